@@ -1,0 +1,54 @@
+# Two commands matter: `make demo` and `make test`. Each sets up .venv and then does its job.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check -q
+
+# The package is built inside the environment, so that a rebuild compiles only what changed.
+BUILD_TOOLS := "scikit-build-core>=0.11" "nanobind>=2.7" "cmake>=3.26" "ninja>=1.11"
+SOURCES := $(shell find src native CMakeLists.txt pyproject.toml README.md -type f \
+	-not -name '*.so' -not -path '*/__pycache__/*')
+
+.PHONY: demo test lint format bench fuzz frameworks clean
+
+demo: $(VENV)/package.stamp
+	@$(BIN)/python examples/demo.py
+
+test: lint
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/package.stamp $(VENV)/test.stamp
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+
+format: $(VENV)/test.stamp
+	$(BIN)/ruff format
+	$(BIN)/ruff check --fix
+
+bench: $(VENV)/package.stamp $(VENV)/test.stamp
+	$(BIN)/python benchmarks/run.py
+
+# PyTorch and JAX are large and optional: their tests run wherever they are installed.
+frameworks: $(VENV)/package.stamp $(VENV)/test.stamp
+	$(PIP) install torch==2.13.0 jax
+	$(BIN)/python -m pytest tests/frameworks
+
+fuzz:
+	native/fuzz/run.sh
+
+$(VENV)/tools.stamp:
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) install $(BUILD_TOOLS)
+	@touch $@
+
+$(VENV)/package.stamp: $(VENV)/tools.stamp $(SOURCES)
+	$(PIP) install --no-build-isolation .
+	@touch $@
+
+$(VENV)/test.stamp: $(VENV)/tools.stamp pyproject.toml
+	$(PIP) install --no-build-isolation ".[test]"
+	@touch $@
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,140 @@
+"""A translation model's predictions to bytes and back, in every format, verified.
+
+Run it with `make demo`. It needs no TensorFlow and makes its own data.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+import tensorferry as ferry
+from tensorferry import tfio
+
+COLOUR = sys.stdout.isatty()
+
+
+def predictions() -> dict[str, Any]:
+    """What a small English-German model might give for three sentences."""
+    generator = np.random.default_rng(7)
+    sentences = ["The ferry leaves at noon.", "Good morning!", "Where is the harbour?"]
+    translated = ["Die Fähre legt mittags ab.", "Guten Morgen!", "Wo ist der Hafen?"]
+    tokens = [generator.integers(0, 32_000, len(text.split()) + 2) for text in translated]
+    attention = generator.random((3, 64, 64)) * (generator.random((3, 64, 64)) > 0.97)
+    return {
+        "source": np.array([text.encode() for text in sentences], dtype=object),
+        "text": np.array([text.encode() for text in translated], dtype=object),
+        "tokens": ferry.RaggedTensor.from_rows(tokens),
+        "logits": generator.standard_normal((3, 8, 4000), dtype=np.float32),
+        "encoder": generator.standard_normal((3, 64, 512)).astype(ml_dtypes.bfloat16),
+        "attention": ferry.SparseTensor.from_dense(attention.astype(np.float32)),
+        "model": "en-de-small",
+        "beam": (4, 0.6),
+    }
+
+
+def same(left: Any, right: Any) -> bool:
+    """Whether two values agree in every bit."""
+    if isinstance(left, np.ndarray):
+        equal = left.tolist() == right.tolist() if left.dtype == object else _bits(left, right)
+        return left.dtype == right.dtype and left.shape == right.shape and equal
+    if isinstance(left, dict):
+        return left.keys() == right.keys() and all(same(left[key], right[key]) for key in left)
+    if isinstance(left, tuple | list):
+        return len(left) == len(right) and all(map(same, left, right))
+    if isinstance(left, ferry.RaggedTensor):
+        return same(
+            (left.flat_values, left.nested_row_splits), (right.flat_values, right.nested_row_splits)
+        )
+    if isinstance(left, ferry.SparseTensor):
+        return all(
+            same(getattr(left, part), getattr(right, part)) for part in ("indices", "values")
+        )
+    return bool(left == right)
+
+
+def _bits(left: Any, right: Any) -> bool:
+    return bool(left.tobytes() == right.tobytes())
+
+
+def timed(function: Callable[[], Any]) -> tuple[Any, float]:
+    """A function's result and the shortest of several times."""
+    function()
+    times = []
+    for _ in range(7):
+        start = time.perf_counter()
+        result = function()
+        times.append(time.perf_counter() - start)
+    return result, min(times)
+
+
+def paint(text: str, code: str) -> str:
+    return f"\x1b[{code}m{text}\x1b[0m" if COLOUR else text
+
+
+def heading(text: str) -> None:
+    print(f"\n{paint(text, '1')}")
+
+
+def show(what: str, value: Any, *, format: str, **options: Any) -> None:
+    """One line: what went through which format, how large and how fast, and whether it held."""
+    data, write = timed(lambda: ferry.dumps(value, format=format))
+    result, read = timed(lambda: ferry.loads(data, format=format, **options))
+    verdict = paint("✓ same bits", "32") if same(value, result) else paint("✗ differs", "31")
+    times = f"{write * 1e6:9,.1f} µs {read * 1e6:9,.1f} µs"
+    print(f"  {what:<22} {format:<12} {len(data):>10,} B {times}   {verdict}")
+    if not same(value, result):
+        raise SystemExit(1)
+
+
+def describe(name: str, value: Any) -> None:
+    kind = type(value).__name__
+    if isinstance(value, np.ndarray):
+        kind = f"{'string' if value.dtype == object else value.dtype} {list(value.shape)}"
+    elif isinstance(value, ferry.RaggedTensor | ferry.SparseTensor):
+        shape = ", ".join("?" if size is None else str(size) for size in value.shape)
+        kind = f"{kind} {value.dtype} [{shape}]"
+    else:
+        kind = repr(value)
+    print(f"  {name:<10} {kind}")
+
+
+def main() -> None:
+    value = predictions()
+    heading("A translation model's predictions")
+    for name, part in value.items():
+        describe(name, part)
+
+    heading(f"{'To bytes and back':<37} {'size':>12} {'write':>12} {'read':>12}")
+    logits, encoder = value["logits"], value["encoder"]
+    show("logits", logits, format="tensorproto")
+    show("logits", logits, format="raw", dtype="float32", shape=(3, 8, -1))
+    show("logits", logits, format="json")
+    show("encoder (bfloat16)", encoder, format="tensorproto")
+    show("text (strings)", value["text"], format="tensorproto")
+    show("everything, nested", value, format="structure")
+    show("everything, nested", value, format="json")
+
+    heading("The bytes are TensorFlow's, and need no TensorFlow")
+    data = tfio.serialize_tensor([1.5, -2.0])
+    print(f"  tfio.serialize_tensor([1.5, -2.0])  {data.hex(' ')}")
+    print(f"  tfio.parse_tensor(...)              {tfio.parse_tensor(data)!r}, no dtype asked")
+    print(f"  ferry.struct_format(...)            {ferry.struct_format(tfio.parse_tensor(data))!r}")
+    imported = sorted({"tensorflow", "torch", "jax"} & set(sys.modules))
+    print(f"  frameworks imported                 {', '.join(imported) or 'none'}")
+
+    heading("A damaged file says what is wrong, and where")
+    try:
+        ferry.loads(ferry.dumps(logits)[:5000])
+    except ferry.TruncatedError as error:
+        print(f"  {type(error).__name__}: {error}")
+    print()
+
+
+if __name__ == "__main__":
+    main()

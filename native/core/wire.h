@@ -1,0 +1,186 @@
+// The protobuf wire format, read with bounds checks and written by appending.
+//
+// Reader is the only code that moves a pointer over input: every parser in this folder is written
+// on top of it. Each read either succeeds inside the span it was given or throws Error with the
+// absolute offset of the byte that could not be right, so a parser never sees a bad length.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <exception>
+#include <string>
+#include <utility>
+
+namespace ferry {
+
+// What is wrong with the input; module.cc maps each kind to one exception of tensorferry.errors.
+enum class Problem { malformed, truncated, limit };
+
+class Error : public std::exception {
+ public:
+  Error(Problem problem, std::uint64_t offset, std::string message)
+      : problem_(problem), offset_(offset), message_(std::move(message)) {}
+  const char* what() const noexcept override { return message_.c_str(); }
+  Problem problem() const noexcept { return problem_; }
+  std::uint64_t offset() const noexcept { return offset_; }
+
+ private:
+  Problem problem_;
+  std::uint64_t offset_;
+  std::string message_;
+};
+
+struct Span;
+
+// All bytes that may be read. Offsets in errors count from its begin; parsers that load whole words
+// may look behind the end of their span, up to its end.
+struct Input {
+  const std::uint8_t* begin = nullptr;
+  const std::uint8_t* end = nullptr;
+
+  Input(const std::uint8_t* data, std::size_t size) noexcept : begin(data), end(data + size) {}
+  Span span() const noexcept;
+};
+
+// Some bytes, and the input they are part of, which outlives them.
+struct Span {
+  const std::uint8_t* data = nullptr;
+  std::size_t size = 0;
+  const Input* input = nullptr;
+
+  std::uint64_t offset() const noexcept { return static_cast<std::uint64_t>(data - input->begin); }
+  std::size_t readable() const noexcept { return static_cast<std::size_t>(input->end - data); }
+};
+
+inline Span Input::span() const noexcept {
+  return {begin, static_cast<std::size_t>(end - begin), this};
+}
+
+enum class Wire : std::uint8_t {
+  varint = 0,
+  fixed64 = 1,
+  bytes = 2,
+  group_start = 3,
+  group_end = 4,
+  fixed32 = 5,
+};
+
+struct Tag {
+  std::uint32_t field = 0;
+  Wire wire = Wire::varint;
+  std::uint64_t offset = 0;
+};
+
+// One field of a message: a varint or fixed value, or the place of a length-delimited one.
+struct Field {
+  Tag tag;
+  std::uint64_t value = 0;
+  Span bytes;
+};
+
+// Protobuf's own parsers stop at the same depth.
+inline constexpr int max_group_depth = 100;
+
+class Reader {
+ public:
+  explicit Reader(Span span) noexcept
+      : at_(span.data), end_(span.data + span.size), input_(span.input) {}
+
+  bool done() const noexcept { return at_ == end_; }
+  std::uint64_t offset() const noexcept { return static_cast<std::uint64_t>(at_ - input_->begin); }
+  std::size_t left() const noexcept { return static_cast<std::size_t>(end_ - at_); }
+
+  std::uint64_t varint() {
+    if (at_ != end_ && *at_ < 0x80) [[likely]] return *at_++;
+    const Long number = long_varint(at_, end_, input_);
+    at_ = number.end;
+    return number.value;
+  }
+
+  std::uint32_t fixed32() { return fixed<std::uint32_t>(); }
+  std::uint64_t fixed64() { return fixed<std::uint64_t>(); }
+
+  // `count` bytes from here on, without looking at them.
+  Span take(std::uint64_t count) {
+    if (count > left()) [[unlikely]] fail_short(offset(), count, left());
+    Span span{at_, static_cast<std::size_t>(count), input_};
+    at_ += count;
+    return span;
+  }
+
+  // A length-delimited value: its length, then that many bytes.
+  Span bytes() { return take(varint()); }
+
+  Tag tag();
+
+  // Whether the next field has this tag of one byte and is length-delimited; if so, takes its value.
+  // For the one order in which writers put fields: what it does not take, tag() has to sort out.
+  bool take_field(std::uint8_t tag, Span& value) {
+    if (at_ == end_ || *at_ != tag) return false;
+    ++at_;
+    value = bytes();
+    return true;
+  }
+
+  // Passes over a value whose field nobody asked for, groups included.
+  void skip(Tag tag);
+
+  // The next field that is not a group, which is passed over; false at the end of the message.
+  bool next(Field& field);
+
+  // A known field must come in the one wire type it has: anything else is damage, not extension.
+  static void expect(Tag tag, Wire wire) {
+    if (tag.wire != wire) [[unlikely]] fail_wire(tag, wire);
+  }
+
+ private:
+  // What is rarely needed is static and takes values: a Reader whose address nobody takes stays in
+  // registers.
+  struct Long {
+    std::uint64_t value;
+    const std::uint8_t* end;
+  };
+  static Long long_varint(const std::uint8_t* at, const std::uint8_t* end, const Input* input);
+  void skip_group(Tag start);
+  [[noreturn]] static void fail_short(std::uint64_t offset, std::uint64_t wanted, std::size_t left);
+  [[noreturn]] static void fail_wire(Tag tag, Wire wire);
+
+  template <typename Integer>
+  Integer fixed() {
+    if (left() < sizeof(Integer)) fail_short(offset(), sizeof(Integer), left());
+    Integer value;
+    std::memcpy(&value, at_, sizeof(Integer));  // little-endian hosts only: see CMakeLists.txt
+    at_ += sizeof(Integer);
+    return value;
+  }
+
+  const std::uint8_t* at_;
+  const std::uint8_t* end_;
+  const Input* input_;
+};
+
+// All varints of a packed run, at `out`, which has room for as many as the run has bytes. Gives
+// how many there were.
+std::size_t decode_varints(Span run, std::int64_t* out);
+
+inline std::size_t varint_size(std::uint64_t value) noexcept {
+  std::size_t size = 1;
+  while (value >= 0x80) {
+    value >>= 7;
+    ++size;
+  }
+  return size;
+}
+
+// Writes `value` at `out`, which has room for it, and gives the place behind it.
+inline std::uint8_t* put_varint(std::uint8_t* out, std::uint64_t value) noexcept {
+  while (value >= 0x80) {
+    *out++ = static_cast<std::uint8_t>(value | 0x80);
+    value >>= 7;
+  }
+  *out++ = static_cast<std::uint8_t>(value);
+  return out;
+}
+
+}  // namespace ferry

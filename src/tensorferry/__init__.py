@@ -1,0 +1,79 @@
+"""Tensors, datasets and models to bytes and back, with or without TensorFlow.
+
+    import tensorferry as ferry
+
+    data = ferry.dumps(array)      # what tf.io.serialize_tensor writes
+    array = ferry.loads(data)      # dtype and shape come from the bytes
+
+Importing this package imports nothing else: each name below is fetched when it is first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tensorferry import limits as limits, tfio as tfio
+    from tensorferry.errors import (
+        ChecksumError as ChecksumError,
+        FerryError as FerryError,
+        FormatError as FormatError,
+        LimitError as LimitError,
+        MismatchError as MismatchError,
+        MissingExtraError as MissingExtraError,
+        TruncatedError as TruncatedError,
+        UnknownFormatError as UnknownFormatError,
+        UnsupportedError as UnsupportedError,
+    )
+    from tensorferry.formats.json import (
+        json_default as json_default,
+        json_object_hook as json_object_hook,
+    )
+    from tensorferry.formats.raw import struct_format as struct_format
+    from tensorferry.operations.values import (
+        dumps as dumps,
+        dumps_buffers as dumps_buffers,
+        dumps_into as dumps_into,
+        loads as loads,
+    )
+    from tensorferry.tensors import RaggedTensor as RaggedTensor, SparseTensor as SparseTensor
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "tensorferry.errors": (
+        "ChecksumError",
+        "FerryError",
+        "FormatError",
+        "LimitError",
+        "MismatchError",
+        "MissingExtraError",
+        "TruncatedError",
+        "UnknownFormatError",
+        "UnsupportedError",
+    ),
+    "tensorferry.formats.json": ("json_default", "json_object_hook"),
+    "tensorferry.formats.raw": ("struct_format",),
+    "tensorferry.operations.values": ("dumps", "dumps_buffers", "dumps_into", "loads"),
+    "tensorferry.tensors": ("RaggedTensor", "SparseTensor"),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+_MODULES = ("limits", "tfio")
+
+__all__ = ["__version__", *_MODULES, *_HOME_OF]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f"tensorferry.{name}")
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module 'tensorferry' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(home), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,111 @@
+"""Every error tensorferry raises on purpose.
+
+    FerryError
+    ├── FormatError (ValueError)                 the bytes are not what their format allows
+    │   ├── UnknownFormatError                   no format recognises them, or none has that name
+    │   ├── TruncatedError                       they end too early
+    │   ├── ChecksumError                        they were changed since they were written
+    │   └── LimitError                           they ask for more than `tensorferry.limits` allows
+    ├── UnsupportedError (NotImplementedError)   a format or framework cannot carry the value
+    ├── MissingExtraError (ImportError)          an optional dependency is not installed
+    └── MismatchError (ValueError)               weights that do not fit a model
+
+Each says where (`path`, `offset`, `tensor`) and what to do next (`hint`), and survives pickling,
+because workers send errors between processes.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+
+class FerryError(Exception):
+    """The base of all errors.
+
+    Args:
+        message: What was found and what was expected, in lower case and without a final period.
+        path: The file, or whatever names the source of the bytes.
+        offset: The byte in it where the problem lies.
+        tensor: The name or place of the tensor inside a file or structure.
+        hint: One thing to do next.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        path: str | None = None,
+        offset: int | None = None,
+        tensor: str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.path = path
+        self.offset = offset
+        self.tensor = tensor
+        self.hint = hint
+
+    def __str__(self) -> str:
+        place = ", ".join(
+            part
+            for part in (
+                self.path,
+                None if self.offset is None else f"byte {self.offset}",
+                None if self.tensor is None else f"tensor {self.tensor!r}",
+            )
+            if part
+        )
+        text = f"{place}: {self.message}" if place else self.message
+        return f"{text}\nhint: {self.hint}" if self.hint else text
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        places = {
+            "path": self.path,
+            "offset": self.offset,
+            "tensor": self.tensor,
+            "hint": self.hint,
+        }
+        return _rebuild, (type(self), self.message, places)
+
+    def located(self, *, path: str | None = None, tensor: str | None = None) -> Self:
+        """The same error, with the places it did not know yet."""
+        self.path = self.path or path
+        self.tensor = self.tensor or tensor
+        return self
+
+
+def _rebuild(kind: type[FerryError], message: str, places: dict[str, Any]) -> FerryError:
+    return kind(message, **places)
+
+
+class FormatError(FerryError, ValueError):
+    """The bytes are not what their format allows."""
+
+
+class UnknownFormatError(FormatError):
+    """No format recognises the bytes, or none has the name asked for."""
+
+
+class TruncatedError(FormatError):
+    """The bytes end before what they announce."""
+
+
+class ChecksumError(FormatError):
+    """The bytes were changed since their checksum was written."""
+
+
+class LimitError(FormatError):
+    """The bytes ask for more than `tensorferry.limits` allows."""
+
+
+class UnsupportedError(FerryError, NotImplementedError):
+    """A format or framework cannot carry the value, or we cannot yet."""
+
+
+class MissingExtraError(FerryError, ImportError):
+    """An optional dependency is not installed."""
+
+
+class MismatchError(FerryError, ValueError):
+    """Weights do not fit the model they are meant for."""

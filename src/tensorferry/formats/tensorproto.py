@@ -1,0 +1,254 @@
+"""TensorProto: one dense tensor, the bytes of `tf.io.serialize_tensor`.
+
+A protobuf message:
+
+    1 dtype | 2 shape | 4 tensor_content | 5 .. 18 one repeated field for each kind of value
+
+`serialize_tensor` puts all but strings into `tensor_content`, as the values lie in memory; so do
+we, byte for byte, and for the dtypes it refuses too. `tf.make_tensor_proto` and old versions use
+the repeated fields, where a short field repeats its last value: all of it is read. Content is
+handed out in place, as a read-only array on the source; only bool, the kinds narrower than a byte
+(when they hold bits beyond their width) and repeated fields are copied. A tensor of variants is
+opaque, except for one that holds a RaggedTensor.
+
+The wire is parsed in `tensorferry._native`; which field belongs to which dtype is known here.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy import ndarray
+
+from tensorferry import _native, dtypes
+from tensorferry.errors import FormatError, UnsupportedError
+from tensorferry.storage import Sink
+from tensorferry.tensors import Array, RaggedTensor, as_tensor, check_budget, clean_bits
+
+NAME = "tensorproto"
+SUFFIXES = (".tensorproto", ".pb")
+
+# Protobuf's own limit: TensorFlow refuses to write or to parse a longer message.
+MAX_SIZE = 2**31 - 1
+MAX_NUMPY_RANK = 64
+
+STRING_VAL = 8
+
+
+class Values(NamedTuple):
+    """How a repeated field holds values: see `Values` in native/core/tensorproto.h."""
+
+    field: int
+    kind: str
+    bits: int
+    width: int
+    group: int = 1
+
+
+def _typed_fields() -> dict[str, tuple[Values, ...]]:
+    fields: dict[str, tuple[Values, ...]] = {
+        "float32": (Values(5, "fixed", 32, 4),),
+        "float64": (Values(6, "fixed", 64, 8),),
+        "complex64": (Values(9, "fixed", 32, 4, 2),),
+        "int64": (Values(10, "signed", 64, 8),),
+        "bool": (Values(11, "boolean", 1, 1),),
+        "complex128": (Values(12, "fixed", 64, 8, 2),),
+        "float16": (Values(13, "unsigned", 16, 2),),
+        # The bit patterns stood in int_val before half_val took them.
+        "bfloat16": (Values(13, "unsigned", 16, 2), Values(7, "unsigned", 16, 2)),
+        "uint32": (Values(16, "unsigned", 32, 4),),
+        "uint64": (Values(17, "unsigned", 64, 8),),
+    }
+    for row in dtypes.TABLE:
+        if row.numpy is None or row.name in fields or row is dtypes.STRING:
+            continue
+        if row.name.startswith("float"):
+            fields[row.name] = (Values(18, "unsigned", 8, 1),)
+        else:
+            kind = "unsigned" if "uint" in row.name else "signed"
+            fields[row.name] = (Values(7, kind, row.bits, row.numpy.itemsize),)
+    return fields
+
+
+TYPED_FIELDS = _typed_fields()
+
+# Dtypes whose content is good as it is, whatever its bits, and their sizes.
+_IN_PLACE = {
+    row.enum: (row.numpy, row.numpy.itemsize)
+    for row in dtypes.TABLE
+    if row.numpy is not None and row.name != "bool" and row.bits == row.numpy.itemsize * 8
+}
+
+
+def sniff(head: bytes) -> bool:
+    """The dtype field comes first, and no dtype is 0."""
+    return head[:1] == b"\x08"
+
+
+def write(value: Any, sink: Sink, *, string_content: bool = False) -> None:
+    """Writes a dense tensor, without copying a contiguous one.
+
+    Args:
+        value: The tensor.
+        sink: Where to.
+        string_content: Put strings into `tensor_content`, as the parts of a serialized sparse
+            tensor have them. `tf.make_ndarray` cannot read that.
+    """
+    array = value if value.__class__ is ndarray else as_tensor(value)
+    row = dtypes.BY_NUMPY.get(array.dtype)
+    if row is None or row is dtypes.STRING:
+        array = as_tensor(array)
+        row = dtypes.from_numpy(array.dtype)
+    if row is dtypes.STRING:
+        _write_strings(array, sink, string_content)
+        return
+    size = array.nbytes
+    _check_size(size)
+    sink.write(_native.tensorproto_header(row.enum, array.shape, size))
+    if size:
+        sink.write(array if array.flags.c_contiguous else np.ascontiguousarray(array))
+
+
+def _write_strings(array: Array, sink: Sink, as_content: bool) -> None:
+    encode = _native.encode_string_list if as_content else _native.encode_string_values
+    strings = encode(array.ravel().tolist())
+    _check_size(len(strings))
+    content_size = len(strings) if as_content else 0
+    sink.write(_native.tensorproto_header(dtypes.STRING.enum, array.shape, content_size))
+    sink.write(strings)
+
+
+def _check_size(size: int) -> None:
+    if size > MAX_SIZE - 4096:  # room for the longest header
+        raise UnsupportedError(
+            f"a TensorProto holds less than 2 GiB, this tensor takes {size} bytes",
+            hint='write it with format="raw", or in parts',
+        )
+
+
+def read(source: bytes | memoryview, *, start: int = 0, end: int | None = None) -> Any:
+    """The tensor in a buffer, or in the part of it from `start` to `end`."""
+    enum, shape, elements, offset, size, held = _native.tensorproto_scan(source, start, end)
+    if size and not held and enum in _IN_PLACE and len(shape) <= MAX_NUMPY_RANK:
+        dtype, itemsize = _IN_PLACE[enum]
+        if size == elements * itemsize:
+            return ndarray(shape, dtype, source, offset)
+    return _read_slowly(
+        _Parts(enum, shape, elements, offset, size, held), source, start, end or len(source)
+    )
+
+
+class _Parts(NamedTuple):
+    enum: int
+    shape: tuple[int, ...]
+    elements: int
+    content: int
+    content_size: int
+    held: int
+
+
+def _read_slowly(parts: _Parts, source: bytes | memoryview, start: int, end: int) -> Any:
+    """Everything but content that is good as it lies: checks first, then the values."""
+    row = dtypes.BY_ENUM.get(parts.enum - 100 if parts.enum > 100 else parts.enum)
+    if row is None:
+        raise FormatError(
+            f"dtype number {parts.enum}, expected 1 to {dtypes.TABLE[-1].enum}", offset=start
+        )
+    if len(parts.shape) > MAX_NUMPY_RANK:
+        raise _too_many_dimensions(parts.shape, start)
+    if row.numpy is None:
+        return _read_opaque(row, parts, source, start, end)
+    fields = () if row is dtypes.STRING else TYPED_FIELDS[row.name]
+    allowed = {STRING_VAL} if row is dtypes.STRING else {values.field for values in fields}
+    present = [number for number in range(5, 19) if parts.held >> number & 1]
+    for number in present:
+        if number not in allowed or parts.content_size or len(present) > 1:
+            raise FormatError(
+                f"a {row.name} tensor with values in field {number}"
+                + (", and content besides" if parts.content_size else ""),
+                offset=start,
+            )
+    if row is dtypes.STRING:
+        return _read_strings(parts, source, start, end)
+    if parts.content_size:
+        return _read_content(row, parts, source)
+    check_budget(
+        parts.shape, row.numpy, what=f"a tensor of shape {list(parts.shape)}", held=end - start
+    )
+    array = np.empty(parts.shape, row.numpy)
+    values = next((values for values in fields if values.field in present), fields[0])
+    _native.tensorproto_fill(
+        source, start, end, array.reshape(-1).view(np.uint8), **values._asdict()
+    )
+    return array
+
+
+def _too_many_dimensions(shape: tuple[int, ...], offset: int) -> UnsupportedError:
+    return UnsupportedError(
+        f"a tensor of {len(shape)} dimensions: NumPy has at most {MAX_NUMPY_RANK}", offset=offset
+    )
+
+
+def _read_content(row: dtypes.DType, parts: _Parts, source: bytes | memoryview) -> Array:
+    assert row.numpy is not None
+    expected = parts.elements * row.numpy.itemsize
+    if parts.content_size != expected:
+        raise FormatError(
+            f"{parts.content_size} bytes of content, "
+            f"expected {expected} for {row.name} of shape {list(parts.shape)}",
+            offset=parts.content,
+        )
+    return clean_bits(ndarray(parts.shape, row.numpy, source, parts.content))
+
+
+def _read_strings(parts: _Parts, source: bytes | memoryview, start: int, end: int) -> Array:
+    if parts.content_size:
+        content = parts.content, parts.content + parts.content_size
+        values = _native.decode_string_list(source, *content, parts.elements)
+    else:
+        what = f"a string tensor of shape {list(parts.shape)}"
+        check_budget(parts.shape, np.dtype(object), what=what, held=end - start)
+        values = _native.decode_string_values(source, start, end)
+    del values[parts.elements :]
+    array = np.empty(parts.elements, dtype=object)
+    array[: len(values)] = values
+    array[len(values) :] = values[-1] if values else b""
+    return array.reshape(parts.shape)
+
+
+def _read_opaque(
+    row: dtypes.DType, parts: _Parts, source: bytes | memoryview, start: int, end: int
+) -> RaggedTensor:
+    """A variant that holds a RaggedTensor: its row splits from the outside in, then its values."""
+    opaque = UnsupportedError(f"a {row.name} tensor holds no values of its own", offset=start)
+    if row.name != "variant" or parts.elements != 1:
+        raise opaque
+    name, tensors = "", []
+    variant = _find_variant(parts, source, start, end)
+    for number, wire, first, last in _native.MessageFields(source, *variant):
+        if (number, wire) == (1, 2):
+            name = bytes(source[first:last]).decode(errors="replace")
+        elif (number, wire) == (3, 2):
+            tensors.append((first, last))
+    if name != "RaggedTensorVariant" or len(tensors) < 2:
+        raise opaque
+    for first, last in tensors:  # variants inside variants could nest without end
+        if _native.tensorproto_scan(source, first, last)[0] == row.enum:
+            raise opaque
+    *splits, values = [read(source, start=first, end=last) for first, last in tensors]
+    return RaggedTensor(values, tuple(splits))
+
+
+def _find_variant(
+    parts: _Parts, source: bytes | memoryview, start: int, end: int
+) -> tuple[int, int]:
+    """Where the only variant of the tensor stands: in variant_val, or in the content."""
+    if parts.content_size:
+        content = parts.content, parts.content + parts.content_size
+        (variant,) = _native.decode_string_list(source, *content, 1)
+        return content[1] - len(variant), content[1]
+    for number, wire, first, last in _native.MessageFields(source, start, end):
+        if (number, wire) == (15, 2):
+            return first, last
+    raise FormatError("a variant tensor without a variant", offset=start)

@@ -1,0 +1,169 @@
+"""Frameworks' tensors to our values and back, without importing a framework that is not in use.
+
+Each module of this folder is the only place that imports its framework, and has the same verbs:
+
+    owns(value)        whether it is one of the framework's tensors
+    to_value(value)    as a value of `tensorferry.tensors`, sharing memory where possible
+    from_value(value)  one tensor of ours as the framework's
+
+`accept` looks only at frameworks that the program has imported already (`sys.modules`): a value
+cannot be a tensor of any other.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import Any, Protocol, cast
+
+import numpy as np
+
+from tensorferry import dtypes
+from tensorferry.errors import MissingExtraError, UnsupportedError
+from tensorferry.tensors import (
+    SCALARS,
+    Array,
+    RaggedTensor,
+    SparseTensor,
+    as_tensor,
+    map_structure,
+)
+
+NAMES = ("tensorflow", "torch", "jax")
+
+# What TensorFlow and XLA on a CPU ask of memory that they use in place.
+ALIGNMENT = 64
+
+# From this many bytes on, `aligned_copy` is faster than the copies they make themselves: by a few
+# percent at first, by five times for hundreds of megabytes.
+LARGE = 1 << 20
+
+
+class Framework(Protocol):
+    """What a framework's module provides."""
+
+    def owns(self, value: Any) -> bool:
+        """Whether it is one of the framework's tensors."""
+
+    def to_value(self, value: Any) -> Any:
+        """The tensor as one of ours."""
+
+    def from_value(self, value: Any) -> Any:
+        """One of our tensors as the framework's."""
+
+
+def accept(value: Any) -> Any:
+    """A user's value as one of ours: arrays, SparseTensor, RaggedTensor, scalars, structures.
+
+    Raises:
+        UnsupportedError: Something in it is none of those and cannot be turned into one.
+    """
+    if value.__class__ is np.ndarray:
+        return as_tensor(value)
+    return map_structure(_accept_leaf, value)
+
+
+def _accept_leaf(value: Any) -> Any:
+    if isinstance(value, np.ndarray | np.generic):
+        return as_tensor(value)
+    if isinstance(value, (*SCALARS, complex, SparseTensor, RaggedTensor)):
+        return value
+    for name in NAMES:
+        if sys.modules.get(name) is not None:
+            module = _module(name)
+            if module.owns(value):
+                return module.to_value(value)
+    return as_tensor(_from_protocol(value))
+
+
+def _from_protocol(value: Any) -> Any:
+    if hasattr(value, "__dlpack__"):
+        try:
+            return np.from_dlpack(value)
+        except (BufferError, RuntimeError, TypeError) as error:
+            if not hasattr(value, "__array__"):
+                raise UnsupportedError(
+                    f"NumPy cannot take {type(value).__name__} over DLPack: {error}"
+                ) from error
+    if hasattr(value, "__array__"):
+        try:
+            return np.asarray(value)
+        except (RuntimeError, TypeError, ValueError) as error:
+            raise UnsupportedError(
+                f"{type(value).__name__} cannot be turned into an array: {error}"
+            ) from error
+    try:
+        return np.asarray(memoryview(value))
+    except TypeError:
+        raise UnsupportedError(
+            f"{type(value).__name__} is no tensor, structure or plain value",
+            hint="expected an array, a tensor, a dict, list or tuple of them, or a Python scalar",
+        ) from None
+
+
+def give(value: Any, to: str) -> Any:
+    """A value with its tensors as another framework's; plain Python values stay as they are.
+
+    Raises:
+        UnsupportedError: The framework has no such tensor, or there is no such framework.
+        MissingExtraError: The framework is not installed.
+    """
+    if to == "numpy":
+        return value
+    if to not in NAMES:
+        raise UnsupportedError(
+            f"no framework is called {to!r}", hint=f"expected numpy, {', '.join(NAMES)}"
+        )
+    module = _module(to)
+
+    def convert(leaf: Any) -> Any:
+        if isinstance(leaf, SCALARS):
+            return leaf
+        return module.from_value(_canonical(leaf))
+
+    return map_structure(convert, value)
+
+
+def _canonical(tensor: Any) -> Any:
+    if isinstance(tensor, SparseTensor | RaggedTensor):
+        return tensor
+    # What a format gave needs no second look at each of its strings.
+    if tensor.__class__ is np.ndarray and tensor.dtype in dtypes.BY_NUMPY:
+        return tensor
+    return as_tensor(tensor)
+
+
+def _module(name: str) -> Framework:
+    try:
+        return cast(Framework, import_module(f"tensorferry.frameworks.{name}"))
+    except ModuleNotFoundError as error:
+        if error.name != name:
+            raise
+        raise MissingExtraError(
+            f"{name} is not installed", hint=f"pip install 'tensorferry[{name}]'"
+        ) from None
+
+
+def aligned_copy(array: Array) -> Array:
+    """A copy in C order that a framework can use in place, at `ALIGNMENT`.
+
+    A framework's tensors never change, so they must not share an array that may. NumPy's own copy
+    is rarely aligned, and would be copied once more.
+    """
+    buffer = np.empty(array.nbytes + ALIGNMENT, np.uint8)
+    start = -buffer.__array_interface__["data"][0] % ALIGNMENT
+    copy = buffer[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    copy[...] = array
+    return copy
+
+
+def lacks(framework: str, dtype: dtypes.DType) -> UnsupportedError:
+    """The error for a dtype that a framework does not have, with the way out."""
+    if dtype is dtypes.STRING:
+        way = "gives an array of bytes"
+    elif dtype.numpy is not None and dtype.numpy.names:
+        way = f'and array.view("{dtype.numpy[0]}") give the plain integers'
+    else:
+        wider = "int8" if "int" in dtype.name else "float32"
+        way = f'and array.astype("{wider}") give a dtype that it has'
+    return UnsupportedError(f"{framework} has no {dtype.name} tensors", hint=f'to="numpy" {way}')

@@ -1,0 +1,117 @@
+"""JAX: arrays, and sparse ones as `jax.experimental.sparse.BCOO`.
+
+Values of an array on the CPU are JAX's own memory, as a read-only array; kinds narrower than a byte
+are unpacked. An array made from a value is one copy of it, and never of a narrower dtype.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import jax
+import numpy as np
+
+from tensorferry import dtypes
+from tensorferry.errors import UnsupportedError
+from tensorferry.frameworks import LARGE, aligned_copy, lacks
+from tensorferry.tensors import Array, RaggedTensor, SparseTensor, as_tensor
+
+_ENABLE_64_BITS = 'jax.config.update("jax_enable_x64", True)'
+
+
+def owns(value: Any) -> bool:
+    """Whether it is one of JAX's arrays."""
+    return isinstance(value, jax.Array) or _is_sparse(value)
+
+
+def _is_sparse(value: Any) -> bool:
+    # Importing it takes as long as importing half of JAX: a program that has such a value did.
+    sparse = sys.modules.get("jax.experimental.sparse")
+    return sparse is not None and isinstance(value, sparse.BCOO | sparse.BCSR)
+
+
+def to_value(value: Any) -> Array | SparseTensor:
+    """The array as one of ours.
+
+    Raises:
+        UnsupportedError: It has no values (yet), or none that JAX shows.
+    """
+    if not _is_sparse(value):
+        return _to_array(value)
+    coo = value.to_bcoo() if hasattr(value, "to_bcoo") else value
+    if coo.n_batch or coo.n_dense:
+        raise UnsupportedError(
+            f"a sparse array has {coo.n_batch} batch and {coo.n_dense} dense dimensions, not 0",
+            hint="update_layout(n_batch=0, n_dense=0) of a BCOO gives the same values without",
+        )
+    indices, values = _to_array(coo.indices), _to_array(coo.data)
+    # JAX fills an array up to the size it was given with entries that lie outside.
+    inside = (indices < np.array(value.shape)).all(axis=1)
+    if not inside.all():
+        indices, values = indices[inside], values[inside]
+    return SparseTensor(indices, values, np.array(value.shape, np.int64))
+
+
+def _to_array(array: Any) -> Array:
+    if isinstance(array, jax.core.Tracer):
+        raise UnsupportedError(
+            f"{array.aval.str_short()} is traced: it has no values while JAX transforms a function",
+            hint="call it outside of jax.jit, vmap and grad, or inside through jax.pure_callback",
+        )
+    if jax.dtypes.issubdtype(array.dtype, jax.dtypes.prng_key):
+        raise UnsupportedError(
+            f"a random key of dtype {array.dtype} has no counterpart",
+            hint="pass jax.random.key_data(key); jax.random.wrap_key_data makes a key of it again",
+        )
+    try:
+        values = np.asarray(array)
+    except RuntimeError as error:
+        raise UnsupportedError(f"JAX does not give the values of this array: {error}") from error
+    return as_tensor(values)
+
+
+def from_value(value: Array | SparseTensor | RaggedTensor) -> Any:
+    """One of our tensors as JAX's.
+
+    Raises:
+        UnsupportedError: JAX has no such array, or would make it one of a narrower dtype.
+    """
+    if isinstance(value, RaggedTensor):
+        raise UnsupportedError(
+            "JAX has no ragged arrays",
+            hint='load it with to="numpy", then pad it or pass its parts',
+        )
+    return _from_sparse(value) if isinstance(value, SparseTensor) else _from_array(value)
+
+
+def _from_sparse(value: SparseTensor) -> Any:
+    from jax.experimental import sparse
+
+    indices = value.indices
+    if _narrows(indices.dtype):
+        if max(value.shape, default=0) > np.iinfo(np.int32).max:
+            raise UnsupportedError(
+                f"indices for the shape {value.shape} take 64 bits, which JAX has switched off",
+                hint=_ENABLE_64_BITS,
+            )
+        indices = indices.astype(np.int32)
+    return sparse.BCOO((_from_array(value.values), _from_array(indices)), shape=value.shape)
+
+
+def _from_array(array: Array) -> Any:
+    row = dtypes.from_numpy(array.dtype)
+    if row is dtypes.STRING or array.dtype.names:
+        raise lacks("JAX", row)
+    if _narrows(array.dtype):
+        raise UnsupportedError(
+            f"JAX has 64-bit dtypes switched off and would narrow {row.name}", hint=_ENABLE_64_BITS
+        )
+    if array.nbytes < LARGE:
+        return jax.numpy.array(array)
+    # device_put uses an aligned array in place, so it must not be the caller's.
+    return jax.device_put(aligned_copy(array))
+
+
+def _narrows(dtype: np.dtype[Any]) -> bool:
+    return bool(jax.dtypes.canonicalize_dtype(dtype) != dtype)

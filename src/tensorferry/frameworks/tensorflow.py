@@ -1,0 +1,100 @@
+"""TensorFlow: tensors, variables, sparse and ragged tensors.
+
+Values of an eager tensor are TensorFlow's own memory, as a read-only array; strings are copied. A
+tensor made from a value is one copy of it. A ragged dimension that TensorFlow knows to be uniform
+becomes a ragged one like the others: its rows stay the same.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from tensorferry import dtypes
+from tensorferry.errors import UnsupportedError
+from tensorferry.frameworks import LARGE, aligned_copy, lacks
+from tensorferry.tensors import Array, RaggedTensor, SparseTensor, as_tensor
+
+_KINDS = (tf.Tensor, tf.Variable, tf.SparseTensor, tf.RaggedTensor, tf.IndexedSlices)
+
+
+def owns(value: Any) -> bool:
+    """Whether it is one of TensorFlow's tensors."""
+    return isinstance(value, _KINDS)
+
+
+def to_value(value: Any) -> Array | SparseTensor | RaggedTensor:
+    """The tensor as one of ours.
+
+    Raises:
+        UnsupportedError: It has no values (yet), or holds no data.
+    """
+    if isinstance(value, tf.IndexedSlices):
+        raise UnsupportedError(
+            "tf.IndexedSlices have no counterpart",
+            hint="tf.convert_to_tensor(slices) gives the dense tensor",
+        )
+    if isinstance(value, tf.SparseTensor):
+        return SparseTensor(
+            _to_array(value.indices), _to_array(value.values), _to_array(value.dense_shape)
+        )
+    if isinstance(value, tf.RaggedTensor):
+        splits = tuple(_to_array(part) for part in value.nested_row_splits)
+        return RaggedTensor(_to_array(value.flat_values), splits)
+    return _to_array(value.read_value() if isinstance(value, tf.Variable) else value)
+
+
+def _to_array(tensor: Any) -> Array:
+    if tf.is_symbolic_tensor(tensor):
+        raise UnsupportedError(
+            f"{tensor.name} is symbolic: it has no values while a graph is built",
+            hint="call it outside of tf.function, or inside through tf.py_function",
+        )
+    dtype = dtypes.as_dtype(tensor.dtype)
+    if dtype.numpy is None:
+        raise UnsupportedError(
+            f"a {dtype.name} tensor is a handle, not data",
+            hint="pass what it stands for: the variable's value, the ragged tensor, the elements",
+        )
+    # Unlike numpy(), which copies. A scalar comes as a NumPy scalar, or as bytes.
+    array = tensor.__array__()
+    if dtype is dtypes.STRING:
+        return as_tensor(array) if isinstance(array, bytes) else array
+    # Quantized kinds come as plain integers. What TensorFlow holds to be constant stays so.
+    view = np.asarray(array).view(dtype.numpy)
+    view.flags.writeable = False
+    return view
+
+
+def from_value(value: Array | SparseTensor | RaggedTensor) -> Any:
+    """One of our tensors as TensorFlow's.
+
+    Raises:
+        UnsupportedError: This version of TensorFlow does not have its dtype.
+    """
+    if isinstance(value, SparseTensor):
+        return tf.SparseTensor(
+            _from_array(value.indices), _from_array(value.values), _from_array(value.dense_shape)
+        )
+    if isinstance(value, RaggedTensor):
+        # TensorFlow wants one dtype for all levels; result_type is int64 unless all are int32.
+        common = np.result_type(*value.nested_row_splits)
+        splits = [_from_array(part.astype(common, copy=False)) for part in value.nested_row_splits]
+        return tf.RaggedTensor.from_nested_row_splits(
+            _from_array(value.flat_values), splits, validate=False
+        )
+    return _from_array(value)
+
+
+def _from_array(array: Array) -> Any:
+    row = dtypes.from_numpy(array.dtype)
+    try:
+        dtype = tf.as_dtype(row.name)
+    except TypeError:
+        raise lacks("TensorFlow", row) from None
+    if row is dtypes.STRING or array.nbytes < LARGE:
+        return tf.constant(array, dtype)
+    # tf.constant copies twice; an operation takes an aligned array as it is.
+    return tf.raw_ops.Identity(input=aligned_copy(array))

@@ -1,0 +1,129 @@
+"""PyTorch: dense tensors of any layout and device, and sparse ones.
+
+A dense tensor on the CPU shares its memory with its array, in both directions, except for arrays
+that PyTorch cannot hold: read-only, unaligned or reversed ones are copied. All sparse layouts
+become COO entries, in the order and number they have.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from tensorferry import dtypes
+from tensorferry.errors import UnsupportedError
+from tensorferry.frameworks import lacks
+from tensorferry.tensors import Array, RaggedTensor, SparseTensor
+
+# Quantized tensors have a scale besides; torch.int4 and its like are names without operations.
+_DTYPES = {
+    dtype: getattr(torch, row.name)
+    for dtype, row in dtypes.BY_NUMPY.items()
+    if row.bits >= 8 and dtype.names is None and hasattr(torch, row.name)
+}
+_NUMPY_DTYPES = {theirs: ours for ours, theirs in _DTYPES.items()}
+
+# What NumPy knows only through ml_dtypes, PyTorch exchanges with it as integers of the same size.
+_INTEGERS = {
+    dtype: np.dtype(f"i{dtype.itemsize}")
+    for dtype in _DTYPES
+    if dtype.type.__module__ == "ml_dtypes"
+}
+
+
+def owns(value: Any) -> bool:
+    """Whether it is one of PyTorch's tensors."""
+    return isinstance(value, torch.Tensor)
+
+
+def to_value(value: Any) -> Array | SparseTensor:
+    """The tensor as one of ours.
+
+    Raises:
+        UnsupportedError: It has no values, or more to it than values.
+    """
+    _check(value)
+    if value.layout in (torch.strided, torch._mkldnn):
+        return _to_array(value if value.layout is torch.strided else value.to_dense())
+    coo = value if value.layout is torch.sparse_coo else value.to_sparse()
+    if coo.dense_dim():
+        raise UnsupportedError(
+            f"the entries of a sparse tensor have {coo.dense_dim()} dimensions, expected scalars",
+            hint="tensor.to_dense().to_sparse() gives scalar entries",
+        )
+    # indices() and values() refuse a tensor with repeated places.
+    return SparseTensor(
+        _to_array(coo._indices()).T, _to_array(coo._values()), np.array(coo.shape, np.int64)
+    )
+
+
+def _check(tensor: Any) -> None:
+    if tensor.is_nested:
+        raise UnsupportedError(
+            "a nested tensor has no counterpart",
+            hint="pass list(tensor.unbind()), or a RaggedTensor of its values and offsets",
+        )
+    if tensor.is_quantized:
+        raise UnsupportedError(
+            "a quantized tensor has a scale besides its values",
+            hint="pass tensor.int_repr() with the scale and zero point, or tensor.dequantize()",
+        )
+    if tensor.is_meta:
+        raise UnsupportedError(
+            "a tensor on the meta device has a shape but no values",
+            hint="load or initialise it on a device first",
+        )
+    if tensor.dtype not in _NUMPY_DTYPES:
+        raise UnsupportedError(
+            f"{tensor.dtype} has no counterpart",
+            hint="convert it with tensor.to(...), or store its bytes with tensor.view(torch.uint8)",
+        )
+
+
+def _to_array(tensor: Any) -> Array:
+    dtype = _NUMPY_DTYPES[tensor.dtype]
+    try:
+        if dtype in _INTEGERS:
+            tensor = tensor.detach().view(_DTYPES[_INTEGERS[dtype]])
+        array: Array = tensor.numpy(force=True)
+    except (RuntimeError, TypeError, ValueError) as error:
+        raise UnsupportedError(
+            f"PyTorch does not give the values of this {type(tensor).__name__}: {error}",
+            hint="pass a plain tensor, outside of torch.compile, torch.func and fake tensor modes",
+        ) from error
+    return array.view(dtype)
+
+
+def from_value(value: Array | SparseTensor | RaggedTensor) -> Any:
+    """One of our tensors as PyTorch's.
+
+    Raises:
+        UnsupportedError: PyTorch has no such tensor.
+    """
+    if isinstance(value, RaggedTensor):
+        raise UnsupportedError(
+            "PyTorch has no ragged tensors",
+            hint='load it with to="numpy", then pad it or pass its parts to torch.nested',
+        )
+    if not isinstance(value, SparseTensor):
+        return _from_array(value)
+    indices, values = _from_array(value.indices.T), _from_array(value.values)
+    try:
+        return torch.sparse_coo_tensor(indices, values, value.shape, check_invariants=False)
+    except RuntimeError as error:
+        raise UnsupportedError(
+            f"PyTorch cannot hold a sparse tensor of shape {value.shape}: {error}"
+        ) from error
+
+
+def _from_array(array: Array) -> Any:
+    if array.dtype not in _DTYPES:
+        raise lacks("PyTorch", dtypes.from_numpy(array.dtype))
+    shareable = array.flags.writeable and array.flags.aligned
+    if not (shareable and all(step >= 0 and step % array.itemsize == 0 for step in array.strides)):
+        array = array.copy()
+    if array.dtype in _INTEGERS:
+        return torch.from_numpy(array.view(_INTEGERS[array.dtype])).view(_DTYPES[array.dtype])
+    return torch.from_numpy(array)

@@ -1,0 +1,324 @@
+"""`tf.io` on NumPy, without TensorFlow: the same names and meanings, the same bytes.
+
+Replace `tf.io.` by `tfio.`. Strings are Python `bytes` where TensorFlow has a scalar, and object
+arrays of `bytes` where it has a tensor; any framework's tensors are accepted. Beyond `tf.io`:
+`parse_tensor` and the sparse readers need no dtype, every dtype can be written, and
+`deserialize_sparse` reads a single sparse tensor. A list of tensors of different shapes goes into
+one byte string with `tensorferry.dumps(list)` and back with `tensorferry.loads`.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import itertools
+from typing import Any
+
+import numpy as np
+
+from tensorferry import dtypes, frameworks
+from tensorferry.errors import FormatError, UnsupportedError
+from tensorferry.formats import tensorproto
+from tensorferry.storage import Buffers, as_source
+from tensorferry.tensors import Array, SparseTensor, as_tensor, check_budget
+
+__all__ = [
+    "decode_base64",
+    "decode_raw",
+    "deserialize_many_sparse",
+    "deserialize_sparse",
+    "encode_base64",
+    "parse_tensor",
+    "serialize_many_sparse",
+    "serialize_sparse",
+    "serialize_tensor",
+]
+
+
+def serialize_tensor(tensor: Any, name: str | None = None) -> bytes:
+    """A tensor as a serialized TensorProto.
+
+    Args:
+        tensor: Any dense tensor; Python numbers and lists get TensorFlow's dtype for them.
+        name: Ignored; `tf.io` has it.
+    """
+    return _serialize(_as_tensor(tensor))
+
+
+def parse_tensor(serialized: Any, out_type: Any = None, name: str | None = None) -> Array:
+    """The tensor in a serialized TensorProto: a read-only view of it where possible.
+
+    Args:
+        serialized: The bytes.
+        out_type: The dtype it must have; by default any.
+        name: Ignored; `tf.io` has it.
+
+    Raises:
+        FormatError: The bytes are damaged, or the tensor is of another dtype.
+    """
+    tensor = tensorproto.read(as_source(_as_bytes(serialized)))
+    if not isinstance(tensor, np.ndarray):
+        raise UnsupportedError("a variant is no dense tensor", hint="use tensorferry.loads")
+    if out_type is not None:
+        _check_dtype(tensor, out_type)
+    return tensor
+
+
+def serialize_sparse(sp_input: Any, out_type: Any = None, name: str | None = None) -> Array:
+    """A sparse tensor as three serialized tensors: indices, values and dense shape.
+
+    Args:
+        sp_input: A SparseTensor, ours or a framework's.
+        out_type: Must be string, which is the default.
+        name: Ignored; `tf.io` has it.
+    """
+    _check_string(out_type)
+    sparse = _as_sparse(sp_input)
+    return _as_strings(_sparse_parts(sparse.indices, sparse.values, sparse.dense_shape), (3,))
+
+
+def serialize_many_sparse(sp_input: Any, out_type: Any = None, name: str | None = None) -> Array:
+    """Each row of a sparse tensor as a sparse tensor of its own: [rows, 3] serialized tensors.
+
+    The entries need not be in order.
+
+    Args:
+        sp_input: A SparseTensor of rank 2 or more; its first dimension counts the rows.
+        out_type: Must be string, which is the default.
+        name: Ignored; `tf.io` has it.
+    """
+    _check_string(out_type)
+    sparse = _as_sparse(sp_input)
+    if len(sparse.shape) < 2:
+        raise UnsupportedError(f"a sparse tensor of rank {len(sparse.shape)}, expected 2 or more")
+    rows = sparse.shape[0]
+    check_budget((rows, 3), np.dtype(object), what=f"{rows} serialized rows")
+    order = np.argsort(sparse.indices[:, 0], kind="stable")
+    indices, values = sparse.indices[order], sparse.values[order]
+    ends = np.searchsorted(indices[:, 0], np.arange(rows + 1)).tolist()
+    parts = []
+    for start, end in itertools.pairwise(ends):
+        parts += _sparse_parts(indices[start:end, 1:], values[start:end], sparse.dense_shape[1:])
+    return _as_strings(parts, (rows, 3))
+
+
+def deserialize_sparse(
+    serialized_sparse: Any, dtype: Any = None, name: str | None = None
+) -> SparseTensor:
+    """Serialized sparse tensors [..., 3] as one, each leading dimension becoming one of its own.
+
+    The dense shape is the largest of all.
+
+    Args:
+        serialized_sparse: What `serialize_sparse` or `serialize_many_sparse` give, or stacks of it.
+        dtype: The dtype the values must have; by default any.
+        name: Ignored; `tf.io` has it.
+
+    Raises:
+        FormatError: The bytes are damaged, or their dtypes or ranks differ.
+    """
+    serialized = _as_tensor(serialized_sparse)
+    if serialized.dtype != object or serialized.ndim == 0 or serialized.shape[-1] != 3:
+        raise FormatError(
+            f"serialized sparse tensors of shape {serialized.shape}, expected [..., 3]"
+        )
+    if serialized.size == 0:
+        raise FormatError("no serialized sparse tensor, expected at least one")
+    parts = [[parse_tensor(part) for part in row] for row in serialized.reshape(-1, 3)]
+    sparse = [SparseTensor(*_check_sparse_parts(*row)) for row in parts]
+    for one in sparse:
+        _check_dtype(one.values, sparse[0].dtype if dtype is None else dtype)
+        if len(one.shape) != len(sparse[0].shape):
+            raise FormatError(
+                f"sparse tensors of shapes {one.shape} and {sparse[0].shape} together"
+            )
+    batch = serialized.shape[:-1]
+    prefixes = np.array(list(np.ndindex(batch)), np.int64).reshape(len(sparse), len(batch))
+    counts = [len(one.values) for one in sparse]
+    indices = np.concatenate([one.indices for one in sparse])
+    return SparseTensor(
+        np.concatenate([np.repeat(prefixes, counts, axis=0), indices], axis=1),
+        np.concatenate([one.values for one in sparse]),
+        np.array([*batch, *np.max([one.dense_shape for one in sparse], axis=0)], np.int64),
+    )
+
+
+def deserialize_many_sparse(
+    serialized_sparse: Any, dtype: Any = None, rank: int | None = None, name: str | None = None
+) -> SparseTensor:
+    """Serialized sparse tensors [N, 3] as one with a first dimension of N.
+
+    Args:
+        serialized_sparse: What `serialize_many_sparse` gives, or a stack of `serialize_sparse`.
+        dtype: The dtype the values must have; by default any.
+        rank: The rank the result must have; by default any.
+        name: Ignored; `tf.io` has it.
+
+    Raises:
+        FormatError: The bytes are damaged, or their dtypes or ranks differ.
+    """
+    sparse = deserialize_sparse(serialized_sparse, dtype)
+    if rank is not None and len(sparse.shape) != rank:
+        raise FormatError(f"a sparse tensor of rank {len(sparse.shape)}, expected {rank}")
+    return sparse
+
+
+def encode_base64(input: Any, pad: bool = False, name: str | None = None) -> Any:
+    """Strings in web-safe base64.
+
+    Args:
+        input: A string or string tensor.
+        pad: Fill up with "=" to a multiple of four.
+        name: Ignored; `tf.io` has it.
+    """
+
+    def encode(string: bytes) -> bytes:
+        text = base64.urlsafe_b64encode(string)
+        return text if pad else text.rstrip(b"=")
+
+    return _map_strings(encode, input)
+
+
+def decode_base64(input: Any, name: str | None = None) -> Any:
+    """The strings that web-safe base64 stands for, padded or not.
+
+    Args:
+        input: A string or string tensor.
+        name: Ignored; `tf.io` has it.
+
+    Raises:
+        FormatError: A string is no web-safe base64.
+    """
+
+    def decode(text: bytes) -> bytes:
+        body = text
+        if len(text) % 4 == 0 and text.endswith(b"="):
+            body = text[:-2] if text.endswith(b"==") else text[:-1]
+        if len(body) % 4 == 1:
+            raise FormatError(f"{len(body)} characters of base64: that length cannot be")
+        try:
+            standard = body.translate(_TO_STANDARD)
+            return base64.b64decode(standard + b"=" * (-len(body) % 4), validate=True)
+        except binascii.Error:
+            raise FormatError(
+                f"{text[:40]!r} is no web-safe base64", hint="its alphabet is A-Z a-z 0-9 - _"
+            ) from None
+
+    return _map_strings(decode, input)
+
+
+# The two characters in which the alphabets differ; the standard ones become invalid.
+_TO_STANDARD = bytes.maketrans(b"-_+/=", b"+/***")
+
+
+def decode_raw(
+    input_bytes: Any,
+    out_type: Any,
+    little_endian: bool = True,
+    fixed_length: int | None = None,
+    name: str | None = None,
+) -> Array:
+    """Strings as the values that lie in them, one more dimension for those.
+
+    Args:
+        input_bytes: A string or string tensor, all of one length unless `fixed_length` is given.
+        out_type: The dtype of the values.
+        little_endian: Their byte order.
+        fixed_length: Cut or fill each string with zeros to this many bytes.
+        name: Ignored; `tf.io` has it.
+
+    Raises:
+        FormatError: The lengths differ or are no multiple of the dtype's size.
+    """
+    row = dtypes.as_dtype(out_type)
+    if row.numpy is None or row is dtypes.STRING:
+        raise UnsupportedError(f"{row.name} values have no fixed size", hint="use parse_tensor")
+    strings = _as_tensor(input_bytes)
+    values: list[bytes] = strings.ravel().tolist()
+    if fixed_length is not None:
+        if fixed_length <= 0:
+            raise FormatError(f"fixed_length is {fixed_length}, expected more than 0")
+        values = [value[:fixed_length].ljust(fixed_length, b"\0") for value in values]
+    length = len(values[0]) if values else fixed_length or 0
+    for position, value in enumerate(values):
+        if len(value) != length:
+            raise FormatError(
+                f"string {position} has {len(value)} bytes, expected {length} as the first",
+                hint="fixed_length= cuts and fills them to one length",
+            )
+    if length % row.numpy.itemsize:
+        raise FormatError(
+            f"{length} bytes are no multiple of {row.numpy.itemsize}, the size of {row.name}"
+        )
+    stored = row.numpy.newbyteorder("<" if little_endian else ">")
+    array = np.frombuffer(b"".join(values), stored)
+    array = array.reshape(*strings.shape, length // row.numpy.itemsize)
+    return array.view(np.uint8) != 0 if row.name == "bool" else as_tensor(array)
+
+
+def _serialize(array: Array, **options: Any) -> bytes:
+    buffers = Buffers()
+    tensorproto.write(array, buffers, **options)
+    return b"".join(buffers)
+
+
+def _sparse_parts(indices: Array, values: Array, dense_shape: Array) -> list[bytes]:
+    # TensorFlow puts the strings of a sparse tensor into the content, unlike serialize_tensor.
+    return [_serialize(indices), _serialize(values, string_content=True), _serialize(dense_shape)]
+
+
+def _check_sparse_parts(indices: Array, values: Array, dense_shape: Array) -> list[Array]:
+    if indices.dtype != np.int64 or dense_shape.dtype != np.int64:
+        raise FormatError(
+            f"indices of {indices.dtype} and a dense shape of {dense_shape.dtype}, expected int64"
+        )
+    return [indices, values, dense_shape]
+
+
+def _as_tensor(value: Any) -> Array:
+    return as_tensor(frameworks.accept(value))
+
+
+def _as_bytes(value: Any) -> Any:
+    """One string: bytes, any other buffer, or a scalar string tensor."""
+    if isinstance(value, bytes | bytearray | memoryview):
+        return value
+    tensor = _as_tensor(value)
+    if tensor.shape != () or tensor.dtype != object:
+        raise FormatError(
+            f"a tensor of {tensor.dtype} and shape {tensor.shape}, expected one string"
+        )
+    return tensor.item()
+
+
+def _as_sparse(value: Any) -> SparseTensor:
+    sparse = frameworks.accept(value)
+    if not isinstance(sparse, SparseTensor):
+        raise UnsupportedError(f"{type(value).__name__}, expected a SparseTensor")
+    return sparse
+
+
+def _as_strings(values: list[bytes], shape: tuple[int, ...]) -> Array:
+    array = np.empty(len(values), dtype=object)
+    array[:] = values
+    return array.reshape(shape)
+
+
+def _map_strings(function: Any, value: Any) -> Any:
+    strings = _as_tensor(value)
+    if strings.dtype != object:
+        raise UnsupportedError(f"a tensor of {strings.dtype}, expected strings")
+    if strings.shape == ():
+        return function(strings.item())
+    return _as_strings([function(string) for string in strings.ravel().tolist()], strings.shape)
+
+
+def _check_dtype(tensor: Array, expected: Any) -> None:
+    row, found = dtypes.as_dtype(expected), dtypes.from_numpy(tensor.dtype)
+    if row is not found:
+        raise FormatError(f"a tensor of {found.name}, expected {row.name}")
+
+
+def _check_string(out_type: Any) -> None:
+    if out_type is not None and dtypes.as_dtype(out_type) is not dtypes.STRING:
+        raise UnsupportedError(f"out_type {dtypes.as_dtype(out_type).name}, expected string")

@@ -1,0 +1,38 @@
+"""Settings for all tests, and the oracle."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
+
+# Deterministic, so that a red run is red again; `HYPOTHESIS_PROFILE=search` looks further.
+settings.register_profile(
+    "test",
+    max_examples=200,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=list(HealthCheck),
+)
+settings.register_profile(
+    "search", settings.get_profile("test"), max_examples=5000, derandomize=False
+)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "test"))
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture(scope="session")
+def tf():
+    """TensorFlow, which decides. Missing is a failure wherever it has a wheel."""
+    if sys.version_info >= (3, 14):
+        return pytest.importorskip("tensorflow")
+    import tensorflow
+
+    return tensorflow
