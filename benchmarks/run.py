@@ -1,0 +1,48 @@
+"""Runs every benchmark, or those named: python benchmarks/run.py [NAME ...].
+
+With --docs, the tables go into docs/performance.md, between the marks that name them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from measure import RESULTS, lines
+
+HERE = Path(__file__).parent
+PAGE = HERE.parent / "docs/performance.md"
+
+
+def main() -> int:
+    names = [name for name in sys.argv[1:] if name != "--docs"]
+    names = names or sorted(path.stem.removeprefix("bench_") for path in HERE.glob("bench_*.py"))
+    for name in names:
+        code = subprocess.run([sys.executable, str(HERE / f"bench_{name}.py")]).returncode
+        if code:
+            return code
+        if "--docs" in sys.argv:
+            publish(name)
+    return 0
+
+
+def publish(name: str) -> None:
+    result = json.loads((RESULTS / f"{name}.json").read_text())
+    machine = ", ".join(f"{key} {value}" for key, value in result["machine"].items())
+    head, *body = lines(result["rows"])
+    rows = [head, ["---", *["---:"] * (len(head) - 1)], *body]
+    table = "\n".join("| " + " | ".join(row) + " |" for row in rows)
+    notes = "\n".join(f"- {note}" for note in result["notes"])
+    text = f"{result['question']}.\n\n{table}\n\n{notes}\n\nMeasured with {machine}.\n"
+    marks = rf"(<!-- {name} -->\n).*?(<!-- end -->)"
+    page, found = re.subn(marks, lambda m: m[1] + text + m[2], PAGE.read_text(), flags=re.DOTALL)
+    if not found:
+        raise SystemExit(f"{PAGE} has no marks for {name}")
+    PAGE.write_text(page)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
