@@ -1,0 +1,1 @@
+"""Codecs: bytes to bytes and array to array. They open no files."""

@@ -1,0 +1,239 @@
+"""Shards: the names of files that are one dataset together.
+
+    train.tfrecord-00000-of-00010        what TensorFlow and TFDS write, numbered from 0
+    train-00000-of-00010.tfrecord        the suffix behind
+    train.tfrecord@10, train.tfrecord@*  shorthand for all of them, of that number or any
+
+Only names and directory listings are looked at, never what is in the files.
+"""
+
+from __future__ import annotations
+
+import errno
+import fnmatch
+import glob
+import itertools
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from tensorferry.errors import FormatError, UnsupportedError
+
+# What lies beside records: indexes, schemas, notes and checksums.
+SIDECARS = (".index", ".idx", ".json", ".pbtxt", ".txt", ".md", ".md5", ".sha256", ".crc")
+UNFINISHED = (".tmp", ".part")
+COMPRESSED = (".gz", ".zlib", ".zst")
+
+NAMED_MISSING = 5
+"""How many missing shards an error names."""
+
+SEARCHED_MISSING = 1_000_000
+"""How many names are looked for: a file's name can claim to be one of any number."""
+
+_SHARD = re.compile(
+    r"(?P<prefix>.*)-(?P<index>[0-9]{1,9})-of-(?P<count>[0-9]{1,9})(?P<suffix>\.[^/]*)?", re.DOTALL
+)
+_SHORTHAND = re.compile(r"(?P<prefix>.*)@(?P<count>[0-9]{1,9}|\*)(?P<suffix>\.[^@/]*)?", re.DOTALL)
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+
+Path = str | os.PathLike[str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Set:
+    """What the shards of one set have in common: all but their number."""
+
+    prefix: str
+    count: int
+    suffix: str
+    digits: tuple[int, int]  # of the number and of the count
+
+    def name(self, index: int) -> str:
+        number, count = self.digits
+        return f"{self.prefix}-{index:0{number}}-of-{self.count:0{count}}{self.suffix}"
+
+
+def parse_shard(name: str) -> tuple[str, int, int] | None:
+    """The prefix, number and count in a shard's name, or None if it is no shard's.
+
+    `train-00003-of-00010.tfrecord` gives `("train", 3, 10)`. Sets numbered from 1 occur as well, so
+    that the number can be as large as the count.
+    """
+    parsed = _parse(name)
+    return None if parsed is None else (parsed[0].prefix, parsed[1], parsed[0].count)
+
+
+def _parse(name: str) -> tuple[_Set, int] | None:
+    match = _SHARD.fullmatch(name)
+    if match is None:
+        return None
+    index, count = int(match["index"]), int(match["count"])
+    if count == 0 or index > count:
+        return None
+    digits = (len(match["index"]), len(match["count"]))
+    return _Set(match["prefix"], count, match["suffix"] or "", digits), index
+
+
+def shard_names(path: Path, count: int | None = None) -> list[str]:
+    """The names of the shards of a set to be written.
+
+    Args:
+        path: "train.tfrecord", or with the count in it: "train.tfrecord@10", "train@10.tfrecord".
+        count: How many, unless the path says it.
+
+    Raises:
+        UnsupportedError: There is no count, or it is less than 1, or there are two that differ.
+    """
+    prefix, suffix = os.fspath(path), ""
+    match = _SHORTHAND.fullmatch(prefix)
+    if match is not None:
+        prefix, suffix = match["prefix"], match["suffix"] or ""
+        said = None if match["count"] == "*" else int(match["count"])
+        if None not in (said, count) and said != count:
+            raise UnsupportedError(
+                f"the path says {said} shards, asked for {count}", path=os.fspath(path)
+            )
+        count = said if count is None else count
+    if count is None or count < 1:
+        raise UnsupportedError(
+            f"the number of shards is {count}, expected 1 or more", path=os.fspath(path)
+        )
+    whole = _Set(prefix, count, suffix, (5, 5))
+    return [whole.name(index) for index in range(count)]
+
+
+def expand(paths: Path | Sequence[Path]) -> list[str]:
+    """The files that a user means, each once; shards in the order of their numbers.
+
+    Args:
+        paths: A file, a glob ("train-*"), a shard set ("name@10", "name@*"), a directory (its
+            TFRecord files, without indexes and other files beside them), "-", or several of these.
+            A file of exactly that name goes first.
+
+    Raises:
+        FormatError: Shards are missing from a set that was not named file by file, or there are
+            several sets of one name.
+        FileNotFoundError: There is nothing by that name.
+    """
+    several = [paths] if isinstance(paths, str | os.PathLike) else paths
+    found: dict[str, str] = {}
+    for path in several:
+        for name in _expand(os.fspath(path)):
+            found.setdefault(name if name == "-" else os.path.abspath(name), name)
+    return list(found.values())
+
+
+def _expand(path: str) -> list[str]:
+    if path == "-" or _URL.match(path):
+        return [path]
+    if os.path.isdir(path):
+        names = [os.path.join(path, name) for name in os.listdir(path) if _is_record_like(name)]
+        return _checked(filter(os.path.isfile, names), path)
+    if os.path.lexists(path):
+        return [path]
+    if shorthand := _SHORTHAND.fullmatch(path):
+        return _checked(_shards_of(shorthand), path)
+    if glob.has_magic(path):
+        wanted = path.endswith(SIDECARS)
+        names = [name for name in glob.glob(path, recursive=True) if wanted or _is_data(name)]
+        # `**/` stands for no directory too, and fnmatch's `*` for any.
+        matches = re.compile(fnmatch.translate(path.replace("**/", "*"))).match
+        return _checked(filter(os.path.isfile, names), path, matches)
+    raise _nothing(path)
+
+
+def _is_data(path: str) -> bool:
+    """Whether a file is neither hidden nor unfinished nor a sidecar."""
+    return not os.path.basename(path).startswith(".") and not path.endswith(SIDECARS + UNFINISHED)
+
+
+def _is_record_like(name: str) -> bool:
+    if not _is_data(name):
+        return False
+    if ".tfrecord" in name:
+        return True
+    parsed = _parse(name)
+    # A checkpoint's tensors are in shards too: model.data-00000-of-00001.
+    return (
+        parsed is not None
+        and parsed[0].suffix in ("", *COMPRESSED)
+        and not parsed[0].prefix.endswith(".data")
+    )
+
+
+def _shards_of(shorthand: re.Match[str]) -> Iterator[str]:
+    prefix, count, suffix = shorthand["prefix"], shorthand["count"], shorthand["suffix"]
+    directory, prefix = os.path.split(prefix)
+    if not os.path.isdir(directory or "."):
+        return
+    for name in os.listdir(directory or "."):
+        parsed = _parse(name)
+        if (
+            parsed is not None
+            and parsed[0].prefix == prefix
+            and (count == "*" or parsed[0].count == int(count))
+            and (suffix is None or parsed[0].suffix == suffix)
+            and _is_data(name)
+        ):
+            yield os.path.join(directory, name)
+
+
+def _checked(
+    names: Iterable[str], given: str, wanted: Callable[[str], object] = lambda name: True
+) -> list[str]:
+    """The names in natural order, if their shard sets are whole.
+
+    Args:
+        names: The files found.
+        given: What the user named.
+        wanted: Whether a name is one of those that the user meant.
+    """
+    ordered = sorted(names, key=_natural)
+    if not ordered:
+        raise _nothing(given)
+    sets: dict[_Set, set[int]] = {}
+    for name in ordered:
+        if parsed := _parse(name):
+            sets.setdefault(parsed[0], set()).add(parsed[1])
+    counts: dict[tuple[str, str], _Set] = {}
+    for whole, found in sets.items():
+        _check_whole(whole, found, given, wanted)
+        other = counts.setdefault((whole.prefix, whole.suffix), whole)
+        if other != whole:
+            raise FormatError(
+                f"two shard sets of one name: one of {other.count} shards, one of {whole.count}",
+                path=given,
+                hint=f'name one of them: "{whole.prefix}@{whole.count}{whole.suffix}"',
+            )
+    return ordered
+
+
+def _check_whole(whole: _Set, found: set[int], given: str, wanted: Callable[[str], object]) -> None:
+    first = 1 if whole.count in found else 0
+    names = (
+        whole.name(index)
+        for index in range(first, min(whole.count, SEARCHED_MISSING) + first)
+        if index not in found
+    )
+    missing = list(itertools.islice(filter(wanted, names), NAMED_MISSING + 1))
+    if missing:
+        more = " and more" if len(missing) > NAMED_MISSING else ""
+        raise FormatError(
+            f"found {len(found)} of {whole.count} shards, missing "
+            + ", ".join(os.path.basename(name) for name in missing[:NAMED_MISSING])
+            + more,
+            path=given,
+            hint="name the files one by one to read the others without them",
+        )
+
+
+def _natural(path: str) -> tuple[list[tuple[str, int]], str]:
+    """A key that sorts `x-2` before `x-10`."""
+    parts = re.split(r"([0-9]+)", path)
+    texts, numbers = parts[::2], [*map(int, parts[1::2]), 0]
+    return list(zip(texts, numbers, strict=True)), path
+
+
+def _nothing(path: str) -> FileNotFoundError:
+    return FileNotFoundError(errno.ENOENT, "no such file, shard set or match", path)
