@@ -17,7 +17,7 @@ targets=("$@")
 [ ${#targets[@]} -gt 0 ] || targets=($(cd fuzz && ls fuzz_*.cc | sed 's/^fuzz_//; s/\.cc$//'))
 
 for target in "${targets[@]}"; do
-  clang++ -std=c++20 -g -O1 -fno-omit-frame-pointer -fsanitize=fuzzer,address,undefined \
+  clang++ -std=c++20 -g -O2 -fno-omit-frame-pointer -fsanitize=fuzzer,address,undefined \
     -fno-sanitize-recover=all -I. -o "$build/$target" "fuzz/fuzz_$target.cc" core/*.cc
   mkdir -p "$build/corpus/$target"
   echo "$target: $runs executions"

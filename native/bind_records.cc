@@ -1,0 +1,521 @@
+// Checksums, TFRecord framing, and Examples to columns and back.
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+
+#include <deque>
+#include <memory>
+
+#include "core/checksum.h"
+#include "core/example.h"
+#include "core/tfrecord.h"
+#include "python.h"
+
+namespace ferry::python {
+
+namespace {
+
+using example::Kind;
+using tfrecord::Record;
+using tfrecord::Status;
+
+std::uint32_t checksum(nb::handle source, std::uint32_t before) {
+  Buffer buffer(source);
+  nb::gil_scoped_release unlocked;
+  return crc32c(buffer.data(), buffer.size(), before);
+}
+
+void check_start(const Buffer& buffer, std::uint64_t start) {
+  if (start > buffer.size()) throw nb::index_error("start behind the end of the buffer");
+}
+
+// A range of frames that was gone through: how many records, where it ended, and why.
+nb::tuple range(std::uint64_t count, std::uint64_t end, Status status) {
+  return nb::make_tuple(count, end, static_cast<int>(status));
+}
+
+nb::bytes to_offsets(const std::vector<Record>& records) {
+  static_assert(sizeof(Record) == 16);
+  return nb::bytes(reinterpret_cast<const char*>(records.data()), records.size() * sizeof(Record));
+}
+
+nb::tuple scan(nb::handle source, std::uint64_t start, std::uint64_t limit, bool verify) {
+  Buffer buffer(source);
+  check_start(buffer, start);
+  std::uint64_t count = 0;
+  std::uint64_t end = start;
+  Status status = Status::record;
+  {
+    nb::gil_scoped_release unlocked;
+    status = tfrecord::walk(buffer.span(), end, limit, verify, [&](const Record&) { ++count; });
+  }
+  return range(count, end, status);
+}
+
+nb::tuple index(nb::handle source, std::uint64_t start, std::uint64_t limit, bool verify) {
+  Buffer buffer(source);
+  check_start(buffer, start);
+  std::vector<Record> records;
+  tfrecord::Scan result;
+  {
+    nb::gil_scoped_release unlocked;
+    result = tfrecord::scan(buffer.span(), start, limit, verify, records);
+  }
+  return nb::make_tuple(to_offsets(records), result.end, static_cast<int>(result.status));
+}
+
+nb::tuple read_records(nb::handle source, std::uint64_t start, std::uint64_t limit, bool verify) {
+  Buffer buffer(source);
+  check_start(buffer, start);
+  std::vector<Record> records;
+  tfrecord::Scan result;
+  {
+    nb::gil_scoped_release unlocked;
+    result = tfrecord::scan(buffer.span(), start, limit, verify, records);
+  }
+  std::vector<Span> spans;
+  spans.reserve(records.size());
+  for (const Record& record : records) {
+    spans.push_back(buffer.span(record.data, record.data + record.length));
+  }
+  return nb::make_tuple(to_list(spans), result.end, static_cast<int>(result.status));
+}
+
+std::uint64_t find(nb::handle source, std::uint64_t start) {
+  Buffer buffer(source);
+  check_start(buffer, start);
+  nb::gil_scoped_release unlocked;
+  return tfrecord::find(buffer.span(), start);
+}
+
+nb::bytes frame(nb::list values) {
+  const std::vector<Span> records = spans_of(values);
+  const auto size = static_cast<Py_ssize_t>(tfrecord::framed_size(records));
+  PyObject* result = PyBytes_FromStringAndSize(nullptr, size);
+  if (result == nullptr) throw nb::python_error();
+  auto* out = reinterpret_cast<std::uint8_t*>(PyBytes_AS_STRING(result));
+  {
+    nb::gil_scoped_release unlocked;
+    tfrecord::put(records, out);
+  }
+  return nb::steal<nb::bytes>(result);
+}
+
+// Calls `add` with each record of the frames in a buffer, until one is not whole or throws.
+// `end` is then the start of that record.
+template <typename Add>
+Status each_frame(const Buffer& buffer, std::uint64_t& end, std::uint64_t limit, bool verify,
+                  Add add) {
+  return tfrecord::walk(buffer.span(), end, limit, verify, [&](const Record& record) {
+    add(buffer.span(record.data, record.data + record.length));
+  });
+}
+
+class Survey {
+ public:
+  nb::tuple add(nb::handle source, std::uint64_t start, std::uint64_t limit, bool verify) {
+    Buffer buffer(source);
+    check_start(buffer, start);
+    const std::uint64_t before = survey_.rows();
+    Status status;
+    {
+      nb::gil_scoped_release unlocked;
+      status = each_frame(buffer, start, limit, verify, [&](Span record) { survey_.add(record); });
+    }
+    return range(survey_.rows() - before, start, status);
+  }
+
+  void add_record(nb::handle source) {
+    Buffer buffer(source);
+    survey_.add(buffer.span());
+  }
+
+  std::uint64_t rows() const { return survey_.rows(); }
+
+  nb::list features() const {
+    nb::list result;
+    for (const example::Feature& feature : survey_.features()) {
+      result.append(nb::make_tuple(
+          nb::bytes(feature.name.data(), feature.name.size()), feature.sequence,
+          static_cast<int>(feature.kind), feature.mixed, feature.rows, feature.lists,
+          feature.lists == 0 ? 0 : feature.shortest, feature.longest));
+    }
+    return result;
+  }
+
+ private:
+  example::Survey survey_;
+};
+
+class Decoder {
+ public:
+  // Columns: (name, kind, sequence, wanted, length of every list or None).
+  explicit Decoder(nb::list columns) : decoder_(parse_columns(columns)) {}
+  Decoder(const Decoder&) = delete;
+
+  // Decodes framed records; on an error, `rows` and `position` say which record it was.
+  nb::tuple decode(nb::handle source, std::uint64_t start, std::uint64_t limit, bool verify) {
+    Buffer& buffer = hold(source);
+    check_start(buffer, start);
+    const std::size_t before = decoder_.rows();
+    position_ = start;
+    if (before == 0) decoder_.expect(limit, buffer.size() - static_cast<std::size_t>(start));
+    Status status;
+    {
+      nb::gil_scoped_release unlocked;
+      status = each_frame(buffer, position_, limit, verify,
+                          [&](Span record) { decoder_.add(record); });
+    }
+    return range(decoder_.rows() - before, position_, status);
+  }
+
+  void decode_records(nb::list values) {
+    // A list of our own: nobody else can take a record out of it.
+    records_.append(nb::steal(PyList_GetSlice(values.ptr(), 0, PY_SSIZE_T_MAX)));
+    const std::vector<Span> spans = spans_of(nb::cast<nb::list>(records_[records_.size() - 1]));
+    nb::gil_scoped_release unlocked;
+    for (const Span& span : spans) {
+      inputs_.emplace_back(span.data, span.size);
+      decoder_.add(inputs_.back().span());
+    }
+  }
+
+  std::size_t rows() const { return decoder_.rows(); }
+  std::uint64_t position() const { return position_; }
+
+  void clear() {
+    decoder_.clear();
+    buffers_.clear();
+    inputs_.clear();
+    records_ = nb::list();
+  }
+
+  // For each column: values, lists, rows without it, bytes of its strings.
+  nb::list sizes() const {
+    nb::list result;
+    for (const example::Column& column : decoder_.columns()) {
+      result.append(nb::make_tuple(column.values(), column.list_ends.size(), column.missing.size()));
+    }
+    return result;
+  }
+
+  void copy_values(std::size_t index, nb::handle target) const {
+    const example::Column& column = at(index);
+    if (column.kind == Kind::integers) {
+      copy(target, column.integers, 0);
+    } else if (column.kind == Kind::floats) {
+      copy(target, column.floats, 0);
+    } else {
+      throw nb::value_error("strings have no fixed size");
+    }
+  }
+
+  // The values of a column as an array that owns their memory: nothing is copied, but the memory
+  // is gone for the next batch. For large columns.
+  nb::object take_values(std::size_t index) {
+    example::Column& column = decoder_.column(index);
+    if (column.kind == Kind::integers) return give_away(column.integers);
+    if (column.kind == Kind::floats) return give_away(column.floats);
+    throw nb::value_error("strings have no fixed size");
+  }
+
+  void copy_list_splits(std::size_t index, nb::handle target) const {
+    copy(target, at(index).list_ends, 1);
+  }
+  void copy_row_splits(std::size_t index, nb::handle target) const {
+    copy(target, at(index).row_ends, 1);
+  }
+  void copy_missing(std::size_t index, nb::handle target) const {
+    copy(target, at(index).missing, 0);
+  }
+
+  // Puts bytes objects into a contiguous NumPy array of objects.
+  void copy_texts(std::size_t index, nb::handle target) const {
+    const example::Scratch<example::Text>& texts = at(index).texts;
+    Buffer out(target, PyBUF_WRITABLE | PyBUF_FORMAT);
+    if (out.size() != texts.size() * sizeof(PyObject*) || std::string(out.format()) != "O") {
+      throw nb::value_error("the target has another size or no objects");
+    }
+    auto** place = reinterpret_cast<PyObject**>(out.data());
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+      PyObject* text = PyBytes_FromStringAndSize(reinterpret_cast<const char*>(texts[i].data),
+                                                 static_cast<Py_ssize_t>(texts[i].size));
+      if (text == nullptr) throw nb::python_error();
+      PyObject* old = place[i];
+      place[i] = text;
+      Py_XDECREF(old);
+    }
+  }
+
+  // The strings of a column as one buffer, and where each starts in it, with the end of the last.
+  std::uint64_t text_bytes(std::size_t index) const {
+    std::uint64_t size = 0;
+    const example::Scratch<example::Text>& texts = at(index).texts;
+    for (std::size_t i = 0; i < texts.size(); ++i) size += texts[i].size;
+    return size;
+  }
+  void join_texts(std::size_t index, nb::handle data, nb::handle offsets) const {
+    const example::Scratch<example::Text>& texts = at(index).texts;
+    Buffer out(data, PyBUF_WRITABLE);
+    Buffer places(offsets, PyBUF_WRITABLE);
+    if (out.size() != text_bytes(index) || places.size() != (texts.size() + 1) * 8) {
+      throw nb::value_error("a target has another size");
+    }
+    auto* place = reinterpret_cast<std::int64_t*>(places.data());
+    std::size_t at_byte = 0;
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+      place[i] = static_cast<std::int64_t>(at_byte);
+      if (texts[i].size > 0) std::memcpy(out.data() + at_byte, texts[i].data, texts[i].size);
+      at_byte += texts[i].size;
+    }
+    place[texts.size()] = static_cast<std::int64_t>(at_byte);
+  }
+
+ private:
+  static std::vector<example::Column> parse_columns(nb::list columns) {
+    std::vector<example::Column> result(columns.size());
+    for (std::size_t i = 0; i < result.size(); ++i) {
+      const auto given = nb::cast<nb::tuple>(columns[i]);
+      const int kind = nb::cast<int>(given[1]);
+      if (kind < 1 || kind > 3) throw nb::value_error("a column is of kind 1, 2 or 3");
+      result[i].name = nb::cast<std::string>(given[0]);
+      result[i].kind = static_cast<Kind>(kind);
+      result[i].sequence = nb::cast<bool>(given[2]);
+      result[i].wanted = nb::cast<bool>(given[3]);
+      if (!given[4].is_none()) result[i].length = nb::cast<std::size_t>(given[4]);
+    }
+    return result;
+  }
+
+  const example::Column& at(std::size_t index) const {
+    if (index >= decoder_.columns().size()) throw nb::index_error("no such column");
+    return decoder_.columns()[index];
+  }
+
+  template <typename Element>
+  static nb::object give_away(example::Scratch<Element>& scratch) {
+    const std::size_t size = scratch.size();
+    Element* data = scratch.release().release();
+    nb::capsule owner(data, [](void* memory) noexcept { delete[] static_cast<Element*>(memory); });
+    return nb::cast(nb::ndarray<nb::numpy, Element, nb::ndim<1>>(data, {size}, owner));
+  }
+
+  // The strings of a batch are places in its buffers, which are held until clear().
+  Buffer& hold(nb::handle source) {
+    buffers_.push_back(std::make_unique<Buffer>(source));
+    return *buffers_.back();
+  }
+
+  template <typename Element>
+  static void copy(nb::handle target, const example::Scratch<Element>& scratch, std::size_t zeros) {
+    Buffer out(target, PyBUF_WRITABLE);
+    if (out.size() != (scratch.size() + zeros) * sizeof(Element)) {
+      throw nb::value_error("the target has another size");
+    }
+    std::memset(out.data(), 0, zeros * sizeof(Element));
+    if (scratch.size() > 0) {
+      std::memcpy(out.data() + zeros * sizeof(Element), scratch.data(),
+                  scratch.size() * sizeof(Element));
+    }
+  }
+
+  example::Decoder decoder_;
+  std::vector<std::unique_ptr<Buffer>> buffers_;
+  std::deque<Input> inputs_;
+  nb::list records_;
+  std::uint64_t position_ = 0;
+};
+
+// Sources: (name, kind, sequence, values, list splits or None, length of every list,
+// row splits or None, missing or None). Splits and values are checked here, once, so that the loop
+// need not. What was prepared is held until the next time.
+class Encoder {
+ public:
+  Encoder() = default;
+  Encoder(const Encoder&) = delete;
+
+  void prepare(nb::list given, std::size_t rows) {
+    clear();
+    sources_.resize(given.size());
+    strings_.resize(given.size());
+    for (std::size_t i = 0; i < sources_.size(); ++i) {
+      parse(nb::cast<nb::tuple>(given[i]), rows, sources_[i], strings_[i]);
+    }
+    rows_ = rows;
+  }
+
+  // Rows `first` to `end` as framed records.
+  nb::bytes encode(std::size_t first, std::size_t end) {
+    if (first > end || end > rows_) throw nb::index_error("no such rows");
+    for (std::size_t i = 0; i < sources_.size(); ++i) {
+      if (sources_[i].kind == Kind::bytes) gather(sources_[i], strings_[i], first, end);
+    }
+    out_.cut(0);
+    {
+      nb::gil_scoped_release unlocked;
+      example::encode(sources_, first, end, out_);
+    }
+    return nb::bytes(reinterpret_cast<const char*>(out_.data()), out_.size());
+  }
+
+  void clear() {
+    rows_ = 0;
+    sources_.clear();
+    strings_.clear();
+    buffers_.clear();
+    lists_.clear();
+  }
+
+ private:
+  // The strings of a source: bytes objects, or strings of one size that lie side by side.
+  struct Strings {
+    PyObject** objects = nullptr;
+    const std::uint8_t* bytes = nullptr;
+    std::size_t size = 0;
+  };
+
+  // Where the strings of the rows lie: looked up a piece at a time, which takes the GIL but no
+  // memory for all of them.
+  static void gather(example::Source& source, const Strings& strings, std::size_t first,
+                     std::size_t end) {
+    const example::Range values = example::values_of_rows(source, first, end);
+    source.first_text = values.begin;
+    source.texts.resize(values.end - values.begin);
+    for (std::size_t i = values.begin; i < values.end; ++i) {
+      example::Text& text = source.texts[i - values.begin];
+      if (strings.objects == nullptr) {
+        text = {strings.bytes + i * strings.size, strings.size};
+        continue;
+      }
+      PyObject* object = strings.objects[i];
+      if (!PyBytes_Check(object)) throw nb::type_error("a string tensor holds bytes");
+      text = {reinterpret_cast<const std::uint8_t*>(PyBytes_AS_STRING(object)),
+              static_cast<std::size_t>(PyBytes_GET_SIZE(object))};
+    }
+  }
+
+  void parse(nb::tuple given, std::size_t rows, example::Source& source, Strings& strings) {
+    const int kind = nb::cast<int>(given[1]);
+    if (kind < 1 || kind > 3) throw nb::value_error("a source is of kind 1, 2 or 3");
+    source.name = nb::cast<std::string>(given[0]);
+    source.kind = static_cast<Kind>(kind);
+    source.sequence = nb::cast<bool>(given[2]);
+    std::size_t values = 0;
+    if (source.kind == Kind::bytes) {
+      if (nb::isinstance<nb::list>(given[3])) {
+        lists_.push_back(nb::cast<nb::list>(given[3]));
+        strings.objects = PySequence_Fast_ITEMS(lists_.back().ptr());
+        values = lists_.back().size();
+      } else {  // contiguous, as PyBUF_ND without strides asks for
+        buffers_.push_back(std::make_unique<Buffer>(given[3], PyBUF_FORMAT | PyBUF_ND));
+        const Buffer& buffer = *buffers_.back();
+        const std::string format = buffer.format();
+        if (format == "O") {  // an array of bytes objects
+          strings.objects = reinterpret_cast<PyObject**>(buffer.data());
+          values = buffer.size() / sizeof(PyObject*);
+        } else if (format == "B" && buffer.rank() == 2) {  // strings of one size, side by side
+          strings.bytes = buffer.data();
+          strings.size = buffer.dimension(1);
+          values = buffer.dimension(0);
+        } else {
+          throw nb::type_error("strings are bytes objects, or rows of bytes");
+        }
+      }
+    } else {
+      buffers_.push_back(std::make_unique<Buffer>(given[3]));
+      const Buffer& buffer = *buffers_.back();
+      const std::size_t width = source.kind == Kind::integers ? 8 : 4;
+      if (buffer.size() % width != 0) throw nb::value_error("values of another width");
+      values = buffer.size() / width;
+      source.integers = reinterpret_cast<const std::int64_t*>(buffer.data());
+      source.floats = reinterpret_cast<const float*>(buffer.data());
+    }
+    std::size_t count = rows;
+    if (!given[6].is_none()) {
+      if (!source.sequence) throw nb::value_error("only sequences have row splits");
+      source.row_splits = splits(given[6], rows, count);
+    } else if (source.sequence) {
+      throw nb::value_error("a sequence has row splits");
+    }
+    if (!given[4].is_none()) {
+      std::size_t end = 0;
+      source.splits = splits(given[4], count, end);
+      if (end != values) throw nb::value_error("list splits end elsewhere than the values");
+    } else {
+      source.length = nb::cast<std::size_t>(given[5]);
+      if (count != 0 && (source.length != values / count || values % count != 0)) {
+        throw nb::value_error("other than so many values a list");
+      }
+    }
+    if (!given[7].is_none()) {
+      buffers_.push_back(std::make_unique<Buffer>(given[7]));
+      if (buffers_.back()->size() != rows) throw nb::value_error("missing is for other rows");
+      source.missing = buffers_.back()->data();
+    }
+  }
+
+  const std::int64_t* splits(nb::handle given, std::size_t count, std::size_t& end) {
+    buffers_.push_back(std::make_unique<Buffer>(given));
+    const Buffer& buffer = *buffers_.back();
+    const auto* data = reinterpret_cast<const std::int64_t*>(buffer.data());
+    if (buffer.size() != (count + 1) * 8 || data[0] != 0) throw nb::value_error("bad splits");
+    for (std::size_t i = 0; i < count; ++i) {
+      if (data[i] > data[i + 1]) throw nb::value_error("splits that fall");
+    }
+    end = static_cast<std::size_t>(data[count]);
+    return data;
+  }
+
+  std::vector<example::Source> sources_;
+  std::vector<Strings> strings_;
+  std::vector<std::unique_ptr<Buffer>> buffers_;
+  std::vector<nb::list> lists_;
+  std::size_t rows_ = 0;
+  example::Scratch<std::uint8_t> out_;
+};
+
+}  // namespace
+
+void bind_records(nb::module_& module) {
+  module.def("crc32c", checksum, "source"_a, "before"_a = 0, "The CRC-32C of a buffer.");
+  module.def("tfrecord_scan", scan, "source"_a, "start"_a, "limit"_a, "verify"_a,
+             "Go through frames: (records, end, status).");
+  module.def("tfrecord_index", index, "source"_a, "start"_a, "limit"_a, "verify"_a,
+             "The places of records: (pairs of offset and length as int64, end, status).");
+  module.def("tfrecord_read", read_records, "source"_a, "start"_a, "limit"_a, "verify"_a,
+             "The records of frames: (list of bytes, end, status).");
+  module.def("tfrecord_find", find, "source"_a, "start"_a,
+             "Where the next whole record starts, or the size of the source.");
+  module.def("tfrecord_frame", frame, "records"_a, "A list of bytes as framed records.");
+
+  nb::class_<Survey>(module, "ExampleSurvey", "What the features of some Examples look like.")
+      .def(nb::init<>())
+      .def("add", &Survey::add, "source"_a, "start"_a, "limit"_a, "verify"_a)
+      .def("add_record", &Survey::add_record, "record"_a)
+      .def_prop_ro("rows", &Survey::rows)
+      .def("features", &Survey::features);
+
+  nb::class_<Decoder>(module, "ExampleDecoder", "Collects the features of Examples in columns.")
+      .def(nb::init<nb::list>(), "columns"_a)
+      .def("decode", &Decoder::decode, "source"_a, "start"_a, "limit"_a, "verify"_a)
+      .def("decode_records", &Decoder::decode_records, "records"_a)
+      .def_prop_ro("rows", &Decoder::rows)
+      .def_prop_ro("position", &Decoder::position)
+      .def("clear", &Decoder::clear)
+      .def("sizes", &Decoder::sizes)
+      .def("copy_values", &Decoder::copy_values, "index"_a, "target"_a)
+      .def("take_values", &Decoder::take_values, "index"_a)
+      .def("copy_list_splits", &Decoder::copy_list_splits, "index"_a, "target"_a)
+      .def("copy_row_splits", &Decoder::copy_row_splits, "index"_a, "target"_a)
+      .def("copy_missing", &Decoder::copy_missing, "index"_a, "target"_a)
+      .def("copy_texts", &Decoder::copy_texts, "index"_a, "target"_a)
+      .def("text_bytes", &Decoder::text_bytes, "index"_a)
+      .def("join_texts", &Decoder::join_texts, "index"_a, "data"_a, "offsets"_a);
+
+  nb::class_<Encoder>(module, "ExampleEncoder", "Writes columns as framed Examples.")
+      .def(nb::init<>())
+      .def("prepare", &Encoder::prepare, "sources"_a, "rows"_a)
+      .def("encode", &Encoder::encode, "first"_a, "end"_a)
+      .def("clear", &Encoder::clear);
+}
+
+}  // namespace ferry::python

@@ -1,0 +1,132 @@
+// TensorProtos, string lists, and messages split into fields.
+#include <nanobind/stl/string.h>
+
+#include "core/strings.h"
+#include "core/tensorproto.h"
+#include "python.h"
+
+namespace ferry::python {
+
+namespace {
+
+nb::tuple tensorproto_scan(nb::handle source, std::uint64_t start, nb::object end) {
+  Buffer buffer(source);
+  const tensorproto::Tensor tensor = tensorproto::scan(
+      buffer.span(start, end.is_none() ? buffer.size() : nb::cast<std::uint64_t>(end)));
+  nb::object dims = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(tensor.rank)));
+  for (std::size_t axis = 0; axis < tensor.rank; ++axis) {
+    PyTuple_SET_ITEM(dims.ptr(), static_cast<Py_ssize_t>(axis),
+                     PyLong_FromLongLong(tensor.dims[axis]));
+  }
+  return nb::make_tuple(tensor.dtype, dims, tensor.elements, tensor.content.size ? tensor.content.offset() : 0,
+                        tensor.content.size, tensor.held);
+}
+
+void tensorproto_fill(nb::handle source, std::uint64_t start, std::uint64_t end, nb::handle target,
+                      std::uint32_t field, const std::string& kind, int bits, std::size_t width,
+                      std::size_t group) {
+  using tensorproto::Kind;
+  Buffer buffer(source);
+  Buffer out(target, PyBUF_WRITABLE);
+  if (bits < 1 || bits > 64 || (width != 1 && width != 2 && width != 4 && width != 8) ||
+      group < 1 || group > 2 || out.size() % (width * group) != 0) {
+    throw nb::value_error("no such layout of values");
+  }
+  const Kind known = kind == "fixed"     ? Kind::fixed
+                     : kind == "boolean" ? Kind::boolean
+                     : kind == "signed"  ? Kind::signed_integer
+                                         : Kind::unsigned_integer;
+  const Span span = buffer.span(start, end);
+  nb::gil_scoped_release unlocked;
+  tensorproto::fill(span, {field, known, bits, width, group}, out.data(), out.size());
+}
+
+nb::list decode_string_values(nb::handle source, std::uint64_t start, std::uint64_t end) {
+  Buffer buffer(source);
+  return to_list(tensorproto::string_values(buffer.span(start, end)));
+}
+
+nb::list decode_string_list(nb::handle source, std::uint64_t start, std::uint64_t end,
+                     std::uint64_t count) {
+  Buffer buffer(source);
+  return to_list(decode_string_list(buffer.span(start, end), count));
+}
+
+nb::bytes tensorproto_header(std::uint64_t dtype, nb::tuple shape, std::uint64_t content_size) {
+  std::array<std::int64_t, tensorproto::max_dimensions> dims;
+  const std::size_t rank = shape.size();
+  if (rank > dims.size()) throw nb::value_error("too many dimensions");
+  for (std::size_t axis = 0; axis < rank; ++axis) dims[axis] = nb::cast<std::int64_t>(shape[axis]);
+  const std::string header = tensorproto::header(dtype, dims.data(), rank, content_size);
+  return nb::bytes(header.data(), header.size());
+}
+
+// One allocation of the size that `measure` finds, filled by `put`.
+template <typename Measure, typename Put>
+nb::bytes encode_strings(nb::list values, Measure measure, Put put) {
+  const std::vector<Span> strings = spans_of(values);
+  const auto size = static_cast<Py_ssize_t>(measure(strings));
+  PyObject* result = PyBytes_FromStringAndSize(nullptr, size);
+  if (result == nullptr) throw nb::python_error();
+  put(strings, reinterpret_cast<std::uint8_t*>(PyBytes_AS_STRING(result)));
+  return nb::steal<nb::bytes>(result);
+}
+
+nb::bytes encode_string_values(nb::list values) {
+  return encode_strings(values, tensorproto::strings_size, tensorproto::put_strings);
+}
+
+nb::bytes encode_string_list(nb::list values) {
+  return encode_strings(values, string_list_size, put_string_list);
+}
+
+// Iterates over the fields of one message, one level deep.
+class MessageFields {
+ public:
+  MessageFields(nb::object source, std::uint64_t start, std::uint64_t end)
+      : buffer_(source), reader_(buffer_.span(start, end)) {}
+
+  nb::tuple next() {
+    Field field;
+    if (!reader_.next(field)) throw nb::stop_iteration();
+    const bool placed = field.tag.wire == Wire::bytes;
+    return nb::make_tuple(field.tag.field, static_cast<int>(field.tag.wire),
+                          placed ? field.bytes.offset() : field.value,
+                          placed ? field.bytes.offset() + field.bytes.size : field.tag.offset);
+  }
+
+ private:
+  Buffer buffer_;
+  Reader reader_;
+};
+
+}  // namespace
+
+void bind_tensorproto(nb::module_& module) {
+  module.def("tensorproto_scan", tensorproto_scan, "source"_a, "start"_a = 0,
+             "end"_a = nb::none(),
+             "Find a TensorProto's parts: (dtype, shape, elements, content offset, content size, "
+             "bit set of the repeated fields that hold values).");
+  module.def("tensorproto_fill", tensorproto_fill, "source"_a, "start"_a, "end"_a, "target"_a,
+             nb::kw_only(), "field"_a, "kind"_a, "bits"_a, "width"_a, "group"_a,
+             "Decode a repeated field into a writable buffer, repeating its last element.");
+  module.def("decode_string_values", decode_string_values, "source"_a, "start"_a, "end"_a,
+             "The values of string_val.");
+  module.def("tensorproto_header", tensorproto_header, "dtype"_a, "shape"_a, "content_size"_a,
+             "What stands before a tensor's values.");
+  module.def("encode_string_values", encode_string_values, "values"_a,
+             "A list of bytes as values of string_val.");
+  module.def("encode_string_list", encode_string_list, "values"_a,
+             "A list of bytes as all lengths, then all bytes.");
+  module.def("decode_string_list", decode_string_list, "source"_a, "start"_a, "end"_a, "count"_a,
+             "Strings stored as all lengths, then all bytes.");
+
+  nb::class_<MessageFields>(module, "MessageFields",
+                            "The fields of one message: (number, wire type, value, offset of the "
+                            "field) or, length-delimited, (number, 2, start, end).")
+      .def(nb::init<nb::object, std::uint64_t, std::uint64_t>(), "source"_a, "start"_a, "end"_a)
+      .def("__iter__", [](nb::handle self) { return self; })
+      .def("__next__", &MessageFields::next);
+}
+
+}  // namespace ferry::python

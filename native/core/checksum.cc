@@ -1,0 +1,127 @@
+#include "checksum.h"
+
+#include <array>
+
+#if defined(__x86_64__)
+#include <nmmintrin.h>
+#elif defined(__aarch64__) && defined(__ARM_FEATURE_CRC32)
+#include <arm_acle.h>
+#endif
+
+namespace ferry {
+
+namespace {
+
+constexpr std::uint32_t polynomial = 0x82f63b78;  // reflected
+
+using Table = std::array<std::uint32_t, 256>;
+
+constexpr Table byte_table() {
+  Table table{};
+  for (std::uint32_t byte = 0; byte < 256; ++byte) {
+    std::uint32_t crc = byte;
+    for (int bit = 0; bit < 8; ++bit) crc = crc >> 1 ^ (crc & 1 ? polynomial : 0);
+    table[byte] = crc;
+  }
+  return table;
+}
+
+constexpr Table by_byte = byte_table();
+
+[[maybe_unused]] std::uint32_t with_tables(const std::uint8_t* data, std::size_t size,
+                                           std::uint32_t crc) noexcept {
+  for (std::size_t i = 0; i < size; ++i) crc = by_byte[(crc ^ data[i]) & 0xff] ^ crc >> 8;
+  return crc;
+}
+
+#if defined(__x86_64__) || (defined(__aarch64__) && defined(__ARM_FEATURE_CRC32))
+
+// A checksum moved past `Size` zero bytes: what is needed to join the checksums of neighbours.
+// Moving is linear: what it does to each single bit, known at compile time, gives four tables, one
+// for each byte of the checksum.
+template <std::size_t Size>
+struct Shift {
+  std::array<Table, 4> tables{};
+
+  constexpr Shift() {
+    for (std::size_t bit = 0; bit < 32; ++bit) {
+      std::uint32_t crc = std::uint32_t{1} << bit;
+      for (std::size_t i = 0; i < Size; ++i) crc = by_byte[crc & 0xff] ^ crc >> 8;
+      for (std::size_t byte = 0; byte < 256; ++byte) {
+        if (byte >> bit % 8 & 1) tables[bit / 8][byte] ^= crc;
+      }
+    }
+  }
+  std::uint32_t operator()(std::uint32_t crc) const noexcept {
+    return tables[0][crc & 0xff] ^ tables[1][crc >> 8 & 0xff] ^ tables[2][crc >> 16 & 0xff] ^
+           tables[3][crc >> 24];
+  }
+};
+
+#if defined(__x86_64__)
+#define FERRY_CRC_TARGET __attribute__((target("sse4.2")))
+FERRY_CRC_TARGET inline std::uint32_t step(std::uint32_t crc, std::uint64_t word) noexcept {
+  return static_cast<std::uint32_t>(_mm_crc32_u64(crc, word));
+}
+FERRY_CRC_TARGET inline std::uint32_t step(std::uint32_t crc, std::uint8_t byte) noexcept {
+  return _mm_crc32_u8(crc, byte);
+}
+#else
+#define FERRY_CRC_TARGET
+inline std::uint32_t step(std::uint32_t crc, std::uint64_t word) noexcept { return __crc32cd(crc, word); }
+inline std::uint32_t step(std::uint32_t crc, std::uint8_t byte) noexcept { return __crc32cb(crc, byte); }
+#endif
+
+inline std::uint64_t load(const std::uint8_t* data) noexcept {
+  std::uint64_t word;
+  std::memcpy(&word, data, 8);
+  return word;
+}
+
+// The instruction takes three cycles and another one can start in each: three neighbouring blocks
+// are summed at once and then joined.
+template <std::size_t Size>
+FERRY_CRC_TARGET inline std::uint32_t three_blocks(const std::uint8_t*& data, std::size_t& size,
+                                                   std::uint32_t crc, const Shift<Size>& shift) noexcept {
+  while (size >= 3 * Size) {
+    std::uint32_t second = 0;
+    std::uint32_t third = 0;
+    for (std::size_t i = 0; i < Size; i += 8) {
+      crc = step(crc, load(data + i));
+      second = step(second, load(data + Size + i));
+      third = step(third, load(data + 2 * Size + i));
+    }
+    crc = shift(shift(crc) ^ second) ^ third;
+    data += 3 * Size;
+    size -= 3 * Size;
+  }
+  return crc;
+}
+
+constexpr Shift<2048> past_long;
+constexpr Shift<64> past_short;
+
+FERRY_CRC_TARGET std::uint32_t with_instruction(const std::uint8_t* data, std::size_t size,
+                                                std::uint32_t crc) noexcept {
+  crc = three_blocks(data, size, crc, past_long);
+  crc = three_blocks(data, size, crc, past_short);
+  for (; size >= 8; data += 8, size -= 8) crc = step(crc, load(data));
+  for (; size > 0; ++data, --size) crc = step(crc, *data);
+  return crc;
+}
+
+#endif
+
+}  // namespace
+
+std::uint32_t crc32c(const std::uint8_t* data, std::size_t size, std::uint32_t before) noexcept {
+#if defined(__x86_64__)
+  static const bool has_instruction = __builtin_cpu_supports("sse4.2");
+  if (has_instruction) return ~with_instruction(data, size, ~before);
+#elif defined(__aarch64__) && defined(__ARM_FEATURE_CRC32)
+  return ~with_instruction(data, size, ~before);
+#endif
+  return ~with_tables(data, size, ~before);
+}
+
+}  // namespace ferry

@@ -1,0 +1,20 @@
+// CRC-32C (Castagnoli), as TFRecords and checkpoints carry it: masked.
+//
+// Uses the processor's own instruction where there is one (SSE 4.2, ARMv8), tables elsewhere.
+#pragma once
+
+#include "wire.h"
+
+namespace ferry {
+
+// The checksum of `size` bytes, going on from the checksum of what stood before them.
+std::uint32_t crc32c(const std::uint8_t* data, std::size_t size, std::uint32_t before = 0) noexcept;
+
+// A checksum stored beside the data it covers is masked, so that checksums of data which holds
+// checksums stay good.
+inline std::uint32_t masked_crc32c(const std::uint8_t* data, std::size_t size) noexcept {
+  const std::uint32_t crc = crc32c(data, size);
+  return (crc >> 15 | crc << 17) + 0xa282ead8u;
+}
+
+}  // namespace ferry

@@ -1,0 +1,205 @@
+// tf.train.Example and SequenceExample, decoded into columns straight from the wire.
+//
+//     Example         { 1 Features { 1 entry { 1 key  2 Feature } ... } }
+//     SequenceExample { 1 Features    2 FeatureLists { 1 entry { 1 key  2 { 1 Feature ... } } } }
+//     Feature         { 1 bytes list | 2 float list | 3 int64 list }, each list { 1 value ... }
+//
+// A Decoder collects the values of many records, column by column, in memory that it keeps for the
+// next batch: fresh pages cost more than decoding. Of repeated keys, and of several kinds in one
+// Feature, the last one counts; a Feature without a kind is a missing one.
+#pragma once
+
+#include <memory>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "wire.h"
+
+namespace ferry::example {
+
+// Of the values of a Feature; the numbers are the fields of the message.
+enum class Kind : std::uint8_t { none = 0, bytes = 1, floats = 2, integers = 3 };
+
+const char* name_of(Kind kind);
+
+// Memory that grows and is kept for the next batch, unless it is given away; new elements are not
+// set.
+template <typename Element>
+class Scratch {
+ public:
+  std::size_t size() const noexcept { return size_; }
+  const Element* data() const noexcept { return data_.get(); }
+  const Element& operator[](std::size_t index) const noexcept { return data_[index]; }
+  void cut(std::size_t size) noexcept { size_ = size; }
+
+  // Room for `count` more elements, at the end; `grow` then says how many were put there.
+  Element* room(std::size_t count) {
+    if (capacity_ - size_ < count) [[unlikely]] enlarge(count);
+    return data_.get() + size_;
+  }
+  void grow(std::size_t count) noexcept { size_ += count; }
+  void push(Element element) {
+    *room(1) = element;
+    ++size_;
+  }
+
+  // How many elements are expected in all: the first piece of memory is of that size.
+  void expect(std::size_t count) noexcept { expected_ = count; }
+
+  // Gives the memory away, with what is in it; the next piece will be as large.
+  std::unique_ptr<Element[]> release() noexcept {
+    expected_ = size_;
+    size_ = capacity_ = 0;
+    return std::move(data_);
+  }
+
+ private:
+  void enlarge(std::size_t count) {
+    std::size_t capacity = capacity_ == 0 ? expected_ : 2 * capacity_;
+    if (capacity < size_ + count) capacity = size_ + count;
+    std::unique_ptr<Element[]> data(new Element[capacity]);
+    if (size_ > 0) std::memcpy(static_cast<void*>(data.get()), data_.get(), size_ * sizeof(Element));
+    data_ = std::move(data);
+    capacity_ = capacity;
+  }
+
+  std::unique_ptr<Element[]> data_;
+  std::size_t size_ = 0;
+  std::size_t capacity_ = 0;
+  std::size_t expected_ = 0;
+};
+
+struct Text {
+  const std::uint8_t* data;
+  std::size_t size;
+};
+
+inline constexpr std::size_t any_length = ~std::size_t{0};
+
+// One feature over the records of a batch.
+struct Column {
+  std::string name;
+  Kind kind = Kind::none;
+  bool sequence = false;  // of feature_lists: each row holds any number of lists
+  bool wanted = true;     // otherwise only known by name, so that it is skipped quickly
+  std::size_t length = any_length;  // that every list must have
+
+  Scratch<std::int64_t> integers;
+  Scratch<float> floats;
+  Scratch<Text> texts;              // places in the records: valid as long as those are
+  Scratch<std::int64_t> list_ends;  // for each list, how many values there are up to its end
+  Scratch<std::int64_t> row_ends;   // for each row, how many lists; only in sequences
+  Scratch<std::int64_t> missing;    // the rows without the feature, in order
+
+  std::size_t values() const noexcept;
+};
+
+class Decoder {
+ public:
+  explicit Decoder(std::vector<Column> columns);
+
+  // Decodes one more record. On an Error the row is taken back and the columns are as before.
+  void add(Span record);
+
+  std::size_t rows() const noexcept { return rows_; }
+  const std::vector<Column>& columns() const noexcept { return columns_; }
+  Column& column(std::size_t index) { return columns_.at(index); }
+
+  // Says how many rows may follow, from how many bytes: columns of a fixed length get their memory
+  // in one piece, and no more than those bytes can fill.
+  void expect(std::uint64_t rows, std::size_t bytes) noexcept;
+
+  // Forgets the rows, keeps the memory.
+  void clear() noexcept;
+
+ private:
+  void read_record(Span record);
+  void find_last_entries(Span record);
+  void take_back_row() noexcept;
+  void read_features(Span message, bool sequence);
+  void read_feature(Span message, std::size_t index);
+  void read_feature_list(Span message, std::size_t index);
+  void read_list(Span message, Kind kind, Column& column);
+  void read_integers(Span message, Column& column);
+  void read_floats(Span message, Column& column);
+  void read_texts(Span message, Column& column);
+  void end_list(Column& column, std::size_t start, std::size_t end, Span message);
+  void take_back(Column& column) noexcept;
+  void finish_row();
+  std::size_t find(Span key, bool sequence, std::size_t after);
+
+  std::vector<Column> columns_;
+  std::vector<std::uint8_t> seen_;  // which columns the record at hand has brought
+  std::size_t seen_count_ = 0;
+  std::size_t wanted_count_ = 0;
+  bool has_sequences_ = false;
+  std::unordered_map<std::string_view, std::size_t> by_name_[2];
+  // Records of one writer bring their keys in one order: the column that came after each one.
+  std::vector<std::size_t> successors_;
+  std::size_t rows_ = 0;
+  // Only while a record with repeated keys is read for the second time.
+  std::vector<const std::uint8_t*> last_entries_;
+  bool has_repeated_ = false;
+};
+
+// What the features of some records look like: the ground of a schema.
+struct Feature {
+  std::string name;
+  bool sequence = false;
+  Kind kind = Kind::none;
+  bool mixed = false;  // lists of different kinds were seen
+  std::uint64_t rows = 0;       // that hold it
+  std::uint64_t last_row = 0;   // that held it, counted from 1
+  std::uint64_t lists = 0;
+  std::uint64_t shortest = ~std::uint64_t{0};
+  std::uint64_t longest = 0;
+};
+
+class Survey {
+ public:
+  void add(Span record);
+  std::uint64_t rows() const noexcept { return rows_; }
+  bool has_sequences() const noexcept { return has_sequences_; }
+  const std::vector<Feature>& features() const noexcept { return features_; }
+
+ private:
+  void add_features(Span message, bool sequence);
+  void add_feature(Span message, Feature& feature);
+  Feature& find(Span key, bool sequence);
+
+  std::vector<Feature> features_;
+  std::unordered_map<std::string, std::size_t> by_name_;
+  std::uint64_t rows_ = 0;
+  bool has_sequences_ = false;
+};
+
+struct Range {
+  std::size_t begin;
+  std::size_t end;
+};
+
+// One feature of the records that are to be written; lists as in Column.
+struct Source {
+  std::string name;
+  Kind kind = Kind::none;
+  bool sequence = false;
+  const std::int64_t* integers = nullptr;
+  const float* floats = nullptr;
+  std::vector<Text> texts;     // those of the rows that are encoded,
+  std::size_t first_text = 0;  // and the number of the first of them
+  const std::int64_t* splits = nullptr;  // of the lists: where each starts, and the last one ends
+  std::size_t length = 1;                // of every list, without splits
+  const std::int64_t* row_splits = nullptr;  // of the rows, in lists; only in sequences
+  const std::uint8_t* missing = nullptr;     // for each row, whether it lacks the feature
+};
+
+// Which values of a source the rows hold.
+Range values_of_rows(const Source& source, std::size_t first_row, std::size_t end_row) noexcept;
+
+// Appends rows as framed records, each an Example or, if any source is a sequence, a
+// SequenceExample. Sources come in the order in which their keys are written.
+void encode(const std::vector<Source>& sources, std::size_t first_row, std::size_t end_row,
+            Scratch<std::uint8_t>& out);
+
+}  // namespace ferry::example

@@ -1,0 +1,75 @@
+// What every binding needs: buffers of Python objects, and lists of bytes.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <vector>
+
+#include "core/wire.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace ferry::python {
+
+// A contiguous view of a Python object's bytes, held for as long as this lives.
+class Buffer {
+ public:
+  explicit Buffer(nb::handle object, int flags = PyBUF_SIMPLE) {
+    if (PyObject_GetBuffer(object.ptr(), &view_, flags) != 0) throw nb::python_error();
+    input_ = {data(), size()};
+  }
+  ~Buffer() { PyBuffer_Release(&view_); }
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+
+  // Of a buffer taken with PyBUF_ND.
+  std::size_t rank() const { return static_cast<std::size_t>(view_.ndim); }
+  std::size_t dimension(std::size_t axis) const { return static_cast<std::size_t>(view_.shape[axis]); }
+  std::uint8_t* data() const { return static_cast<std::uint8_t*>(view_.buf); }
+  const char* format() const { return view_.format == nullptr ? "" : view_.format; }
+  std::size_t size() const { return static_cast<std::size_t>(view_.len); }
+  Span span() const { return input_.span(); }
+
+  // A part of it; offsets in errors still count from the start of the whole.
+  Span span(std::uint64_t start, std::uint64_t end) const {
+    if (start > end || end > size()) throw nb::index_error("span outside the buffer");
+    return {data() + start, static_cast<std::size_t>(end - start), &input_};
+  }
+
+ private:
+  Py_buffer view_;
+  Input input_{nullptr, 0};
+};
+
+inline nb::object to_bytes(Span span) {
+  return nb::bytes(reinterpret_cast<const char*>(span.data), span.size);
+}
+
+inline nb::list to_list(const std::vector<Span>& strings) {
+  PyObject* list = PyList_New(static_cast<Py_ssize_t>(strings.size()));
+  if (list == nullptr) throw nb::python_error();
+  nb::list result = nb::steal<nb::list>(list);
+  for (std::size_t i = 0; i < strings.size(); ++i) {
+    PyList_SET_ITEM(list, static_cast<Py_ssize_t>(i), to_bytes(strings[i]).release().ptr());
+  }
+  return result;
+}
+
+// The bytes objects of a list, as they lie in memory: valid while the list is unchanged.
+inline std::vector<Span> spans_of(nb::list values) {
+  std::vector<Span> strings(values.size());
+  for (std::size_t i = 0; i < strings.size(); ++i) {
+    PyObject* value = PyList_GET_ITEM(values.ptr(), static_cast<Py_ssize_t>(i));
+    if (!PyBytes_Check(value)) throw nb::type_error("a string tensor holds bytes");
+    strings[i].data = reinterpret_cast<const std::uint8_t*>(PyBytes_AS_STRING(value));
+    strings[i].size = static_cast<std::size_t>(PyBytes_GET_SIZE(value));
+  }
+  return strings;
+}
+
+// Each adds its part to the module.
+void bind_tensorproto(nb::module_& module);
+void bind_records(nb::module_& module);
+
+}  // namespace ferry::python
