@@ -9,7 +9,7 @@ BUILD_TOOLS := "scikit-build-core>=0.11" "nanobind>=2.7" "cmake>=3.26" "ninja>=1
 SOURCES := $(shell find src native CMakeLists.txt pyproject.toml README.md -type f \
 	-not -name '*.so' -not -path '*/__pycache__/*')
 
-.PHONY: demo test lint format bench fuzz frameworks clean
+.PHONY: demo test lint format bench bench-peers fuzz frameworks clean
 
 demo: $(VENV)/package.stamp
 	@$(BIN)/python examples/demo.py
@@ -28,6 +28,12 @@ format: $(VENV)/test.stamp
 
 bench: $(VENV)/package.stamp $(VENV)/test.stamp
 	$(BIN)/python benchmarks/run.py
+
+# tfx-bsl brings Apache Beam and other versions of TensorFlow's dependencies: a place of its own.
+bench-peers:
+	test -d .venv-peers || $(PYTHON) -m venv .venv-peers
+	.venv-peers/bin/python -m pip -q install tfx-bsl tensorflow-cpu==2.21.0 safetensors pyarrow .
+	.venv-peers/bin/python benchmarks/run.py tfrecord
 
 # PyTorch and JAX are large and optional: their tests run wherever they are installed.
 frameworks: $(VENV)/package.stamp $(VENV)/test.stamp

@@ -19,6 +19,7 @@ KINDS = [
     ferry.UnsupportedError,
     ferry.MissingExtraError,
     ferry.MismatchError,
+    ferry.UnknownFeatureError,
 ]
 
 

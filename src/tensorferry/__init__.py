@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         MismatchError as MismatchError,
         MissingExtraError as MissingExtraError,
         TruncatedError as TruncatedError,
+        UnknownFeatureError as UnknownFeatureError,
         UnknownFormatError as UnknownFormatError,
         UnsupportedError as UnsupportedError,
     )
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
         json_object_hook as json_object_hook,
     )
     from tensorferry.formats.raw import struct_format as struct_format
+    from tensorferry.operations.record_writer import writer as writer
+    from tensorferry.operations.records import open as open, repair as repair  # noqa: A004
     from tensorferry.operations.values import (
         dumps as dumps,
         dumps_buffers as dumps_buffers,
@@ -50,11 +53,14 @@ _HOMES = {
         "MismatchError",
         "MissingExtraError",
         "TruncatedError",
+        "UnknownFeatureError",
         "UnknownFormatError",
         "UnsupportedError",
     ),
     "tensorferry.formats.json": ("json_default", "json_object_hook"),
     "tensorferry.formats.raw": ("struct_format",),
+    "tensorferry.operations.record_writer": ("writer",),
+    "tensorferry.operations.records": ("open", "repair"),
     "tensorferry.operations.values": ("dumps", "dumps_buffers", "dumps_into", "loads"),
     "tensorferry.tensors": ("RaggedTensor", "SparseTensor"),
 }

@@ -8,7 +8,8 @@
     │   └── LimitError                           they ask for more than `tensorferry.limits` allows
     ├── UnsupportedError (NotImplementedError)   a format or framework cannot carry the value
     ├── MissingExtraError (ImportError)          an optional dependency is not installed
-    └── MismatchError (ValueError)               weights that do not fit a model
+    ├── MismatchError (ValueError)               weights that do not fit a model
+    └── UnknownFeatureError (KeyError)           no feature of a schema has that name
 
 Each says where (`path`, `offset`, `tensor`) and what to do next (`hint`), and survives pickling,
 because workers send errors between processes.
@@ -109,3 +110,7 @@ class MissingExtraError(FerryError, ImportError):
 
 class MismatchError(FerryError, ValueError):
     """Weights do not fit the model they are meant for."""
+
+
+class UnknownFeatureError(FerryError, KeyError):
+    """A schema has no feature of that name."""

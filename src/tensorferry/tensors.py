@@ -61,11 +61,10 @@ class SparseTensor:
             )
         if (dense_shape < 0).any():
             raise FormatError(f"dense_shape is {dense_shape.tolist()}, expected 0 or more")
-        if (
-            indices.size
-            and ((indices.min(axis=0) < 0) | (indices.max(axis=0) >= dense_shape)).any()
-        ):
-            raise FormatError(f"an index lies outside the dense shape {dense_shape.tolist()}")
+        for axis, size in enumerate(dense_shape.tolist() if indices.size else ()):
+            places = indices[:, axis]
+            if places.min() < 0 or places.max() >= size:
+                raise FormatError(f"an index lies outside the dense shape {dense_shape.tolist()}")
         object.__setattr__(self, "indices", indices)
         object.__setattr__(self, "values", values)
         object.__setattr__(self, "dense_shape", dense_shape)
@@ -76,6 +75,14 @@ class SparseTensor:
         array = as_tensor(array)
         mask = array != (b"" if array.dtype == object else np.zeros((), array.dtype))
         return cls(np.argwhere(mask), array[mask], np.array(array.shape, np.int64))
+
+    def rows(self) -> Iterator[SparseTensor]:
+        """Each row of the first dimension as a sparse tensor of one dimension less."""
+        order = np.argsort(self.indices[:, 0], kind="stable")
+        indices, values = self.indices[order], self.values[order]
+        ends = np.searchsorted(indices[:, 0], np.arange(self.shape[0] + 1)).tolist()
+        for start, end in itertools.pairwise(ends):
+            yield SparseTensor(indices[start:end, 1:], values[start:end], self.dense_shape[1:])
 
     def to_dense(self) -> Array:
         """The whole tensor, zero (or the empty string) where there is no entry."""
@@ -124,6 +131,14 @@ class RaggedTensor:
                 )
         object.__setattr__(self, "flat_values", values)
         object.__setattr__(self, "nested_row_splits", nested)
+
+    @classmethod
+    def trusted(cls, flat_values: Array, nested_row_splits: tuple[Array, ...]) -> RaggedTensor:
+        """A ragged tensor of parts that are known to fit: nothing is checked or converted."""
+        ragged = object.__new__(cls)
+        object.__setattr__(ragged, "flat_values", flat_values)
+        object.__setattr__(ragged, "nested_row_splits", nested_row_splits)
+        return ragged
 
     @classmethod
     def from_rows(cls, rows: Iterable[Any], *, dtype: Any = None) -> RaggedTensor:

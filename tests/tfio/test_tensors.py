@@ -12,13 +12,14 @@ from strategies import SERIALIZABLE, numeric_arrays, same, string_arrays
 
 import tensorferry as ferry
 from tensorferry import SparseTensor, dtypes, tfio
+from tensorferry.tfio import tensors
 
 SPARSE_ROWS = tuple(row for row in SERIALIZABLE)
 
 
 def test_signatures(tf):
     """The arguments are those of tf.io, in its order; only dtypes became optional."""
-    for name in tfio.__all__:
+    for name in tensors.__all__:
         ours = list(inspect.signature(getattr(tfio, name)).parameters)
         theirs = getattr(tf.io, name, None) or tf.raw_ops.DeserializeSparse
         assert ours == list(inspect.signature(theirs).parameters), name

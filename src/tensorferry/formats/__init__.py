@@ -41,6 +41,8 @@ class Format(Protocol):
 
 # In the order in which they are asked whether they recognise some bytes.
 MODULES = {
+    # A checksum does not fit by chance: whatever comes later, this one is right.
+    "tfrecord": "tensorferry.formats.tfrecord",
     "tensorproto": "tensorferry.formats.tensorproto",
     "structure": "tensorferry.formats.structure",
     "json": "tensorferry.formats.json",

@@ -1,17 +1,14 @@
-"""`tf.io` on NumPy, without TensorFlow: the same names and meanings, the same bytes.
+"""Tensors as strings: the serializers, base64 and raw bytes of `tf.io`.
 
-Replace `tf.io.` by `tfio.`. Strings are Python `bytes` where TensorFlow has a scalar, and object
-arrays of `bytes` where it has a tensor; any framework's tensors are accepted. Beyond `tf.io`:
-`parse_tensor` and the sparse readers need no dtype, every dtype can be written, and
-`deserialize_sparse` reads a single sparse tensor. A list of tensors of different shapes goes into
-one byte string with `tensorferry.dumps(list)` and back with `tensorferry.loads`.
+Strings are Python `bytes` where TensorFlow has a scalar, and object arrays of `bytes` where it has
+a tensor; any framework's tensors are accepted. Beyond `tf.io`, `parse_tensor` and the sparse
+readers need no dtype, every dtype can be written, and `deserialize_sparse` reads a single tensor.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
-import itertools
 from typing import Any
 
 import numpy as np
@@ -93,12 +90,9 @@ def serialize_many_sparse(sp_input: Any, out_type: Any = None, name: str | None 
         raise UnsupportedError(f"a sparse tensor of rank {len(sparse.shape)}, expected 2 or more")
     rows = sparse.shape[0]
     check_budget((rows, 3), np.dtype(object), what=f"{rows} serialized rows")
-    order = np.argsort(sparse.indices[:, 0], kind="stable")
-    indices, values = sparse.indices[order], sparse.values[order]
-    ends = np.searchsorted(indices[:, 0], np.arange(rows + 1)).tolist()
     parts = []
-    for start, end in itertools.pairwise(ends):
-        parts += _sparse_parts(indices[start:end, 1:], values[start:end], sparse.dense_shape[1:])
+    for row in sparse.rows():
+        parts += _sparse_parts(row.indices, row.values, row.dense_shape)
     return _as_strings(parts, (rows, 3))
 
 

@@ -1,0 +1,114 @@
+"""Examples as Arrow record batches, of the types that their schema has in Arrow.
+
+Numbers are NumPy's memory, strings one buffer and its offsets: no Python object is made for a
+value. A row without an optional feature is null. Everything else is `tensorferry.formats.example`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tensorferry.errors import LimitError
+from tensorferry.formats.example import BatchDecoder
+from tensorferry.formats.schema import Feature, Schema
+from tensorferry.formats.tfrecord import Damage, Segment
+from tensorferry.tensors import Array
+
+
+class ArrowDecoder(BatchDecoder):
+    """Turns segments into `pyarrow.RecordBatch`es; see `BatchDecoder`."""
+
+    def __init__(self, schema: Schema, columns: Sequence[str] | None = None) -> None:
+        super().__init__(schema, columns)
+        arrow = self.schema.to_arrow()
+        self._arrow = pa.schema([arrow.field(name) for name in self.names])
+
+    def decode(self, segments: Sequence[Segment], *, damages: list[Damage] | None = None) -> Any:
+        """The record batch of the records in some segments."""
+        columns = super().decode(segments, damages=damages)
+        return pa.RecordBatch.from_arrays(list(columns.values()), schema=self._arrow)
+
+    def _column(
+        self, feature: Feature, index: int, rows: int, sizes: list[tuple[int, int, int]]
+    ) -> Any:
+        count, lists, missing = sizes[index]
+        kind = self._arrow.field(feature.name).type
+        if feature.encoding == "tensor" and not pa.types.is_binary(kind):
+            return self._tensors(feature, index, rows, sizes, kind)
+        array = self._flat(feature, index, count)
+        shape = () if feature.encoding == "tensor" else feature.shape
+        for size in reversed(shape):
+            if size is not None:
+                array = pa.FixedSizeListArray.from_arrays(array, size)
+        splits = np.empty(lists + 1, np.int64)
+        if shape[:1] == (None,):
+            self._native.copy_list_splits(index, splits)
+            unit = int(np.prod([size for size in shape if size is not None]))
+            mask = None
+            if missing and not feature.sequence:
+                mask = pa.array(~self._present(index, rows, missing))
+            array = pa.ListArray.from_arrays(_offsets(splits // unit), array, mask=mask)
+        elif missing and not feature.sequence:
+            array = array.take(_places(self._present(index, rows, missing)))
+        if feature.sequence:
+            row_splits = np.empty(rows + 1, np.int64)
+            self._native.copy_row_splits(index, row_splits)
+            array = pa.ListArray.from_arrays(_offsets(row_splits), array)
+        return array
+
+    def _flat(self, feature: Feature, index: int, count: int) -> Any:
+        if feature.kind != "bytes":
+            return pa.array(self._values(feature, index, count))
+        data = np.empty(self._native.text_bytes(index), np.uint8)
+        offsets = np.empty(count + 1, np.int64)
+        self._native.join_texts(index, data, offsets)
+        buffers = [None, pa.py_buffer(_offsets(offsets).to_numpy()), pa.py_buffer(data)]
+        return pa.Array.from_buffers(pa.binary(), count, buffers)
+
+    def _tensors(
+        self,
+        feature: Feature,
+        index: int,
+        rows: int,
+        sizes: list[tuple[int, int, int]],
+        kind: Any,
+    ) -> Any:
+        """Serialized tensors of one shape, as numbers or as Arrow's own tensors."""
+        column = super()._column(feature, index, rows, sizes)
+        missing = sizes[index][2]
+        stacked = column.flat_values if missing or feature.optional else column
+        flat = pa.array(np.ascontiguousarray(stacked).reshape(-1))
+        if not feature.shape:
+            array = flat
+        else:
+            size = math.prod(stacked.shape[1:])
+            array = pa.FixedSizeListArray.from_arrays(flat, size)
+        if missing:
+            array = array.take(_places(self._present(index, rows, missing)))
+        return pa.ExtensionArray.from_storage(kind, array) if feature.shape else array
+
+    def _present(self, index: int, rows: int, missing: int) -> Array:
+        absent = np.empty(missing, np.int64)
+        self._native.copy_missing(index, absent)
+        present = np.ones(rows, bool)
+        present[absent] = False
+        return present
+
+
+def _offsets(splits: Array) -> Any:
+    if len(splits) and splits[-1] > np.iinfo(np.int32).max:
+        raise LimitError(
+            f"a column of a batch holds {splits[-1]} values, Arrow's lists end at 2^31 - 1",
+            hint="use smaller batches",
+        )
+    return pa.array(splits.astype(np.int32))
+
+
+def _places(present: Array) -> Any:
+    """For each row, the place of its value among those that are there, or null."""
+    return pa.array(np.cumsum(present) - 1, mask=~present)

@@ -1,0 +1,35 @@
+"""`tf.io` on NumPy, without TensorFlow: the same names and meanings, the same bytes.
+
+Replace `tf.io.` by `tfio.`. A list of tensors of different shapes, for which `tf.io` has nothing,
+goes into one byte string with `tensorferry.dumps(list)` and back with `tensorferry.loads`.
+"""
+
+from tensorferry.tfio.examples import (
+    parse_example as parse_example,
+    parse_sequence_example as parse_sequence_example,
+    parse_single_example as parse_single_example,
+    parse_single_sequence_example as parse_single_sequence_example,
+)
+from tensorferry.tfio.features import (
+    FixedLenFeature as FixedLenFeature,
+    FixedLenSequenceFeature as FixedLenSequenceFeature,
+    RaggedFeature as RaggedFeature,
+    SparseFeature as SparseFeature,
+    VarLenFeature as VarLenFeature,
+)
+from tensorferry.tfio.records import (
+    TFRecordOptions as TFRecordOptions,
+    TFRecordWriter as TFRecordWriter,
+    tf_record_iterator as tf_record_iterator,
+)
+from tensorferry.tfio.tensors import (
+    decode_base64 as decode_base64,
+    decode_raw as decode_raw,
+    deserialize_many_sparse as deserialize_many_sparse,
+    deserialize_sparse as deserialize_sparse,
+    encode_base64 as encode_base64,
+    parse_tensor as parse_tensor,
+    serialize_many_sparse as serialize_many_sparse,
+    serialize_sparse as serialize_sparse,
+    serialize_tensor as serialize_tensor,
+)

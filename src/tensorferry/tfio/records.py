@@ -1,0 +1,119 @@
+"""TFRecord files under the names of `tf.io` and `tf.compat.v1.io`.
+
+`tensorferry.open` and `tensorferry.writer` do the same and more. Unlike TensorFlow's, a file that
+is written here appears when its writer is closed, whole.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Any
+
+from tensorferry.errors import UnsupportedError
+from tensorferry.operations.record_writer import RecordWriter
+from tensorferry.operations.records import Records
+
+__all__ = ["TFRecordOptions", "TFRecordWriter", "tf_record_iterator"]
+
+_COMPRESSION = {"": None, "GZIP": "gzip", "ZLIB": "zlib"}
+
+
+class TFRecordOptions:
+    """How a TFRecord file is written.
+
+    Args:
+        compression_type: "GZIP", "ZLIB" or "" for none.
+        compression_level: 0 to 9.
+        **others: The other options of `tf.io`, which tune its zlib and are not needed.
+    """
+
+    def __init__(
+        self,
+        compression_type: str | TFRecordOptions | None = None,
+        flush_mode: Any = None,
+        input_buffer_size: int | None = None,
+        output_buffer_size: int | None = None,
+        window_bits: int | None = None,
+        compression_level: int | None = None,
+        compression_method: Any = None,
+        mem_level: int | None = None,
+        compression_strategy: Any = None,
+    ) -> None:
+        self.compression_type: str = self.get_compression_type_string(compression_type)
+        self.compression_level = compression_level
+
+    @classmethod
+    def get_compression_type_string(cls, options: Any) -> str:
+        """The name of the compression that options, or None, stand for."""
+        if isinstance(options, TFRecordOptions):
+            return options.compression_type
+        return _check_compression(options)
+
+
+def _check_compression(given: Any) -> str:
+    name = "" if given is None else given
+    if name not in _COMPRESSION:
+        raise UnsupportedError(
+            f"compression_type is {name!r}, expected GZIP, ZLIB or an empty string",
+            hint="tensorferry.writer has zstd, which TensorFlow cannot read",
+        )
+    return str(name)
+
+
+def _as_options(given: Any) -> TFRecordOptions:
+    return given if isinstance(given, TFRecordOptions) else TFRecordOptions(given)
+
+
+class TFRecordWriter:
+    """Writes records, any bytes, into a TFRecord file.
+
+    Args:
+        path: The file.
+        options: `TFRecordOptions`, or the name of a compression.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], options: Any = None) -> None:
+        options = _as_options(options)
+        self._writer = RecordWriter(
+            path,
+            # An empty string keeps the suffix from choosing a compression, as in TensorFlow.
+            compression=_COMPRESSION[options.compression_type] or "",
+            level=options.compression_level,
+        )
+        self._write = self._writer.write
+
+    def write(self, record: bytes) -> None:
+        """Writes one record."""
+        self._write(record)
+
+    def flush(self) -> None:
+        """Hands what is pending to the system; the file appears on closing all the same."""
+        self._writer.flush()
+
+    def close(self) -> None:
+        """Finishes the file."""
+        self._writer.close()
+
+    def __enter__(self) -> TFRecordWriter:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._writer.__exit__(kind, error, traceback)
+
+
+def tf_record_iterator(path: str | os.PathLike[str], options: Any = None) -> Iterator[bytes]:
+    """The records of a TFRecord file, as bytes.
+
+    Args:
+        path: The file.
+        options: Checked and otherwise ignored: the bytes tell their compression.
+    """
+    _as_options(options)
+    return iter(Records(path, raw=True))
