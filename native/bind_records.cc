@@ -51,33 +51,36 @@ nb::tuple scan(nb::handle source, std::uint64_t start, std::uint64_t limit, bool
   return range(count, end, status);
 }
 
+// Where the records of frames lie.
+struct Found {
+  std::vector<Record> records;
+  tfrecord::Scan scan;
+};
+
+Found locate(const Buffer& buffer, std::uint64_t start, std::uint64_t limit, bool verify) {
+  check_start(buffer, start);
+  Found found;
+  nb::gil_scoped_release unlocked;
+  found.scan = tfrecord::scan(buffer.span(), start, limit, verify, found.records);
+  return found;
+}
+
 nb::tuple index(nb::handle source, std::uint64_t start, std::uint64_t limit, bool verify) {
   Buffer buffer(source);
-  check_start(buffer, start);
-  std::vector<Record> records;
-  tfrecord::Scan result;
-  {
-    nb::gil_scoped_release unlocked;
-    result = tfrecord::scan(buffer.span(), start, limit, verify, records);
-  }
-  return nb::make_tuple(to_offsets(records), result.end, static_cast<int>(result.status));
+  const Found found = locate(buffer, start, limit, verify);
+  return nb::make_tuple(to_offsets(found.records), found.scan.end,
+                        static_cast<int>(found.scan.status));
 }
 
 nb::tuple read_records(nb::handle source, std::uint64_t start, std::uint64_t limit, bool verify) {
   Buffer buffer(source);
-  check_start(buffer, start);
-  std::vector<Record> records;
-  tfrecord::Scan result;
-  {
-    nb::gil_scoped_release unlocked;
-    result = tfrecord::scan(buffer.span(), start, limit, verify, records);
-  }
+  const Found found = locate(buffer, start, limit, verify);
   std::vector<Span> spans;
-  spans.reserve(records.size());
-  for (const Record& record : records) {
+  spans.reserve(found.records.size());
+  for (const Record& record : found.records) {
     spans.push_back(buffer.span(record.data, record.data + record.length));
   }
-  return nb::make_tuple(to_list(spans), result.end, static_cast<int>(result.status));
+  return nb::make_tuple(to_list(spans), found.scan.end, static_cast<int>(found.scan.status));
 }
 
 std::uint64_t find(nb::handle source, std::uint64_t start) {
@@ -99,6 +102,52 @@ nb::bytes frame(nb::list values) {
   }
   return nb::steal<nb::bytes>(result);
 }
+
+// Frames records one by one in memory that it keeps, and hands them on when there are many: a view
+// that is good for the time of that call.
+class Framer {
+ public:
+  Framer(nb::callable hand_on, std::size_t size) : hand_on_(std::move(hand_on)), size_(size) {}
+
+  void add(nb::handle record) {
+    if (PyBytes_CheckExact(record.ptr())) {
+      add({reinterpret_cast<const std::uint8_t*>(PyBytes_AS_STRING(record.ptr())),
+           static_cast<std::size_t>(PyBytes_GET_SIZE(record.ptr())), nullptr});
+    } else {
+      Buffer buffer(record);
+      add(buffer.span());
+    }
+  }
+
+  void flush() {
+    if (out_.size() == 0) return;
+    nb::object view = nb::steal(
+        PyMemoryView_FromMemory(reinterpret_cast<char*>(const_cast<std::uint8_t*>(out_.data())),
+                                static_cast<Py_ssize_t>(out_.size()), PyBUF_READ));
+    hand_on_(view);
+    out_.cut(0);
+  }
+
+  std::uint64_t count() const { return count_; }
+
+ private:
+  void add(Span record) {
+    const std::size_t framed = tfrecord::header_size + record.size + tfrecord::footer_size;
+    std::uint8_t* out = out_.room(framed);
+    tfrecord::put_header(record.size, out);
+    out += tfrecord::header_size;
+    if (record.size > 0) std::memcpy(out, record.data, record.size);
+    tfrecord::put_footer(out, record.size, out + record.size);
+    out_.grow(framed);
+    ++count_;
+    if (out_.size() >= size_) flush();
+  }
+
+  nb::callable hand_on_;
+  std::size_t size_;
+  std::uint64_t count_ = 0;
+  example::Scratch<std::uint8_t> out_;
+};
 
 // Calls `add` with each record of the frames in a buffer, until one is not whole or throws.
 // `end` is then the start of that record.
@@ -166,6 +215,44 @@ class Decoder {
                           [&](Span record) { decoder_.add(record); });
     }
     return range(decoder_.rows() - before, position_, status);
+  }
+
+  // Decodes (decoder, source, start, count, verify) each, one behind the other, and asks for the
+  // GIL only once. False if anything in them is not as it should be: they are then to be decoded
+  // again one by one, which finds out what.
+  static bool decode_together(nb::list work) {
+    struct Piece {
+      Decoder* decoder;
+      Buffer* buffer;
+      std::uint64_t start;
+      std::uint64_t count;
+      bool verify;
+    };
+    std::vector<Piece> pieces;
+    for (nb::handle given : work) {
+      const auto piece = nb::cast<nb::tuple>(given);
+      auto* decoder = nb::cast<Decoder*>(piece[0]);
+      Buffer& buffer = decoder->hold(piece[1]);
+      const auto start = nb::cast<std::uint64_t>(piece[2]);
+      check_start(buffer, start);
+      pieces.push_back({decoder, &buffer, start, nb::cast<std::uint64_t>(piece[3]),
+                        nb::cast<bool>(piece[4])});
+    }
+    nb::gil_scoped_release unlocked;
+    try {
+      for (Piece& piece : pieces) {
+        example::Decoder& decoder = piece.decoder->decoder_;
+        if (decoder.rows() == 0) {
+          decoder.expect(piece.count, piece.buffer->size() - static_cast<std::size_t>(piece.start));
+        }
+        const Status status = each_frame(*piece.buffer, piece.start, piece.count, piece.verify,
+                                         [&](Span record) { decoder.add(record); });
+        if (status != Status::record) return false;
+      }
+    } catch (const Error&) {
+      return false;
+    }
+    return true;
   }
 
   void decode_records(nb::list values) {
@@ -343,18 +430,25 @@ class Encoder {
     rows_ = rows;
   }
 
-  // Rows `first` to `end` as framed records.
-  nb::bytes encode(std::size_t first, std::size_t end) {
+  // Rows `first` to `end` as framed records, in the memory of a slot: a view that is good until the
+  // slot is used again. Threads may do this at once, each in another slot.
+  nb::object encode(std::size_t first, std::size_t end, std::size_t slot) {
     if (first > end || end > rows_) throw nb::index_error("no such rows");
-    for (std::size_t i = 0; i < sources_.size(); ++i) {
-      if (sources_[i].kind == Kind::bytes) gather(sources_[i], strings_[i], first, end);
+    if (slot >= std::size(slots_)) throw nb::index_error("no such slot");
+    std::vector<example::Source> sources = sources_;
+    for (std::size_t i = 0; i < sources.size(); ++i) {
+      if (sources[i].kind == Kind::bytes) gather(sources[i], strings_[i], first, end);
     }
-    out_.cut(0);
+    example::Scratch<std::uint8_t>& out = slots_[slot];
+    out.cut(0);
     {
       nb::gil_scoped_release unlocked;
-      example::encode(sources_, first, end, out_);
+      example::encode(sources, first, end, out);
     }
-    return nb::bytes(reinterpret_cast<const char*>(out_.data()), out_.size());
+    static char nothing;
+    auto* data = out.size() == 0 ? &nothing : reinterpret_cast<const char*>(out.data());
+    return nb::steal(PyMemoryView_FromMemory(const_cast<char*>(data),
+                                             static_cast<Py_ssize_t>(out.size()), PyBUF_READ));
   }
 
   void clear() {
@@ -470,7 +564,7 @@ class Encoder {
   std::vector<std::unique_ptr<Buffer>> buffers_;
   std::vector<nb::list> lists_;
   std::size_t rows_ = 0;
-  example::Scratch<std::uint8_t> out_;
+  example::Scratch<std::uint8_t> slots_[4];
 };
 
 }  // namespace
@@ -487,6 +581,12 @@ void bind_records(nb::module_& module) {
              "Where the next whole record starts, or the size of the source.");
   module.def("tfrecord_frame", frame, "records"_a, "A list of bytes as framed records.");
 
+  nb::class_<Framer>(module, "Framer", "Frames records, and hands them on when there are many.")
+      .def(nb::init<nb::callable, std::size_t>(), "hand_on"_a, "size"_a)
+      .def("add", nb::overload_cast<nb::handle>(&Framer::add), "record"_a)
+      .def("flush", &Framer::flush)
+      .def_prop_ro("count", &Framer::count);
+
   nb::class_<Survey>(module, "ExampleSurvey", "What the features of some Examples look like.")
       .def(nb::init<>())
       .def("add", &Survey::add, "source"_a, "start"_a, "limit"_a, "verify"_a)
@@ -498,6 +598,7 @@ void bind_records(nb::module_& module) {
       .def(nb::init<nb::list>(), "columns"_a)
       .def("decode", &Decoder::decode, "source"_a, "start"_a, "limit"_a, "verify"_a)
       .def("decode_records", &Decoder::decode_records, "records"_a)
+      .def_static("decode_together", &Decoder::decode_together, "work"_a)
       .def_prop_ro("rows", &Decoder::rows)
       .def_prop_ro("position", &Decoder::position)
       .def("clear", &Decoder::clear)
@@ -514,7 +615,7 @@ void bind_records(nb::module_& module) {
   nb::class_<Encoder>(module, "ExampleEncoder", "Writes columns as framed Examples.")
       .def(nb::init<>())
       .def("prepare", &Encoder::prepare, "sources"_a, "rows"_a)
-      .def("encode", &Encoder::encode, "first"_a, "end"_a)
+      .def("encode", &Encoder::encode, "first"_a, "end"_a, "slot"_a = 0)
       .def("clear", &Encoder::clear);
 }
 

@@ -134,9 +134,11 @@ std::size_t Column::values() const noexcept {
 }
 
 Decoder::Decoder(std::vector<Column> columns)
-    : columns_(std::move(columns)), seen_(columns_.size()), successors_(columns_.size() + 1) {
+    : columns_(std::move(columns)), successors_(columns_.size() + 1) {
   for (std::size_t i = 0; i < columns_.size(); ++i) {
-    by_name_[columns_[i].sequence].emplace(columns_[i].name, i);
+    const std::string& name = columns_[i].name;
+    by_name_[columns_[i].sequence].emplace(name, i);
+    std::memcpy(&columns_[i].name_head, name.data(), name.size() < 8 ? name.size() : 8);
     successors_[i] = i + 1;
     wanted_count_ += columns_[i].wanted;
     has_sequences_ |= columns_[i].sequence;
@@ -166,13 +168,26 @@ void Decoder::clear() noexcept {
   }
 }
 
+// Compares a key with a name: one word for short ones.
+[[gnu::always_inline]] inline bool is_named(const Column& column, Span key) {
+  if (key.size != column.name.size()) return false;
+  if (key.readable() < 8) return text_of(key) == column.name;
+  std::uint64_t word;
+  std::memcpy(&word, key.data, 8);
+  if (key.size < 8) {
+    return ((word ^ column.name_head) & ((std::uint64_t{1} << 8 * key.size) - 1)) == 0;
+  }
+  return word == column.name_head &&
+         std::memcmp(key.data + 8, column.name.data() + 8, key.size - 8) == 0;
+}
+
 [[gnu::always_inline]] inline std::size_t Decoder::find(Span key, bool sequence, std::size_t after) {
-  const std::string_view name = text_of(key);
   const std::size_t guess = successors_[after];
   if (guess < columns_.size()) [[likely]] {
     const Column& column = columns_[guess];
-    if (column.name == name && column.sequence == sequence) [[likely]] return guess;
+    if (is_named(column, key) && column.sequence == sequence) [[likely]] return guess;
   }
+  const std::string_view name = text_of(key);
   const auto found = by_name_[sequence].find(name);
   if (found == by_name_[sequence].end()) return nowhere;
   successors_[after] = found->second;
@@ -216,8 +231,10 @@ void Decoder::read_record(Span record) {
 }
 
 void Decoder::take_back_row() noexcept {
-  for (Column& column : columns_) take_back(column);
-  seen_.assign(seen_.size(), 0);
+  for (Column& column : columns_) {
+    take_back(column);
+    column.seen = false;
+  }
   seen_count_ = 0;
 }
 
@@ -262,13 +279,14 @@ void Decoder::read_features(Span message, bool sequence) {
     const std::size_t index = find(entry.key, sequence, previous);
     if (index == nowhere) continue;
     previous = index;
-    if (!columns_[index].wanted) continue;
+    Column& column = columns_[index];
+    if (!column.wanted) continue;
     if (has_repeated_ && last_entries_[index] != value.data) continue;
-    if (seen_[index]) {
-      take_back(columns_[index]);
+    if (column.seen) {
+      take_back(column);
       --seen_count_;
     }
-    seen_[index] = 1;
+    column.seen = true;
     ++seen_count_;
     if (sequence) {
       read_feature_list(entry.value, index);
@@ -281,7 +299,7 @@ void Decoder::read_features(Span message, bool sequence) {
 [[gnu::always_inline]] inline void Decoder::read_feature(Span message, std::size_t index) {
   const List list = read_kind(message);
   if (list.kind == Kind::none) {
-    seen_[index] = 0;
+    columns_[index].seen = false;
     --seen_count_;
     return;
   }
@@ -399,22 +417,21 @@ void Decoder::take_back(Column& column) noexcept {
 // Every column gets its row, whether the record brought it or not.
 void Decoder::finish_row() {
   if (seen_count_ != wanted_count_ || has_sequences_) {
-    for (std::size_t i = 0; i < columns_.size(); ++i) {
-      Column& column = columns_[i];
+    for (Column& column : columns_) {
       if (!column.wanted) continue;
-      if (!seen_[i]) {
+      if (!column.seen) {
         column.missing.push(static_cast<std::int64_t>(rows_));
         if (!column.sequence) column.list_ends.push(static_cast<std::int64_t>(column.values()));
       }
       if (column.sequence) column.row_ends.push(static_cast<std::int64_t>(column.list_ends.size()));
     }
   }
-  if (seen_count_ > 0) std::memset(seen_.data(), 0, seen_.size());
+  for (Column& column : columns_) column.seen = false;
   seen_count_ = 0;
   ++rows_;
 }
 
-Feature& Survey::find(Span key, bool sequence) {
+std::size_t Survey::find(Span key, bool sequence) {
   std::string name(sequence ? "s" : "f");
   name += text_of(key);
   const auto [place, added] = by_name_.emplace(std::move(name), features_.size());
@@ -423,50 +440,60 @@ Feature& Survey::find(Span key, bool sequence) {
     features_.back().name = text_of(key);
     features_.back().sequence = sequence;
   }
-  return features_[place->second];
+  return place->second;
 }
 
 void Survey::add(Span record) {
   ++rows_;
+  entries_.clear();
   Reader reader(record);
   while (!reader.done()) {
     const Tag tag = reader.tag();
     if (tag.field == 1 || tag.field == 2) {
       Reader::expect(tag, Wire::bytes);
       has_sequences_ |= tag.field == 2;
-      add_features(reader.bytes(), tag.field == 2);
+      find_entries(reader.bytes(), tag.field == 2);
     } else {
       reader.skip(tag);
     }
   }
+  for (const Entry& entry : entries_) add_entry(entry.value, features_[entry.feature]);
 }
 
-void Survey::add_features(Span message, bool sequence) {
+void Survey::find_entries(Span message, bool sequence) {
   Reader reader(message);
+  Span value;
   while (!reader.done()) {
-    const Tag tag = reader.tag();
-    if (tag.field != 1) {
-      reader.skip(tag);
+    if (!reader.take_field(0x0a, value)) {
+      reader = pass_other(reader);
       continue;
     }
-    Reader::expect(tag, Wire::bytes);
-    const Entry entry = read_entry(reader.bytes());
-    Feature& feature = find(entry.key, sequence);
-    if (!sequence) {
-      add_feature(entry.value, feature);
-      continue;
+    const example::Entry entry = read_entry(value);
+    const std::size_t index = find(entry.key, sequence);
+    Feature& feature = features_[index];
+    if (feature.last_row == rows_) {
+      entries_[feature.last_entry].value = entry.value;
+    } else {
+      feature.last_row = rows_;
+      feature.last_entry = entries_.size();
+      entries_.push_back({index, entry.value});
     }
-    if (feature.last_row != rows_) ++feature.rows;
-    feature.last_row = rows_;
-    Reader lists(entry.value);
-    while (!lists.done()) {
-      const Tag inner = lists.tag();
-      if (inner.field != 1) {
-        lists.skip(inner);
-        continue;
-      }
-      Reader::expect(inner, Wire::bytes);
-      add_feature(lists.bytes(), feature);
+  }
+}
+
+void Survey::add_entry(Span value, Feature& feature) {
+  if (!feature.sequence) {
+    add_feature(value, feature);
+    return;
+  }
+  ++feature.rows;
+  Reader lists(value);
+  Span list;
+  while (!lists.done()) {
+    if (lists.take_field(0x0a, list)) {
+      add_feature(list, feature);
+    } else {
+      lists = pass_other(lists);
     }
   }
 }
@@ -476,10 +503,7 @@ void Survey::add_feature(Span message, Feature& feature) {
   if (list.kind == Kind::none) return;
   feature.mixed |= feature.kind != Kind::none && feature.kind != list.kind;
   feature.kind = list.kind;
-  if (!feature.sequence) {
-    if (feature.last_row != rows_) ++feature.rows;
-    feature.last_row = rows_;
-  }
+  if (!feature.sequence) ++feature.rows;
   std::uint64_t count = 0;
   Reader reader(list.message);
   while (!reader.done()) {

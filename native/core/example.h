@@ -77,13 +77,19 @@ struct Text {
 
 inline constexpr std::size_t any_length = ~std::size_t{0};
 
+// What a decoder writes all the time lies in cache lines of its own: those of decoders in other
+// threads must not be among them.
+inline constexpr std::size_t cache_line = 64;
+
 // One feature over the records of a batch.
-struct Column {
+struct alignas(cache_line) Column {
   std::string name;
   Kind kind = Kind::none;
   bool sequence = false;  // of feature_lists: each row holds any number of lists
   bool wanted = true;     // otherwise only known by name, so that it is skipped quickly
   std::size_t length = any_length;  // that every list must have
+  bool seen = false;                // whether the record at hand has brought it
+  std::uint64_t name_head = 0;      // the first 8 bytes of the name, zeros behind it
 
   Scratch<std::int64_t> integers;
   Scratch<float> floats;
@@ -95,7 +101,7 @@ struct Column {
   std::size_t values() const noexcept;
 };
 
-class Decoder {
+class alignas(cache_line) Decoder {
  public:
   explicit Decoder(std::vector<Column> columns);
 
@@ -130,8 +136,7 @@ class Decoder {
   std::size_t find(Span key, bool sequence, std::size_t after);
 
   std::vector<Column> columns_;
-  std::vector<std::uint8_t> seen_;  // which columns the record at hand has brought
-  std::size_t seen_count_ = 0;
+  std::size_t seen_count_ = 0;  // columns that the record at hand has brought
   std::size_t wanted_count_ = 0;
   bool has_sequences_ = false;
   std::unordered_map<std::string_view, std::size_t> by_name_[2];
@@ -150,7 +155,8 @@ struct Feature {
   Kind kind = Kind::none;
   bool mixed = false;  // lists of different kinds were seen
   std::uint64_t rows = 0;       // that hold it
-  std::uint64_t last_row = 0;   // that held it, counted from 1
+  std::uint64_t last_row = 0;   // that had an entry for it, counted from 1
+  std::size_t last_entry = 0;   // among the entries of that row
   std::uint64_t lists = 0;
   std::uint64_t shortest = ~std::uint64_t{0};
   std::uint64_t longest = 0;
@@ -164,9 +170,17 @@ class Survey {
   const std::vector<Feature>& features() const noexcept { return features_; }
 
  private:
-  void add_features(Span message, bool sequence);
+  void find_entries(Span message, bool sequence);
+  void add_entry(Span value, Feature& feature);
   void add_feature(Span message, Feature& feature);
-  Feature& find(Span key, bool sequence);
+  std::size_t find(Span key, bool sequence);
+
+  // The entries of the record at hand: which feature, and its value, of which the last one counts.
+  struct Entry {
+    std::size_t feature;
+    Span value;
+  };
+  std::vector<Entry> entries_;
 
   std::vector<Feature> features_;
   std::unordered_map<std::string, std::size_t> by_name_;

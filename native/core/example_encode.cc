@@ -1,6 +1,10 @@
 // Writing Examples: the sizes of a record's parts first, from the inside out, then its bytes.
 #include <bit>
 
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
 #include "example.h"
 #include "tfrecord.h"
 
@@ -9,28 +13,56 @@ namespace ferry::example {
 namespace {
 
 // As varint_size, without a loop.
-inline std::size_t number_size(std::uint64_t value) noexcept {
+[[gnu::always_inline]] inline std::size_t number_size(std::uint64_t value) noexcept {
   return (static_cast<std::size_t>(std::bit_width(value | 1)) * 9 + 64) / 64;
 }
 
 // As put_varint, without a loop for what takes 8 bytes at the most; those 8 bytes are written
-// whatever the size. The seven-bit groups are pushed apart in three steps.
-inline std::uint8_t* put_number(std::uint8_t* out, std::uint64_t value) noexcept {
+// whatever the size. The seven-bit groups are pushed apart in three steps,
+struct Steps {
+  [[gnu::always_inline]] static std::uint64_t spread(std::uint64_t value) noexcept {
+    std::uint64_t word = (value & 0x000000000fffffff) | (value & 0x00fffffff0000000) << 4;
+    word = (word & 0x00003fff00003fff) | (word & 0x0fffc0000fffc000) << 2;
+    return (word & 0x007f007f007f007f) | (word & 0x3f803f803f803f80) << 1;
+  }
+};
+
+#if defined(__x86_64__)
+#define FERRY_BMI2 __attribute__((target("bmi,bmi2,lzcnt")))
+
+// or by one instruction.
+struct Instruction {
+  FERRY_BMI2 static std::uint64_t spread(std::uint64_t value) noexcept {
+    return _pdep_u64(value, 0x7f7f7f7f7f7f7f7f);
+  }
+};
+#endif
+
+template <typename Groups>
+[[gnu::always_inline]] inline std::uint8_t* put_number(std::uint8_t* out, std::uint64_t value) noexcept {
   if (value >> 56 != 0) [[unlikely]] return put_varint(out, value);
-  const std::size_t size = number_size(value);
-  std::uint64_t word = (value & 0x000000000fffffff) | (value & 0x00fffffff0000000) << 4;
-  word = (word & 0x00003fff00003fff) | (word & 0x0fffc0000fffc000) << 2;
-  word = (word & 0x007f007f007f007f) | (word & 0x3f803f803f803f80) << 1;
-  const std::uint64_t continued = 0x8080808080808080 & ((std::uint64_t{1} << 8 * (size - 1)) - 1);
-  word |= continued;
+  const std::size_t bits = 8 * (number_size(value) - 1);
+  const std::uint64_t continued = 0x8080808080808080 & ((std::uint64_t{1} << bits) - 1);
+  const std::uint64_t word = Groups::spread(value) | continued;
   std::memcpy(out, &word, 8);
+  return out + bits / 8 + 1;
+}
+
+// As memcpy, in two overlapping pieces of a known size for what is short.
+inline std::uint8_t* put_bytes(std::uint8_t* out, const std::uint8_t* data, std::size_t size) noexcept {
+  if (size >= 16 && size <= 32) {
+    std::memcpy(out, data, 16);
+    std::memcpy(out + size - 16, data + size - 16, 16);
+  } else if (size > 0) {
+    std::memcpy(out, data, size);
+  }
   return out + size;
 }
 
 // The size of a length-delimited field with a tag of one byte.
-inline std::size_t field_size(std::size_t size) noexcept { return 1 + number_size(size) + size; }
+[[gnu::always_inline]] inline std::size_t field_size(std::size_t size) noexcept { return 1 + number_size(size) + size; }
 
-inline std::uint8_t* put_field(std::uint8_t* out, std::uint8_t tag, std::size_t size) noexcept {
+[[gnu::always_inline]] inline std::uint8_t* put_field(std::uint8_t* out, std::uint8_t tag, std::size_t size) noexcept {
   *out++ = tag;
   return put_varint(out, size);
 }
@@ -48,7 +80,7 @@ Range lists_of(const Source& source, std::size_t row) noexcept {
 }
 
 // What a list takes: the packed values, or the sum of its strings' fields.
-std::size_t content_size(const Source& source, Range values) noexcept {
+[[gnu::always_inline]] inline std::size_t content_size(const Source& source, Range values) noexcept {
   std::size_t size = 0;
   switch (source.kind) {
     case Kind::integers:
@@ -70,16 +102,16 @@ std::size_t list_size(const Source& source, std::size_t content) noexcept {
   return source.kind == Kind::bytes || content == 0 ? content : field_size(content);
 }
 
-std::uint8_t* put_feature(std::uint8_t* out, const Source& source, Range values,
-                          std::size_t content) noexcept {
+template <typename Groups>
+[[gnu::always_inline]] inline std::uint8_t* put_feature(std::uint8_t* out, const Source& source,
+                                                        Range values, std::size_t content) noexcept {
   const auto tag = static_cast<std::uint8_t>(static_cast<std::uint8_t>(source.kind) << 3 | 2);
   out = put_field(out, tag, list_size(source, content));
   if (source.kind == Kind::bytes) {
     for (std::size_t i = values.begin; i < values.end; ++i) {
       const Text& text = source.texts[i - source.first_text];
       out = put_field(out, 0x0a, text.size);
-      if (text.size > 0) std::memcpy(out, text.data, text.size);
-      out += text.size;
+      out = put_bytes(out, text.data, text.size);
     }
     return out;
   }
@@ -90,10 +122,37 @@ std::uint8_t* put_feature(std::uint8_t* out, const Source& source, Range values,
     return out + content;
   }
   for (std::size_t i = values.begin; i < values.end; ++i) {
-    out = put_number(out, static_cast<std::uint64_t>(source.integers[i]));
+    out = put_number<Groups>(out, static_cast<std::uint64_t>(source.integers[i]));
   }
   return out;
 }
+
+// How far behind its place a copy of a short key may write.
+constexpr std::size_t key_reach = 32;
+
+// What is the same in every record: the field of a source's key, and the tag of its value.
+struct Key {
+  std::uint8_t bytes[key_reach] = {};
+  std::string whole;  // longer ones
+
+  explicit Key(const std::string& name) {
+    std::uint8_t head[12];
+    whole.assign(reinterpret_cast<char*>(head),
+                 static_cast<std::size_t>(put_field(head, 0x0a, name.size()) - head));
+    whole += name;
+    whole += '\x12';
+    if (whole.size() <= key_reach) std::memcpy(bytes, whole.data(), whole.size());
+  }
+
+  std::uint8_t* put(std::uint8_t* out) const noexcept {
+    if (whole.size() <= key_reach) {
+      std::memcpy(out, bytes, key_reach);  // of a size that is known: no call, no loop
+    } else {
+      std::memcpy(out, whole.data(), whole.size());
+    }
+    return out + whole.size();
+  }
+};
 
 // The sizes of one record, kept from row to row.
 struct Sizes {
@@ -101,40 +160,43 @@ struct Sizes {
   std::vector<std::size_t> values;    // of each source's map value: a Feature or a FeatureList
   std::vector<std::size_t> entries;   // of each source's map entry, 0 where it is missing
   std::size_t features[2];            // Features and FeatureLists
+
+  explicit Sizes(std::size_t sources) : contents(sources), values(sources), entries(sources) {}
 };
 
 bool is_missing(const Source& source, std::size_t row) noexcept {
   return source.missing != nullptr && source.missing[row] != 0;
 }
 
-void measure(const std::vector<Source>& sources, std::size_t row, Sizes& sizes) {
-  sizes.contents.clear();
-  sizes.values.clear();
-  sizes.entries.clear();
+[[gnu::always_inline]] inline void measure(const std::vector<Source>& sources, const std::vector<Key>& keys, std::size_t row,
+             Sizes& sizes) {
+  std::size_t lists_done = 0;
   sizes.features[0] = sizes.features[1] = 0;
-  for (const Source& source : sources) {
-    std::size_t value = 0;
-    if (is_missing(source, row)) {
-      sizes.values.push_back(0);
-      sizes.entries.push_back(0);
-      continue;
-    }
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    const Source& source = sources[i];
+    sizes.values[i] = sizes.entries[i] = 0;
+    if (is_missing(source, row)) continue;
     const Range lists = lists_of(source, row);
+    const std::size_t count = lists.end - lists.begin;
+    if (lists_done + count > sizes.contents.size()) sizes.contents.resize(2 * (lists_done + count));
+    std::size_t value = 0;
     for (std::size_t list = lists.begin; list < lists.end; ++list) {
       const std::size_t content = content_size(source, values_of(source, list));
       const std::size_t feature = field_size(list_size(source, content));
-      sizes.contents.push_back(content);
+      sizes.contents[lists_done++] = content;
       value += source.sequence ? field_size(feature) : feature;
     }
-    const std::size_t entry = field_size(source.name.size()) + field_size(value);
-    sizes.values.push_back(value);
-    sizes.entries.push_back(entry);
-    sizes.features[source.sequence] += field_size(entry);
+    sizes.values[i] = value;
+    // The key has its value's tag with it.
+    sizes.entries[i] = keys[i].whole.size() + number_size(value) + value;
+    sizes.features[source.sequence] += field_size(sizes.entries[i]);
   }
 }
 
-std::uint8_t* put_entries(std::uint8_t* out, const std::vector<Source>& sources, bool sequence,
-                          std::size_t row, const Sizes& sizes) noexcept {
+template <typename Groups>
+[[gnu::always_inline]] inline std::uint8_t* put_entries(std::uint8_t* out, const std::vector<Source>& sources,
+                          const std::vector<Key>& keys, bool sequence, std::size_t row,
+                          const Sizes& sizes) noexcept {
   std::size_t content = 0;
   for (std::size_t i = 0; i < sources.size(); ++i) {
     const Source& source = sources[i];
@@ -145,18 +207,52 @@ std::uint8_t* put_entries(std::uint8_t* out, const std::vector<Source>& sources,
       continue;
     }
     out = put_field(out, 0x0a, sizes.entries[i]);
-    out = put_field(out, 0x0a, source.name.size());
-    std::memcpy(out, source.name.data(), source.name.size());
-    out += source.name.size();
-    out = put_field(out, 0x12, sizes.values[i]);
+    out = keys[i].put(out);
+    out = put_varint(out, sizes.values[i]);
     for (std::size_t list = lists.begin; list < lists.end; ++list, ++content) {
       const std::size_t size = sizes.contents[content];
       if (sequence) out = put_field(out, 0x0a, field_size(list_size(source, size)));
-      out = put_feature(out, source, values_of(source, list), size);
+      out = put_feature<Groups>(out, source, values_of(source, list), size);
     }
   }
   return out;
 }
+
+template <typename Groups>
+[[gnu::always_inline]] inline void encode_rows(const std::vector<Source>& sources, std::size_t first_row, std::size_t end_row,
+            Scratch<std::uint8_t>& out) {
+  bool has_sequences = false;
+  for (const Source& source : sources) has_sequences |= source.sequence;
+  std::vector<Key> keys;
+  for (const Source& source : sources) keys.emplace_back(source.name);
+  Sizes sizes(sources.size());
+  for (std::size_t row = first_row; row < end_row; ++row) {
+    measure(sources, keys, row, sizes);
+    std::size_t size = sources.empty() ? 0 : field_size(sizes.features[0]);
+    if (has_sequences) size += field_size(sizes.features[1]);
+    const std::size_t framed = tfrecord::header_size + size + tfrecord::footer_size;
+    std::uint8_t* const start = out.room(framed + key_reach);  // also that of put_number
+    tfrecord::put_header(size, start);
+    std::uint8_t* at = start + tfrecord::header_size;
+    if (!sources.empty()) {
+      at = put_field(at, 0x0a, sizes.features[0]);
+      at = put_entries<Groups>(at, sources, keys, false, row, sizes);
+    }
+    if (has_sequences) {
+      at = put_field(at, 0x12, sizes.features[1]);
+      at = put_entries<Groups>(at, sources, keys, true, row, sizes);
+    }
+    tfrecord::put_footer(start + tfrecord::header_size, size, at);
+    out.grow(framed);
+  }
+}
+
+#if defined(__x86_64__)
+FERRY_BMI2 void encode_with_instruction(const std::vector<Source>& sources, std::size_t first_row,
+                                        std::size_t end_row, Scratch<std::uint8_t>& out) {
+  encode_rows<Instruction>(sources, first_row, end_row, out);
+}
+#endif
 
 }  // namespace
 
@@ -170,28 +266,11 @@ Range values_of_rows(const Source& source, std::size_t first_row, std::size_t en
 
 void encode(const std::vector<Source>& sources, std::size_t first_row, std::size_t end_row,
             Scratch<std::uint8_t>& out) {
-  bool has_sequences = false;
-  for (const Source& source : sources) has_sequences |= source.sequence;
-  Sizes sizes;
-  for (std::size_t row = first_row; row < end_row; ++row) {
-    measure(sources, row, sizes);
-    std::size_t size = sources.empty() ? 0 : field_size(sizes.features[0]);
-    if (has_sequences) size += field_size(sizes.features[1]);
-    const std::size_t framed = tfrecord::header_size + size + tfrecord::footer_size;
-    std::uint8_t* const start = out.room(framed + sizeof(std::uint64_t));  // put_number's reach
-    tfrecord::put_header(size, start);
-    std::uint8_t* at = start + tfrecord::header_size;
-    if (!sources.empty()) {
-      at = put_field(at, 0x0a, sizes.features[0]);
-      at = put_entries(at, sources, false, row, sizes);
-    }
-    if (has_sequences) {
-      at = put_field(at, 0x12, sizes.features[1]);
-      at = put_entries(at, sources, true, row, sizes);
-    }
-    tfrecord::put_footer(start + tfrecord::header_size, size, at);
-    out.grow(framed);
-  }
+#if defined(__x86_64__)
+  static const bool fast = has_fast_groups();
+  if (fast) return encode_with_instruction(sources, first_row, end_row, out);
+#endif
+  encode_rows<Steps>(sources, first_row, end_row, out);
 }
 
 }  // namespace ferry::example

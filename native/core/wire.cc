@@ -156,17 +156,22 @@ FERRY_BMI2 std::size_t decode_run_bmi2(Span run, std::int64_t* out) {
   return decode_run<extract_groups>(run, out);
 }
 
-bool extracts_fast() {
-  __builtin_cpu_init();
-  return __builtin_cpu_supports("bmi2") && !__builtin_cpu_is("znver1") && !__builtin_cpu_is("znver2");
-}
 #endif
 
 }  // namespace
 
+bool has_fast_groups() {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  return __builtin_cpu_supports("bmi2") && !__builtin_cpu_is("znver1") && !__builtin_cpu_is("znver2");
+#else
+  return false;
+#endif
+}
+
 std::size_t decode_varints(Span run, std::int64_t* out) {
 #if defined(__x86_64__)
-  static const bool fast = extracts_fast();
+  static const bool fast = has_fast_groups();
   if (fast) return decode_run_bmi2(run, out);
 #endif
   return decode_run<join_groups>(run, out);

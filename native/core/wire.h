@@ -160,6 +160,9 @@ class Reader {
   const Input* input_;
 };
 
+// Whether the processor takes seven-bit groups apart and together in one fast instruction.
+bool has_fast_groups();
+
 // All varints of a packed run, at `out`, which has room for as many as the run has bytes. Gives
 // how many there were.
 std::size_t decode_varints(Span run, std::int64_t* out);

@@ -29,7 +29,7 @@ def encode_columns(columns: dict[str, Any], schema: Any = None) -> bytes:
     """Framed Examples of columns."""
     writer = ExampleWriter(schema)
     rows = writer.prepare_columns(columns)
-    return writer.encode(0, rows)
+    return bytes(writer.encode(0, rows))
 
 
 def encode_rows(rows: list[dict[str, Any]], schema: Any = None) -> bytes:

@@ -248,3 +248,11 @@ def test_repair(records, data):
     assert b"".join(sink) == b"".join(framed)
     assert count == len(records)
     assert [(one.record, one.size) for one in damages] == [(place, len(garbage))]
+
+
+@pytest.mark.parametrize("length", [0, 8, 10, 0x108, 0x1208, 0x7808])
+def test_loads_recognises_any_first_length(length):
+    """A record whose length looks like the start of another format is recognised all the same."""
+    records = [bytes(length), b"second"]
+
+    assert ferry.loads(ferry.dumps(records, format="tfrecord")) == records

@@ -318,3 +318,20 @@ def test_frameworks(tf, tmp_path):
     assert batch["id"].tolist() == [5, 6, 7]
     assert batch["x"].dtype == np.float64
     assert batch["x"].shape == (3, 1, 1)
+
+
+def test_columns_rows_and_bytes_in_one_file(tmp_path):
+    """Whatever kinds of records are mixed, they stand in the order in which they were written."""
+    row = {"id": 1}
+    with ferry.writer(tmp_path / "data") as out:
+        for _ in range(50):
+            out.write_batch({"id": np.zeros(3, np.int64)})
+            out.write(b"bytes")
+            out.write(row)
+            out.write(row)
+            out.write(b"more")
+    example = ferry.open(tmp_path / "data", raw=True)[3 + 1]
+
+    kinds = [record in (b"bytes", b"more") for record in ferry.open(tmp_path / "data", raw=True)]
+    assert kinds == [False, False, False, True, False, False, True] * 50
+    assert example not in (b"bytes", b"more")

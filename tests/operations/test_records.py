@@ -518,3 +518,19 @@ def test_corpus(tf, file):
                     np.testing.assert_array_equal(flatten(row[name]), flat)
             count += 1
         assert count == len(expected)
+
+
+def test_verify(tmp_path):
+    """Every checksum is checked, in all files; a damaged one is an error that names it."""
+    with ferry.writer(tmp_path / "data@3") as out:
+        for number in range(100):
+            out.write(b"record %d" % number)
+
+    assert ferry.open(tmp_path / "data@3").verify() == 100
+    damaged = tmp_path / "data-00001-of-00003"
+    content = bytearray(damaged.read_bytes())
+    content[-6] ^= 1
+    damaged.write_bytes(content)
+    with pytest.raises(ferry.ChecksumError) as caught:
+        ferry.open(tmp_path / "data@3").verify()
+    assert caught.value.path == str(damaged)

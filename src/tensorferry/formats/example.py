@@ -228,7 +228,8 @@ class BatchDecoder:
                     f"feature {feature.name!r} is a sequence of serialized tensors",
                     hint="make it one of strings in schema=, and use tensorferry.loads on each",
                 )
-        self._indexes = {name: index for index, name in enumerate(schema)}
+        indexes = {name: index for index, name in enumerate(schema)}
+        self._plan = [(schema[name], indexes[name]) for name in wanted]
         self._native = _native.ExampleDecoder(
             [
                 (
@@ -257,19 +258,55 @@ class BatchDecoder:
         """
         while True:
             segments = self._fill(segments, damages)
-            sizes, rows = self._native.sizes(), self._native.rows
-            problems = self._misfits(sizes)
-            columns = {}
-            for name in [] if problems else self.names:
-                try:
-                    columns[name] = self._column(
-                        self.schema[name], self._indexes[name], rows, sizes
-                    )
-                except _MisfitsError as misfits:
-                    problems |= misfits.problems
+            columns, problems = self._columns()
             if not problems:
                 return columns
             segments = _without(segments, problems, damages)
+
+    def _columns(self) -> tuple[dict[str, Any], dict[int, str]]:
+        """The columns of what is decoded, and what is wrong with its rows, if anything is."""
+        sizes, rows = self._native.sizes(), self._native.rows
+        problems = self._misfits(sizes)
+        columns = {}
+        for feature, index in [] if problems else self._plan:
+            try:
+                columns[feature.name] = self._column(feature, index, rows, sizes)
+            except _MisfitsError as misfits:
+                problems |= misfits.problems
+        return columns, problems
+
+    @staticmethod
+    def decode_together(
+        decoders: Sequence[BatchDecoder],
+        tasks: Sequence[Sequence[Segment]],
+        *,
+        damages: list[Damage] | None = None,
+    ) -> list[Any]:
+        """The batches of several tasks, a decoder each: as `decode`, with fewer waits for the GIL.
+
+        Args:
+            decoders: As many as tasks, or more.
+            tasks: The segments of each batch.
+            damages: As in `decode`.
+        """
+        work = []
+        for decoder, task in zip(decoders, tasks, strict=False):
+            decoder._native.clear()
+            for part in task:
+                work.append((decoder._native, part.buffer, part.start, part.count, part.verify))
+        whole = _native.ExampleDecoder.decode_together(work)
+        batches = []
+        for decoder, task in zip(decoders, tasks, strict=False):
+            columns, problems = decoder._columns() if whole else ({}, {0: ""})
+            if problems:
+                batches.append(decoder.decode(task, damages=damages))
+            else:
+                batches.append(decoder._finish(columns))
+        return batches
+
+    def _finish(self, columns: dict[str, Any]) -> Any:
+        """A batch of its columns."""
+        return columns
 
     def _fill(self, segments: Sequence[Segment], damages: list[Damage] | None) -> Sequence[Segment]:
         """Decodes the records; gives the segments of those that are rows now."""
@@ -300,8 +337,8 @@ class BatchDecoder:
     def _misfits(self, sizes: list[tuple[int, int, int]]) -> dict[int, str]:
         """Rows without a feature that they must have, or with a list of no fitting length."""
         problems = {}
-        for name in self.names:
-            feature, index = self.schema[name], self._indexes[name]
+        for feature, index in self._plan:
+            name = feature.name
             _, lists, missing = sizes[index]
             if missing and not feature.optional and not feature.sequence:
                 for row in self._absent(index, missing).tolist():

@@ -30,7 +30,9 @@ class ArrowDecoder(BatchDecoder):
 
     def decode(self, segments: Sequence[Segment], *, damages: list[Damage] | None = None) -> Any:
         """The record batch of the records in some segments."""
-        columns = super().decode(segments, damages=damages)
+        return self._finish(super().decode(segments, damages=damages))
+
+    def _finish(self, columns: dict[str, Any]) -> Any:
         return pa.RecordBatch.from_arrays(list(columns.values()), schema=self._arrow)
 
     def _column(

@@ -30,6 +30,7 @@ from tensorferry.storage import Buffers
 from tensorferry.tensors import Array, RaggedTensor, SparseTensor, as_tensor
 
 BYTES, FLOATS, INTEGERS = 1, 2, 3
+SLOTS = 4
 EMPTY = 0  # of an empty Python list, which says nothing about what it would hold
 
 _PLAIN = {np.dtype(np.int64): INTEGERS, np.dtype(np.float32): FLOATS, np.dtype(object): BYTES}
@@ -129,7 +130,7 @@ class ExampleWriter:
             except FerryError as error:
                 raise error.located(tensor=name) from None
         self._encoder.prepare(sources, len(rows))
-        return self._encoder.encode(0, len(rows))
+        return bytes(self._encoder.encode(0, len(rows)))
 
     def encode_rows(self, rows: Sequence[Mapping[str, Any]]) -> bytes:
         """Framed Examples of rows."""
@@ -137,9 +138,16 @@ class ExampleWriter:
             self.add(row)
         return self.flush()
 
-    def encode(self, first: int, end: int) -> bytes:
-        """Framed Examples of some rows of the columns that were prepared."""
-        return self._encoder.encode(first, end)
+    def encode(self, first: int, end: int, slot: int = 0) -> memoryview:
+        """Framed Examples of some rows of the columns that were prepared.
+
+        Args:
+            first: The first row.
+            end: The row behind the last.
+            slot: Whose memory to use, 0 to `SLOTS` - 1: what is given is good until it is used
+                again. Fresh memory would cost more than the encoding.
+        """
+        return self._encoder.encode(first, end, slot)
 
     def prepare_columns(self, columns: Mapping[str, Any]) -> int:
         """Takes columns of one length for `encode`, and gives that length."""

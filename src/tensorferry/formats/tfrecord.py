@@ -137,18 +137,23 @@ class Segment(NamedTuple):
             raise self.corrupt(len(records), end)
         return records
 
-    def check(self) -> None:
-        """Raises ChecksumError if the data of a record does not fit its checksum."""
-        count, end, _ = _native.tfrecord_scan(self.buffer, self.start, self.count, True)
-        if count < self.count:
-            raise self.corrupt(count, end)
-
     def split(self, count: int) -> tuple[Segment, Segment]:
         """The first so many frames, and the others."""
         _, end, _ = _native.tfrecord_scan(self.buffer, self.start, count, False)
         return self._replace(count=count, end=end), self._replace(
             start=end, count=self.count - count, first=self.first + count
         )
+
+    def check(self) -> int:
+        """Verifies the data of the records, and gives their number.
+
+        Raises:
+            ChecksumError: The data of a record does not fit its checksum.
+        """
+        done, end, status = _native.tfrecord_scan(self.buffer, self.start, self.count, True)
+        if status != Status.RECORD:
+            raise self.corrupt(done, end)
+        return self.count
 
     def corrupt(self, done: int, offset: int) -> ChecksumError:
         """The error for the frame at `offset`, behind `done` good ones."""

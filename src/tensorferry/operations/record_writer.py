@@ -20,14 +20,14 @@ from tensorferry import _native, frameworks, shards
 from tensorferry.codecs import compression as codecs
 from tensorferry.errors import UnsupportedError
 from tensorferry.formats import schema as schemas, tfrecord
-from tensorferry.formats.example_writer import ExampleWriter
+from tensorferry.formats.example_writer import SLOTS, ExampleWriter
 from tensorferry.storage import Sink, append_sink, open_sink, open_source
 from tensorferry.tensors import RaggedTensor, SparseTensor
 
 # Records are gathered and written together: so many, or so many bytes of them.
 PENDING_ROWS = 512
-PENDING_RECORDS = 4096
 PENDING_BYTES = 4 << 20
+FRAMED_BYTES = 1 << 20
 # Columns are encoded in pieces of about so many bytes, the first of so many rows.
 PIECE_BYTES = 1 << 19
 # How many pieces may wait to be written.
@@ -94,7 +94,7 @@ class RecordWriter:
         self._written = 0
         self._examples = ExampleWriter(None if schema is None else schemas.as_schema(schema))
         self._rows = 0  # that are pending in `_examples`
-        self._records: list[bytes] = []
+        self._takes_bytes = True  # the short way: open, and no rows are pending
         self._size = 0
         self._turn = 0
         self._worker: ThreadPoolExecutor | None = None
@@ -105,6 +105,8 @@ class RecordWriter:
             self._shards = [
                 _Shard(self._open(name, kind, append, durable), kind, level) for name in self.paths
             ]
+            self._framers = [_native.Framer(shard.write, FRAMED_BYTES) for shard in self._shards]
+            self._add = self._framers[0].add if len(self._shards) == 1 else self._add_in_turn
         except BaseException as error:
             # Not close(), which would let the files that are open already appear, empty.
             self._stack.__exit__(type(error), error, error.__traceback__)
@@ -113,7 +115,7 @@ class RecordWriter:
     @property
     def count(self) -> int:
         """How many records it was given."""
-        return self._written + self._rows + len(self._records)
+        return self._written + self._rows + sum(framer.count for framer in self._framers)
 
     def _open(self, name: str, kind: str | None, append: bool, durable: bool) -> Sink:
         assert self._stack is not None
@@ -134,23 +136,27 @@ class RecordWriter:
                 others can be written.
             UnsupportedError: An Example cannot carry it.
         """
-        if record.__class__ is bytes and not self._rows and self._stack is not None:
-            self._records.append(record)
-            self._size += len(record)
-            if self._size >= PENDING_BYTES or len(self._records) >= PENDING_RECORDS:
-                self._flush()
+        if record.__class__ is bytes and self._takes_bytes:
+            self._add(record)
         else:
             self._write_other(record)
+
+    def _add_in_turn(self, record: bytes) -> None:
+        self._framers[self._turn].add(record)
+        self._turn_on()
 
     def _write_other(self, record: Any) -> None:
         self._check_open()
         if isinstance(record, bytes | bytearray | memoryview):
             self._flush()
-            self.write(bytes(record))
+            self._wait()
+            self._takes_bytes = True
+            self._add(bytes(record))
         elif isinstance(record, Mapping):
-            if self._records:
+            if self._takes_bytes:
                 self._flush()
-            row = {name: frameworks.accept(value) for name, value in record.items()}
+            self._takes_bytes = False
+            row = {name: _accept(value) for name, value in record.items()}
             self._examples.add(row)
             self._rows += 1
             self._size += sum(map(_size_of, row.values()))
@@ -165,23 +171,42 @@ class RecordWriter:
         """Writes many records: a dict from feature names to columns of one length."""
         self._check_open()
         self._flush()
-        accepted = {name: frameworks.accept(column) for name, column in columns.items()}
+        accepted = {
+            # The writer looks at arrays itself; once is enough for those of many strings.
+            name: column if column.__class__ is np.ndarray else frameworks.accept(column)
+            for name, column in columns.items()
+        }
         rows = self._examples.prepare_columns(accepted)
         block = -(-rows // len(self._shards)) or 1
         for first in range(0, rows, block):
             self._write_rows(first, min(first + block, rows))
             self._submit(self._turn_on)
+        self._wait()  # records of bytes may follow, which do not go through the thread
 
     def _write_rows(self, first: int, end: int) -> None:
         """Encodes and writes rows a piece at a time: memory that was just used is fast memory."""
-        size = FIRST_PIECE
-        while first < end:
-            rows = min(size, end - first)
-            data = self._examples.encode(first, first + rows)
-            self._submit(self._write_piece, data)
-            self._written += rows
-            first += rows
-            size = max(1, rows * PIECE_BYTES // max(len(data), 1))
+        start = min(first + FIRST_PIECE, end)
+        self._wait()
+        data = self._examples.encode(first, start, 0)
+        size = max(1, FIRST_PIECE * PIECE_BYTES // max(len(data), 1))
+        self._submit(self._write_piece, data)
+        if start < end:
+            with ThreadPoolExecutor(SLOTS - 1) as encoders:
+                self._write_pieces(encoders, range(start, end, size), end)
+        self._written += end - first
+
+    def _write_pieces(self, encoders: ThreadPoolExecutor, starts: range, end: int) -> None:
+        """Encodes pieces in threads, each in a slot that is free, and writes them in order."""
+        pieces: deque[Future[memoryview]] = deque()
+        for number, start in enumerate(starts, start=1):
+            if len(pieces) == SLOTS - 1:
+                self._wait()
+                self._submit(self._write_piece, pieces.popleft().result())
+            last = min(start + starts.step, end)
+            pieces.append(encoders.submit(self._examples.encode, start, last, number % SLOTS))
+        while pieces:
+            self._submit(self._write_piece, pieces.popleft().result())
+        self._wait()
 
     def flush(self) -> None:
         """Encodes what is pending; a new file appears on closing all the same."""
@@ -195,17 +220,16 @@ class RecordWriter:
 
     def _flush(self) -> None:
         self._size = 0
-        if self._records:
-            records, self._records = self._records, []
-            self._submit(self._frame, records)
-            self._written += len(records)
+        for framer in self._framers:
+            framer.flush()
         if self._rows:
             rows, self._rows = self._rows, 0
             self._submit(self._deal, self._examples.flush(), rows)
             self._written += rows
 
-    # Framing, compression and writing run in a thread of their own, while the caller makes the next
-    # records: one thread, so that everything stays in order.
+    # What was encoded is compressed and written in a thread of its own, while the next is made: one
+    # thread, so that everything stays in order. Records of bytes are framed and written at once:
+    # handing them over would take longer than that.
 
     def _submit(self, work: Callable[..., None], *arguments: Any) -> None:
         if self._worker is None:
@@ -218,10 +242,7 @@ class RecordWriter:
         while self._running:
             self._running.popleft().result()
 
-    def _frame(self, records: list[bytes]) -> None:
-        self._deal(_native.tfrecord_frame(records), len(records))
-
-    def _deal(self, data: bytes, count: int) -> None:
+    def _deal(self, data: bytes | memoryview, count: int) -> None:
         """Gives framed records to the shards in turn."""
         if len(self._shards) == 1:
             self._write_piece(data)
@@ -269,6 +290,7 @@ class RecordWriter:
     def _stop(self, stack: ExitStack, *exception: Any) -> None:
         """Ends the thread, then closes the files: they appear unless there is an exception."""
         self._stack = None
+        self._takes_bytes = False
         if self._worker is not None:
             self._worker.shutdown(cancel_futures=True)
         stack.__exit__(*exception)
@@ -287,6 +309,18 @@ class _Shard:
     def finish(self) -> None:
         if self._compressor is not None:
             self._sink.write(self._compressor.finish())
+
+
+def _accept(value: Any) -> Any:
+    """A value as one of ours; what is plain anyway is not looked at twice."""
+    if value.__class__ in _PLAIN:
+        return value
+    if value.__class__ is list and all(element.__class__ in _PLAIN for element in value):
+        return value
+    return frameworks.accept(value)
+
+
+_PLAIN = frozenset((type(None), bool, int, float, str, bytes))
 
 
 def _size_of(value: Any) -> int:

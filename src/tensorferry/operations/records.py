@@ -37,8 +37,11 @@ INFER_BYTES = 16 << 20
 ROWS = 1024
 # Small batches are decoded several at a time, up to so many rows or bytes: handing work to a thread
 # costs more.
-TASK_ROWS = 8192
+TASK_ROWS = 4096
 TASK_BYTES = 8 << 20
+TASK_BATCHES = 16
+# How many records are verified at a time.
+VERIFY = 1 << 14
 
 To = Literal["numpy", "tensorflow", "torch", "jax", "arrow"]
 
@@ -255,7 +258,8 @@ class Records:
         rows = size = 0
         # A stream's damages are met once, those of files again when they are read.
         damages = self.damages if self._is_stream else []
-        segments = self._segments(lambda: min(16, INFER - rows), damages=damages)
+        # Few at first: they may be large.
+        segments = self._segments(lambda: min(max(16, rows), INFER - rows), damages=damages)
         for segment in segments:
             yield segment
             if self._is_stream:
@@ -302,16 +306,20 @@ class Records:
             return
         schema = self.schema
         damages = None if self._on_error == "raise" else self.damages
-        idle: SimpleQueue[example.BatchDecoder] = SimpleQueue()
+        # As many decoders for each thread as a group may have batches.
+        idle: SimpleQueue[list[example.BatchDecoder]] = SimpleQueue()
         for _ in range(self._threads):
-            idle.put(_decoder(schema, self._columns, to))
+            idle.put([_decoder(schema, self._columns, to)])
 
         def decode(group: list[list[Segment]]) -> list[Any]:
-            decoder = idle.get()
+            decoders = idle.get()
             try:
-                return [_give(decoder.decode(task, damages=damages), to) for task in group]
+                while len(decoders) < len(group):
+                    decoders.append(_decoder(schema, self._columns, to))
+                batches = example.BatchDecoder.decode_together(decoders, group, damages=damages)
+                return [_give(batch, to) for batch in batches]
             finally:
-                idle.put(decoder)
+                idle.put(decoders)
 
         failures: list[Exception] = []
         groups = _groups(tasks, failures)
@@ -338,6 +346,21 @@ class Records:
             finally:
                 for future in running:
                     future.cancel()
+
+    def verify(self) -> int:
+        """Checks every checksum of every file, and gives the number of records.
+
+        Raises:
+            FormatError: A file is damaged.
+        """
+        count = 0
+        with ThreadPoolExecutor(self._threads) as workers:
+            running: deque[Future[int]] = deque()
+            for segment in self._segments(lambda: VERIFY):
+                running.append(workers.submit(segment.check))
+                if len(running) > 2 * self._threads:
+                    count += running.popleft().result()
+            return count + sum(future.result() for future in running)
 
     # Random access
 
@@ -444,7 +467,7 @@ def _groups(
             group.append(task)
             rows += sum(segment.count for segment in task)
             size += sum(segment.end - segment.start for segment in task)
-            if rows >= TASK_ROWS or size >= TASK_BYTES:
+            if rows >= TASK_ROWS or size >= TASK_BYTES or len(group) >= TASK_BATCHES:
                 yield group
                 group, rows, size = [], 0, 0
     except (FormatError, OSError) as error:

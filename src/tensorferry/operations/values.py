@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from numpy import ndarray
 
 from tensorferry import formats, frameworks
+from tensorferry.errors import FormatError
 from tensorferry.formats import tensorproto
 from tensorferry.storage import Buffers, Sink, as_source, byte_view
 
@@ -94,7 +95,14 @@ def loads(
     """
     source = data if data.__class__ is bytes else as_source(data)
     if format is None and not options and source[:1] == TENSORPROTO_START:
-        value = tensorproto.read(source)
+        try:
+            value = tensorproto.read(source)
+        except FormatError:
+            # The length of a TFRecord's first record may start like that, too.
+            module = formats.detect(source)
+            if module.NAME == tensorproto.NAME:
+                raise
+            value = module.read(source)
     else:
         module = formats.detect(source) if format is None else formats.get(format)
         value = module.read(source, **options)

@@ -72,6 +72,9 @@ class TFRecordWriter:
     Args:
         path: The file.
         options: `TFRecordOptions`, or the name of a compression.
+
+    Attributes:
+        write: Writes one record.
     """
 
     def __init__(self, path: str | os.PathLike[str], options: Any = None) -> None:
@@ -82,11 +85,8 @@ class TFRecordWriter:
             compression=_COMPRESSION[options.compression_type] or "",
             level=options.compression_level,
         )
-        self._write = self._writer.write
-
-    def write(self, record: bytes) -> None:
-        """Writes one record."""
-        self._write(record)
+        # The method itself, so that a record costs one call and not two.
+        self.write = self._writer.write
 
     def flush(self) -> None:
         """Hands what is pending to the system; the file appears on closing all the same."""
