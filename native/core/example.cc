@@ -171,7 +171,8 @@ void Decoder::clear() noexcept {
 // Compares a key with a name: one word for short ones.
 [[gnu::always_inline]] inline bool is_named(const Column& column, Span key) {
   if (key.size != column.name.size()) return false;
-  if (key.readable() < 8) return text_of(key) == column.name;
+  // An entry without a key has an empty one, which lies nowhere in the input.
+  if (key.size == 0 || key.readable() < 8) return text_of(key) == column.name;
   std::uint64_t word;
   std::memcpy(&word, key.data, 8);
   if (key.size < 8) {

@@ -43,13 +43,16 @@ struct Input {
   Span span() const noexcept;
 };
 
-// Some bytes, and the input they are part of, which outlives them.
+// Some bytes, and the input they are part of, which outlives them. What a message does not have is
+// an empty span without an input.
 struct Span {
   const std::uint8_t* data = nullptr;
   std::size_t size = 0;
   const Input* input = nullptr;
 
-  std::uint64_t offset() const noexcept { return static_cast<std::uint64_t>(data - input->begin); }
+  std::uint64_t offset() const noexcept {
+    return input == nullptr ? 0 : static_cast<std::uint64_t>(data - input->begin);
+  }
   std::size_t readable() const noexcept { return static_cast<std::size_t>(input->end - data); }
 };
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import struct
 from typing import Any
 
@@ -350,3 +351,13 @@ def test_strings_that_are_no_tensors():
         records = [field(1, entry(b"a", field(1, field(1, one)))) for one in (tensor, text)]
         assert example.survey(segments(*records))["a"].encoding == "plain"
         assert decode(records)["a"].tolist() == [tensor, text]
+
+
+def test_entries_without_a_key():
+    """An entry of a record without a key has the empty one, as in protobuf."""
+    entry = b"\x12\x05\x1a\x03\x0a\x01\x07"
+    record = b"\x0a" + bytes([len(entry) + 2]) + b"\x0a" + bytes([len(entry)]) + entry
+    data = ferry.dumps([record, b"\x0a\x02\x0a\x00"], format="tfrecord")
+    (batch,) = ferry.open(io.BytesIO(data)).batches(2)
+
+    assert batch[""].to_list() == [[7], []]
