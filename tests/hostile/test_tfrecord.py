@@ -103,7 +103,7 @@ def test_cut_at_every_offset(stream, tmp_path):
         error = refused(SAMPLE[:end], ferry.TruncatedError, "ends inside record", stream=stream)
         assert error.offset == STARTS[whole]
         assert f"the {whole} records before byte {STARTS[whole]} are whole" in str(error)
-        assert "ferry repair" in error.hint
+        assert "repair(path, target)" in error.hint
         records, (damage,) = read(SAMPLE[:end], stream=stream, on_error="skip")
         assert records == RECORDS[:whole]
         assert (damage.offset, damage.size) == (STARTS[whole], end - STARTS[whole])

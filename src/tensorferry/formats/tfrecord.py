@@ -174,7 +174,7 @@ class Segment(NamedTuple):
             f"data checksum is 0x{found:08x}, stored 0x{stored:08x}",
             path=self.path,
             offset=self.base + offset,
-            hint=f"on_error='skip' leaves it out; `ferry repair {self.path} OUT` keeps the others",
+            hint="on_error='skip' leaves it out; tensorferry.repair(path, target) keeps the others",
         )
 
 
@@ -369,7 +369,9 @@ class Frames:
                 return FormatError(
                     f"not a TFRecord file: it {known or start}", path=self.path, offset=0
                 )
-        hint = f"on_error='skip' goes on behind it; `ferry repair {self.path} OUT` keeps the others"
+        hint = (
+            "on_error='skip' goes on behind it; tensorferry.repair(path, target) keeps the others"
+        )
         if status == Status.BAD_LENGTH:
             return ChecksumError(
                 f"record {self.record} is corrupt: its length does not fit its checksum",
