@@ -17,6 +17,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -249,6 +250,7 @@ class ExampleWriter:
         return name, kind, False, flat, splits, 0, None, missing
 
 
+@lru_cache(maxsize=4096)
 def _check_name(name: Any) -> None:
     if not isinstance(name, str):
         raise UnsupportedError(f"a feature is called {name!r}, expected a string")
@@ -300,11 +302,11 @@ def _cell(value: Any, feature: Feature | None) -> Cell:
     """The list for a value, by its feature or else by its type."""
     if feature is not None:
         return _cell_by_feature(value, feature)
-    kind = _python_kind(value)
+    kind = _kind_of(value.__class__)
     if kind is not None:
         return Cell(kind, _numbers([value], kind))
     if isinstance(value, list | tuple):
-        kinds = {_python_kind(element) for element in value}
+        kinds = {_kind_of(kind) for kind in set(map(type, value))}
         if not kinds:
             return Cell(EMPTY, ())
         if kinds == {INTEGERS, FLOATS}:
@@ -338,14 +340,16 @@ def _fits(column: Array, feature: Feature | None) -> bool:
     return column.dtype == dtype and _is_shape(column.shape[1:], feature.shape)
 
 
-def _python_kind(value: Any) -> int | None:
-    if isinstance(value, np.generic):
+@lru_cache(maxsize=256)
+def _kind_of(python: type) -> int | None:
+    """The kind of list for values of a Python type; None if they are no plain values."""
+    if issubclass(python, np.generic):
         return None  # a NumPy scalar has a dtype to be kept; np.float64 is a float, too
-    if isinstance(value, int):
+    if issubclass(python, int):
         return INTEGERS
-    if isinstance(value, float):
+    if issubclass(python, float):
         return FLOATS
-    return BYTES if isinstance(value, str | bytes) else None
+    return BYTES if issubclass(python, str | bytes) else None
 
 
 def _numbers(values: Sequence[Any], kind: int) -> Sequence[Any]:
@@ -353,7 +357,7 @@ def _numbers(values: Sequence[Any], kind: int) -> Sequence[Any]:
     if kind == BYTES:
         return [_encode(text) for text in values]
     if kind == INTEGERS:
-        if not all(-(2**63) <= number < 2**63 for number in values):
+        if min(values) < -(2**63) or max(values) >= 2**63:
             raise UnsupportedError("an integer is beyond 64 bits, expected an int64")
         return list(values)
     for number in values:

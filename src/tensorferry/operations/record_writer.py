@@ -315,7 +315,7 @@ def _accept(value: Any) -> Any:
     """A value as one of ours; what is plain anyway is not looked at twice."""
     if value.__class__ in _PLAIN:
         return value
-    if value.__class__ is list and all(element.__class__ in _PLAIN for element in value):
+    if value.__class__ is list and _PLAIN.issuperset(map(type, value)):
         return value
     return frameworks.accept(value)
 
