@@ -26,5 +26,6 @@ void raise_error(const std::exception_ptr& pointer, void*) {
 NB_MODULE(_native, module) {
   nb::register_exception_translator(raise_error);
   ferry::python::bind_tensorproto(module);
-  ferry::python::bind_records(module);
+  ferry::python::bind_tfrecord(module);
+  ferry::python::bind_example(module);
 }

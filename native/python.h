@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "core/tfrecord.h"
 #include "core/wire.h"
 
 namespace nb = nanobind;
@@ -68,8 +69,18 @@ inline std::vector<Span> spans_of(nb::list values) {
   return strings;
 }
 
+inline void check_start(const Buffer& buffer, std::uint64_t start) {
+  if (start > buffer.size()) throw nb::index_error("start behind the end of the buffer");
+}
+
+// A range of frames that was gone through: how many records, where it ended, and why.
+inline nb::tuple range(std::uint64_t count, std::uint64_t end, tfrecord::Status status) {
+  return nb::make_tuple(count, end, static_cast<int>(status));
+}
+
 // Each adds its part to the module.
 void bind_tensorproto(nb::module_& module);
-void bind_records(nb::module_& module);
+void bind_tfrecord(nb::module_& module);
+void bind_example(nb::module_& module);
 
 }  // namespace ferry::python
