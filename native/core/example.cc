@@ -401,11 +401,11 @@ void Decoder::read_feature_list(Span message, std::size_t index) {
 
 // Cuts a column to the rows that are finished: their ends say where the row at hand began.
 void Decoder::take_back(Column& column) noexcept {
+  if (!column.wanted) return;  // has no rows, and nothing to take back
   std::size_t lists = rows_;
   if (column.sequence) {
     lists = rows_ == 0 ? 0 : static_cast<std::size_t>(column.row_ends[rows_ - 1]);
   }
-  if (!column.wanted) lists = 0;
   const std::size_t values = lists == 0 ? 0 : static_cast<std::size_t>(column.list_ends[lists - 1]);
   column.list_ends.cut(lists);
   switch (column.kind) {

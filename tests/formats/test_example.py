@@ -361,3 +361,23 @@ def test_entries_without_a_key():
     (batch,) = ferry.open(io.BytesIO(data)).batches(2)
 
     assert batch[""].to_list() == [[7], []]
+
+
+def test_damage_beside_an_unwanted_sequence(tf):
+    """A record that does not fit is taken back, whatever features were not asked for."""
+    good = tf.train.SequenceExample()
+    good.context.feature["label"].int64_list.value.append(7)
+    good.feature_lists.feature_list["steps"].feature.add().int64_list.value.append(1)
+    bad = tf.train.SequenceExample()
+    bad.context.feature["label"].float_list.value.append(7)
+    records = [part.SerializeToString() for part in (good, good, bad, good)]
+    data = ferry.dumps(records, format="tfrecord")
+    schema = {
+        "label": "int64",
+        "steps": Feature("steps", "int64", (), "int64", sequence=True),
+    }
+    with ferry.open(io.BytesIO(data), columns=["label"], schema=schema, on_error="skip") as opened:
+        (batch,) = opened.batches(4)
+
+    assert batch["label"].tolist() == [7, 7, 7]
+    assert [damage.record for damage in opened.damages] == [2]
