@@ -60,7 +60,7 @@ def _to_line(feature: Feature) -> str:
 def _to_call(feature: Feature) -> str:
     dtype = _to_dtype(DTYPES[feature.kind])
     shape = feature.shape if feature.encoding == "plain" else ()
-    # A step of no values stops TensorFlow's whole process with a division by zero.
+    # A step of no values ended TensorFlow 2.21's whole process; why was not looked into.
     if feature.sequence and None not in shape and 0 not in shape:
         missing = ", allow_missing=True" if feature.optional else ""
         return f"FixedLenSequenceFeature({list(shape)}, {dtype}{missing})"
