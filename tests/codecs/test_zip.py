@@ -191,6 +191,20 @@ def test_head_inflates_no_more_than_it_needs():
     assert sum(stop - start for start, stop in source.asked) <= archives.CHUNK
 
 
+@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+def test_a_member_is_one_request(method):
+    """Over a network each request costs: reading a member is one, streaming it a few."""
+    data = random.Random(0).randbytes(3 << 20)
+    source = Bytes(written({"x": data}, method))
+    archive = archives.open_archive(source)
+    source.asked.clear()
+
+    assert archive.read("x") == data
+    assert len(source.asked) == 1
+    assert b"".join(archive.blocks("x")) == data
+    assert len(source.asked) <= 5
+
+
 @pytest.mark.parametrize("seekable", [True, False])
 @pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
 def test_cut_at_every_offset(seekable, method):
