@@ -1,15 +1,10 @@
 from __future__ import annotations
 
-import gzip
-import io
 import os
-import random
-import signal
 import stat
 import subprocess
 import sys
 import threading
-import time
 
 import ml_dtypes
 import numpy as np
@@ -34,149 +29,6 @@ def path(tmp_path):
     path = tmp_path / "data.bin"
     path.write_bytes(DATA)
     return path
-
-
-class TestSource:
-    """open_source and what it gives."""
-
-    def test_file(self, path):
-        """A file is a read-only buffer of all of it, whether named by str or Path."""
-        for given_path in (path, str(path)):
-            with storage.open_source(given_path) as source:
-                assert source.path == str(path)
-                assert source.buffer == DATA
-                assert source.buffer.readonly
-                assert source.size == len(DATA)
-
-    @pytest.mark.parametrize("kind", ["path", "bytes", "short stream"])
-    def test_read(self, path, kind):
-        """Every source can be read piece by piece, and a piece is whole before the end."""
-
-        class Short(io.RawIOBase):
-            data = io.BytesIO(DATA)
-
-            def read(self, size=-1):
-                return self.data.read(min(size, 7))
-
-        given_source = {"path": path, "bytes": DATA, "short stream": Short()}[kind]
-        with storage.open_source(given_source) as source:
-            assert [source.read(4), source.read(100)] == [DATA[:4], DATA[4:104]]
-            assert source.read(1 << 20) == DATA[104:]
-            assert source.read(10) == b""
-
-    def test_empty_file(self, path):
-        """A file without bytes is an empty buffer."""
-        path.write_bytes(b"")
-        with storage.open_source(path) as source:
-            assert (source.buffer, source.size, source.read(9)) == (b"", 0, b"")
-
-    @pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="has no /proc")
-    def test_file_without_a_size(self):
-        """A file of /proc, whose size is said to be 0, is read all the same."""
-        with storage.open_source("/proc/self/status") as source:
-            assert source.buffer[:5] == b"Name:"
-
-    @pytest.mark.parametrize("wrap", [bytes, bytearray, memoryview, io.BytesIO])
-    def test_bytes(self, wrap):
-        """Bytes of any kind are a source, read-only and not copied."""
-        with storage.open_source(wrap(DATA)) as source:
-            assert source.buffer == DATA
-            assert source.buffer.readonly
-            assert source.size == len(DATA)
-        array = np.arange(6.0)
-        with storage.open_source(array) as source:
-            array[0] = 7
-            assert source.buffer == array.tobytes()
-
-    @pytest.mark.parametrize("how", ["close", "unlink", "replace"])
-    def test_arrays_outlive_the_source(self, path, how):
-        """Arrays stay as they were after closing, and after the file is unlinked or replaced."""
-        with storage.open_source(path) as source:
-            array = np.frombuffer(source.buffer, np.uint8)
-            part = np.frombuffer(source.buffer[100:200], np.uint8)
-        if how == "unlink":
-            path.unlink()
-        if how == "replace":
-            with storage.open_sink(path) as sink:
-                sink.write(b"new")
-        source.close()
-
-        assert array.tobytes() == DATA
-        assert part.tobytes() == DATA[100:200]
-        assert source.buffer is None
-        with pytest.raises(ValueError, match="closed"):
-            source.read(1)
-
-    def test_nothing_stays_open(self, path):
-        """Neither a file nor a map stays when the last array is gone."""
-        before = os.listdir("/dev/fd")
-        with storage.open_source(path) as source:
-            assert len(os.listdir("/dev/fd")) <= len(before) + 1  # mmap keeps one of its own
-            array = np.frombuffer(source.buffer, np.uint8)
-        del array, source
-
-        assert len(os.listdir("/dev/fd")) == len(before)
-
-    def test_file_objects(self, path):
-        """A file object is read from where it stands, mapped if it is a plain file, left open."""
-        with open(path, "rb") as file:
-            file.read(3)
-            with storage.open_source(file) as source:
-                assert source.buffer == DATA[3:]
-                assert source.path == str(path)
-            assert not file.closed
-        with open(path, "r+b") as file:
-            file.write(b"new")
-            with storage.open_source(file) as source:
-                assert source.buffer == DATA[3:]
-        with gzip.open(path, "wb") as file:
-            file.write(DATA)
-        with gzip.open(path, "rb") as file, storage.open_source(file) as source:
-            assert source.buffer is source.size is None
-            assert source.read(1 << 20) == DATA
-
-    def test_pipes(self, tmp_path):
-        """A pipe has no buffer and no size, and is read to its end."""
-        fifo = tmp_path / "fifo"
-        os.mkfifo(fifo)
-
-        def write():
-            with open(fifo, "wb", 0) as file:
-                for start in range(0, len(DATA), 1000):
-                    file.write(DATA[start : start + 1000])
-                    time.sleep(0.001)
-
-        thread = threading.Thread(target=write)
-        thread.start()
-        with storage.open_source(fifo) as source:
-            assert source.buffer is source.size is None
-            assert source.read(5000) == DATA[:5000]
-            assert source.read(1 << 20) == DATA[5000:]
-        thread.join()
-
-    def test_standard_input(self, path):
-        """The name "-" is the standard input: mapped if a file, a stream if a pipe."""
-        code = """
-import sys
-from tensorferry import storage
-with storage.open_source("-") as source:
-    sys.stdout.buffer.write(b"%d" % (source.buffer is None) + source.read(1 << 20))
-"""
-        with open(path, "rb") as file:
-            assert run(code, stdin=file).stdout == b"0" + DATA
-        assert run(code, input=DATA).stdout == b"1" + DATA
-
-    def test_refusals(self, tmp_path):
-        """What cannot be opened says what it is."""
-        with pytest.raises(FormatError, match="is a directory"):
-            storage.open_source(tmp_path)
-        with pytest.raises(FileNotFoundError):
-            storage.open_source(tmp_path / "missing")
-        for url in ("s3://bucket/x", "https://host/x", "file:///x"):
-            with pytest.raises(UnsupportedError, match="not supported yet"):
-                storage.open_source(url)
-        with pytest.raises(UnsupportedError, match="opened as text"):
-            storage.open_source(io.StringIO("text"))
 
 
 BUFFERS = [
@@ -338,55 +190,11 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before >> 10)
         assert stat.S_ISFIFO(fifo.stat().st_mode)
 
     def test_refusals(self, tmp_path):
-        """A directory, a missing one and a URL are no targets."""
+        """A directory and a missing one are no targets."""
         with pytest.raises(IsADirectoryError), storage.open_sink(tmp_path):
             pass
         with pytest.raises(FileNotFoundError), storage.open_sink(tmp_path / "no/x"):
             pass
-        with pytest.raises(UnsupportedError, match="URL"), storage.open_sink("gs://bucket/x"):
-            pass
-
-    @pytest.mark.parametrize("piece", [1000, 1 << 20])
-    def test_file_size_limit(self, path, piece):
-        """A full disk is the system's error; the target stays and the temporary file goes."""
-        code = """
-import errno, resource, sys
-from tensorferry import storage
-resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
-try:
-    with storage.open_sink(sys.argv[1]) as sink:
-        for _ in range((5 << 20) // int(sys.argv[2])):
-            sink.write(bytes(int(sys.argv[2])))
-except OSError as error:
-    assert error.errno == errno.EFBIG
-    print("refused")
-"""
-        assert run(code, path, piece, check=True).stdout == b"refused\n"
-        assert path.read_bytes() == DATA
-        assert os.listdir(path.parent) == [path.name]
-
-    def test_killed_at_any_moment(self, path):
-        """A kill -9 leaves the old file or a new one, whole, and only temporary files beside it."""
-        code = """
-import sys
-from tensorferry import storage
-print(flush=True)
-for round in range(1, 10**9):
-    with storage.open_sink(sys.argv[1], durable=round % 2) as sink:
-        for _ in range(20):
-            sink.write(bytes([round % 256]) * 50_000)
-"""
-        choose = random.Random(7)
-        for _ in range(12):
-            command = [sys.executable, "-c", code, str(path)]
-            with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
-                process.stdout.readline()
-                time.sleep(choose.random() / 20)
-                process.send_signal(signal.SIGKILL)
-            found = path.read_bytes()
-            assert found == DATA or (len(found) == 1_000_000 and len(set(found)) == 1)
-            beside = [name for name in os.listdir(path.parent) if name != path.name]
-            assert all(name.startswith(".") and name.endswith(".tmp") for name in beside)
 
 
 class TestAppend:
@@ -446,3 +254,105 @@ except OSError:
         with pytest.raises(FileNotFoundError):
             storage.append_sink(path.parent / "missing", 0).__enter__()
         assert path.read_bytes() == DATA
+
+
+class TestPatch:
+    """patch: filling in a header at the end."""
+
+    @pytest.mark.parametrize("size", [10, 1 << 20])
+    def test_patch(self, path, size):
+        """Bytes that were written are overwritten, and writing goes on at the end."""
+        with storage.open_sink(path) as sink:
+            sink.write(bytes(size))
+            sink.patch(0, b"head")
+            sink.patch(4, np.array([1, 2], np.uint16))
+            sink.write(b"tail")
+            sink.patch(sink.position - 1, b"L")
+            sink.patch(sink.position, b"")
+            assert sink.position == size + 4
+
+        assert path.read_bytes() == b"head\1\0\2\0" + bytes(size - 8) + b"taiL"
+
+    def test_refusals(self, path):
+        """What was not written, and what is gone already, is not patched."""
+        with pytest.raises(ValueError, match="of 3 written"), storage.open_sink(path) as sink:
+            sink.write(b"abc")
+            sink.patch(2, b"xy")
+        with (
+            pytest.raises(UnsupportedError, match="cannot be changed any more"),
+            storage.open_sink("/dev/null") as sink,
+        ):
+            sink.write(b"abc")
+            sink.patch(0, b"x")
+        assert path.read_bytes() == DATA
+
+
+class TestReplacement:
+    """Replacement: several files that appear together."""
+
+    def test_order(self, tmp_path, monkeypatch):
+        """All are written and synced before the first appears, and they appear in order."""
+        seen = []
+        for name in ("fsync", "replace"):
+            system = getattr(os, name)
+
+            def spy(*arguments, name=name, system=system):
+                if name == "replace":
+                    seen.append(os.path.basename(arguments[1]))
+                elif stat.S_ISREG(os.fstat(arguments[0]).st_mode):
+                    seen.append("synced")
+                return system(*arguments)
+
+            monkeypatch.setattr(os, name, spy)
+        with storage.Replacement() as files:
+            sinks = [files.open(tmp_path / name) for name in ("z.data", "a.index")]
+            for sink in reversed(sinks):
+                sink.write(b"new")
+            assert not any(not name.endswith(".tmp") for name in os.listdir(tmp_path))
+
+        assert seen == ["synced", "synced", "z.data", "a.index"]
+        assert sorted(os.listdir(tmp_path)) == ["a.index", "z.data"]
+
+    @pytest.mark.parametrize("moment", ["inside", "fsync", "open"])
+    def test_a_failure_changes_nothing(self, path, monkeypatch, moment):
+        """If anything fails before the first rename, all is as it was."""
+
+        def fail(*arguments):
+            raise OSError("no")
+
+        with pytest.raises(OSError, match=r"no"), storage.Replacement() as files:
+            files.open(path).write(b"new")
+            files.open(path.parent / "index").write(b"new")
+            if moment == "inside":
+                raise OSError("no")
+            if moment == "open":
+                files.open(path.parent / "no/such/directory")
+            monkeypatch.setattr(os, "fsync", fail)
+
+        assert path.read_bytes() == DATA
+        assert os.listdir(path.parent) == [path.name]
+
+    def test_a_rename_that_fails(self, path):
+        """The files behind it do not appear, and no temporary file is left."""
+        with pytest.raises(IsADirectoryError), storage.Replacement() as files:
+            files.open(path).write(b"new")
+            files.open(path.parent / "b").write(b"new")
+            files.open(path.parent / "c").write(b"new")
+            (path.parent / "b").mkdir()
+
+        assert path.read_bytes() == b"new"
+        assert sorted(os.listdir(path.parent)) == ["b", path.name]
+
+    def test_no_descriptors_stay(self, path):
+        """Neither success nor failure leaves a file open."""
+        before = os.listdir("/dev/fd")
+        for error in (None, KeyError):
+            try:
+                with storage.Replacement() as files:
+                    files.open(path)
+                    files.open(path.parent / "x")
+                    if error:
+                        raise error
+            except KeyError:
+                pass
+        assert len(os.listdir("/dev/fd")) == len(before)

@@ -1,0 +1,230 @@
+"""Sinks: where bytes go to.
+
+A sink is anything with a `write` method that takes a buffer, as files have; formats hand it the
+caller's own memory, so a sink that keeps buffers (as `Buffers` does) keeps them as they are, and
+one that writes them copies nothing.
+
+A file is written under a temporary name (`.name.<random>.tmp`) beside its target, synced, and
+renamed onto it: whatever happens, the target is the old file or the new one, whole.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import stat
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, BinaryIO, Protocol
+
+import numpy as np
+
+from tensorferry.errors import FormatError, UnsupportedError
+from tensorferry.storage.source import STANDARD_STREAM, byte_view
+
+# Small writes are gathered into this many bytes; larger ones go to the system as they are.
+WRITE_BUFFER = 1 << 18
+
+# What file systems without synced directories answer (network and user-space ones).
+UNSYNCED_DIRECTORY = (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS)
+
+
+class Sink(Protocol):
+    """Takes bytes, in order."""
+
+    def write(self, buffer: Any, /) -> Any:
+        """Takes the bytes of a contiguous buffer."""
+
+
+class Buffers(list[Any]):
+    """A sink in memory that keeps the buffers it is given, without copying them."""
+
+    write = list.append
+
+
+class FileSink:
+    """A sink that is a file: here one that is written as it is, a device or a pipe.
+
+    What opened it ends it: by `prepare` and `commit`, or else by `abort`.
+
+    Attributes:
+        position: The offset in the file of what is written next.
+    """
+
+    def __init__(self, file: BinaryIO, *, path: str = "<stream>", owned: bool = False) -> None:
+        self.position = 0
+        self.path = path
+        self._file = file
+        self._owned = owned
+
+    def write(self, buffer: Any, /) -> int:
+        """Writes all bytes of a contiguous buffer of any type; large ones are not copied."""
+        if isinstance(buffer, np.ndarray):  # as in `byte_view`, whose cast fails without elements
+            buffer = buffer.reshape(-1).view(np.uint8)
+        size = self._file.write(buffer)
+        self.position += size
+        return size
+
+    def patch(self, offset: int, buffer: Any) -> None:
+        """Overwrites bytes that were written already, such as a header that counts what follows.
+
+        Raises:
+            ValueError: The bytes are not all between 0 and `position`.
+            UnsupportedError: What was written is gone already: it is a stream or a remote file.
+        """
+        raise UnsupportedError(
+            "what was written cannot be changed any more, expected a local file",
+            path=self.path,
+            hint="write it to a local file, and copy that",
+        )
+
+    def prepare(self) -> None:
+        """Does all that can fail before the bytes become visible."""
+        self._file.flush()
+
+    def commit(self) -> None:
+        """Makes the bytes visible."""
+        if self._owned:
+            self._file.close()
+
+    def abort(self) -> None:
+        """Lets go of everything; nothing becomes visible that was not already."""
+        if self._owned:
+            with suppress(OSError):  # what is still in its buffer may not fit either
+                self._file.close()
+
+
+class ReplacingSink(FileSink):
+    """A temporary file that is renamed onto its target.
+
+    Args:
+        target: What is replaced, links resolved.
+        mode: The permission bits of the file; by default what the umask gives.
+        durable: Waits until the disk has the bytes, and then their name.
+    """
+
+    def __init__(self, target: str, *, mode: int | None = None, durable: bool = True) -> None:
+        directory, name = os.path.split(target)
+        # At most 50 characters of it, because a name has at most 255 bytes.
+        self._temporary = os.path.join(directory, f".{name[:50]}.{secrets.token_hex(8)}.tmp")
+        # Opened first, so that it cannot fail when all is written.
+        self._folder = os.open(directory, os.O_RDONLY) if durable else None
+        try:
+            file = open(self._temporary, "xb", WRITE_BUFFER)  # noqa: SIM115
+        except BaseException:
+            self._close_folder()
+            raise
+        super().__init__(file, path=target, owned=True)
+        try:
+            if mode is not None:
+                os.fchmod(file.fileno(), mode)
+        except BaseException:
+            self.abort()
+            raise
+
+    def patch(self, offset: int, buffer: Any) -> None:
+        """Overwrites bytes that were written already: see `FileSink.patch`."""
+        view = byte_view(buffer)
+        if not 0 <= offset <= self.position - view.nbytes:
+            raise ValueError(
+                f"{self.path}: bytes {offset} to {offset + view.nbytes} of {self.position} written"
+            )
+        self._file.flush()
+        while view:
+            done = os.pwrite(self._file.fileno(), view, offset)
+            view, offset = view[done:], offset + done
+
+    def prepare(self) -> None:
+        """Brings the bytes to the disk."""
+        self._file.flush()
+        if self._folder is not None:
+            os.fsync(self._file.fileno())
+        self._file.close()
+
+    def commit(self) -> None:
+        """Renames the file onto its target."""
+        os.replace(self._temporary, self.path)
+        if self._folder is not None:
+            try:
+                os.fsync(self._folder)
+            except OSError as error:
+                if error.errno not in UNSYNCED_DIRECTORY:
+                    raise
+            finally:
+                self._close_folder()
+
+    def abort(self) -> None:
+        """Removes the temporary file."""
+        super().abort()
+        with suppress(OSError):  # it is gone already, or the directory is: what failed says more
+            os.unlink(self._temporary)
+        self._close_folder()
+
+    def _close_folder(self) -> None:
+        if self._folder is not None:
+            folder, self._folder = self._folder, None
+            os.close(folder)
+
+
+def open_local_sink(path: str, *, durable: bool) -> FileSink:
+    """A sink for a local path or the standard output: see `open_sink`."""
+    if path == STANDARD_STREAM:
+        return FileSink(sys.stdout.buffer, path="<stdout>")
+    try:
+        old = os.stat(path)
+    except FileNotFoundError:
+        old = None
+    if old is not None and not stat.S_ISREG(old.st_mode):
+        return FileSink(open(path, "wb", WRITE_BUFFER), path=path, owned=True)
+    target = os.path.realpath(path)
+    if old is None:
+        return ReplacingSink(target, durable=durable)
+    if not os.access(target, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+    return ReplacingSink(target, mode=stat.S_IMODE(old.st_mode), durable=durable)
+
+
+@contextmanager
+def append_local(path: str, offset: int, *, durable: bool) -> Iterator[FileSink]:
+    """Opens an existing file to write from `offset` on, in place: see `append_sink`."""
+    descriptor = os.open(path, os.O_RDWR)
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise FormatError("is no regular file, nothing can be appended", path=path)
+        if not 0 <= offset <= found.st_size:
+            raise FormatError(
+                f"is {found.st_size} bytes long, nothing can be appended at byte {offset}",
+                path=path,
+            )
+        file = open(descriptor, "r+b", WRITE_BUFFER, closefd=False)  # noqa: SIM115
+        sink = _AppendSink(file, path=path)
+        sink.position = offset
+        try:
+            yield sink
+            file.flush()
+            if durable:
+                os.fsync(descriptor)
+        except BaseException:
+            with suppress(OSError):  # what is still in its buffer may not fit either
+                file.close()
+            if sink.started:
+                os.ftruncate(descriptor, offset)
+            raise
+    finally:
+        os.close(descriptor)
+
+
+class _AppendSink(FileSink):
+    """A file that is cut at the position of the first write."""
+
+    started = False
+
+    def write(self, buffer: Any, /) -> int:
+        if not self.started:
+            self._file.seek(self.position)
+            self._file.truncate()
+            self.started = True
+        return super().write(buffer)
