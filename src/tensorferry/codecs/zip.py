@@ -308,17 +308,20 @@ def open_archive(source: Source, *, lazy: bool = False) -> Archive:
     Raises:
         TruncatedError: The end is missing.
         UnsupportedError: Members are encrypted or compressed by other means than deflate, there
-            are several disks, or the source has no size (a pipe).
+            are several disks, or the source has no size, even when it was asked for bytes.
         FormatError: It is no zip archive, or one that contradicts itself or has names that lead
             elsewhere.
     """
     try:
         if source.size is None:
+            source.range(0, 0)  # brings a stream into memory, and then its size is known
+        size = source.size
+        if size is None:
             raise UnsupportedError(
                 "a zip archive is read from its end, which a stream does not have at hand",
                 hint="copy it to a file first",
             )
-        directory, stop, count = _find_directory(source, source.size)
+        directory, stop, count = _find_directory(source, size)
         members, ends = _read_directory(_take(source, directory, stop), directory, count)
         archive = Archive(source, members, ends)
     except FerryError as error:
