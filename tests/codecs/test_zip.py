@@ -21,6 +21,7 @@ from tensorferry.errors import (
     TruncatedError,
     UnsupportedError,
 )
+from tensorferry.storage import open_source
 
 
 class Bytes:
@@ -189,6 +190,20 @@ def test_head_inflates_no_more_than_it_needs():
 
     assert len(archive.head("x", 100)) == 100
     assert sum(stop - start for start, stop in source.asked) <= archives.CHUNK
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+def test_a_member_is_one_request(method):
+    """Over a network each request costs: reading a member is one, streaming it a few."""
+    data = random.Random(0).randbytes(3 << 20)
+    source = Bytes(written({"x": data}, method))
+    archive = archives.open_archive(source)
+    source.asked.clear()
+
+    assert archive.read("x") == data
+    assert len(source.asked) == 1
+    assert b"".join(archive.blocks("x")) == data
+    assert len(source.asked) <= 5
 
 
 @pytest.mark.parametrize("seekable", [True, False])
@@ -382,9 +397,31 @@ def test_several_disks():
         open_bytes(patched(data, entry(data) + 34, "<H", 1))
 
 
-def test_streams_have_no_end_to_read_from():
-    """A pipe is refused with advice."""
-    source = Bytes(b"")
+def test_files_and_streams(tmp_path):
+    """A mapped file gives views of it; a stream is read into memory first."""
+    path = tmp_path / "a.zip"
+    path.write_bytes(written(method=zipfile.ZIP_STORED))
+    with open_source(path) as source:
+        archive = archives.open_archive(source)
+        view = archive.read("a.npy")
+        assert np.shares_memory(np.frombuffer(view, "u1"), np.frombuffer(source.buffer, "u1"))
+    assert view == MEMBERS["a.npy"]
+
+    class Stream:
+        read = io.BytesIO(path.read_bytes()).read
+
+    archive = archives.open_archive(open_source(Stream()))
+    assert {name: archive.read(name) for name in archive} == MEMBERS
+
+
+def test_streams_that_cannot_be_kept():
+    """A source that never knows its size is refused with advice."""
+
+    class Endless(Bytes):
+        def range(self, start, stop):
+            return b""
+
+    source = Endless(b"")
     source.size = None
     with pytest.raises(UnsupportedError, match="copy it to a file first"):
         archives.open_archive(source)

@@ -40,6 +40,9 @@ from tensorferry.errors import (
 STORED, DEFLATED = 0, 8
 METHODS = {1: "shrink", 6: "implode", 9: "deflate64", 12: "bzip2", 14: "lzma", 93: "zstd", 95: "xz"}
 
+FETCH = 8 << 20
+"""How much of a deflated member is asked for at a time when it is streamed."""
+
 RATIO = 100
 """A member larger than `limits.memory` may be so many times as large as what is stored of it."""
 
@@ -173,9 +176,11 @@ class Archive:
             return data
         self._check_budget(member)
         data, position = np.empty(member.size, np.uint8).data, 0
-        for block in self.blocks(name, verify=verify):
+        for block in self._inflated(member, BLOCK, member.stored_size):
             data[position : position + len(block)] = block
             position += len(block)
+        if verify:
+            self._check(member, isal_zlib.crc32(data))
         return data.toreadonly()
 
     def blocks(
@@ -193,7 +198,7 @@ class Archive:
             blocks = self._stored(member, size)
         else:
             self._check_budget(member)
-            blocks = self._inflated(member, size)
+            blocks = self._inflated(member, size, FETCH)
         checksum = 0
         for block in blocks:
             if verify:
@@ -205,8 +210,11 @@ class Archive:
     def head(self, name: str, size: int) -> bytes:
         """The first bytes of a member, not verified; fewer than `size` only if it has no more."""
         member = self.members[name]
-        inflated = member.method == DEFLATED
-        blocks = self._inflated(member, size) if inflated else self._stored(member, size)
+        blocks: Iterator[bytes | memoryview]
+        if member.method == STORED:
+            blocks = self._stored(member, size)
+        else:
+            blocks = self._inflated(member, size, CHUNK)
         pieces, missing = [], min(size, member.size)
         while missing:
             pieces.append(next(blocks)[:missing])
@@ -219,15 +227,20 @@ class Archive:
         for position in range(start, stop, size):
             yield _take(self._source, position, min(position + size, stop))
 
-    def _inflated(self, member: Member, size: int) -> Iterator[bytes]:
+    def _inflated(self, member: Member, size: int, fetch: int) -> Iterator[bytes]:
+        """Blocks of at most `size`, of which `fetch` bytes are asked for at a time."""
         position = self.offset(member.name)
         stop = position + member.stored_size
+        fetched = memoryview(b"")
         inflater = igzip_lib.IgzipDecompressor(flag=igzip_lib.DECOMP_DEFLATE)
         missing = member.size
         while not inflater.eof:
             chunk: bytes | memoryview = b""
             if inflater.needs_input:
-                chunk = _take(self._source, position, min(position + CHUNK, stop))
+                if not fetched:
+                    following = _take(self._source, position, min(position + fetch, stop))
+                    fetched = memoryview(following)
+                chunk, fetched = fetched[:CHUNK], fetched[CHUNK:]
                 position += len(chunk)
             try:
                 # One byte more than is missing tells a stream that is too long.
@@ -295,17 +308,20 @@ def open_archive(source: Source, *, lazy: bool = False) -> Archive:
     Raises:
         TruncatedError: The end is missing.
         UnsupportedError: Members are encrypted or compressed by other means than deflate, there
-            are several disks, or the source has no size (a pipe).
+            are several disks, or the source has no size, even when it was asked for bytes.
         FormatError: It is no zip archive, or one that contradicts itself or has names that lead
             elsewhere.
     """
     try:
         if source.size is None:
+            source.range(0, 0)  # brings a stream into memory, and then its size is known
+        size = source.size
+        if size is None:
             raise UnsupportedError(
                 "a zip archive is read from its end, which a stream does not have at hand",
                 hint="copy it to a file first",
             )
-        directory, stop, count = _find_directory(source, source.size)
+        directory, stop, count = _find_directory(source, size)
         members, ends = _read_directory(_take(source, directory, stop), directory, count)
         archive = Archive(source, members, ends)
     except FerryError as error:

@@ -1,0 +1,588 @@
+"""Quantization: floating-point arrays to smaller arrays, and back to nearly the same.
+
+    cast        value = kind(x)                                  float16, bfloat16, float8
+    symmetric   value = round(x / scale)          -127 to 127    int8 (uint8: 128 more)
+    affine      value = round(x / scale) + zero_point            int8, uint8: all 256 values
+
+A `Spec` says what is wanted, a `Recipe` what was done: with it, and nothing else, the values become
+an array of the original dtype again. Integers have one scale (and zero point) for the tensor, or
+one for each place along an axis; zero is always one of the values, so zeros stay zeros. Arithmetic
+is in float32, and in float64 for float64; nothing but the result is larger than a chunk.
+
+What a kind has no place for is refused: NaN and infinity in integers, infinity in float8_e4m3fn,
+and finite numbers beyond the largest of a kind. With `clip` they become the nearest number there
+is, and NaN in integers becomes zero.
+
+Where recipes are kept is for the formats.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Literal, cast
+
+import ml_dtypes
+import numpy as np
+
+from tensorferry import dtypes
+from tensorferry.errors import FerryError, FormatError, UnsupportedError
+from tensorferry.tensors import Array
+
+Kind = Literal["float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "int8", "uint8"]
+Scheme = Literal["cast", "symmetric", "affine"]
+
+KINDS: tuple[Kind, ...] = (
+    "float16",
+    "bfloat16",
+    "float8_e4m3fn",
+    "float8_e5m2",
+    "int8",
+    "uint8",
+)
+SCHEMES: dict[Kind, tuple[Scheme, ...]] = {
+    kind: ("symmetric", "affine") if kind in ("int8", "uint8") else ("cast",) for kind in KINDS
+}
+ORIGINALS = ("float64", "float32", "bfloat16", "float16")
+"""The dtypes that are quantized."""
+
+CHUNK = 1 << 16
+"""How many elements are worked on at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """What is wanted.
+
+    Attributes:
+        kind: The dtype of the values.
+        scheme: "cast" for floating kinds; "symmetric" (int8 by default) or "affine" (uint8).
+        axis: Integers: each place along this axis has a scale of its own; None for one in all.
+        max_error: The largest absolute error of an element that is accepted.
+        clip: Accepts what the kind has no place for, as the nearest number there is.
+
+    Raises:
+        UnsupportedError: They do not go together.
+    """
+
+    kind: Kind
+    scheme: Scheme | None = None
+    axis: int | None = None
+    max_error: float | None = None
+    clip: bool = False
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise UnsupportedError(
+                f"kind is {self.kind!r}, expected one of {', '.join(map(repr, KINDS))}"
+            )
+        if self.scheme is None:
+            scheme: Scheme = "affine" if self.kind == "uint8" else SCHEMES[self.kind][0]
+            object.__setattr__(self, "scheme", scheme)
+        if self.scheme not in SCHEMES[self.kind]:
+            expected = " or ".join(map(repr, SCHEMES[self.kind]))
+            raise UnsupportedError(f"scheme of {self.kind} is {self.scheme!r}, expected {expected}")
+        if self.axis is not None and (not _is_int(self.axis) or self.scheme == "cast"):
+            raise UnsupportedError(
+                f"axis of {self.kind} is {self.axis!r}, expected "
+                + ("none for a cast" if self.scheme == "cast" else "an integer or None")
+            )
+        bound = self.max_error
+        if bound is not None and not (_is_number(bound) and 0 <= bound < math.inf):
+            raise UnsupportedError(f"max_error is {bound!r}, expected a number from 0 on")
+        if not isinstance(self.clip, bool):
+            raise UnsupportedError(f"clip is {self.clip!r}, expected True or False")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Recipe:
+    """How values become a tensor again.
+
+    Attributes:
+        kind: The dtype of the values.
+        scheme: "cast", "symmetric" or "affine".
+        dtype: That of the original.
+        axis: Where scales are along, from 0 on; None if there is one.
+        scale: Of integers: what a step of one is worth, 0-D or 1-D; None for casts.
+        zero_point: Of integers: the value that is zero, of the same shape; None for casts.
+    """
+
+    kind: Kind
+    scheme: Scheme
+    dtype: str
+    axis: int | None = None
+    scale: Array | None = None
+    zero_point: Array | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """What the scales and zero points take."""
+        return sum(part.nbytes for part in (self.scale, self.zero_point) if part is not None)
+
+    def to_json(self) -> dict[str, Any]:
+        """The recipe as what JSON can carry, every bit of the scales included."""
+        plain: dict[str, Any] = {"kind": self.kind, "scheme": self.scheme, "dtype": self.dtype}
+        if self.scale is not None and self.zero_point is not None:
+            plain["axis"] = self.axis
+            plain["scale"] = self.scale.tolist()
+            plain["zero_point"] = self.zero_point.tolist()
+        return plain
+
+    @classmethod
+    def from_json(cls, plain: Any, *, shape: tuple[int, ...] | None = None) -> Recipe:
+        """A recipe from what `to_json` gave; nothing in it is taken on trust.
+
+        Args:
+            plain: The dict.
+            shape: Of the values, if they are at hand; `dequantize` looks at it again.
+
+        Raises:
+            FormatError: It is no such dict, or does not fit the shape.
+        """
+        if not isinstance(plain, dict):
+            raise FormatError(f"the recipe is of {type(plain).__name__}, expected a dict")
+        kind = _choice(plain, "kind", KINDS)
+        scheme = _choice(plain, "scheme", SCHEMES[cast(Kind, kind)])
+        names = {"kind", "scheme", "dtype"}
+        if scheme != "cast":
+            names |= {"axis", "scale", "zero_point"}
+        if plain.keys() != names:
+            found, expected = sorted(map(str, plain)), sorted(names)
+            raise FormatError(f"the recipe of a {scheme} has {found}, expected {expected}")
+        dtype = _choice(plain, "dtype", ORIGINALS)
+        recipe = cls(cast(Kind, kind), cast(Scheme, scheme), dtype)
+        if scheme != "cast":
+            axis = plain["axis"]
+            if axis is not None and not (_is_int(axis) and axis >= 0):
+                raise FormatError(f"the recipe's axis is {axis!r}, expected None or 0 and more")
+            scale = _scales(plain["scale"], axis, _work(dtype))
+            zero_point = _zero_points(plain["zero_point"], axis, recipe)
+            recipe = cls(recipe.kind, recipe.scheme, dtype, axis, scale, zero_point)
+        if shape is not None:
+            recipe.check(shape)
+        return recipe
+
+    def check(self, shape: tuple[int, ...]) -> None:
+        """Holds the axis and the number of scales against the shape of the values.
+
+        Raises:
+            FormatError: They do not fit.
+        """
+        if self.scheme == "cast":
+            return
+        if self.axis is not None and self.axis >= len(shape):
+            raise FormatError(f"the recipe's axis is {self.axis}, the values have shape {shape}")
+        expected = () if self.axis is None else (shape[self.axis],)
+        for name in ("scale", "zero_point"):
+            part = getattr(self, name)
+            if part is None or part.shape != expected:
+                found = "missing" if part is None else f"of shape {part.shape}"
+                raise FormatError(
+                    f"the recipe's {name} is {found}, expected {expected} "
+                    f"for values of shape {shape} and axis {self.axis}"
+                )
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What quantizing did to a tensor. Errors are of the finite elements.
+
+    Attributes:
+        nbytes_before: Of the original.
+        nbytes_after: Of the values, scales and zero points.
+        largest_error: The largest absolute difference from the original.
+        mean_error: The mean of the absolute differences.
+        relative_error: The largest error as a part of the largest magnitude.
+        nans: How many elements are NaN.
+        infinities: How many are infinite.
+        clipped: How many the kind had no place for; always 0 without `clip`.
+    """
+
+    nbytes_before: int
+    nbytes_after: int
+    largest_error: float
+    mean_error: float
+    relative_error: float
+    nans: int
+    infinities: int
+    clipped: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Quantized:
+    """A quantized tensor.
+
+    Attributes:
+        values: The smaller array, of the same shape.
+        recipe: How to get the original back.
+        report: What was lost.
+    """
+
+    values: Array
+    recipe: Recipe
+    report: Report
+
+
+def parse(spec: Spec | str | tuple[Any, ...] | Mapping[str, Any]) -> Spec:
+    """What a user says as a `Spec`.
+
+    Args:
+        spec: A kind, `(kind, max_error)`, a dict of a Spec's attributes, or a Spec.
+
+    Raises:
+        UnsupportedError: It is none of these.
+    """
+    if isinstance(spec, Spec):
+        return spec
+    if isinstance(spec, str):
+        return Spec(cast(Kind, spec))
+    if isinstance(spec, tuple) and len(spec) == 2:
+        return Spec(spec[0], max_error=spec[1])
+    if isinstance(spec, Mapping):
+        names = {attribute.name for attribute in fields(Spec)}
+        if "kind" in spec and spec.keys() <= names:
+            return Spec(**spec)
+    raise UnsupportedError(
+        f"quantize is {spec!r}",
+        hint='expected as in "int8", ("int8", 0.01) or {"kind": "int8", "axis": 0}',
+    )
+
+
+# What overflows or is NaN (a signalling one warns when it is copied) is looked for in the results.
+_quiet = np.errstate(over="ignore", invalid="ignore")
+
+
+@_quiet
+def quantize(array: Array, spec: Spec | str | tuple[Any, ...] | Mapping[str, Any]) -> Quantized:
+    """Makes an array smaller.
+
+    Args:
+        array: float64, float32, bfloat16 or float16, of any layout.
+        spec: What is wanted, as `parse` takes it.
+
+    Raises:
+        UnsupportedError: The array is of another dtype or lacks the axis, the kind has no place
+            for some elements, or the error is larger than `max_error`.
+    """
+    wanted = parse(spec)
+    name = _original(array)
+    counts = _Counts()
+    if wanted.scheme == "cast":
+        recipe = Recipe(wanted.kind, "cast", name)
+        values = _cast(array, recipe, wanted.clip, counts)
+    else:
+        recipe = _measure(array, name, wanted, counts)
+        values = _round(array, recipe, counts)
+    report = counts.report(array.nbytes, values.nbytes + recipe.nbytes, array.size)
+    if wanted.max_error is not None and report.largest_error > wanted.max_error:
+        raise UnsupportedError(
+            f"the largest error of {wanted.kind} is {report.largest_error:.6g}, "
+            f"at most {wanted.max_error:g} is wanted",
+            hint=_alternatives(array, wanted),
+        )
+    return Quantized(values, recipe, report)
+
+
+@_quiet
+def dequantize(values: Array, recipe: Recipe) -> Array:
+    """The tensor in its original dtype, as near as it gets.
+
+    Raises:
+        FormatError: The values are not what the recipe is for.
+    """
+    kind = _numpy(recipe.kind)
+    if values.dtype != kind:
+        raise FormatError(f"the values are of {values.dtype}, expected {kind} by their recipe")
+    recipe.check(values.shape)
+    result = np.empty(values.shape, _numpy(recipe.dtype))
+    for place in _chunks(values.shape):
+        result[place] = _restored(values[place], recipe, place, values.shape)
+    return result
+
+
+class _Counts:
+    """What a report tells, gathered chunk by chunk."""
+
+    def __init__(self) -> None:
+        self.nans = self.infinities = self.clipped = 0
+        self.largest = 0.0  # magnitude
+        self.largest_error = 0.0
+        self.share = 0.0  # of each element in the mean error, summed up
+
+    def compare(self, original: Array, restored: Array, total: int) -> None:
+        exact = original.astype(np.float64)
+        error = np.abs(exact - restored.astype(np.float64))
+        largest = np.abs(exact).max(initial=0)
+        if not np.isfinite(largest):
+            finite = np.isfinite(exact)
+            error = error[finite]
+            largest = np.abs(exact[finite]).max(initial=0)
+        self.largest = max(self.largest, float(largest))
+        self.largest_error = max(self.largest_error, float(error.max(initial=0)))
+        # Divided first, because a sum of the largest numbers has no end.
+        self.share += float((error / total).sum())
+
+    def report(self, before: int, after: int, total: int) -> Report:
+        finite = total - self.nans - self.infinities
+        return Report(
+            before,
+            after,
+            self.largest_error,
+            self.share * total / finite if finite else 0.0,
+            self.largest_error / self.largest if self.largest else 0.0,
+            self.nans,
+            self.infinities,
+            self.clipped,
+        )
+
+
+def _original(array: Array) -> str:
+    row = dtypes.BY_NUMPY.get(array.dtype.newbyteorder("="))
+    if row is None or row.name not in ORIGINALS:
+        raise UnsupportedError(
+            f"an array of {array.dtype} cannot be quantized, expected {', '.join(ORIGINALS)}",
+            hint="leave it as it is",
+        )
+    return row.name
+
+
+def _numpy(name: str) -> np.dtype[Any]:
+    return cast("np.dtype[Any]", dtypes.BY_NAME[name].numpy)
+
+
+def _work(name: str) -> np.dtype[Any]:
+    """What is calculated in."""
+    return np.dtype(np.float64 if name == "float64" else np.float32)
+
+
+def _largest(name: str) -> float:
+    return float(ml_dtypes.finfo(_numpy(name)).max)
+
+
+def _chunks(shape: tuple[int, ...]) -> Iterator[tuple[Any, ...]]:
+    """Places that cover a shape, each of at most `CHUNK` elements and of all its dimensions."""
+    if 0 in shape:
+        return
+    if not shape:
+        yield (...,)
+        return
+    inner = math.prod(shape[1:])
+    if inner > CHUNK:
+        for index in range(shape[0]):
+            for rest in _chunks(shape[1:]):
+                yield (slice(index, index + 1), *rest)
+        return
+    step = CHUNK // inner
+    for start in range(0, shape[0], step):
+        stop = min(start + step, shape[0])
+        yield (slice(start, stop), *(slice(0, size) for size in shape[1:]))
+
+
+def _spread(part: Array, axis: int | None, place: tuple[Any, ...], rank: int) -> Array:
+    """The scales or zero points of a chunk, in a shape that meets it."""
+    if axis is None:
+        return part
+    chunk: Array = part[place[axis]]
+    return chunk.reshape([-1 if n == axis else 1 for n in range(rank)])
+
+
+def _cast(array: Array, recipe: Recipe, clip: bool, counts: _Counts) -> Array:
+    kind = _numpy(recipe.kind)
+    values = np.empty(array.shape, kind)
+    # float8_e4m3fn has NaN, but no infinity; the others have both.
+    infinite = recipe.kind != "float8_e4m3fn"
+    largest = _largest(recipe.kind)
+    for place in _chunks(array.shape):
+        chunk = array[place]
+        values[place] = chunk
+        restored = _restored(values[place], recipe, place, array.shape)
+        if not np.isfinite(restored).all():
+            wide = chunk.astype(np.float64)
+            nans, infinities = np.isnan(wide), np.isinf(wide)
+            lost = ~np.isfinite(values[place].astype(np.float64)) & ~nans
+            if infinite:
+                lost &= ~infinities
+            counts.nans += int(nans.sum())
+            counts.infinities += int(infinities.sum())
+            counts.clipped += int(lost.sum())
+            if clip and lost.any():
+                values[place][lost] = np.clip(wide, -largest, largest)[lost]
+                restored = _restored(values[place], recipe, place, array.shape)
+        counts.compare(chunk, restored, array.size)
+    if counts.clipped and not clip:
+        others = [k for k in ("float16", "bfloat16") if _largest(k) > largest]
+        instead = f"use {' or '.join(map(repr, others))}, or " if others else ""
+        raise UnsupportedError(
+            f"{counts.clipped} elements lie beyond {largest:g}, the largest {recipe.kind}",
+            hint=f"{instead}give clip=True to make them {largest:g}",
+        )
+    return values
+
+
+def _measure(array: Array, name: str, wanted: Spec, counts: _Counts) -> Recipe:
+    """The scales and zero points for what is in an array."""
+    work, rank = _work(name), array.ndim
+    axis = wanted.axis
+    if axis is not None:
+        if not -rank <= axis < rank:
+            raise UnsupportedError(f"axis is {axis}, the tensor has {rank} dimensions")
+        axis %= rank
+    shape = () if axis is None else (array.shape[axis],)
+    others = tuple(n for n in range(rank) if n != axis)
+    # Zero is always in the range.
+    low, high = np.zeros(shape, work), np.zeros(shape, work)
+    for place in _chunks(array.shape):
+        chunk = array[place].astype(work)
+        at = ... if axis is None else place[axis]
+        least, most = chunk.min(axis=others), chunk.max(axis=others)
+        if not (np.isfinite(least).all() and np.isfinite(most).all()):
+            finite = np.isfinite(chunk)
+            nans = int(np.isnan(chunk).sum())
+            counts.nans += nans
+            counts.infinities += int(chunk.size - finite.sum()) - nans
+            chunk[~finite] = 0
+            least, most = chunk.min(axis=others), chunk.max(axis=others)
+        low[at] = np.minimum(low[at], least)
+        high[at] = np.maximum(high[at], most)
+    counts.clipped = counts.nans + counts.infinities
+    if counts.clipped and not wanted.clip:
+        raise UnsupportedError(
+            f"{counts.nans} elements are NaN and {counts.infinities} infinite, "
+            f"which {wanted.kind} has no place for",
+            hint='use "float16" or "bfloat16", which keep them, or give clip=True to make NaN 0 '
+            "and infinities the largest numbers",
+        )
+    kind = wanted.kind
+    scheme = cast(Scheme, wanted.scheme)
+    least_value, most_value, middle = _bounds(kind, scheme)
+    if scheme == "symmetric":
+        scale = np.maximum(-low, high).astype(np.float64) / 127
+    else:  # divided first, because the difference of the largest numbers has no end
+        scale = high.astype(np.float64) / 255 - low.astype(np.float64) / 255
+    # Below the smallest normal number a scale would have few digits, or none.
+    scale = np.where((low == 0) & (high == 0), 1, np.maximum(scale, np.finfo(work).tiny))
+    scale = scale.astype(work)
+    zero_point = np.full(shape, middle, np.float64)
+    if scheme == "affine":
+        zero_point = np.rint(least_value - low.astype(np.float64) / scale)
+    zero_point = np.asarray(np.clip(zero_point, least_value, most_value), _numpy(kind))
+    return Recipe(kind, scheme, name, axis, scale, zero_point)
+
+
+def _bounds(kind: Kind, scheme: Scheme) -> tuple[int, int, int]:
+    """The smallest and largest value of a kind, and the one for zero if that is fixed."""
+    low, high = (-128, 127) if kind == "int8" else (0, 255)
+    return (low + 1, high, (low + high + 1) // 2) if scheme == "symmetric" else (low, high, 0)
+
+
+def _round(array: Array, recipe: Recipe, counts: _Counts) -> Array:
+    values = np.empty(array.shape, _numpy(recipe.kind))
+    work = _work(recipe.dtype)
+    low, high, _ = _bounds(recipe.kind, recipe.scheme)
+    scale, zero_point = cast(Array, recipe.scale), cast(Array, recipe.zero_point).astype(work)
+    for place in _chunks(array.shape):
+        steps = array[place].astype(work)
+        steps /= _spread(scale, recipe.axis, place, array.ndim)
+        np.rint(steps, out=steps)
+        if counts.nans:
+            steps[np.isnan(steps)] = 0
+        steps += _spread(zero_point, recipe.axis, place, array.ndim)
+        np.clip(steps, low, high, out=steps)
+        values[place] = steps
+        restored = _restored(values[place], recipe, place, array.shape)
+        counts.compare(array[place], restored, array.size)
+    return values
+
+
+def _restored(
+    values: Array, recipe: Recipe, place: tuple[Any, ...], shape: tuple[int, ...]
+) -> Array:
+    """A chunk in the original dtype."""
+    work, dtype = _work(recipe.dtype), _numpy(recipe.dtype)
+    result = values.astype(work)
+    limit = _largest(recipe.dtype)
+    if recipe.scheme == "cast":
+        if _largest(recipe.kind) > limit:  # 65504 becomes 65536 in bfloat16
+            result = np.where(np.isinf(result), result, np.clip(result, -limit, limit))
+        return result.astype(dtype)
+    rank = len(shape)
+    result -= _spread(cast(Array, recipe.zero_point).astype(work), recipe.axis, place, rank)
+    result *= _spread(cast(Array, recipe.scale), recipe.axis, place, rank)
+    # Half a step beyond the largest number there may be nothing.
+    np.clip(result, -limit, limit, out=result)
+    return result.astype(dtype)
+
+
+def _alternatives(array: Array, wanted: Spec) -> str:
+    """Which kinds keep within the error."""
+    good = []
+    for kind in KINDS:
+        axis = wanted.axis if SCHEMES[kind] != ("cast",) else None
+        for scheme in SCHEMES[kind]:
+            spec = Spec(kind, scheme, axis, None, wanted.clip)
+            try:
+                error = quantize(array, spec).report.largest_error
+            except FerryError:
+                continue
+            if error <= cast(float, wanted.max_error):
+                label = kind if scheme == "cast" else f"{scheme} {kind}"
+                good.append(f"{label} ({error:.3g})")
+    if not good:
+        return "no kind keeps within it: leave the tensor as it is"
+    return f"within it are {', '.join(good)}"
+
+
+def _is_int(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _choice(plain: dict[Any, Any], name: str, choices: tuple[str, ...]) -> str:
+    value = plain.get(name)
+    if not isinstance(value, str) or value not in choices:
+        raise FormatError(
+            f"the recipe's {name} is {value!r}, expected {' or '.join(map(repr, choices))}"
+        )
+    return value
+
+
+def _listed(plain: Any, axis: int | None, name: str) -> list[Any]:
+    """One number, or as many as a list has."""
+    if (axis is None) == isinstance(plain, list):
+        expected = "a number" if axis is None else "a list"
+        raise FormatError(
+            f"the recipe's {name} is of {type(plain).__name__}, expected {expected} for axis {axis}"
+        )
+    return plain if isinstance(plain, list) else [plain]
+
+
+def _scales(plain: Any, axis: int | None, work: np.dtype[Any]) -> Array:
+    numbers = _listed(plain, axis, "scale")
+    least, most = float(np.finfo(work).tiny), float(np.finfo(work).max)
+    for number in numbers:
+        if not (_is_number(number) and least <= number <= most):
+            raise FormatError(
+                f"the recipe's scale is {number!r}, expected numbers from {least:g} to {most:g}"
+            )
+    scale = np.array(numbers, work)
+    if scale.tolist() != numbers:
+        raise FormatError(f"the recipe's scale has more digits than {work} can hold")
+    return scale if axis is not None else scale.reshape(())
+
+
+def _zero_points(plain: Any, axis: int | None, recipe: Recipe) -> Array:
+    numbers = _listed(plain, axis, "zero_point")
+    low, high, middle = _bounds(recipe.kind, recipe.scheme)
+    if recipe.scheme == "symmetric":
+        low = high = middle
+    for number in numbers:
+        if not (_is_int(number) and low <= number <= high):
+            raise FormatError(
+                f"the recipe's zero_point is {number!r}, expected integers from {low} to {high}"
+            )
+    zero_point = np.array(numbers, _numpy(recipe.kind))
+    return zero_point if axis is not None else zero_point.reshape(())
