@@ -72,6 +72,20 @@ def test_roundtrip(kind, data, level, threads):
     assert compression.detect(stream) == kind
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_runs_that_end_with_the_input(kind):
+    """Much output of the last input, of which a part is still held back, is given out whole."""
+    for size in ((1 << 20) + 1000, 3 << 20):
+        stream = compression.compressor(kind)
+        data = stream.compress(bytes(size)) + stream.finish()
+        if kind == "zlib":
+            data = zlib.compress(bytes(size))
+
+        found = compression.decompressed(io.BytesIO(data).read, kind)
+
+        assert sum(map(len, found)) == size
+
+
 @pytest.mark.parametrize("level", [None, 0, 1, 2, 3, 6, 9])
 def test_the_standard_library_reads_ours(level):
     """Python's gzip and zlib read what is written, and the gzip header is bare."""

@@ -147,11 +147,10 @@ def _blocks(source: _Input, kind: Kind, path: str | None) -> Iterator[bytes]:
         chunk_start = source.position
         while not decompressor.eof:
             chunk = b""
-            if decompressor.needs_input:
+            wants = decompressor.needs_input
+            if wants:
                 chunk_start = source.position
                 chunk = source.take()
-                if not chunk:
-                    raise _truncated(kind, source.position, good, path)
             try:
                 block = decompressor.decompress(chunk, BLOCK)
             except error_type as error:
@@ -159,6 +158,9 @@ def _blocks(source: _Input, kind: Kind, path: str | None) -> Iterator[bytes]:
             if block:
                 good += len(block)
                 yield block
+            elif wants and not chunk and not decompressor.eof:
+                # isal may hold output back when it has taken all input: only now there is no more.
+                raise _truncated(kind, source.position, good, path)
         source.put_back(decompressor.unused_data)
         head = source.peek(4)
         if head[:1] == b"\0":
