@@ -11,11 +11,11 @@ from __future__ import annotations
 import itertools
 import operator
 from collections import namedtuple
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from keyword import iskeyword
-from typing import Any
+from typing import Any, Literal
 from unicodedata import normalize
 
 import numpy as np
@@ -26,6 +26,9 @@ from tensorferry.errors import FormatError, LimitError, UnsupportedError
 Array = np.ndarray[Any, np.dtype[Any]]
 
 MAX_NAMEDTUPLE_FIELDS = 1000
+
+# NumPy's limit on dimensions.
+MAX_RANK = 64
 
 SCALARS = (type(None), bool, int, float, str, bytes)
 
@@ -212,6 +215,35 @@ class RaggedTensor:
         return nested
 
 
+# Of any kind: what stands at the leaves of a structure, beside plain Python values.
+Tensor = Array | SparseTensor | RaggedTensor
+
+Kind = Literal["dense", "string", "sparse", "ragged"]
+
+
+@dataclass(frozen=True, slots=True)
+class TensorInfo:
+    """What is known of a tensor without reading it.
+
+    Attributes:
+        name: Of the tensor, in its file.
+        dtype: Our name of it; where values are quantized, of what they stand for.
+        shape: None for each ragged dimension.
+        nbytes: How much of the file it takes.
+        kind: How it is made: "dense", "string", "sparse" or "ragged".
+        quantized: The dtype that is stored, if the values are quantized.
+        origin: What else was kept of the tensor that was saved: its "name", its "device".
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int | None, ...]
+    nbytes: int
+    kind: Kind = "dense"
+    quantized: str | None = None
+    origin: Mapping[str, Any] = field(default_factory=dict)
+
+
 def _as_integers(values: Any, name: str) -> Array:
     array = np.asarray(values)
     if array.size == 0 and array.dtype == np.float64:  # an empty list has no dtype of its own
@@ -283,7 +315,7 @@ def clean_bits(array: Array) -> Array:
     """
     row = dtypes.from_numpy(array.dtype)
     highest = 1 if row.name == "bool" else (1 << row.bits) - 1
-    if highest >= 255 or array.size == 0:
+    if not 0 < highest < 255 or array.size == 0:
         return array
     raw = array.view(np.uint8)
     if raw.max() <= highest:

@@ -33,7 +33,6 @@ from tensorferry import limits
 from tensorferry.dtypes import BY_NAME, STRING, from_numpy
 from tensorferry.errors import FormatError, LimitError, TruncatedError, UnsupportedError
 from tensorferry.formats.serving import (
-    MAX_RANK,
     Form,
     describe,
     from_base64,
@@ -47,9 +46,11 @@ from tensorferry.formats.serving import (
 )
 from tensorferry.storage import Sink, byte_view
 from tensorferry.tensors import (
+    MAX_RANK,
     Array,
     RaggedTensor,
     SparseTensor,
+    Tensor,
     as_tensor,
     clean_bits,
     is_namedtuple,
@@ -57,13 +58,17 @@ from tensorferry.tensors import (
 )
 
 NAME = "json"
-SUFFIXES = (".json",)
 
 TYPE = "$type"
 INLINE = 32
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _NAN = struct.pack("<d", math.nan)
+
+# How others put something else into a tree for a tensor: of any kind, at a place.
+EncodeTensor = Callable[[Tensor, str], Any]
+DecodeTensor = Callable[[dict[str, Any]], Any]
+TENSORS = ("tensor", "sparse", "ragged")
 
 # How a builder has the parts of its object turned into values: a part, and its name for errors.
 Decode = Callable[[Any, str | int], Any]
@@ -93,14 +98,16 @@ def write(
         signature_name: Which of the model's signatures a request is for.
     """
     if serving is not None:
-        sink.write(_to_text(to_body(value, serving, signature_name), allow_nan=True))
+        sink.write(to_text(to_body(value, serving, signature_name), allow_nan=True))
         return
     if signature_name is not None:
         raise TypeError('signature_name goes with serving="instances" or serving="inputs"')
-    sink.write(_to_text(_encode(value, inline, limits.depth), allow_nan=False))
+    tree = to_tree(value, lambda tensor, place: _encode_tensor(tensor, inline))
+    sink.write(to_text(tree))
 
 
-def _to_text(tree: Any, *, allow_nan: bool) -> bytes:
+def to_text(tree: Any, *, allow_nan: bool = False) -> bytes:
+    """A tree as UTF-8, on one line."""
     try:
         text = json.dumps(tree, ensure_ascii=False, allow_nan=allow_nan, separators=(",", ":"))
         return text.encode()
@@ -114,49 +121,52 @@ def _to_text(tree: Any, *, allow_nan: bool) -> bytes:
         raise UnsupportedError(f"an integer is too long for JSON: {error}") from None
 
 
-def _encode(value: Any, inline: int, depth: int) -> Any:
-    """What `json.dumps` takes for a value."""
+def to_tree(value: Any, encode: EncodeTensor) -> Any:
+    """What `json.dumps` takes for a value.
+
+    Args:
+        value: A tensor or structure.
+        encode: Makes what stands for a tensor of any kind, whose place in the structure it is told.
+    """
+    return _to_tree(value, encode, "", limits.depth)
+
+
+def _to_tree(value: Any, encode: EncodeTensor, place: str, depth: int) -> Any:
     if isinstance(value, np.ndarray | np.generic):
-        return _encode_tensor(as_tensor(value), inline)
+        return encode(as_tensor(value), place)
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else _encode_special(value)
     if isinstance(value, bytes):
         return {TYPE: "bytes", "base64": to_base64(value)}
-    if isinstance(value, SparseTensor):
-        names = ("indices", "values", "dense_shape")
-        parts = {name: _encode_tensor(getattr(value, name), inline) for name in names}
-        return {TYPE: "sparse", **parts}
-    if isinstance(value, RaggedTensor):
-        return {
-            TYPE: "ragged",
-            "flat_values": _encode_tensor(value.flat_values, inline),
-            "nested_row_splits": [_encode_tensor(s, inline) for s in value.nested_row_splits],
-        }
-    if isinstance(value, dict | list | tuple):
-        return _encode_container(value, inline, depth)
-    raise UnsupportedError(
-        f"{type(value).__name__} is no tensor, structure or plain value",
-        hint="expected an array, a dict, list or tuple of them, or a Python scalar",
-    )
-
-
-def _encode_container(value: Any, inline: int, depth: int) -> Any:
+    if isinstance(value, SparseTensor | RaggedTensor):
+        return encode(value, place)
+    if not isinstance(value, dict | list | tuple):
+        raise UnsupportedError(
+            f"{type(value).__name__} is no tensor, structure or plain value",
+            hint="expected an array, a dict, list or tuple of them, or a Python scalar",
+            tensor=place or None,
+        )
     if depth == 0:
         raise LimitError(f"the structure nests deeper than {limits.depth}, or contains itself")
+
+    def below(element: Any, name: str | int) -> Any:
+        return _to_tree(element, encode, f"{place}/{name}" if place else str(name), depth - 1)
+
     if isinstance(value, dict):
         for key in value:
             if not isinstance(key, str):
                 raise UnsupportedError(f"a dict key is {key!r}, expected a string")
-        items = [(key, _encode(element, inline, depth - 1)) for key, element in value.items()]
+        items = [(key, below(element, key)) for key, element in value.items()]
         return {TYPE: "dict", "items": items} if TYPE in value else dict(items)
-    elements = [_encode(element, inline, depth - 1) for element in value]
+    names = value._fields if is_namedtuple(value) else range(len(value))  # type: ignore[union-attr]
+    elements = [below(element, name) for name, element in zip(names, value, strict=True)]
     if isinstance(value, list):
         return elements
     if not is_namedtuple(value):
         return {TYPE: "tuple", "values": elements}
-    name, fields = type(value).__name__, value._fields
+    name, fields = type(value).__name__, value._fields  # type: ignore[attr-defined]
     try:
         make_namedtuple(name, fields)
     except FormatError as error:
@@ -171,7 +181,21 @@ def _encode_special(value: float) -> dict[str, str]:
     return {TYPE: "float", "value": str(value)}
 
 
-def _encode_tensor(array: Array, inline: int) -> dict[str, Any]:
+def _encode_tensor(value: Tensor, inline: int) -> dict[str, Any]:
+    if isinstance(value, SparseTensor):
+        names = ("indices", "values", "dense_shape")
+        parts = {name: _encode_tensor(getattr(value, name), inline) for name in names}
+        return {TYPE: "sparse", **parts}
+    if isinstance(value, RaggedTensor):
+        return {
+            TYPE: "ragged",
+            "flat_values": _encode_tensor(value.flat_values, inline),
+            "nested_row_splits": [_encode_tensor(s, inline) for s in value.nested_row_splits],
+        }
+    return _encode_array(value, inline)
+
+
+def _encode_array(array: Array, inline: int) -> dict[str, Any]:
     row = from_numpy(array.dtype)
     head = {TYPE: "tensor", "dtype": row.name, "shape": list(array.shape)}
     leaves = to_leaves(array) if row is STRING else _exact_leaves(array, inline)
@@ -208,13 +232,15 @@ def read(source: bytes | memoryview, *, serving: bool = False, dtypes: Any = Non
         raise TypeError("dtypes goes with serving=True: typed JSON has its own")
     try:
         if serving:
-            return from_body(_parse(source, _SERVING), dtypes)
-        return _decode(_parse(source, _TYPED), limits.depth)
+            return from_body(parse(source, _SERVING), dtypes)
+        return from_tree(parse(source))
     except RecursionError:  # the parser's, or the caller left little of the stack
-        raise _too_deep() from None
+        raise too_deep() from None
 
 
-def _parse(source: bytes | memoryview, decoder: json.JSONDecoder) -> Any:
+def parse(source: bytes | memoryview, decoder: json.JSONDecoder | None = None) -> Any:
+    """The tree of a JSON text: standard JSON without repeated keys."""
+    decoder = decoder or _TYPED
     if source[:3] == _BYTE_ORDER_MARK:
         raise FormatError(
             "a byte order mark, which JSON has not", offset=0, hint="pass data[3:] to read the rest"
@@ -237,7 +263,8 @@ def _parse(source: bytes | memoryview, decoder: json.JSONDecoder) -> Any:
         raise FormatError(f"a number is too long: {error}") from None
 
 
-def _too_deep() -> LimitError:
+def too_deep() -> LimitError:
+    """The error for text that nests too deep."""
     return LimitError(
         f"lists and objects nest deeper than {limits.depth}",
         hint="raise tensorferry.limits.depth if the text is to be trusted",
@@ -263,8 +290,18 @@ _TYPED = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_refuse)
 _SERVING = json.JSONDecoder(object_pairs_hook=_unique)
 
 
-def _decode(node: Any, depth: int) -> Any:
-    """The value of what the parser gave; `depth` more levels of lists and dicts may follow."""
+def from_tree(tree: Any, decode: DecodeTensor | None = None) -> Any:
+    """The value of what the parser gave.
+
+    Args:
+        tree: As from `parse`.
+        decode: Makes a tensor of the object that `to_tree` was given for it; by default of the
+            objects of this format.
+    """
+    return _from_tree(tree, decode, limits.depth)
+
+
+def _from_tree(node: Any, decode_tensor: DecodeTensor | None, depth: int) -> Any:
     kind = type(node)
     if kind is float and math.isinf(node):
         raise FormatError("a number is too large for a float")
@@ -272,11 +309,11 @@ def _decode(node: Any, depth: int) -> Any:
         return _checked(node) if kind is str else node
     name = node.get(TYPE, "dict") if kind is dict else "list"
     if depth <= 0 and name in ("list", "dict", "tuple", "namedtuple"):
-        raise _too_deep()
+        raise too_deep()
 
     def decode(part: Any, name: str | int) -> Any:
         try:
-            return _decode(part, depth - 1)
+            return _from_tree(part, decode_tensor, depth - 1)
         except FormatError as error:
             place = str(name)[:60]
             error.tensor = f"{place}/{error.tensor}" if error.tensor else place
@@ -284,6 +321,8 @@ def _decode(node: Any, depth: int) -> Any:
 
     if kind is list:
         return [decode(element, index) for index, element in enumerate(node)]
+    if decode_tensor is not None and name in TENSORS:
+        return decode_tensor(node)
     if TYPE in node:
         return _build(node, decode)
     return {_checked(key): decode(element, key) for key, element in node.items()}
@@ -465,7 +504,7 @@ def json_default(value: Any) -> Any:
     are not finite as bare words, unless `allow_nan=False`. `tensorferry.dumps` keeps both apart.
     """
     if isinstance(value, np.ndarray | np.generic | SparseTensor | RaggedTensor | bytes):
-        return _encode(value, INLINE, limits.depth)
+        return to_tree(value, lambda tensor, place: _encode_tensor(tensor, INLINE))
     if not hasattr(value, "__array__") or isinstance(value, type):
         raise TypeError(
             f"{type(value).__name__} is no array: json_default takes NumPy arrays, bytes, and what "
@@ -478,7 +517,7 @@ def json_default(value: Any) -> Any:
             f"NumPy cannot take a {type(value).__name__}: {error}",
             hint="tensorferry.dumps(value, format='json') takes the tensors of all frameworks",
         ) from error
-    return _encode_tensor(as_tensor(array), INLINE)
+    return _encode_array(as_tensor(array), INLINE)
 
 
 def json_object_hook(node: dict[str, Any]) -> Any:

@@ -25,14 +25,20 @@ import numpy as np
 
 from tensorferry.dtypes import BY_NAME, STRING, DType, as_dtype, from_numpy
 from tensorferry.errors import FormatError, UnsupportedError
-from tensorferry.tensors import Array, RaggedTensor, SparseTensor, as_tensor, is_namedtuple
+from tensorferry.tensors import (
+    MAX_RANK,
+    Array,
+    RaggedTensor,
+    SparseTensor,
+    as_tensor,
+    is_namedtuple,
+)
 
 Form = Literal["instances", "inputs", "predictions", "outputs"]
 
 FORMS: tuple[str, ...] = get_args(Form)
 ROW_FORMS = ("instances", "predictions")
 REQUESTS = ("instances", "inputs")
-MAX_RANK = 64  # NumPy's
 
 Kind = Literal["bool", "integer", "float", "string"]
 
