@@ -58,12 +58,11 @@ def test_public_names():
 
 def test_one_noun_in_every_place():
     """A format has a module, a test and a page of the same name."""
-    for name in formats.MODULES:
-        module = formats.get(name)
-        assert name == module.NAME
+    for name, row in formats.TABLE.items():
+        assert name == formats.get(name).NAME
+        assert all(suffix.startswith(".") for suffix in row.suffixes)
         assert (ROOT / f"src/tensorferry/formats/{name}.py").exists()
         assert (ROOT / f"tests/formats/test_{name}.py").exists()
         assert (ROOT / f"docs/formats/{name}.md").exists()
-        assert all(suffix.startswith(".") for suffix in module.SUFFIXES)
     for source in (ROOT / "native/core").glob("*.cc"):
         assert (ROOT / f"native/fuzz/fuzz_{source.stem}.cc").exists()

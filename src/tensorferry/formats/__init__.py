@@ -1,23 +1,28 @@
 """Formats: one module each, the table that finds them, and what a module must have.
 
-A format is a module with
+A format is a module with `NAME`, the name users pass as `format=`, `sniff(head)`, which says
+whether bytes that start with `head` look like it, and one of three pairs of verbs, by what it
+`CARRIES`:
 
-    NAME                          the name users pass as `format=`
-    SUFFIXES                      file name endings, with the dot
-    sniff(head)                   whether bytes that start with `head` look like it
-    read(source, **options)       the value in a buffer (`tensorferry.storage`)
-    write(value, sink, **options) the value's bytes into a sink
+    "value"    read(source, **options)        the value in a buffer
+               write(value, sink, **options)  the value's bytes into a sink
+    "arrays"   read_parts(source, **options)  the named arrays of a file: `formats.entries`
+               write_parts(parts, sink, metadata, **options)
+               storage(dtype)                 what a dtype is stored as: `formats.parts`
+    "tensors"  read(source, **options)        named tensors of every kind, and metadata
+               write(tensors, sink, metadata=..., **options)
 
-`read` and `write` know values of `tensorferry.tensors` only: other frameworks' tensors are turned
-into them before and after. Modules load on first use.
+They know values of `tensorferry.tensors` only: other frameworks' tensors are turned into them
+before and after. Modules load on first use.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
-from tensorferry.errors import UnknownFormatError
+from tensorferry.errors import MissingExtraError, UnknownFormatError
 
 if TYPE_CHECKING:
     from tensorferry.storage import Sink
@@ -27,7 +32,6 @@ class Format(Protocol):
     """What a format's module provides."""
 
     NAME: str
-    SUFFIXES: tuple[str, ...]
 
     def sniff(self, head: bytes) -> bool:
         """Whether bytes that start like this look like the format; cheap, and never raising."""
@@ -39,14 +43,43 @@ class Format(Protocol):
         """Writes the value's bytes."""
 
 
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A line of the table.
+
+    Attributes:
+        suffixes: Endings of file names, with the dot.
+        carries: See above.
+        metadata: Whether the format has a place for metadata.
+        certain: Whether bytes that look like it are nothing else.
+        holds: What `tensorferry.open` gives for it.
+        needs: The package that it cannot do without, and the extra that installs it.
+        compressions: Those that are its own, inside the file.
+    """
+
+    suffixes: tuple[str, ...]
+    carries: Literal["value", "arrays", "tensors"] = "value"
+    metadata: bool = False
+    certain: bool = True
+    holds: Literal["bundle", "records", "table"] = "bundle"
+    needs: tuple[str, str] | None = None
+    compressions: tuple[str, ...] = ()
+
+
+# How many bytes are looked at to recognise a format.
+HEAD = 64
+
 # In the order in which they are asked whether they recognise some bytes.
-MODULES = {
+TABLE = {
     # A checksum does not fit by chance: whatever comes later, this one is right.
-    "tfrecord": "tensorferry.formats.tfrecord",
-    "tensorproto": "tensorferry.formats.tensorproto",
-    "structure": "tensorferry.formats.structure",
-    "json": "tensorferry.formats.json",
-    "raw": "tensorferry.formats.raw",
+    "tfrecord": Row((".tfrecord", ".tfrecords"), holds="records"),
+    "npy": Row((".npy",), "arrays"),
+    "npz": Row((".npz",), "arrays", metadata=True, compressions=("deflate",)),
+    "safetensors": Row((".safetensors", ".safetensors.index.json"), "arrays", metadata=True),
+    "tensorproto": Row((".pb", ".tensorproto"), certain=False),
+    "structure": Row((".structure",), certain=False),
+    "json": Row((".json",), certain=False),
+    "raw": Row((".raw", ".bin"), certain=False),
 }
 
 _loaded: dict[str, Format] = {}
@@ -57,30 +90,70 @@ def get(name: str) -> Format:
 
     Raises:
         UnknownFormatError: There is no format of that name.
+        MissingExtraError: What it needs is not installed.
     """
     module = _loaded.get(name)
     if module is None:
-        if name not in MODULES:
+        if name not in TABLE:
             raise UnknownFormatError(
-                f"no format is called {name!r}", hint=f"expected one of {', '.join(MODULES)}"
+                f"no format is called {name!r}", hint=f"expected one of {', '.join(TABLE)}"
             )
-        module = _loaded[name] = cast(Format, import_module(MODULES[name]))
+        try:
+            module = cast(Format, import_module(f"tensorferry.formats.{name}"))
+        except ModuleNotFoundError as error:
+            package, extra = TABLE[name].needs or (None, None)
+            if error.name is None or error.name.partition(".")[0] != package:
+                raise
+            raise MissingExtraError(
+                f"{name} needs {package}, which is not installed",
+                hint=f"pip install 'tensorferry[{extra}]'",
+            ) from None
+        _loaded[name] = module
     return module
 
 
-def detect(source: bytes | memoryview) -> Format:
-    """The format whose signature the bytes start with.
+def named(path: str) -> str | None:
+    """The format that the end of a file name stands for."""
+    ends = ((suffix, name) for name, row in TABLE.items() for suffix in row.suffixes)
+    return max(((len(s), name) for s, name in ends if path.endswith(s)), default=(0, None))[1]
+
+
+def recognised(head: bytes, *, path: str = "") -> str | None:
+    """The format of bytes that start like this.
+
+    Args:
+        head: The first bytes, decompressed.
+        path: Where they are from: its end decides where the bytes leave a doubt.
+    """
+    certain = [name for name, row in TABLE.items() if row.certain]
+    for name in certain:
+        if _sniffs(name, head):
+            return name
+    suffix = named(path)
+    if suffix is not None:
+        return suffix
+    return next((name for name in TABLE if name not in certain and _sniffs(name, head)), None)
+
+
+def _sniffs(name: str, head: bytes) -> bool:
+    try:
+        return get(name).sniff(head)
+    except MissingExtraError:
+        return False
+
+
+def detect(source: bytes | memoryview) -> str:
+    """The name of the format whose signature the bytes start with.
 
     Raises:
-        UnknownFormatError: None recognises them.
+        UnknownFormatError: No format recognises them.
     """
-    head = bytes(source[:64])
-    for name in MODULES:
-        module = get(name)
-        if module.sniff(head):
-            return module
-    raise UnknownFormatError(
-        f"no format recognises {len(source)} bytes that start with {head[:16].hex(' ')!r}",
-        offset=0,
-        hint="name the format: loads(data, format=...)",
-    )
+    head = bytes(source[:HEAD])
+    name = recognised(head)
+    if name is None:
+        raise UnknownFormatError(
+            f"no format recognises {len(source)} bytes that start with {head[:16].hex(' ')!r}",
+            offset=0,
+            hint="name the format: format=...",
+        )
+    return name

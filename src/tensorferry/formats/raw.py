@@ -25,7 +25,6 @@ from tensorferry.storage import Sink
 from tensorferry.tensors import Array, RaggedTensor, SparseTensor, as_tensor, clean_bits
 
 NAME = "raw"
-SUFFIXES = (".raw", ".bin")
 
 ByteOrder = Literal["little", "big", "native"]
 Order = Literal["C", "F"]
@@ -74,6 +73,19 @@ def write(
         array = _cast(array, row)
     units = array.ravel(order=order).view(f"u{_unit(row)}")
     sink.write(units.byteswap() if _is_swapped(row, byteorder) else units)
+
+
+def reading_options(
+    value: Any, *, dtype: Any = None, byteorder: ByteOrder = "little", order: Order = "C"
+) -> dict[str, Any]:
+    """What `read` has to be told about a value that `write` writes with the same options."""
+    array = as_tensor(value)
+    return {
+        "dtype": _numeric(array.dtype if dtype is None else dtype).name,
+        "shape": list(array.shape),
+        "byteorder": sys.byteorder if byteorder == "native" else byteorder,
+        "order": order,
+    }
 
 
 def _cast(array: Array, row: DType) -> Array:

@@ -32,7 +32,6 @@ from tensorferry.tensors import (
 )
 
 NAME = "structure"
-SUFFIXES = (".structure",)
 
 NONE, FLOAT, INT, STR, BOOL = 1, 11, 12, 13, 14
 LIST, TUPLE, DICT, NAMED_TUPLE, TENSOR, ARRAY = 51, 52, 53, 54, 55, 56

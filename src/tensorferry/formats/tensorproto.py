@@ -27,7 +27,6 @@ from tensorferry.storage import Sink
 from tensorferry.tensors import Array, RaggedTensor, as_tensor, check_budget, clean_bits
 
 NAME = "tensorproto"
-SUFFIXES = (".tensorproto", ".pb")
 
 # Protobuf's own limit: TensorFlow refuses to write or to parse a longer message.
 MAX_SIZE = 2**31 - 1

@@ -35,7 +35,6 @@ from tensorferry.storage import Sink, Source, open_source
 from tensorferry.tensors import Array
 
 NAME = "tfrecord"
-SUFFIXES = (".tfrecord", ".tfrecords")
 
 HEADER = 12
 FOOTER = 4

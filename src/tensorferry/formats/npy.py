@@ -1,0 +1,205 @@
+"""npy: one array, as `numpy.save` writes it.
+
+    93 "NUMPY" | version | length of the header | header | the values
+
+The header is a Python dict with "descr" (the dtype), "fortran_order" and "shape", padded so that
+the values start at a multiple of 64. Versions 2.0 and 3.0 have a longer length, and 3.0 UTF-8.
+
+bfloat16 and float8 are stored as "V2" and "V1", which is what NumPy makes of them. The format has
+no place for more: `tensorferry.operations.sidecars` keeps a JSON file beside it. A record array is
+one tensor for each field. Object arrays are pickles, and refused.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import struct
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from tensorferry.dtypes import DType
+from tensorferry.errors import FormatError, LimitError, TruncatedError, UnsupportedError
+from tensorferry.formats.entries import Contents, Entry, write_array
+from tensorferry.formats.layout import ROOT, WHOLE
+from tensorferry.formats.parts import plain_storage
+from tensorferry.storage import Sink, Source
+from tensorferry.tensors import MAX_RANK, Array
+
+NAME = "npy"
+
+# The only one there is.
+LAYOUT = WHOLE
+
+MAGIC = b"\x93NUMPY"
+ALIGNMENT = 64
+GROWTH = 21
+# NumPy's own limit, above which its reader asks to be told that the file can be trusted.
+MAX_HEADER = 10_000
+
+
+def sniff(head: bytes) -> bool:
+    """NumPy's magic string."""
+    return head.startswith(MAGIC)
+
+
+def storage(row: DType) -> np.dtype[Any] | None:
+    """What values of a dtype are stored as, if not as themselves."""
+    assert row.numpy is not None
+    if row.name == "complex128" or row.numpy.isbuiltin == 1:
+        return None
+    stored = plain_storage(row)
+    return np.dtype(f"V{stored.itemsize}") if "float" in row.name else stored
+
+
+def write_parts(
+    parts: Iterable[tuple[str, Array]], sink: Sink, metadata: Callable[[], dict[str, str]]
+) -> None:
+    """Writes the one array that there is."""
+    found = list(parts)
+    if [name for name, _ in found] != [ROOT]:
+        raise refused()
+    write(found[0][1], sink)
+
+
+def refused() -> UnsupportedError:
+    """The error for all that is not one array."""
+    return UnsupportedError(
+        "npy holds one array of numbers",
+        hint="npz, safetensors, structure and json carry strings, sparse, ragged and nested values",
+    )
+
+
+def write(array: Array, sink: Sink) -> None:
+    """Writes an array, without a copy of its values; Fortran order is kept."""
+    fortran = array.flags.f_contiguous and not array.flags.c_contiguous
+    sink.write(encode_header(array.dtype, array.shape, fortran=fortran))
+    write_array(array.T if fortran else array, sink)
+
+
+def encode_header(dtype: np.dtype[Any], shape: tuple[int, ...], *, fortran: bool = False) -> bytes:
+    """All that stands before the values."""
+    described = f"{{'descr': {dtype.str!r}, 'fortran_order': {fortran}, 'shape': {shape!r}, }}"
+    if shape:  # room for the array to grow, as NumPy leaves it
+        described += " " * (GROWTH - len(repr(shape[-1 if fortran else 0])))
+    before = len(MAGIC) + 4
+    size = -(-(before + len(described) + 1) // ALIGNMENT) * ALIGNMENT - before
+    return (
+        MAGIC + b"\x01\x00" + struct.pack("<H", size) + described.ljust(size - 1).encode() + b"\n"
+    )
+
+
+def read_parts(source: Source, *, verify: bool = True) -> Contents:
+    """The array of a file.
+
+    Args:
+        source: The file.
+        verify: Without effect: the format has no checksums.
+    """
+    size = len(source.everything()) if source.size is None else source.size
+    try:
+        head = source.range(0, min(size, MAX_HEADER + 12))
+        dtype, shape, fortran, start = decode_header(head)
+        end = start + math.prod(shape) * dtype.itemsize
+        if end != size:
+            kind = TruncatedError if end > size else FormatError
+            raise kind(
+                f"{size - start} bytes of values, expected {end - start} "
+                f"for {dtype} of shape {list(shape)}",
+                offset=min(size, end),
+            )
+    except FormatError as error:
+        raise error.located(path=source.path) from None
+    found = entries(Entry(dtype, shape, source, start, fortran))
+    return Contents(found, layout=LAYOUT if list(found) == [ROOT] else None)
+
+
+def entries(entry: Entry) -> dict[str, Entry]:
+    """The tensors of an array: itself, or the fields of its records."""
+    if entry.dtype.names is None:
+        return {ROOT: entry}
+    fields = {}
+    for name in entry.dtype.names:
+        dtype = entry.dtype[name]
+        if dtype.base.names is not None or dtype.hasobject:
+            raise UnsupportedError(f"a field of records of {dtype} is no tensor", tensor=name)
+        load = partial(_field, entry, name)
+        shape = entry.shape + dtype.shape
+        fields[name] = Entry(dtype.base, shape, entry.source, None, load=load)
+    return fields
+
+
+def _field(entry: Entry, name: str) -> Array:
+    return np.ascontiguousarray(entry.read()[name])
+
+
+def decode_header(head: Any) -> tuple[np.dtype[Any], tuple[int, ...], bool, int]:
+    """The dtype, the shape, whether in Fortran order, and where the values start.
+
+    Args:
+        head: The start of the file, or all of it.
+    """
+    head = bytes(head[: MAX_HEADER + 12])
+    if not head.startswith(MAGIC):
+        what = "ends too early" if MAGIC.startswith(head) else "is no npy file"
+        kind = TruncatedError if MAGIC.startswith(head) else FormatError
+        raise kind(f"{what}: found bytes {head[:6].hex(' ')}, expected 93 NUMPY", offset=0)
+    if len(head) < 8:
+        raise TruncatedError("the file ends inside its version", offset=len(head))
+    version = tuple(head[6:8])
+    if version not in ((1, 0), (2, 0), (3, 0)):
+        raise FormatError(f"npy version is {version}, expected 1.0, 2.0 or 3.0", offset=6)
+    start = 10 if version == (1, 0) else 12
+    if len(head) < start:
+        raise TruncatedError("the file ends inside the length of its header", offset=len(head))
+    length = int.from_bytes(head[8:start], "little")
+    if length > MAX_HEADER:
+        raise LimitError(
+            f"the header takes {length} bytes, expected at most {MAX_HEADER}", offset=8
+        )
+    if len(head) < start + length:
+        raise TruncatedError(
+            f"the header takes {length} bytes, {len(head) - start} are there", offset=len(head)
+        )
+    text = head[start : start + length].decode("utf-8" if version == (3, 0) else "latin-1")
+    dtype, shape, fortran = _parse(text, start)
+    return dtype, shape, fortran, start + length
+
+
+def _parse(text: str, offset: int) -> tuple[np.dtype[Any], tuple[int, ...], bool]:
+    try:
+        header = ast.literal_eval(text.strip())
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        raise FormatError(f"the header is no dict: {text[:60]!r}", offset=offset) from None
+    if not isinstance(header, dict) or header.keys() != {"descr", "fortran_order", "shape"}:
+        raise FormatError(
+            "the header has other keys than descr, fortran_order and shape", offset=offset
+        )
+    shape, fortran = header["shape"], header["fortran_order"]
+    if not isinstance(shape, tuple) or not all(type(n) is int and 0 <= n < 2**63 for n in shape):
+        raise FormatError(
+            f"shape is {str(shape)[:60]}, expected numbers of 0 or more", offset=offset
+        )
+    if len(shape) > MAX_RANK:
+        raise FormatError(f"{len(shape)} dimensions, expected at most {MAX_RANK}", offset=offset)
+    if type(fortran) is not bool:
+        raise FormatError(f"fortran_order is {str(fortran)[:60]}, expected a bool", offset=offset)
+    return _dtype(header["descr"], offset), shape, fortran
+
+
+def _dtype(described: Any, offset: int) -> np.dtype[Any]:
+    try:
+        dtype = np.lib.format.descr_to_dtype(described)
+    except (TypeError, ValueError, LookupError, SyntaxError, RecursionError, MemoryError) as error:
+        raise FormatError(
+            f"NumPy has no dtype {str(described)[:60]}: {error}", offset=offset
+        ) from None
+    if dtype.hasobject:
+        raise UnsupportedError(
+            "an array of Python objects is a pickle, which runs code when it is read",
+            hint="if you trust it, numpy.load(path, allow_pickle=True) does; save it as strings",
+        )
+    return dtype
