@@ -74,7 +74,7 @@ def read_tensorflow(path: str, parallel: bool, compression: str = "") -> Any:
 
 
 def read_ours(path: str, threads: int | None = None, to: str = "numpy") -> Any:
-    return ferry.open(path, threads=threads).batches(BATCH, to=to)  # type: ignore[arg-type]
+    return ferry.open(path, threads=threads).batches(BATCH, to=to)
 
 
 def drain(make: Callable[[], Any]) -> Callable[[], None]:

@@ -32,15 +32,25 @@ if TYPE_CHECKING:
         json_object_hook as json_object_hook,
     )
     from tensorferry.formats.raw import struct_format as struct_format
+    from tensorferry.operations.bundles import Bundle as Bundle
+    from tensorferry.operations.files import (
+        load as load,
+        open as open,  # noqa: A004
+        save as save,
+    )
     from tensorferry.operations.record_writer import writer as writer
-    from tensorferry.operations.records import open as open, repair as repair  # noqa: A004
+    from tensorferry.operations.records import Records as Records, repair as repair
     from tensorferry.operations.values import (
         dumps as dumps,
         dumps_buffers as dumps_buffers,
         dumps_into as dumps_into,
         loads as loads,
     )
-    from tensorferry.tensors import RaggedTensor as RaggedTensor, SparseTensor as SparseTensor
+    from tensorferry.tensors import (
+        RaggedTensor as RaggedTensor,
+        SparseTensor as SparseTensor,
+        TensorInfo as TensorInfo,
+    )
 
 __version__ = "0.1.0"
 
@@ -59,10 +69,12 @@ _HOMES = {
     ),
     "tensorferry.formats.json": ("json_default", "json_object_hook"),
     "tensorferry.formats.raw": ("struct_format",),
+    "tensorferry.operations.bundles": ("Bundle",),
+    "tensorferry.operations.files": ("load", "open", "save"),
     "tensorferry.operations.record_writer": ("writer",),
-    "tensorferry.operations.records": ("open", "repair"),
+    "tensorferry.operations.records": ("Records", "repair"),
     "tensorferry.operations.values": ("dumps", "dumps_buffers", "dumps_into", "loads"),
-    "tensorferry.tensors": ("RaggedTensor", "SparseTensor"),
+    "tensorferry.tensors": ("RaggedTensor", "SparseTensor", "TensorInfo"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

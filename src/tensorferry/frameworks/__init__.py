@@ -6,6 +6,11 @@ Each module of this folder is the only place that imports its framework, and has
     to_value(value)    as a value of `tensorferry.tensors`, sharing memory where possible
     from_value(value)  one tensor of ours as the framework's
 
+and, where tensors have more to them that is worth keeping,
+
+    origin(value)           what that is, as JSON takes it: a name, a device
+    restore(value, origin)  one tensor of ours as the framework's, with all that
+
 `accept` looks only at frameworks that the program has imported already (`sys.modules`): a value
 cannot be a tensor of any other.
 """
@@ -52,15 +57,28 @@ class Framework(Protocol):
         """One of our tensors as the framework's."""
 
 
-def accept(value: Any) -> Any:
+def accept(value: Any, *, origins: list[dict[str, Any]] | None = None) -> Any:
     """A user's value as one of ours: arrays, SparseTensor, RaggedTensor, scalars, structures.
+
+    Args:
+        value: Tensors, structures, plain values.
+        origins: Takes what else is to be known of each tensor, in their order; often nothing.
 
     Raises:
         UnsupportedError: Something in it is none of those and cannot be turned into one.
     """
-    if value.__class__ is np.ndarray:
-        return as_tensor(value)
-    return map_structure(_accept_leaf, value)
+    if origins is None:
+        if value.__class__ is np.ndarray:
+            return as_tensor(value)
+        return map_structure(_accept_leaf, value)
+
+    def accept_leaf(leaf: Any) -> Any:
+        if not isinstance(leaf, (*SCALARS, complex)):
+            owner = _owner(leaf)
+            origins.append(owner.origin(leaf) if hasattr(owner, "origin") else {})
+        return _accept_leaf(leaf)
+
+    return map_structure(accept_leaf, value)
 
 
 def _accept_leaf(value: Any) -> Any:
@@ -68,12 +86,14 @@ def _accept_leaf(value: Any) -> Any:
         return as_tensor(value)
     if isinstance(value, (*SCALARS, complex, SparseTensor, RaggedTensor)):
         return value
-    for name in NAMES:
-        if sys.modules.get(name) is not None:
-            module = _module(name)
-            if module.owns(value):
-                return module.to_value(value)
-    return as_tensor(_from_protocol(value))
+    owner = _owner(value)
+    return as_tensor(_from_protocol(value)) if owner is None else owner.to_value(value)
+
+
+def _owner(value: Any) -> Any:
+    """The module of the framework whose tensor it is."""
+    used = (_module(name) for name in NAMES if sys.modules.get(name) is not None)
+    return next((module for module in used if module.owns(value)), None)
 
 
 def _from_protocol(value: Any) -> Any:
@@ -101,8 +121,13 @@ def _from_protocol(value: Any) -> Any:
         ) from None
 
 
-def give(value: Any, to: str) -> Any:
+def give(value: Any, to: str, *, origin: dict[str, Any] | None = None) -> Any:
     """A value with its tensors as another framework's; plain Python values stay as they are.
+
+    Args:
+        value: One of ours.
+        to: The framework.
+        origin: What `accept` found out about the one tensor that it is: it gets that back.
 
     Raises:
         UnsupportedError: The framework has no such tensor, or there is no such framework.
@@ -119,6 +144,8 @@ def give(value: Any, to: str) -> Any:
     def convert(leaf: Any) -> Any:
         if isinstance(leaf, SCALARS):
             return leaf
+        if origin and hasattr(module, "restore"):
+            return module.restore(_canonical(leaf), origin)
         return module.from_value(_canonical(leaf))
 
     return map_structure(convert, value)

@@ -68,6 +68,37 @@ def _to_array(tensor: Any) -> Array:
     return view
 
 
+def origin(value: Any) -> dict[str, Any]:
+    """The device of a tensor, and the name of a variable; eager tensors have none."""
+    if isinstance(value, tf.Variable):
+        return {"device": value.device, "name": value.name.removesuffix(":0"), "variable": True}
+    part = value.values if isinstance(value, tf.SparseTensor) else value
+    part = part.flat_values if isinstance(part, tf.RaggedTensor) else part
+    return {"device": part.device} if isinstance(part, tf.Tensor) and part.device else {}
+
+
+def restore(value: Array | SparseTensor | RaggedTensor, origin: dict[str, Any]) -> Any:
+    """One of our tensors as TensorFlow's, on the device and with the name it had.
+
+    Raises:
+        UnsupportedError: There is no such device here.
+    """
+    device, name = str(origin.get("device", "")), str(origin.get("name", ""))
+    try:
+        with tf.device(device):
+            # What was not made here is copied here.
+            tensor = tf.nest.map_structure(tf.identity, from_value(value), expand_composites=True)
+            parts = tf.nest.flatten(tensor, expand_composites=True)
+            if any(device not in ("", part.device) for part in parts):  # it chose another one
+                raise ValueError("there is no such device")
+            return tf.Variable(tensor, name=name or None) if origin.get("variable") else tensor
+    except (tf.errors.OpError, ValueError, RuntimeError) as error:
+        raise UnsupportedError(
+            f"no tensor can be put on {device[:60]!r} here: {error}",
+            hint="placed=False leaves that to TensorFlow",
+        ) from None
+
+
 def from_value(value: Array | SparseTensor | RaggedTensor) -> Any:
     """One of our tensors as TensorFlow's.
 

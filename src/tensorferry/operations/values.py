@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from numpy import ndarray
 
 from tensorferry import formats, frameworks
-from tensorferry.errors import FormatError
+from tensorferry.errors import FormatError, UnsupportedError
 from tensorferry.formats import tensorproto
-from tensorferry.storage import Buffers, Sink, as_source, byte_view
+from tensorferry.storage import Buffers, Sink, as_source, byte_view, open_source
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -26,9 +26,11 @@ def dumps(value: Any, *, format: str | None = None, **options: Any) -> bytes:
     Args:
         value: A tensor of NumPy, TensorFlow, PyTorch, JAX or anything with DLPack or `__array__`;
             a SparseTensor or RaggedTensor; or a structure of those and of plain Python values.
-        format: "tensorproto", "structure", "json" or "raw". By default a dense tensor becomes a
-            TensorProto (what `tf.io.serialize_tensor` writes) and all else a structure.
-        **options: Of the format.
+        format: "tensorproto", "structure", "json", "npz", "safetensors", ...: see
+            `tensorferry.formats`. By default a dense tensor becomes a TensorProto (what
+            `tf.io.serialize_tensor` writes) and all else a structure.
+        **options: Of the format; `metadata=` and `quantize=` as in `tensorferry.save`, where it
+            has a place for them.
 
     Raises:
         UnsupportedError: The format cannot carry the value.
@@ -68,12 +70,21 @@ def dumps_into(value: Any, sink: Sink, *, format: str | None = None, **options: 
 
 
 def _write(value: Any, sink: Sink, format: str | None, options: dict[str, Any]) -> None:
-    if format is not None:
-        module = formats.get(format)
+    if format is not None and formats.get(format) and formats.TABLE[format].carries != "value":
+        from tensorferry.operations.contents import Packing
+
+        given = {name: options.pop(name, None) for name in ("metadata", "quantize")}
+        packing = Packing(value, format, **given)
+        packing.write(sink, **options)
+        if not formats.TABLE[format].metadata and packing.needs_metadata():
+            raise UnsupportedError(
+                f"{format} bytes have no place for what has to be known beside the values",
+                hint="npz, safetensors, arrow and parquet have",
+            )
+        return
     value = frameworks.accept(value)
-    if format is None:
-        module = formats.get("tensorproto" if isinstance(value, ndarray) else "structure")
-    module.write(value, sink, **options)
+    usual = "tensorproto" if isinstance(value, ndarray) else "structure"
+    formats.get(format or usual).write(value, sink, **options)
 
 
 def loads(
@@ -99,11 +110,21 @@ def loads(
             value = tensorproto.read(source)
         except FormatError:
             # The length of a TFRecord's first record may start like that, too.
-            module = formats.detect(source)
-            if module.NAME == tensorproto.NAME:
+            found = formats.detect(source)
+            if found == tensorproto.NAME:
                 raise
-            value = module.read(source)
+            value = _read(source, found, options)
     else:
-        module = formats.detect(source) if format is None else formats.get(format)
-        value = module.read(source, **options)
+        value = _read(source, formats.detect(source) if format is None else format, options)
     return value if to == "numpy" else frameworks.give(value, to)
+
+
+def _read(source: bytes | memoryview, format: str, options: dict[str, Any]) -> Any:
+    module = formats.get(format)
+    if formats.TABLE[format].carries == "value":
+        return module.read(source, **options)
+    from tensorferry.operations import contents
+
+    names = ("dequantize", "parts", "verify")
+    given = {name: options.pop(name) for name in names if name in options}
+    return contents.read(open_source(source), format, options=options, **given).value()
