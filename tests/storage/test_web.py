@@ -11,7 +11,7 @@ from servers import Web
 
 import tensorferry as ferry
 from tensorferry import storage
-from tensorferry.errors import TruncatedError, UnsupportedError
+from tensorferry.errors import LimitError, TruncatedError, UnsupportedError
 from tensorferry.storage import ranged, remote, store
 
 DATA = np.random.default_rng(5).bytes(1_000_000)
@@ -110,6 +110,7 @@ class TestFaults:
                 with pytest.raises(TruncatedError, match="too early") as caught:
                     ask()
                 assert caught.value.path == web.url()
+                assert caught.value.offset is not None
             with pytest.raises(TruncatedError):
                 source.read(1 << 20)
 
@@ -129,6 +130,14 @@ class TestFaults:
             web.mode = "once"
             assert source.range(500_000, 600_000) == DATA[500_000:600_000]
         assert web.requests[-1].range == "bytes=550000-599999"
+
+    def test_a_size_that_is_a_lie(self, web):
+        """A size that the server does not have takes no memory that it could fill."""
+        with storage.open_source(web.url()) as source:
+            for size in (1 << 45, 1 << 62, 1 << 70):
+                source.size = size
+                with pytest.raises((LimitError, OSError)):
+                    source.everything()
 
     def test_dies(self, web):
         """A server that dies in the middle of an answer is a lost connection."""

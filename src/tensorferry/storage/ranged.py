@@ -160,41 +160,29 @@ class RangedSource(Source):
             ahead = AHEAD
 
     def _fetch_spans(self, spans: Iterable[Span]) -> list[memoryview]:
-        """Spans of any size, in pieces, all of them at once."""
-        wholes: list[memoryview] = []
-        futures: list[tuple[int, Callable[[], memoryview]]] = []
-        for start, stop in spans:
-            if stop - start <= PIECE:
-                futures.append((len(wholes), self._later(self._exactly, start, stop)))
-                wholes.append(memoryview(b""))
-                continue
-            target = self._allocate(stop - start)
-            wholes.append(target.data.toreadonly())
-            for first in range(start, stop, PIECE):
-                last = min(first + PIECE, stop)
-                part = target[first - start : last - start]
-                futures.append((-1, self._later(self._fill, part, first, last)))
-        if len(futures) == 1:
-            return [futures[0][1]()]
-        running = [(index, self._submit(work)) for index, work in futures]
+        """Spans of any size, in pieces, several of them at once."""
+        wanted = list(spans)
+        if len(wanted) == 1 and wanted[0][1] - wanted[0][0] <= PIECE:
+            return [self._exactly(*wanted[0])]
+        targets = [self._allocate(stop - start) for start, stop in wanted]
+        running: deque[Future[memoryview]] = deque()
         try:
-            for index, future in running:
-                if index >= 0:
-                    wholes[index] = future.result()
-                else:
-                    future.result()
+            for target, (start, stop) in zip(targets, wanted, strict=True):
+                for first in range(start, stop, PIECE):
+                    part = target[first - start : first - start + PIECE]
+                    running.append(self._submit(self._fill, first, part))
+                    if len(running) > 2 * CONCURRENCY:
+                        running.popleft().result()
+            while running:
+                running.popleft().result()
         finally:
-            for _, future in running:
+            for future in running:
                 future.cancel()
-        return wholes
+        return [target.data.toreadonly() for target in targets]
 
-    @staticmethod
-    def _later(work: Callable[..., memoryview], *arguments: Any) -> Callable[[], memoryview]:
-        return lambda: work(*arguments)
-
-    def _fill(self, target: np.ndarray[Any, Any], start: int, stop: int) -> memoryview:
-        target[:] = np.frombuffer(self._exactly(start, stop), np.uint8)
-        return memoryview(b"")
+    def _fill(self, start: int, target: np.ndarray[Any, Any]) -> memoryview:
+        target[:] = np.frombuffer(self._exactly(start, start + len(target)), np.uint8)
+        return target.data
 
     def _exactly(self, start: int, stop: int) -> memoryview:
         data = self.fetch(start, stop)
@@ -210,7 +198,7 @@ class RangedSource(Source):
     def _allocate(self, size: int) -> np.ndarray[Any, Any]:
         try:
             return np.empty(size, np.uint8)
-        except MemoryError:
+        except (MemoryError, ValueError):
             raise LimitError(f"no memory for {size} bytes of it", path=self.path) from None
 
     def _submit(self, work: Callable[..., memoryview], *arguments: Any) -> Future[memoryview]:

@@ -82,10 +82,14 @@ class ObjectSource(RangedSource):
         tag = self._version[1]
         if tag is not None and not tag.startswith("W/"):  # a weak one never matches
             wanted["if_match"] = tag
-        with translated(self.path):
-            result = self._obstore.get(self._store, self._name, options=wanted)
-            self._check_version(result.meta)
-            return memoryview(result.bytes())
+        try:
+            with translated(self.path):
+                result = self._obstore.get(self._store, self._name, options=wanted)
+                self._check_version(result.meta)
+                return memoryview(result.bytes())
+        except TruncatedError as error:
+            error.offset = start
+            raise
 
     def _check_version(self, meta: Any) -> None:
         if _version(meta) != self._version:
