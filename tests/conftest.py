@@ -36,3 +36,25 @@ def tf():
     import tensorflow
 
     return tensorflow
+
+
+@pytest.fixture(scope="session")
+def s3_server():
+    """A real S3 on loopback, for the whole run."""
+    from servers import S3
+
+    server = S3()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def s3(s3_server, monkeypatch):
+    """An S3 that the environment names, empty, with a log of requests: see `servers.S3`."""
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    for name, value in s3_server.environment.items():
+        monkeypatch.setenv(name, value)
+    s3_server.empty()
+    s3_server.clear()
+    return s3_server

@@ -85,7 +85,15 @@ def test_expand_one_file(make):
     """A path, also one with a shorthand's or a glob's characters, is that file if it exists."""
     make("a.tfrecord", "b@10", "c[1]", "d-00000-of-00002")
 
-    for name in ("a.tfrecord", "b@10", "c[1]", "d-00000-of-00002", "-", "s3://bucket/x-*"):
+    for name in (
+        "a.tfrecord",
+        "b@10",
+        "c[1]",
+        "d-00000-of-00002",
+        "-",
+        "s3://bucket/x",
+        "https://h/x-*?",
+    ):
         assert shards.expand(name) == [name]
     assert shards.expand(Path("a.tfrecord")) == ["a.tfrecord"]
 
@@ -180,3 +188,63 @@ def test_nothing_found(make, given):
     with pytest.raises(FileNotFoundError) as caught:
         shards.expand(given)
     assert caught.value.filename == given
+
+
+class TestUrls:
+    """Names of a store: the same rules, by listing."""
+
+    @pytest.fixture(autouse=True)
+    def objects(self, s3):
+        """A set of shards, another one beside it, and what is no data."""
+        for key in (
+            "t/a.tfrecord-00000-of-00002",
+            "t/a.tfrecord-00001-of-00002",
+            "t/b-00000-of-00002.tfrecord",
+            "t/b-00001-of-00002.tfrecord",
+            "t/b-00000-of-00002.tfrecord.idx",
+            "t/deep/c.tfrecord",
+            "t/odd[1].tfrecord",
+            "t/x@3.tfrecord",
+            "u/x-1-of-2.tfrecord",
+        ):
+            s3.put(key, b"")
+        s3.clear()
+
+    @pytest.mark.parametrize(
+        ("name", "expected"),
+        [
+            ("t/a.tfrecord-*", ["t/a.tfrecord-00000-of-00002", "t/a.tfrecord-00001-of-00002"]),
+            ("t/a.tfrecord@2", ["t/a.tfrecord-00000-of-00002", "t/a.tfrecord-00001-of-00002"]),
+            ("t/b@*.tfrecord", ["t/b-00000-of-00002.tfrecord", "t/b-00001-of-00002.tfrecord"]),
+            ("t/[b]-?????-of-*", ["t/b-00000-of-00002.tfrecord", "t/b-00001-of-00002.tfrecord"]),
+            ("t/*/c.tfrecord", ["t/deep/c.tfrecord"]),
+            ("t/**/c.tfrecord", ["t/deep/c.tfrecord"]),
+            ("**/c.*", ["t/deep/c.tfrecord"]),
+            ("t/deep/", ["t/deep/c.tfrecord"]),
+            ("t/odd[1].tfrecord", ["t/odd[1].tfrecord"]),
+            ("t/x@3.tfrecord", ["t/x@3.tfrecord"]),
+        ],
+    )
+    def test_expand(self, s3, name, expected):
+        """Globs, shorthands and directories are those of the store."""
+        assert shards.expand(s3.url(name)) == [s3.url(key) for key in expected]
+
+    def test_nothing_is_asked_about_plain_names(self, s3):
+        """A URL that can only be one object is taken as it is."""
+        assert shards.expand([s3.url("no"), s3.url("no")]) == [s3.url("no")]
+        assert not s3.requests
+
+    def test_errors(self, s3):
+        """Missing shards and matches without any are told as for local files."""
+        with pytest.raises(FormatError, match="missing x-0-of-2"):
+            shards.expand(s3.url("u/*"))
+        for name in ("none-*", "none@2", "none/"):
+            with pytest.raises(FileNotFoundError, match="no such file, shard set or match"):
+                shards.expand(s3.url(name))
+
+    def test_local_files(self, make):
+        """A file:// URL is the local name."""
+        make("a-00000-of-00001")
+        assert shards.expand(Path("a-00000-of-00001").absolute().as_uri()) == [
+            str(Path("a-00000-of-00001").absolute())
+        ]

@@ -4,7 +4,8 @@
     train-00000-of-00010.tfrecord        the suffix behind
     train.tfrecord@10, train.tfrecord@*  shorthand for all of them, of that number or any
 
-Only names and directory listings are looked at, never what is in the files.
+Only names and directory listings are looked at, never what is in the files. All of this works for
+URLs, too, except those of web servers, which cannot be listed; a directory's URL ends in a slash.
 """
 
 from __future__ import annotations
@@ -18,12 +19,14 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from tensorferry import storage
 from tensorferry.errors import FormatError, UnsupportedError
 
 # What lies beside records: indexes, schemas, notes and checksums.
 SIDECARS = (".index", ".idx", ".json", ".pbtxt", ".txt", ".md", ".md5", ".sha256", ".crc")
 UNFINISHED = (".tmp", ".part")
 COMPRESSED = (".gz", ".zlib", ".zst")
+WEB = ("http:", "https:")
 
 NAMED_MISSING = 5
 """How many missing shards an error names."""
@@ -35,7 +38,6 @@ _SHARD = re.compile(
     r"(?P<prefix>.*)-(?P<index>[0-9]{1,9})-of-(?P<count>[0-9]{1,9})(?P<suffix>\.[^/]*)?", re.DOTALL
 )
 _SHORTHAND = re.compile(r"(?P<prefix>.*)@(?P<count>[0-9]{1,9}|\*)(?P<suffix>\.[^@/]*)?", re.DOTALL)
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 Path = str | os.PathLike[str]
 
@@ -120,12 +122,15 @@ def expand(paths: Path | Sequence[Path]) -> list[str]:
     found: dict[str, str] = {}
     for path in several:
         for name in _expand(os.fspath(path)):
-            found.setdefault(name if name == "-" else os.path.abspath(name), name)
+            unique = name if name == "-" or storage.is_url(name) else os.path.abspath(name)
+            found.setdefault(unique, name)
     return list(found.values())
 
 
 def _expand(path: str) -> list[str]:
-    if path == "-" or _URL.match(path):
+    if storage.is_url(path):
+        return _expand_url(path)
+    if path == "-":
         return [path]
     if os.path.isdir(path):
         names = [os.path.join(path, name) for name in os.listdir(path) if _is_record_like(name)]
@@ -135,12 +140,41 @@ def _expand(path: str) -> list[str]:
     if shorthand := _SHORTHAND.fullmatch(path):
         return _checked(_shards_of(shorthand), path)
     if glob.has_magic(path):
-        wanted = path.endswith(SIDECARS)
-        names = [name for name in glob.glob(path, recursive=True) if wanted or _is_data(name)]
-        # `**/` stands for no directory too, and fnmatch's `*` for any.
-        matches = re.compile(fnmatch.translate(path.replace("**/", "*"))).match
-        return _checked(filter(os.path.isfile, names), path, matches)
+        return _matches(path)
     raise _nothing(path)
+
+
+def _expand_url(path: str) -> list[str]:
+    """The same for URLs; nothing is asked about one that can only mean itself."""
+    if path.startswith("file:"):
+        return _expand(storage.localize(path))
+    if path.startswith(WEB):  # where "?" begins a query, and nothing can be listed
+        return [path]
+    if path.endswith("/"):
+        return _checked(
+            (name for name in storage.list_directory(path) if _is_record_like(_last(name))), path
+        )
+    shorthand = _SHORTHAND.fullmatch(path)
+    if not shorthand and not glob.has_magic(path):
+        return [path]
+    try:
+        return _checked(_shards_of(shorthand), path) if shorthand else _matches(path)
+    except FileNotFoundError:
+        if storage.exists(path):
+            return [path]
+        raise
+
+
+def _matches(pattern: str) -> list[str]:
+    wanted = pattern.endswith(SIDECARS)
+    names = [name for name in storage.match(pattern) if wanted or _is_data(name)]
+    # `**/` stands for no directory too, and fnmatch's `*` for any.
+    matches = re.compile(fnmatch.translate(pattern.replace("**/", "*"))).match
+    return _checked(names, pattern, matches)
+
+
+def _last(url: str) -> str:
+    return url.rpartition("/")[2]
 
 
 def _is_data(path: str) -> bool:
@@ -165,9 +199,13 @@ def _is_record_like(name: str) -> bool:
 def _shards_of(shorthand: re.Match[str]) -> Iterator[str]:
     prefix, count, suffix = shorthand["prefix"], shorthand["count"], shorthand["suffix"]
     directory, prefix = os.path.split(prefix)
-    if not os.path.isdir(directory or "."):
+    if storage.is_url(f"{directory}/"):
+        names = [*map(_last, storage.list_directory(directory))]
+    elif os.path.isdir(directory or "."):
+        names = os.listdir(directory or ".")
+    else:
         return
-    for name in os.listdir(directory or "."):
+    for name in names:
         parsed = _parse(name)
         if (
             parsed is not None

@@ -456,10 +456,13 @@ def build_index(
     """
     frames = Frames(source, verify=verify, on_error=on_error, damages=damages)
     if not frames.mapped:
+        kind, hint = frames.compression, "write the file without compression for random access"
+        if kind is None and source.size is not None:
+            kind, hint = "remote file", "copy it into a local file"
         raise UnsupportedError(
-            f"records of a {frames.compression or 'stream'} can only be read in order",
+            f"records of a {kind or 'stream'} can only be read in order",
             path=source.path,
-            hint="write the file without compression for random access",
+            hint=hint,
         )
     indexes = [np.empty((0, 2), np.int64)]
     while (segment := frames.take(MANY)) is not None:

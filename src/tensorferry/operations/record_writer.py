@@ -21,7 +21,7 @@ from tensorferry.codecs import compression as codecs
 from tensorferry.errors import UnsupportedError
 from tensorferry.formats import schema as schemas, tfrecord
 from tensorferry.formats.example_writer import SLOTS, ExampleWriter
-from tensorferry.storage import Sink, append_sink, open_sink, open_source
+from tensorferry.storage import Sink, append_sink, is_url, open_sink, open_source
 from tensorferry.tensors import RaggedTensor, SparseTensor
 
 # Records are gathered and written together: so many, or so many bytes of them.
@@ -119,6 +119,10 @@ class RecordWriter:
 
     def _open(self, name: str, kind: str | None, append: bool, durable: bool) -> Sink:
         assert self._stack is not None
+        if append and is_url(name):
+            raise UnsupportedError(
+                "a remote file cannot be appended to", path=name, hint="write a new shard"
+            )
         if append and os.path.exists(name):
             if kind is not None:
                 raise UnsupportedError(

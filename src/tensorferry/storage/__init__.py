@@ -11,19 +11,23 @@
     with Replacement() as files:    # several files that appear in the order they were opened
         data, index = files.open("model.data"), files.open("model.index")
 
-A name is a local path, "-" or a URL. What the bytes mean is for the formats, compression for
-`tensorferry.codecs.compression`.
+A name is a local path, "-" or a URL: `url` knows their parts, `source` and `sink` are local,
+`remote` has the object stores and web servers (on `store`, `faults`, `upload`), `filesystem` all
+other URLs, and `ranged` what these have in common. What the bytes mean is for the formats,
+compression for `tensorferry.codecs.compression`.
 """
 
 from __future__ import annotations
 
+import glob
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
 from tensorferry.errors import UnsupportedError
+from tensorferry.storage import url as urls
 from tensorferry.storage.sink import Buffers, FileSink, Sink, append_local, open_local_sink
 from tensorferry.storage.source import STANDARD_STREAM, Source, as_source, byte_view, open_local
 from tensorferry.storage.url import is_url, localize
@@ -41,17 +45,21 @@ __all__ = [
     "append_sink",
     "as_source",
     "byte_view",
+    "exists",
     "is_url",
+    "list_directory",
+    "localize",
+    "match",
     "open_sink",
     "open_source",
+    "remove",
 ]
 
 Path = str | os.PathLike[str]
+Options = Mapping[str, Any] | None
 
 
-def open_source(
-    given: Path | Buffer | BinaryIO, *, options: Mapping[str, Any] | None = None
-) -> Source:
+def open_source(given: Path | Buffer | BinaryIO, *, options: Options = None) -> Source:
     """Opens what a user names for reading.
 
     Args:
@@ -67,15 +75,18 @@ def open_source(
     if not isinstance(given, str | os.PathLike):
         return open_local(given)
     path = localize(given)
-    _refuse_url(path)
-    return open_local(path)
+    return _backend(path).open_source(path, options) if is_url(path) else open_local(path)
 
 
-def _refuse_url(path: str) -> None:
-    if is_url(path):
-        raise UnsupportedError(
-            "URLs are not supported yet, expected a local path", path=path, hint="copy it first"
-        )
+def _backend(path: str) -> Any:
+    """The module that serves a URL; neither it nor what it needs is imported before."""
+    from tensorferry.storage import remote
+
+    if urls.split(path).scheme in remote.STORES:
+        return remote
+    from tensorferry.storage import filesystem
+
+    return filesystem
 
 
 class Replacement:
@@ -90,7 +101,7 @@ class Replacement:
         options: For the stores of URLs: see `docs/storage.md`.
     """
 
-    def __init__(self, *, durable: bool = True, options: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, *, durable: bool = True, options: Options = None) -> None:
         self._durable = durable
         self._options = options
         self._sinks: list[FileSink] = []
@@ -98,8 +109,11 @@ class Replacement:
     def open(self, path: Path) -> FileSink:
         """Opens one more file: see `open_sink`."""
         path = localize(path)
-        _refuse_url(path)
-        sink = open_local_sink(path, durable=self._durable)
+        sink: FileSink
+        if is_url(path):
+            sink = _backend(path).open_sink(path, self._options)
+        else:
+            sink = open_local_sink(path, durable=self._durable)
         self._sinks.append(sink)
         return sink
 
@@ -126,9 +140,7 @@ class Replacement:
 
 
 @contextmanager
-def open_sink(
-    path: Path, *, durable: bool = True, options: Mapping[str, Any] | None = None
-) -> Iterator[FileSink]:
+def open_sink(path: Path, *, durable: bool = True, options: Options = None) -> Iterator[FileSink]:
     """Opens a file for writing; it replaces its target when the `with` block ends well.
 
     If the block raises, the target stays as it was and nothing is left beside it. A local target
@@ -172,3 +184,49 @@ def append_sink(
             "nothing can be appended to a remote file", path=path, hint="write a new one"
         )
     return append_local(path, offset, durable=durable)
+
+
+def exists(path: Path, *, options: Options = None) -> bool:
+    """Whether there is something of that name: locally of any kind, remotely an object."""
+    path = localize(path)
+    return _backend(path).exists(path, options) if is_url(path) else os.path.exists(path)
+
+
+def remove(path: Path, *, options: Options = None) -> None:
+    """Removes a file; that there is none is fine."""
+    path = localize(path)
+    if is_url(path):
+        _backend(path).remove(path, options)
+    else:
+        with suppress(FileNotFoundError):
+            os.unlink(path)
+
+
+def list_directory(path: Path, *, options: Options = None) -> list[str]:
+    """The files directly in a directory, with the directory before their names, sorted.
+
+    An object store has no directories: one that is not there has no files in it.
+
+    Raises:
+        UnsupportedError: It is on a web server.
+        OSError: The system's own error, such as FileNotFoundError.
+    """
+    path = localize(path)
+    if is_url(path):
+        return sorted(_backend(path).list_files(path, options, deep=False))
+    names = (os.path.join(path, name) for name in os.listdir(path))
+    return sorted(filter(os.path.isfile, names))
+
+
+def match(pattern: Path, *, options: Options = None) -> list[str]:
+    """The files that a pattern means: `*`, `?`, `[a-z]`, and `**/` for any directories; sorted.
+
+    Raises:
+        UnsupportedError: It is on a web server.
+    """
+    pattern = localize(pattern)
+    if not is_url(pattern):
+        return sorted(filter(os.path.isfile, glob.glob(pattern, recursive=True)))
+    directory, deep = urls.split_pattern(pattern)
+    wanted = urls.matcher(pattern).fullmatch
+    return sorted(filter(wanted, _backend(pattern).list_files(directory, options, deep=deep)))

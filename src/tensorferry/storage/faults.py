@@ -1,0 +1,123 @@
+"""What goes wrong with object stores and web servers, in errors that name the URL.
+
+obstore's own errors name neither the URL nor what to do, and show their inner structure.
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NoReturn
+
+from tensorferry.errors import FerryError, TruncatedError, UnsupportedError
+from tensorferry.storage.url import split
+
+_NO_CREDENTIALS = re.compile(
+    "latest/api/token|latest/meta-data|computeMetadata|metadata/identity|MissingAccount"
+    "|(?i:credential)"
+)
+_HINTS: dict[str | tuple[str, ...], str] = {
+    "s3": "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (and AWS_SESSION_TOKEN), or "
+    "AWS_SKIP_SIGNATURE=true for a public bucket",
+    (
+        "gs",
+        "gcs",
+    ): "set GOOGLE_APPLICATION_CREDENTIALS to a key file, or GOOGLE_SKIP_SIGNATURE=true for a "
+    "public bucket",
+    (
+        "az",
+        "abfs",
+    ): "set AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY (or a SAS token), or "
+    "AZURE_SKIP_SIGNATURE=true for a public container",
+    "http": "pass options={'default_headers': {'Authorization': ...}}, or a signed URL",
+}
+
+
+class NoRangesError(Exception):
+    """A web server that only gives all of a file."""
+
+
+@contextmanager
+def translated(url: str) -> Iterator[None]:
+    """Turns what obstore raises into errors that name the URL and what to do."""
+    try:
+        yield
+    except (FerryError, NoRangesError):
+        raise
+    except FileNotFoundError as error:
+        raise FileNotFoundError(errno.ENOENT, "no such object", url) from error
+    except ValueError as error:
+        if "Could not parse path" not in str(error):
+            raise
+        raise UnsupportedError(
+            f"no name of an object: {_first_line(str(error))}", path=url
+        ) from error
+    except Exception as error:
+        if not type(error).__module__.startswith("obstore"):
+            raise
+        _raise(url, type(error).__name__, str(error), error)
+
+
+def _raise(url: str, kind: str, text: str, cause: Exception) -> NoReturn:
+    if "Range request not supported" in text:
+        raise NoRangesError from cause
+    if kind in ("UnknownConfigurationKeyError", "InvalidPathError", "NotSupportedError"):
+        raise UnsupportedError(_first_line(text), path=url) from cause
+    if kind == "PreconditionError" or "416 Range" in text or "412 Precondition" in text:
+        raise changed(url) from cause
+    if (
+        kind in ("PermissionDeniedError", "UnauthenticatedError")
+        or _NO_CREDENTIALS.search(text)
+        or re.search("non-2xx status code: 40[13]", text)
+    ):
+        missing = kind == "GenericError" and _NO_CREDENTIALS.search(text)
+        what = "no credentials found" if missing else "access denied"
+        raise _named(
+            PermissionError, errno.EACCES, url, f"{what}: {_first_line(text)}", _hint(url)
+        ) from cause
+    if "TimedOut" in text or "kind: Timeout" in text:
+        raise _named(
+            TimeoutError,
+            errno.ETIMEDOUT,
+            url,
+            f"no answer in time: {_first_line(text)}",
+            "tensorferry.storage.remote.settings.timeout is how long is waited",
+        ) from cause
+    if "UnexpectedEof" in text:
+        raise TruncatedError(
+            f"the server ends its answer too early: {_first_line(text)}", path=url
+        ) from cause
+    if "redirect" in text and "region" in text:
+        raise _named(OSError, errno.EREMOTE, url, _first_line(text), "set AWS_REGION") from cause
+    if "error sending request" in text or "response body error" in text:
+        raise _named(ConnectionError, errno.ECONNREFUSED, url, _first_line(text)) from cause
+    raise _named(OSError, errno.EIO, url, _first_line(text)) from cause
+
+
+def _named(kind: type[OSError], number: int, url: str, text: str, hint: str = "") -> OSError:
+    error = kind(f"{url}: {text}" + (f"\nhint: {hint}" if hint else ""))
+    error.errno = number  # with a file name as well, Python would show those two instead
+    return error
+
+
+def changed(url: str) -> OSError:
+    """The error for an object that is another one than it was."""
+    return _named(
+        OSError, errno.ESTALE, url, "the object was replaced while it was read", "open it again"
+    )
+
+
+def _first_line(text: str) -> str:
+    """What an error of obstore says, without its inner structure and a server's page."""
+    message = re.search("<Message>(.*?)</Message>", text)
+    line = text.split("\n", 1)[0].split("<?xml", 1)[0].rstrip(": ")
+    # A signed URL is a secret, and the URL is named anyway.
+    line = re.sub(r"https?://\S+", "the server", line)
+    return f"{line}: {message[1]}" if message else line[:300]
+
+
+def _hint(url: str) -> str:
+    scheme = split(url).scheme
+    return next(hint for start, hint in _HINTS.items() if scheme.startswith(start))
