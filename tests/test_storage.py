@@ -388,6 +388,25 @@ for round in range(1, 10**9):
             beside = [name for name in os.listdir(path.parent) if name != path.name]
             assert all(name.startswith(".") and name.endswith(".tmp") for name in beside)
 
+    @pytest.mark.parametrize("threads", ["there are", "there are no more"])
+    def test_a_large_file_is_let_go(self, path, monkeypatch, threads):
+        """A file that was replaced is closed in a thread, or here if none can be started."""
+
+        class Refused:
+            def __init__(self, **options):
+                raise RuntimeError("can't start new thread")
+
+        before = len(os.listdir("/dev/fd")), threading.active_count()
+        path.write_bytes(bytes(storage.LARGE_FILE))
+        if threads == "there are no more":
+            monkeypatch.setattr(threading, "Thread", Refused)
+        with storage.open_sink(path, durable=False) as sink:
+            sink.write(b"new")
+        assert path.read_bytes() == b"new"
+        while threading.active_count() > before[1]:
+            time.sleep(0.001)
+        assert len(os.listdir("/dev/fd")) == before[0]
+
 
 class TestAppend:
     """append_sink and what it leaves alone."""

@@ -20,6 +20,7 @@ import re
 import secrets
 import stat
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, Self
@@ -35,6 +36,9 @@ STANDARD_STREAM = "-"
 
 # Small writes are gathered into this many bytes; larger ones go to the system as they are.
 WRITE_BUFFER = 1 << 18
+
+# Freeing a file of so many bytes is worth a thread.
+LARGE_FILE = 1 << 22
 
 # What file systems without synced directories answer (network and user-space ones).
 UNSYNCED_DIRECTORY = (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS)
@@ -274,7 +278,7 @@ def _replacement(target: str, *, durable: bool) -> Iterator[BinaryIO]:
             if durable:
                 os.fsync(file.fileno())
             file.close()
-            os.replace(temporary, target)
+            _replace(temporary, target)
         except BaseException:
             with suppress(OSError):  # what is still in its buffer may not fit either
                 file.close()
@@ -283,6 +287,30 @@ def _replacement(target: str, *, durable: bool) -> Iterator[BinaryIO]:
             raise
         if folder is not None:
             _sync_directory(folder)
+
+
+def _replace(temporary: str, target: str) -> None:
+    """Renames a file onto another one, which is freed in a thread if it is large.
+
+    That takes about as long as writing it did, and the last one who has it open has to do it.
+    """
+    try:
+        old = os.open(target, os.O_RDONLY | os.O_NONBLOCK)
+    except OSError:  # there is none, or it may be written but not read
+        os.replace(temporary, target)
+        return
+    try:
+        os.replace(temporary, target)
+    finally:
+        _close_old(old)
+
+
+def _close_old(descriptor: int) -> None:
+    if os.fstat(descriptor).st_size >= LARGE_FILE:
+        with suppress(RuntimeError):  # no more threads, as when the interpreter ends
+            threading.Thread(target=os.close, args=(descriptor,)).start()
+            return
+    os.close(descriptor)
 
 
 def _sync_directory(folder: int) -> None:
