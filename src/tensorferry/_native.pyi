@@ -1,4 +1,4 @@
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from typing_extensions import Buffer
@@ -82,5 +82,13 @@ class ExampleDecoder:
 class ExampleEncoder:
     def __init__(self) -> None: ...
     def prepare(self, sources: list[tuple[Any, ...]], rows: int) -> None: ...
-    def encode(self, first: int, end: int, slot: int = 0) -> memoryview: ...
+    def encode(self, first: int, end: int) -> memoryview: ...
+    def encode_pieces(
+        self,
+        first: int,
+        end: int,
+        size: int,
+        threads: int,
+        hand_on: Callable[[memoryview], object],
+    ) -> None: ...
     def clear(self) -> None: ...
