@@ -74,6 +74,8 @@ class RecordWriter:
 
     Attributes:
         paths: The files.
+        add: Writes one record of bytes, as `write` does but without a Python call: for those who
+            write no rows.
     """
 
     def __init__(
@@ -103,7 +105,7 @@ class RecordWriter:
                 _Shard(self._open(name, kind, append, durable), kind, level) for name in self.paths
             ]
             self._framers = [_native.Framer(shard.write, FRAMED_BYTES) for shard in self._shards]
-            self._add = self._framers[0].add if len(self._shards) == 1 else self._add_in_turn
+            self.add = self._framers[0].add if len(self._shards) == 1 else self._add_in_turn
         except BaseException as error:
             # Not close(), which would let the files that are open already appear, empty.
             self._stack.__exit__(type(error), error, error.__traceback__)
@@ -134,7 +136,7 @@ class RecordWriter:
             UnsupportedError: An Example cannot carry it.
         """
         if record.__class__ is bytes and self._takes_bytes:
-            self._add(record)
+            self.add(record)
         else:
             self._write_other(record)
 
@@ -148,7 +150,7 @@ class RecordWriter:
             self._flush()
             self._wait()
             self._takes_bytes = True
-            self._add(bytes(record))
+            self.add(bytes(record))
         elif isinstance(record, Mapping):
             if self._takes_bytes:
                 self._flush()
@@ -264,6 +266,8 @@ class RecordWriter:
         """Ends the thread, then closes the files: they appear unless there is an exception."""
         self._stack = None
         self._takes_bytes = False
+        for framer in self._framers:
+            framer.close()
         if self._worker is not None:
             self._worker.shutdown(cancel_futures=True)
         stack.__exit__(*exception)
