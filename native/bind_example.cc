@@ -319,6 +319,10 @@ class Encoder {
     hand_on(encode(first, start));
     if (start == end) return;
     const std::size_t rows = std::max<std::size_t>(1, (start - first) * size / slots_[0].size());
+    if (end - start <= rows) {  // not worth a thread
+      hand_on(encode(start, end));
+      return;
+    }
     const auto make = [&](std::size_t number, std::size_t slot) {
       const std::size_t begin = start + number * rows;
       encode(begin, std::min(begin + rows, end), slots_[slot]);
