@@ -2,10 +2,12 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
 
+#include <algorithm>
 #include <deque>
 #include <memory>
 
 #include "core/example.h"
+#include "core/pipeline.h"
 #include "core/tfrecord.h"
 #include "python.h"
 
@@ -298,25 +300,39 @@ class Encoder {
     rows_ = rows;
   }
 
-  // Rows `first` to `end` as framed records, in the memory of a slot: a view that is good until the
-  // slot is used again. Threads may do this at once, each in another slot.
-  nb::object encode(std::size_t first, std::size_t end, std::size_t slot) {
-    if (first > end || end > rows_) throw nb::index_error("no such rows");
-    if (slot >= std::size(slots_)) throw nb::index_error("no such slot");
-    std::vector<example::Source> sources = sources_;
-    for (std::size_t i = 0; i < sources.size(); ++i) {
-      if (sources[i].kind == Kind::bytes) gather(sources[i], strings_[i], first, end);
-    }
-    example::Scratch<std::uint8_t>& out = slots_[slot];
-    out.cut(0);
+  // Rows `first` to `end` as framed records, a view that is good until the next call.
+  nb::object encode(std::size_t first, std::size_t end) {
+    check_rows(first, end);
     {
       nb::gil_scoped_release unlocked;
-      example::encode(sources, first, end, out);
+      encode(first, end, slots_[0]);
     }
-    static char nothing;
-    auto* data = out.size() == 0 ? &nothing : reinterpret_cast<const char*>(out.data());
-    return nb::steal(PyMemoryView_FromMemory(const_cast<char*>(data),
-                                             static_cast<Py_ssize_t>(out.size()), PyBUF_READ));
+    return view(slots_[0]);
+  }
+
+  // The same in pieces of about so many bytes, which threads encode and `hand_on` gets in order:
+  // views that are good for the time of that call. Memory that was just used is fast memory.
+  void encode_pieces(std::size_t first, std::size_t end, std::size_t size, std::size_t threads,
+                     nb::callable hand_on) {
+    check_rows(first, end);
+    const std::size_t start = std::min(first + first_piece, end);
+    hand_on(encode(first, start));
+    if (start == end) return;
+    const std::size_t rows = std::max<std::size_t>(1, (start - first) * size / slots_[0].size());
+    if (end - start <= rows) {  // not worth a thread
+      hand_on(encode(start, end));
+      return;
+    }
+    const auto make = [&](std::size_t number, std::size_t slot) {
+      const std::size_t begin = start + number * rows;
+      encode(begin, std::min(begin + rows, end), slots_[slot]);
+    };
+    const auto use = [&](std::size_t slot) {
+      nb::gil_scoped_acquire locked;
+      hand_on(view(slots_[slot]));
+    };
+    nb::gil_scoped_release unlocked;
+    Pipeline((end - start + rows - 1) / rows, std::size(slots_), make, use).run(threads);
   }
 
   void clear() {
@@ -335,8 +351,32 @@ class Encoder {
     std::size_t size = 0;
   };
 
-  // Where the strings of the rows lie: looked up a piece at a time, which takes the GIL but no
-  // memory for all of them.
+  // From how many rows the size of the others is guessed.
+  static constexpr std::size_t first_piece = 64;
+
+  void check_rows(std::size_t first, std::size_t end) const {
+    if (first > end || end > rows_) throw nb::index_error("no such rows");
+  }
+
+  // Without the GIL: nobody may change what is being written anyway.
+  void encode(std::size_t first, std::size_t end, example::Scratch<std::uint8_t>& out) const {
+    std::vector<example::Source> sources = sources_;
+    for (std::size_t i = 0; i < sources.size(); ++i) {
+      if (sources[i].kind == Kind::bytes) gather(sources[i], strings_[i], first, end);
+    }
+    out.cut(0);
+    example::encode(sources, first, end, out);
+  }
+
+  static nb::object view(const example::Scratch<std::uint8_t>& out) {
+    static char nothing;
+    auto* data = out.size() == 0 ? &nothing : reinterpret_cast<const char*>(out.data());
+    return nb::steal(PyMemoryView_FromMemory(const_cast<char*>(data),
+                                             static_cast<Py_ssize_t>(out.size()), PyBUF_READ));
+  }
+
+  // Where the strings of the rows lie: looked up a piece at a time, which takes no memory for all
+  // of them.
   static void gather(example::Source& source, const Strings& strings, std::size_t first,
                      std::size_t end) {
     const example::Range values = example::values_of_rows(source, first, end);
@@ -466,7 +506,9 @@ void bind_example(nb::module_& module) {
   nb::class_<Encoder>(module, "ExampleEncoder", "Writes columns as framed Examples.")
       .def(nb::init<>())
       .def("prepare", &Encoder::prepare, "sources"_a, "rows"_a)
-      .def("encode", &Encoder::encode, "first"_a, "end"_a, "slot"_a = 0)
+      .def("encode", nb::overload_cast<std::size_t, std::size_t>(&Encoder::encode), "first"_a, "end"_a)
+      .def("encode_pieces", &Encoder::encode_pieces, "first"_a, "end"_a, "size"_a, "threads"_a,
+           "hand_on"_a)
       .def("clear", &Encoder::clear);
 }
 

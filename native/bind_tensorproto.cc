@@ -1,6 +1,8 @@
 // TensorProtos, string lists, and messages split into fields.
 #include <nanobind/stl/string.h>
 
+#include <algorithm>
+
 #include "core/strings.h"
 #include "core/tensorproto.h"
 #include "python.h"
@@ -44,6 +46,17 @@ void tensorproto_fill(nb::handle source, std::uint64_t start, std::uint64_t end,
 nb::list decode_string_values(nb::handle source, std::uint64_t start, std::uint64_t end) {
   Buffer buffer(source);
   return to_list(tensorproto::string_values(buffer.span(start, end)));
+}
+
+// Whether each of a contiguous array's objects is of the type bytes itself. Python needs a list of
+// them for that, and several times as long.
+bool are_bytes(nb::handle array) {
+  Buffer buffer(array, PyBUF_FORMAT | PyBUF_ND);
+  if (std::string(buffer.format()) != "O") throw nb::type_error("an array of objects is needed");
+  auto** objects = reinterpret_cast<PyObject**>(buffer.data());
+  return std::all_of(objects, objects + buffer.size() / sizeof(PyObject*), [](PyObject* object) {
+    return object != nullptr && PyBytes_CheckExact(object);
+  });
 }
 
 nb::list decode_string_list(nb::handle source, std::uint64_t start, std::uint64_t end,
@@ -110,6 +123,7 @@ void bind_tensorproto(nb::module_& module) {
   module.def("tensorproto_fill", tensorproto_fill, "source"_a, "start"_a, "end"_a, "target"_a,
              nb::kw_only(), "field"_a, "kind"_a, "bits"_a, "width"_a, "group"_a,
              "Decode a repeated field into a writable buffer, repeating its last element.");
+  module.def("are_bytes", are_bytes, "array"_a, "Whether all objects of an array are bytes.");
   module.def("decode_string_values", decode_string_values, "source"_a, "start"_a, "end"_a,
              "The values of string_val.");
   module.def("tensorproto_header", tensorproto_header, "dtype"_a, "shape"_a, "content_size"_a,

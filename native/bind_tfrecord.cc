@@ -96,6 +96,7 @@ class Framer {
   Framer(nb::callable hand_on, std::size_t size) : hand_on_(std::move(hand_on)), size_(size) {}
 
   void add(nb::handle record) {
+    if (closed_) throw nb::value_error("the writer is closed");
     if (PyBytes_CheckExact(record.ptr())) {
       add({reinterpret_cast<const std::uint8_t*>(PyBytes_AS_STRING(record.ptr())),
            static_cast<std::size_t>(PyBytes_GET_SIZE(record.ptr())), nullptr});
@@ -113,6 +114,9 @@ class Framer {
     hand_on_(view);
     out_.cut(0);
   }
+
+  // What is added after this is refused.
+  void close() { closed_ = true; }
 
   std::uint64_t count() const { return count_; }
 
@@ -132,6 +136,7 @@ class Framer {
   nb::callable hand_on_;
   std::size_t size_;
   std::uint64_t count_ = 0;
+  bool closed_ = false;
   example::Scratch<std::uint8_t> out_;
 };
 
@@ -153,6 +158,7 @@ void bind_tfrecord(nb::module_& module) {
       .def(nb::init<nb::callable, std::size_t>(), "hand_on"_a, "size"_a)
       .def("add", nb::overload_cast<nb::handle>(&Framer::add), "record"_a)
       .def("flush", &Framer::flush)
+      .def("close", &Framer::close)
       .def_prop_ro("count", &Framer::count);
 }
 

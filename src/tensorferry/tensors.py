@@ -20,7 +20,7 @@ from unicodedata import normalize
 
 import numpy as np
 
-from tensorferry import dtypes, limits
+from tensorferry import _native, dtypes, limits
 from tensorferry.errors import FormatError, LimitError, UnsupportedError
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -324,10 +324,11 @@ def clean_bits(array: Array) -> Array:
 
 
 def _as_strings(array: Array) -> Array:
-    values = array.ravel().tolist()
-    kinds = set(map(type, values))
-    if array.dtype == object and kinds <= {bytes}:
+    flat = array.ravel()
+    if array.dtype == object and _native.are_bytes(flat):
         return array
+    values = flat.tolist()
+    kinds = set(map(type, values))
     if not all(issubclass(kind, bytes | str) for kind in kinds):
         names = ", ".join(sorted(kind.__name__ for kind in kinds))
         raise UnsupportedError(

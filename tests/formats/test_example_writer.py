@@ -29,7 +29,9 @@ def encode_columns(columns: dict[str, Any], schema: Any = None) -> bytes:
     """Framed Examples of columns."""
     writer = ExampleWriter(schema)
     rows = writer.prepare_columns(columns)
-    return bytes(writer.encode(0, rows))
+    pieces: list[bytes] = []
+    writer.encode(0, rows, lambda piece: pieces.append(bytes(piece)))
+    return b"".join(pieces)
 
 
 def encode_rows(rows: list[dict[str, Any]], schema: Any = None) -> bytes:

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import tensorferry as ferry
+from tensorferry.formats import example_writer
 from tensorferry.operations import record_writer
 
 
@@ -187,6 +188,40 @@ def test_failing_at_the_end(tmp_path):
     ):
         out.write({"x": []})
     assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("shards", [None, 3])
+def test_pieces_stay_in_order(tmp_path, monkeypatch, shards):
+    """Columns are encoded in threads, many more pieces than there is memory for, in order."""
+    monkeypatch.setattr(example_writer, "PIECE_BYTES", 5000)
+    monkeypatch.setattr(example_writer, "THREADS", 3)
+    with ferry.writer(tmp_path / "a", shards=shards, durable=False) as out:
+        out.write_batch({"id": np.arange(20_000), "text": [f"row {n}" for n in range(20_000)]})
+        assert out.count == 20_000
+    (columns,) = ferry.open(out.paths).batches(20_000)
+    assert (columns["id"] == np.arange(20_000)).all()
+    assert columns["text"].tolist() == [f"row {n}".encode() for n in range(20_000)]
+
+
+@pytest.mark.parametrize("piece", [0, 1, 40])
+def test_a_piece_cannot_be_written(tmp_path, monkeypatch, piece):
+    """An error in the middle of columns ends the threads and leaves nothing."""
+    written = []
+
+    def write(self, data):
+        if len(written) == piece:
+            raise OSError("no space left")
+        written.append(len(data))
+
+    monkeypatch.setattr(example_writer, "PIECE_BYTES", 1000)
+    monkeypatch.setattr(record_writer._Shard, "write", write)
+    with (
+        pytest.raises(OSError, match="no space left"),
+        ferry.writer(tmp_path / "a", durable=False) as out,
+    ):
+        out.write_batch({"id": np.arange(20_000)})
+    assert len(written) == piece
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_refused_row_is_left_out(tmp_path):

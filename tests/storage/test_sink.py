@@ -5,6 +5,7 @@ import stat
 import subprocess
 import sys
 import threading
+import time
 
 import ml_dtypes
 import numpy as np
@@ -13,6 +14,7 @@ from hypothesis import given, strategies as st
 
 from tensorferry import storage
 from tensorferry.errors import FormatError, UnsupportedError
+from tensorferry.storage.sink import LARGE_FILE
 
 DATA = bytes(range(256)) * 40
 
@@ -195,6 +197,25 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before >> 10)
             pass
         with pytest.raises(FileNotFoundError), storage.open_sink(tmp_path / "no/x"):
             pass
+
+    @pytest.mark.parametrize("threads", ["there are", "there are no more"])
+    def test_a_large_file_is_let_go(self, path, monkeypatch, threads):
+        """A file that was replaced is closed in a thread, or here if none can be started."""
+
+        class Refused:
+            def __init__(self, **options):
+                raise RuntimeError("can't start new thread")
+
+        before = len(os.listdir("/dev/fd")), threading.active_count()
+        path.write_bytes(bytes(LARGE_FILE))
+        if threads == "there are no more":
+            monkeypatch.setattr(threading, "Thread", Refused)
+        with storage.open_sink(path, durable=False) as sink:
+            sink.write(b"new")
+        assert path.read_bytes() == b"new"
+        while threading.active_count() > before[1]:
+            time.sleep(0.001)
+        assert len(os.listdir("/dev/fd")) == before[0]
 
 
 class TestAppend:

@@ -67,3 +67,17 @@ def test_nothing_appears_before_closing(tmp_path):
         writer.flush()
         raise ZeroDivisionError
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_no_record(tf, tmp_path):
+    """What TensorFlow refuses as no bytes is refused likewise, and after closing everything is."""
+    writers = tfio.TFRecordWriter(tmp_path / "ours"), tf.io.TFRecordWriter(str(tmp_path / "theirs"))
+    for writer in writers:
+        for wrong in ({"a": 1}, 5, None):
+            with pytest.raises(TypeError):
+                writer.write(wrong)
+        writer.write(bytearray(b"x"))
+        writer.close()
+    with pytest.raises(ValueError, match="closed"):
+        writers[0].write(b"x")
+    assert (tmp_path / "ours").read_bytes() == (tmp_path / "theirs").read_bytes()

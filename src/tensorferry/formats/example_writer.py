@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -31,7 +32,10 @@ from tensorferry.storage import Buffers
 from tensorferry.tensors import Array, RaggedTensor, SparseTensor, as_tensor
 
 BYTES, FLOATS, INTEGERS = 1, 2, 3
-SLOTS = 4
+# Columns are encoded in pieces of about so many bytes, in so many threads: three keep up with a
+# file in memory.
+PIECE_BYTES = 1 << 19
+THREADS = min(3, os.cpu_count() or 1)
 EMPTY = 0  # of an empty Python list, which says nothing about what it would hold
 
 _PLAIN = {np.dtype(np.int64): INTEGERS, np.dtype(np.float32): FLOATS, np.dtype(object): BYTES}
@@ -139,16 +143,17 @@ class ExampleWriter:
             self.add(row)
         return self.flush()
 
-    def encode(self, first: int, end: int, slot: int = 0) -> memoryview:
-        """Framed Examples of some rows of the columns that were prepared.
+    def encode(self, first: int, end: int, hand_on: Callable[[memoryview], object]) -> None:
+        """Encodes some rows of the columns that were prepared, in threads.
 
         Args:
             first: The first row.
             end: The row behind the last.
-            slot: Whose memory to use, 0 to `SLOTS` - 1: what is given is good until it is used
-                again. Fresh memory would cost more than the encoding.
+            hand_on: Gets the framed Examples, piece by piece in order, here in this thread. A piece
+                is good for the time of that call: its memory is used again, because fresh memory
+                would cost more than the encoding.
         """
-        return self._encoder.encode(first, end, slot)
+        self._encoder.encode_pieces(first, end, PIECE_BYTES, THREADS, hand_on)
 
     def prepare_columns(self, columns: Mapping[str, Any]) -> int:
         """Takes columns of one length for `encode`, and gives that length."""

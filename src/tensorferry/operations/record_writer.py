@@ -20,7 +20,7 @@ from tensorferry import _native, frameworks, shards
 from tensorferry.codecs import compression as codecs
 from tensorferry.errors import UnsupportedError
 from tensorferry.formats import schema as schemas, tfrecord
-from tensorferry.formats.example_writer import SLOTS, ExampleWriter
+from tensorferry.formats.example_writer import ExampleWriter
 from tensorferry.storage import Sink, append_sink, is_url, open_sink, open_source
 from tensorferry.tensors import RaggedTensor, SparseTensor
 
@@ -28,11 +28,8 @@ from tensorferry.tensors import RaggedTensor, SparseTensor
 PENDING_ROWS = 512
 PENDING_BYTES = 4 << 20
 FRAMED_BYTES = 1 << 20
-# Columns are encoded in pieces of about so many bytes, the first of so many rows.
-PIECE_BYTES = 1 << 19
-# How many pieces may wait to be written.
+# How many of those may wait to be written.
 RUNNING = 2
-FIRST_PIECE = 64
 
 SUFFIXES = {".gz": "gzip", ".zlib": "zlib", ".zst": "zstd"}
 
@@ -77,6 +74,8 @@ class RecordWriter:
 
     Attributes:
         paths: The files.
+        add: Writes one record of bytes, as `write` does but without a Python call: for those who
+            write no rows.
     """
 
     def __init__(
@@ -106,7 +105,7 @@ class RecordWriter:
                 _Shard(self._open(name, kind, append, durable), kind, level) for name in self.paths
             ]
             self._framers = [_native.Framer(shard.write, FRAMED_BYTES) for shard in self._shards]
-            self._add = self._framers[0].add if len(self._shards) == 1 else self._add_in_turn
+            self.add = self._framers[0].add if len(self._shards) == 1 else self._add_in_turn
         except BaseException as error:
             # Not close(), which would let the files that are open already appear, empty.
             self._stack.__exit__(type(error), error, error.__traceback__)
@@ -141,7 +140,7 @@ class RecordWriter:
             UnsupportedError: An Example cannot carry it.
         """
         if record.__class__ is bytes and self._takes_bytes:
-            self._add(record)
+            self.add(record)
         else:
             self._write_other(record)
 
@@ -155,7 +154,7 @@ class RecordWriter:
             self._flush()
             self._wait()
             self._takes_bytes = True
-            self._add(bytes(record))
+            self.add(bytes(record))
         elif isinstance(record, Mapping):
             if self._takes_bytes:
                 self._flush()
@@ -182,35 +181,11 @@ class RecordWriter:
         }
         rows = self._examples.prepare_columns(accepted)
         block = -(-rows // len(self._shards)) or 1
+        self._wait()
         for first in range(0, rows, block):
-            self._write_rows(first, min(first + block, rows))
-            self._submit(self._turn_on)
-        self._wait()  # records of bytes may follow, which do not go through the thread
-
-    def _write_rows(self, first: int, end: int) -> None:
-        """Encodes and writes rows a piece at a time: memory that was just used is fast memory."""
-        start = min(first + FIRST_PIECE, end)
-        self._wait()
-        data = self._examples.encode(first, start, 0)
-        size = max(1, FIRST_PIECE * PIECE_BYTES // max(len(data), 1))
-        self._submit(self._write_piece, data)
-        if start < end:
-            with ThreadPoolExecutor(SLOTS - 1) as encoders:
-                self._write_pieces(encoders, range(start, end, size), end)
-        self._written += end - first
-
-    def _write_pieces(self, encoders: ThreadPoolExecutor, starts: range, end: int) -> None:
-        """Encodes pieces in threads, each in a slot that is free, and writes them in order."""
-        pieces: deque[Future[memoryview]] = deque()
-        for number, start in enumerate(starts, start=1):
-            if len(pieces) == SLOTS - 1:
-                self._wait()
-                self._submit(self._write_piece, pieces.popleft().result())
-            last = min(start + starts.step, end)
-            pieces.append(encoders.submit(self._examples.encode, start, last, number % SLOTS))
-        while pieces:
-            self._submit(self._write_piece, pieces.popleft().result())
-        self._wait()
+            self._examples.encode(first, min(first + block, rows), self._write_piece)
+            self._written += min(block, rows - first)
+            self._turn_on()
 
     def flush(self) -> None:
         """Encodes what is pending; a new file appears on closing all the same."""
@@ -295,6 +270,8 @@ class RecordWriter:
         """Ends the thread, then closes the files: they appear unless there is an exception."""
         self._stack = None
         self._takes_bytes = False
+        for framer in self._framers:
+            framer.close()
         if self._worker is not None:
             self._worker.shutdown(cancel_futures=True)
         stack.__exit__(*exception)

@@ -15,6 +15,7 @@ import os
 import secrets
 import stat
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, BinaryIO, Protocol
@@ -26,6 +27,9 @@ from tensorferry.storage.source import STANDARD_STREAM, byte_view
 
 # Small writes are gathered into this many bytes; larger ones go to the system as they are.
 WRITE_BUFFER = 1 << 18
+
+# Freeing a file of so many bytes is worth a thread.
+LARGE_FILE = 1 << 22
 
 # What file systems without synced directories answer (network and user-space ones).
 UNSYNCED_DIRECTORY = (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS)
@@ -145,7 +149,7 @@ class ReplacingSink(FileSink):
 
     def commit(self) -> None:
         """Renames the file onto its target."""
-        os.replace(self._temporary, self.path)
+        _replace(self._temporary, self.path)
         if self._folder is not None:
             try:
                 os.fsync(self._folder)
@@ -166,6 +170,30 @@ class ReplacingSink(FileSink):
         if self._folder is not None:
             folder, self._folder = self._folder, None
             os.close(folder)
+
+
+def _replace(temporary: str, target: str) -> None:
+    """Renames a file onto another one, which is freed in a thread if it is large.
+
+    That takes about as long as writing it did, and the last one who has it open has to do it.
+    """
+    try:
+        old = os.open(target, os.O_RDONLY | os.O_NONBLOCK)
+    except OSError:  # there is none, or it may be written but not read
+        os.replace(temporary, target)
+        return
+    try:
+        os.replace(temporary, target)
+    finally:
+        _close_old(old)
+
+
+def _close_old(descriptor: int) -> None:
+    if os.fstat(descriptor).st_size >= LARGE_FILE:
+        with suppress(RuntimeError):  # no more threads, as when the interpreter ends
+            threading.Thread(target=os.close, args=(descriptor,)).start()
+            return
+    os.close(descriptor)
 
 
 def open_local_sink(path: str, *, durable: bool) -> FileSink:
