@@ -43,6 +43,7 @@ class Format(Protocol):
 MODULES = {
     # A checksum does not fit by chance: whatever comes later, this one is right.
     "tfrecord": "tensorferry.formats.tfrecord",
+    "arrow": "tensorferry.formats.arrow",
     "tensorproto": "tensorferry.formats.tensorproto",
     "structure": "tensorferry.formats.structure",
     "json": "tensorferry.formats.json",
