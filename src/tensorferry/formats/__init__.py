@@ -44,6 +44,7 @@ MODULES = {
     # A checksum does not fit by chance: whatever comes later, this one is right.
     "tfrecord": "tensorferry.formats.tfrecord",
     "arrow": "tensorferry.formats.arrow",
+    "parquet": "tensorferry.formats.parquet",
     "tensorproto": "tensorferry.formats.tensorproto",
     "structure": "tensorferry.formats.structure",
     "json": "tensorferry.formats.json",
