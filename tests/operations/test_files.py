@@ -41,7 +41,17 @@ structures = st.recursive(
     max_leaves=6,
 )
 # Those that carry every structure.
-WHOLE = ["x.npz", "x.safetensors", "x.json", "x.structure", "x.npz.zst", "x.safetensors.gz"]
+WHOLE = [
+    "x.npz",
+    "x.safetensors",
+    "x.json",
+    "x.structure",
+    "x.npz.zst",
+    "x.safetensors.gz",
+    "x.arrow",
+    "x.arrows",
+    "x.parquet",
+]
 
 
 def unordered(value):

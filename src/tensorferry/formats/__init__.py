@@ -85,7 +85,7 @@ TABLE = {
         compressions=("lz4", "zstd"),
     ),
     "parquet": Row(
-        (".parquet",),
+        (".parquet", ".parq", ".pq"),
         "tensors",
         metadata=True,
         holds="table",

@@ -104,6 +104,8 @@ def save(
     row = formats.TABLE[target.format]
     if target.inner is not None:
         options["compression"] = target.inner
+    if target.path is not None and target.path.endswith(".arrows"):
+        options.setdefault("stream", True)
     packing = contents.Packing(value, target.format, metadata=metadata, quantize=quantize)
     if shard_size is not None:
         return _save_shards(packing, target, shard_size, durable, storage_options)
