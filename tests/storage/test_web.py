@@ -174,6 +174,16 @@ class TestFaults:
         assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
         assert len(web.requests) == (3 if status >= 500 else 1)
 
+    def test_secrets(self, web):
+        """No error shows a signature or a password."""
+        web.status = 403
+        url = web.url("x.bin?sig=SECRET").replace("://", "://user:SECRET@")
+        for ask in (storage.open_source, storage.remove):
+            with pytest.raises((PermissionError, UnsupportedError)) as caught:
+                ask(url)
+            assert "x.bin?..." in str(caught.value)
+            assert "SECRET" not in str(caught.value)
+
     def test_recovers(self, web):
         """A server that is busy once is asked again."""
         web.status = 503

@@ -14,25 +14,26 @@ from typing import NoReturn
 from tensorferry.errors import FerryError, TruncatedError, UnsupportedError
 from tensorferry.storage.url import split
 
+# Asking the machine for credentials failed, or there is nothing to ask for.
 _NO_CREDENTIALS = re.compile(
-    "latest/api/token|latest/meta-data|computeMetadata|metadata/identity|MissingAccount"
-    "|(?i:credential)"
+    r"https?://[^/\s]+/(latest/api/token|latest/meta-data|computeMetadata/|metadata/identity)"
+    r"|source: (MissingAccount|\w*Credential)"
 )
-_HINTS: dict[str | tuple[str, ...], str] = {
-    "s3": "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (and AWS_SESSION_TOKEN), or "
-    "AWS_SKIP_SIGNATURE=true for a public bucket",
-    (
-        "gs",
-        "gcs",
-    ): "set GOOGLE_APPLICATION_CREDENTIALS to a key file, or GOOGLE_SKIP_SIGNATURE=true for a "
-    "public bucket",
-    (
-        "az",
-        "abfs",
-    ): "set AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY (or a SAS token), or "
-    "AZURE_SKIP_SIGNATURE=true for a public container",
-    "http": "pass options={'default_headers': {'Authorization': ...}}, or a signed URL",
-}
+_AMAZON = (
+    "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (and AWS_SESSION_TOKEN), or "
+    "AWS_SKIP_SIGNATURE=true for a public bucket"
+)
+_GOOGLE = (
+    "set GOOGLE_APPLICATION_CREDENTIALS to a key file, or GOOGLE_SKIP_SIGNATURE=true for a public "
+    "bucket"
+)
+_AZURE = (
+    "set AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY (or a SAS token), or "
+    "AZURE_SKIP_SIGNATURE=true for a public container"
+)
+_WEB = "pass options={'default_headers': {'Authorization': ...}}, or a signed URL"
+# By the first two letters of the scheme.
+_HINTS = {"s3": _AMAZON, "gs": _GOOGLE, "gc": _GOOGLE, "az": _AZURE, "ab": _AZURE, "ht": _WEB}
 
 
 class NoRangesError(Exception):
@@ -67,16 +68,13 @@ def _raise(url: str, kind: str, text: str, cause: Exception) -> NoReturn:
         raise UnsupportedError(_first_line(text), path=url) from cause
     if kind == "PreconditionError" or "416 Range" in text or "412 Precondition" in text:
         raise changed(url) from cause
-    if (
-        kind in ("PermissionDeniedError", "UnauthenticatedError")
-        or _NO_CREDENTIALS.search(text)
-        or re.search("non-2xx status code: 40[13]", text)
+    if kind == "GenericError" and not url.startswith("http") and _NO_CREDENTIALS.search(text):
+        raise no_credentials(url, _first_line(text)) from cause
+    if kind in ("PermissionDeniedError", "UnauthenticatedError") or re.search(
+        "non-2xx status code: 40[13]", text
     ):
-        missing = kind == "GenericError" and _NO_CREDENTIALS.search(text)
-        what = "no credentials found" if missing else "access denied"
-        raise _named(
-            PermissionError, errno.EACCES, url, f"{what}: {_first_line(text)}", _hint(url)
-        ) from cause
+        what = f"access denied: {_first_line(text)}"
+        raise _named(PermissionError, errno.EACCES, url, what, _hint(url)) from cause
     if "TimedOut" in text or "kind: Timeout" in text:
         raise _named(
             TimeoutError,
@@ -109,6 +107,11 @@ def changed(url: str) -> OSError:
     )
 
 
+def no_credentials(url: str, reason: str) -> OSError:
+    """The error for a store that nobody gave credentials for."""
+    return _named(PermissionError, errno.EACCES, url, f"no credentials found: {reason}", _hint(url))
+
+
 def _first_line(text: str) -> str:
     """What an error of obstore says, without its inner structure and a server's page."""
     message = re.search("<Message>(.*?)</Message>", text)
@@ -119,5 +122,4 @@ def _first_line(text: str) -> str:
 
 
 def _hint(url: str) -> str:
-    scheme = split(url).scheme
-    return next(hint for start, hint in _HINTS.items() if scheme.startswith(start))
+    return _HINTS[split(url).scheme[:2]]

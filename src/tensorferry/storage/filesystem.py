@@ -17,7 +17,7 @@ from tensorferry.errors import FerryError, FormatError, MissingExtraError, Unsup
 from tensorferry.storage.ranged import RangedSource
 from tensorferry.storage.sink import FileSink
 from tensorferry.storage.source import Source
-from tensorferry.storage.url import split
+from tensorferry.storage.url import shown, split
 
 
 def _locate(url: str, options: Mapping[str, Any] | None) -> tuple[Any, str]:
@@ -48,6 +48,7 @@ def _locate(url: str, options: Mapping[str, Any] | None) -> tuple[Any, str]:
 @contextmanager
 def translated(url: str) -> Iterator[None]:
     """Names the URL in errors that do not."""
+    url = shown(url)
     try:
         yield
     except FerryError:
@@ -71,8 +72,8 @@ def open_source(url: str, options: Mapping[str, Any] | None) -> Source:
         if found.get("type") == "directory":
             raise FormatError("is a directory, expected a file", path=url)
         if found.get("size") is None:
-            return Source(url, file=system.open(path, "rb"), owned=True)
-        return FilesystemSource(url, system, path, int(found["size"]))
+            return Source(shown(url), file=system.open(path, "rb"), owned=True)
+        return FilesystemSource(shown(url), system, path, int(found["size"]))
 
 
 class FilesystemSource(RangedSource):

@@ -19,7 +19,7 @@ from tensorferry.storage.faults import NoRangesError, changed, translated
 from tensorferry.storage.ranged import HEAD, PIECE, RangedSource
 from tensorferry.storage.store import STORES, Settings, import_obstore, locate, settings
 from tensorferry.storage.upload import ObjectSink
-from tensorferry.storage.url import split
+from tensorferry.storage.url import shown, split
 
 __all__ = [
     "STORES",
@@ -37,7 +37,7 @@ __all__ = [
 def open_source(url: str, options: Mapping[str, Any] | None) -> ObjectSource:
     """Opens an object for reading."""
     store, name = locate(url, options)
-    return ObjectSource(url, store, name)
+    return ObjectSource(shown(url), store, name)
 
 
 class ObjectSource(RangedSource):
@@ -152,7 +152,9 @@ def open_sink(url: str, options: Mapping[str, Any] | None) -> ObjectSink:
 def _refuse_web(url: str, what: str) -> None:
     if split(url).scheme in ("http", "https"):
         raise UnsupportedError(
-            f"a web server's files cannot be {what}", path=url, hint="name its store: s3://..."
+            f"a web server's files cannot be {what}",
+            path=shown(url),
+            hint="name its store: s3://...",
         )
 
 

@@ -6,6 +6,7 @@ environment variables (AWS_*, GOOGLE_*, AZURE_*) itself.
 
 from __future__ import annotations
 
+import http.client
 import os
 import re
 from collections.abc import Mapping
@@ -13,10 +14,11 @@ from dataclasses import astuple, dataclass
 from datetime import timedelta
 from functools import lru_cache
 from typing import Any
+from urllib.parse import urlsplit
 
 from tensorferry.errors import MissingExtraError, UnsupportedError
-from tensorferry.storage.faults import translated
-from tensorferry.storage.url import split
+from tensorferry.storage.faults import no_credentials, translated
+from tensorferry.storage.url import shown, split
 
 # Each scheme, and the class of obstore.store that serves it.
 STORES = {
@@ -55,6 +57,20 @@ CLIENT_OPTIONS = frozenset(
 )
 # What a store looks at when it is made.
 ENVIRONMENT = ("AWS_", "GOOGLE_", "AZURE_", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
+
+# Options and variables (AWS_...) that say how requests to Amazon's stores are signed, or not.
+CREDENTIALS = frozenset(
+    [
+        "access_key_id",
+        "container_credentials_full_uri",
+        "container_credentials_relative_uri",
+        "credential_provider",
+        "skip_signature",
+        "web_identity_token_file",
+    ]
+)
+METADATA = "http://169.254.169.254"
+METADATA_TIMEOUT = 2.0
 
 LOOPBACK = re.compile(r"https?://(localhost|127\.[0-9.]+|\[::1\])(?=[:/]|$)")
 
@@ -114,7 +130,7 @@ def locate(url: str, options: Mapping[str, Any] | None) -> tuple[Any, str]:
         item for item in sorted(os.environ.items()) if item[0].upper().startswith(ENVIRONMENT)
     )
     key = tuple(sorted((options or {}).items(), key=lambda item: item[0]))
-    with translated(url):
+    with translated(shown(url)):
         try:
             return _store(root, key, astuple(settings), environment), name
         except TypeError:  # options that cannot be hashed
@@ -142,6 +158,8 @@ def _store(root: str, options: tuple[tuple[str, Any], ...], patience: Any, envir
     import obstore.store
 
     given = dict(options)
+    if root.startswith("s3:"):
+        _check_credentials(root, given)
     client: dict[str, Any] = {
         "timeout": timedelta(seconds=settings.timeout),
         "connect_timeout": timedelta(seconds=settings.connect_timeout),
@@ -172,10 +190,33 @@ def _store(root: str, options: tuple[tuple[str, Any], ...], patience: Any, envir
         extra["config"] = given
     elif given:
         raise UnsupportedError(
-            f"options {', '.join(sorted(given))}, of which a web server has none", path=root
+            f"options {', '.join(sorted(given))}, of which a web server has none", path=shown(root)
         )
     kind = getattr(obstore.store, STORES[split(root).scheme])
     return kind.from_url(root, client_options=client, retry_config=retry, **extra)
+
+
+def _check_credentials(root: str, options: Mapping[str, Any]) -> None:
+    """Refuses a store without credentials soon, where obstore would wait for long.
+
+    What is left to ask for some is the machine: only those of Amazon answer.
+    """
+    named = {*options, *(name for name, value in os.environ.items() if value)}
+    if CREDENTIALS & {name.lower().removeprefix("aws_") for name in named}:
+        return
+    address = options.get("metadata_endpoint") or os.environ.get("AWS_METADATA_ENDPOINT", METADATA)
+    place = urlsplit(address)
+    connection = http.client.HTTPConnection(
+        place.hostname or "", place.port, timeout=METADATA_TIMEOUT
+    )
+    try:
+        connection.request("GET", "/")
+        connection.getresponse()
+    except (OSError, http.client.HTTPException) as error:
+        reason = f"neither in the environment nor from this machine ({error})"
+        raise no_credentials(root, reason) from error
+    finally:
+        connection.close()
 
 
 def _endpoint(root: str) -> str:

@@ -42,6 +42,7 @@ class ObjectSink(FileSink):
         self._parts: Queue[bytearray | Exception | None] = Queue(WAITING_PARTS)
         self._thread: Thread | None = None
         self._failure: BaseException | None = None
+        self._ended = False
 
     def write(self, buffer: Any, /) -> int:
         """Takes all bytes of a contiguous buffer; they are copied into parts."""
@@ -88,8 +89,6 @@ class ObjectSink(FileSink):
             # Whoever writes must not wait for a place in the queue.
             while not self._ended:
                 self._next_part()
-
-    _ended = False
 
     def _next_part(self) -> bytearray | Exception | None:
         part = self._parts.get()

@@ -19,6 +19,7 @@ from urllib.parse import unquote
 from tensorferry.errors import UnsupportedError
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+_PASSWORD = re.compile(r"(//[^/:@]*):[^/@]*@")
 _MAGIC = re.compile(r"[*?[]")
 
 
@@ -47,6 +48,14 @@ def split(url: str) -> Parts:
         return Parts("", "", url)
     place, _, name = url[match.end() :].partition("/")
     return Parts(match[1].lower(), place, name)
+
+
+def shown(url: str) -> str:
+    """A URL as errors name it: without passwords, and without the query of a signed one."""
+    url = _PASSWORD.sub(r"\1:***@", url)
+    if split(url).scheme in ("http", "https") and "?" in url:
+        return f"{url.partition('?')[0]}?..."
+    return url
 
 
 def localize(given: str | os.PathLike[str]) -> str:
