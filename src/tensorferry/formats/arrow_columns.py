@@ -26,18 +26,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from tensorferry import dtypes
-from tensorferry.errors import FormatError, MissingExtraError, UnsupportedError
+from tensorferry.errors import FormatError, UnsupportedError
 from tensorferry.tensors import Array, RaggedTensor, SparseTensor, as_tensor, check_budget
-
-try:
-    import pyarrow as pa
-except ImportError:
-    raise MissingExtraError(
-        "Arrow and Parquet files need pyarrow, which is not installed",
-        hint="pip install 'tensorferry[arrow]'",
-    ) from None
 
 Leaf = Array | SparseTensor | RaggedTensor | list[Array]
 

@@ -33,6 +33,7 @@ class Outline:
         listed: Whether it stands inside lists, where a missing one is an empty one.
         nodes: The numbers of the arrays around it, outside of any list, and of its own.
         leaf: The number of its (first) column in Parquet.
+        several: Whether it is a list of arrays of different shapes.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Outline:
     listed: bool
     nodes: tuple[int, ...]
     leaf: int
+    several: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +118,18 @@ def _walk(column: Any, walk: _Walk) -> Iterator[Outline]:
         inner = replace(walk, shape=(*walk.shape, *shape))
         yield from _walk(storage.field(0), inner)
     else:
-        for _ in range(storage.num_fields):  # run ends and values, members of a union
+        for _ in range(_descendants(storage)):  # run ends and values, members of a union
             next(walk.counters[0])
         yield _leaf("bool" if extension == "arrow.bool8" else _dtype(storage, walk.note), walk)
+
+
+def _descendants(kind: Any) -> int:
+    children = [kind.field(index).type for index in range(kind.num_fields)]
+    storages = [
+        child.storage_type if isinstance(child, pa.BaseExtensionType) else child
+        for child in children
+    ]
+    return len(storages) + sum(map(_descendants, storages))
 
 
 def _variable(storage: Any, walk: _Walk, leaves: list[Outline]) -> Outline:
@@ -131,6 +142,7 @@ def _variable(storage: Any, walk: _Walk, leaves: list[Outline]) -> Outline:
         shape=(None,) * (rank - is_complex),
         listed=False,
         nodes=walk.nodes,
+        several=True,
     )
 
 
