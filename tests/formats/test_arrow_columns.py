@@ -6,6 +6,7 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+import pyarrow as pa
 import pytest
 import strategies
 from hypothesis import given, settings, strategies as st
@@ -132,6 +133,24 @@ def test_parameters_of_variable_shapes(parameters, rank):
         with pytest.raises(FormatError):
             arrow_columns.parse_parameters(text, rank)
     assert arrow_columns.parse_parameters(b"", rank) == {}
+
+
+def test_too_many_dimensions():
+    """A type may claim 2^31 dimensions; nothing is made for each of them."""
+    members = {"data": pa.list_(pa.int8()), "shape": pa.list_(pa.int32(), 2**27)}
+    metadata = {"ARROW:extension:name": "arrow.variable_shape_tensor"}
+    field = pa.field("x", pa.struct(members), metadata=metadata)
+    for use in (arrow_outline.outline, lambda schema: arrow_values.from_batches(schema, [])):
+        with pytest.raises(UnsupportedError, match="134217728 dimensions"):
+            use(pa.schema([field]))
+
+
+def test_sparse_without_values():
+    """A schema that says sparse of another type is refused before anything is read."""
+    note = {"tensorferry.kind": "sparse", "tensorferry.shape": "[]"}
+    for kind in (pa.struct([]), pa.int64()):
+        with pytest.raises(FormatError, match="its note says sparse"):
+            arrow_outline.outline(pa.schema([pa.field("x", kind, metadata=note)]))
 
 
 def test_outline():
