@@ -401,6 +401,25 @@ def test_canonical_extensions():
     assert found["d"].tolist() == [b"1", b"2"]
 
 
+def test_without_pyarrow():
+    """Without PyArrow, the error says what to install."""
+    code = """
+        import sys
+        sys.modules["pyarrow"] = None
+        from tensorferry.errors import MissingExtraError
+        from tensorferry.formats import arrow, parquet
+        for module, head in ((arrow, b"ARROW1"), (parquet, b"PAR1")):
+            for use in (lambda: module.read(head + bytes(50)), lambda: module.write({}, None)):
+                try:
+                    use()
+                except MissingExtraError as error:
+                    print(error.hint)
+    """
+    command = [sys.executable, "-c", textwrap.dedent(code)]
+    result = subprocess.run(command, capture_output=True, text=True)
+    assert result.stdout.splitlines() == ["pip install 'tensorferry[arrow]'"] * 4, result.stderr
+
+
 def test_feather():
     """Feather's second version is an Arrow file; the first is refused by name."""
     with pytest.raises(UnsupportedError, match="Feather file of version 1"):

@@ -17,8 +17,13 @@ from hypothesis import given, settings, strategies as st
 from strategies import same
 
 from tensorferry import formats, limits
-from tensorferry.errors import FormatError, LimitError, TruncatedError, UnsupportedError
-from tensorferry.formats import parquet
+from tensorferry.errors import (
+    FormatError,
+    LimitError,
+    TruncatedError,
+    UnsupportedError,
+)
+from tensorferry.formats import parquet, parquet_footer
 from tensorferry.storage import Buffers
 from tensorferry.tensors import RaggedTensor, SparseTensor
 
@@ -176,10 +181,54 @@ def test_budget(monkeypatch):
     monkeypatch.setattr(limits, "memory", 1 << 20)
     with pytest.raises(LimitError, match=r"limits\.memory"):
         parquet.read(data)
-    data = written(pa.table({"x": pa.array([None] * (1 << 20), pa.int64())}))
-    monkeypatch.setattr(limits, "memory", 1 << 19)
+    for column in (
+        pa.nulls(1 << 20, pa.int64()),
+        pa.nulls(1 << 20, pa.string()),
+        np.zeros(1 << 20),
+    ):
+        data = written(pa.table({"x": column}))
+        with pytest.raises(LimitError, match=r"limits\.memory"):
+            parquet.read(data)
+
+
+@pytest.mark.parametrize("encoding", ["dictionary", "DELTA_BYTE_ARRAY"])
+def test_repeated_strings(encoding, monkeypatch):
+    """Long strings that are repeated in few bytes are read in steps, up to limits.memory."""
+    table = pa.table({"x": [b"x" * 10_000] * 1000, "y": range(1000)})
+    options: Any = {"store_schema": False}
+    if encoding != "dictionary":
+        options |= {"use_dictionary": False, "column_encoding": {"x": encoding, "y": "PLAIN"}}
+    data = written(table, **options)
+    assert len(data) < 20_000
+
+    monkeypatch.setattr(limits, "memory", 11 << 20)
+    assert parquet.read(data)[0]["x"].tolist() == table["x"].to_pylist()
+    monkeypatch.setattr(limits, "memory", 5 << 20)
+    before = pa.total_allocated_bytes()
     with pytest.raises(LimitError, match=r"limits\.memory"):
         parquet.read(data)
+    assert pa.total_allocated_bytes() - before < 1 << 20
+
+
+def test_footer_is_what_pyarrow_sees():
+    """Our reading of the footer agrees with PyArrow's, for good files of many kinds."""
+    table = pa.table({"a": [1, None, 3], "b": [["x"], [], None], "c": [{"d": 1.5}] * 3})
+    for options in ({}, {"row_group_size": 2}, {"write_statistics": False, "compression": "gzip"}):
+        data = written(table, **options)
+        metadata = pq.ParquetFile(pa.BufferReader(data)).metadata
+        start = len(data) - 8 - metadata.serialized_size
+        groups = parquet_footer.read_row_groups(data[start:-8], offset=start)
+        assert len(groups) == metadata.num_row_groups
+        for index, group in enumerate(groups):
+            expected = metadata.row_group(index)
+            assert group.rows == expected.num_rows
+            for chunk, column in zip(group.chunks, map(expected.column, range(3)), strict=True):
+                assert ".".join(chunk.path) == column.path_in_schema
+                assert chunk.values == column.num_values
+                assert chunk.unpacked == column.total_uncompressed_size
+                assert chunk.start == (column.dictionary_page_offset or column.data_page_offset)
+                known = column.statistics
+                assert chunk.nulls == (known.null_count if known else None)
 
 
 def test_refused():

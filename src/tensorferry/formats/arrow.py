@@ -17,7 +17,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from tensorferry.errors import TruncatedError, UnsupportedError
+from tensorferry.errors import FormatError, TruncatedError, UnsupportedError
 from tensorferry.formats import arrow_files, arrow_messages
 from tensorferry.formats.arrow_messages import CONTINUATION, MAGIC
 from tensorferry.storage import Sink
@@ -68,13 +68,13 @@ def write(
         UnsupportedError: A leaf has no place in Arrow.
         MissingExtraError: PyArrow is not installed.
     """
+    pa = arrow_files.require_pyarrow()
     from tensorferry.formats import arrow_columns
 
     if compression not in (None, "lz4", "zstd"):
         raise UnsupportedError(f"compression is {compression!r}, expected lz4, zstd or None")
     batch = arrow_columns.to_batch(leaves, metadata=metadata or {}, rows=rows)
 
-    import pyarrow as pa
     from pyarrow import ipc
 
     options = ipc.IpcWriteOptions(compression=compression, allow_64bit=True)
@@ -120,8 +120,7 @@ class Reader:
         columns: Sequence[str] | None = None,
         verify: bool = True,
     ) -> None:
-        import pyarrow as pa
-
+        pa = arrow_files.require_pyarrow()
         from tensorferry.formats import arrow_values
 
         view = memoryview(source)
@@ -179,10 +178,16 @@ class Reader:
         from tensorferry.formats import arrow_outline
 
         nulls = [message.nulls for message in self._messages.batches]
+        leaves = [leaf for leaf in arrow_outline.outline(self._whole) if not leaf.listed]
+        last = max((leaf.nodes[-1] for leaf in leaves), default=0)
+        for message in self._messages.batches:
+            if leaves and len(message.nulls) <= last:
+                raise FormatError(
+                    f"a batch has {len(message.nulls)} arrays, expected more than {last}",
+                    offset=message.offset,
+                )
         return {
-            leaf.name
-            for leaf in arrow_outline.outline(self._whole)
-            if not leaf.listed and any(counts[list(leaf.nodes)].any() for counts in nulls)
+            leaf.name for leaf in leaves if any(counts[list(leaf.nodes)].any() for counts in nulls)
         }
 
     def _read(self, index: int) -> Any:

@@ -26,18 +26,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from tensorferry import dtypes
-from tensorferry.errors import FormatError, MissingExtraError, UnsupportedError
+from tensorferry.errors import FormatError, UnsupportedError
 from tensorferry.tensors import Array, RaggedTensor, SparseTensor, as_tensor, check_budget
-
-try:
-    import pyarrow as pa
-except ImportError:
-    raise MissingExtraError(
-        "Arrow and Parquet files need pyarrow, which is not installed",
-        hint="pip install 'tensorferry[arrow]'",
-    ) from None
 
 Leaf = Array | SparseTensor | RaggedTensor | list[Array]
 
@@ -50,6 +43,9 @@ _INT32 = int(np.iinfo(np.int32).max)
 
 # Sparse tensors alone are taken for rows up to here: the next one may have 2^40 and one entry.
 _SPARSE_ROWS = 1 << 20
+
+# Of NumPy's arrays, at most; every dimension takes memory, and a file may claim 2^31 of them.
+_DIMENSIONS = 64
 
 _OTHERS = 'format="npz", "structure" and "json" have no such limit'
 
@@ -115,7 +111,7 @@ def _listed(text: bytes | None, name: str) -> tuple[Any, ...] | None:
         value = json.loads(text)
     except (ValueError, RecursionError):
         value = None
-    if not isinstance(value, list) or len(value) > 64:
+    if not isinstance(value, list) or len(value) > _DIMENSIONS:
         raise FormatError(f"its note is {text[:60]!r}, expected a JSON list", tensor=name)
     return tuple(value)
 
@@ -153,6 +149,7 @@ def check_storage(storage: Any) -> tuple[Any, int]:
 
     Raises:
         FormatError: It is not what the specification says.
+        UnsupportedError: It has more dimensions than NumPy.
     """
     names: dict[str, Any] = {
         storage.field(i).name: storage.field(i).type for i in range(storage.num_fields)
@@ -169,6 +166,10 @@ def check_storage(storage: Any) -> tuple[Any, int]:
         raise FormatError(
             f"{VARIABLE_SHAPE_TENSOR} is stored as {storage}, "
             "expected struct<data: list, shape: fixed_size_list<int32>>"
+        )
+    if shape.list_size > _DIMENSIONS:
+        raise UnsupportedError(
+            f"tensors of {shape.list_size} dimensions, NumPy's arrays have at most {_DIMENSIONS}"
         )
     return data.value_type, shape.list_size
 

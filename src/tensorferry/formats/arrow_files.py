@@ -16,6 +16,7 @@ from tensorferry.errors import (
     FerryError,
     FormatError,
     LimitError,
+    MissingExtraError,
     UnknownFeatureError,
     UnsupportedError,
 )
@@ -44,6 +45,22 @@ class Reader(Protocol):
 
     def optional(self) -> set[str]:
         """The leaves that are null in some row of any piece."""
+
+
+def require_pyarrow() -> Any:
+    """PyArrow.
+
+    Raises:
+        MissingExtraError: It is not installed.
+    """
+    try:
+        import pyarrow
+    except ImportError:
+        raise MissingExtraError(
+            "Arrow and Parquet files need pyarrow, which is not installed",
+            hint="pip install 'tensorferry[arrow]'",
+        ) from None
+    return pyarrow
 
 
 def read_all(reader: Reader) -> tuple[dict[str, Leaf], dict[str, str]]:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 
-from tensorferry.errors import FormatError
+from tensorferry.errors import FormatError, UnsupportedError
 from tensorferry.formats import arrow_columns
 from tensorferry.formats.arrow_columns import Note
 from tensorferry.formats.arrow_values import is_list
@@ -33,6 +33,7 @@ class Outline:
         listed: Whether it stands inside lists, where a missing one is an empty one.
         nodes: The numbers of the arrays around it, outside of any list, and of its own.
         leaf: The number of its (first) column in Parquet.
+        several: Whether it is a list of arrays of different shapes.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Outline:
     listed: bool
     nodes: tuple[int, ...]
     leaf: int
+    several: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +54,10 @@ class _Walk:
     name: str
     column: str
     note: Note
+    counters: tuple[Iterator[int], Iterator[int]]
     shape: tuple[int | None, ...] = ()
     nodes: tuple[int, ...] = ()
     listed: bool = False
-    counters: tuple[Iterator[int], Iterator[int]] = field(
-        default_factory=lambda: (itertools.count(), itertools.count())
-    )
 
 
 def outline(schema: Any) -> list[Outline]:
@@ -67,20 +67,24 @@ def outline(schema: Any) -> list[Outline]:
         FormatError: A note or an extension type does not fit its column.
     """
     counters = itertools.count(), itertools.count()
-    found = []
+    found: list[Outline] = []
     for column in schema:
         try:
-            note = Note.of(column)
-            start = _Walk(column.name, column.name, note, counters=counters)
-            leaves = list(_walk(column, start))
-        except FormatError as error:
+            found += _leaves(column, counters)
+        except (FormatError, UnsupportedError) as error:
             raise error.located(tensor=column.name) from None
-        if note.sparse:
-            values = next((leaf for leaf in leaves if leaf.name.endswith("/values")), leaves[0])
-            shape = note.shape or ()
-            leaves = [replace(values, name=column.name, shape=shape, sparse=True)]
-        found += leaves
     return found
+
+
+def _leaves(column: Any, counters: tuple[Iterator[int], Iterator[int]]) -> list[Outline]:
+    note = Note.of(column)
+    leaves = list(_walk(column, _Walk(column.name, column.name, note, counters)))
+    if not note.sparse:
+        return leaves
+    values = next((leaf for leaf in leaves if leaf.name.endswith("/values")), None)
+    if values is None or note.shape is None:
+        raise FormatError(f"its note says sparse, its type is {column.type}")
+    return [replace(values, name=column.name, shape=note.shape, sparse=True)]
 
 
 def _walk(column: Any, walk: _Walk) -> Iterator[Outline]:
@@ -116,9 +120,18 @@ def _walk(column: Any, walk: _Walk) -> Iterator[Outline]:
         inner = replace(walk, shape=(*walk.shape, *shape))
         yield from _walk(storage.field(0), inner)
     else:
-        for _ in range(storage.num_fields):  # run ends and values, members of a union
+        for _ in range(_descendants(storage)):  # run ends and values, members of a union
             next(walk.counters[0])
         yield _leaf("bool" if extension == "arrow.bool8" else _dtype(storage, walk.note), walk)
+
+
+def _descendants(kind: Any) -> int:
+    children = [kind.field(index).type for index in range(kind.num_fields)]
+    storages = [
+        child.storage_type if isinstance(child, pa.BaseExtensionType) else child
+        for child in children
+    ]
+    return len(storages) + sum(map(_descendants, storages))
 
 
 def _variable(storage: Any, walk: _Walk, leaves: list[Outline]) -> Outline:
@@ -131,6 +144,7 @@ def _variable(storage: Any, walk: _Walk, leaves: list[Outline]) -> Outline:
         shape=(None,) * (rank - is_complex),
         listed=False,
         nodes=walk.nodes,
+        several=True,
     )
 
 

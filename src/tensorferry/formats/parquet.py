@@ -13,13 +13,15 @@ by piece is `tensorferry.operations.tables`.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from tensorferry import limits
 from tensorferry.errors import FormatError, TruncatedError, UnsupportedError
 from tensorferry.formats import arrow_files
+from tensorferry.formats.parquet_footer import Chunk, read_row_groups
 from tensorferry.storage import Sink
 from tensorferry.tensors import RaggedTensor, check_budget
 
@@ -64,6 +66,7 @@ def write(
         UnsupportedError: A leaf has no place in Parquet.
         MissingExtraError: PyArrow is not installed.
     """
+    pa = arrow_files.require_pyarrow()
     from tensorferry.formats import arrow_columns
 
     if compression not in (None, "zstd", "snappy", "gzip", "lz4", "brotli"):
@@ -72,7 +75,6 @@ def write(
         )
     batch = arrow_columns.to_batch(leaves, metadata=metadata or {}, rows=rows)
 
-    import pyarrow as pa
     from pyarrow import parquet
 
     file = pa.PythonFile(arrow_files.SinkFile(sink), "w")
@@ -111,14 +113,14 @@ class Reader:
         columns: Sequence[str] | None = None,
         verify: bool = True,
     ) -> None:
-        import pyarrow as pa
+        pa = arrow_files.require_pyarrow()
         from pyarrow import parquet
 
-        from tensorferry.formats import arrow_columns  # noqa: F401  # says what is missing
-
-        self._size = len(source)
+        self._source = source
         self._verify = verify
-        _check_ends(memoryview(source))
+        start, end = _footer(memoryview(source))
+        self._groups = read_row_groups(bytes(source[start:end]), offset=start)
+        self.rows = [group.rows for group in self._groups]
         with arrow_files.translated():
             self._file = parquet.ParquetFile(
                 pa.BufferReader(pa.py_buffer(source)), page_checksum_verification=verify
@@ -129,25 +131,34 @@ class Reader:
             self.schema = pa.schema(fields, self._whole.metadata)
             for field in fields:
                 _check_type(field.type, field.name)
-            groups = range(self._file.metadata.num_row_groups)
-            self.rows = [self._file.metadata.row_group(group).num_rows for group in groups]
-        if min(self.rows, default=0) < 0:
-            raise FormatError(f"a row group has {min(self.rows)} rows, expected 0 or more")
 
     def check_memory(self, indexes: Sequence[int]) -> None:
         """Refuses row groups that take more memory than the file or `limits.memory` justifies."""
-        total = 0
-        for index in indexes:
-            group = self._file.metadata.row_group(index)
-            total += max(group.total_byte_size, 0) + max(self.rows[index], 0)
+        self._check_size(sum(self._size_of(index) for index in indexes))
+
+    def _check_size(self, size: int) -> None:
         what = "what was compressed"
-        check_budget((total,), np.dtype(np.uint8), what=what, held=self._size)
+        check_budget((size,), np.dtype(np.uint8), what=what, held=len(self._source))
+
+    def _chunks(self, index: int) -> list[Chunk]:
+        """The column chunks wanted of a row group."""
+        chunks = self._groups[index].chunks
+        return [chunk for chunk in chunks if chunk.path[:1] and chunk.path[0] in self._columns]
+
+    def _size_of(self, index: int) -> int:
+        return sum(chunk.memory(self.rows[index]) for chunk in self._chunks(index))
 
     def batches(self, index: int) -> list[Any]:
         """A row group as record batches of the columns wanted."""
+        import pyarrow as pa
+
         self.check_memory([index])
         with arrow_files.translated():
-            table = self._file.read_row_group(index, columns=self._columns)
+            step = self._step(index)
+            if step >= self.rows[index]:
+                table = self._file.read_row_group(index, columns=self._columns)
+            else:
+                table = pa.Table.from_batches(self._steps(index, step))
             table = table.select(self._columns)
             table.validate(full=self._verify)
             if table.num_rows != self.rows[index] and self._columns:
@@ -155,6 +166,20 @@ class Reader:
                     f"row group {index} has {table.num_rows} rows, expected {self.rows[index]}"
                 )
             return list(table.to_batches())
+
+    def _step(self, index: int) -> int:
+        """How many rows surely fit into memory, whatever their strings are."""
+        view = memoryview(self._source)
+        chunks = self._chunks(index)
+        longest = sum(chunk.longest(view) for chunk in chunks if chunk.is_text)
+        return max(1, max(limits.memory, 16 * len(self._source)) // max(longest, 1))
+
+    def _steps(self, index: int, step: int) -> Iterator[Any]:
+        size = 0
+        for batch in self._file.iter_batches(step, row_groups=[index], columns=self._columns):
+            size += batch.nbytes
+            self._check_size(size)
+            yield batch
 
     def optional(self) -> set[str]:
         """The leaves that are null in some row, as the statistics or the values say."""
@@ -167,14 +192,11 @@ class Reader:
         }
 
     def _has_nulls(self, leaf: Outline) -> bool:
-        metadata = self._file.metadata
-        for group in range(metadata.num_row_groups):
-            statistics = metadata.row_group(group).column(leaf.leaf).statistics
-            if statistics is None or not statistics.has_null_count:
-                return self._finds_nulls(leaf)
-            if statistics.null_count:
-                return True
-        return False
+        counts = [
+            group.chunks[leaf.leaf].nulls if leaf.leaf < len(group.chunks) else None
+            for group in self._groups
+        ]
+        return self._finds_nulls(leaf) if None in counts else any(counts)
 
     def _finds_nulls(self, leaf: Outline) -> bool:
         from tensorferry.formats import arrow_values
@@ -190,7 +212,8 @@ class Reader:
         return False
 
 
-def _check_ends(source: memoryview) -> None:
+def _footer(source: memoryview) -> tuple[int, int]:
+    """Where the footer is."""
     size = len(source)
     end = bytes(source[-4:])
     if ENCRYPTED in (bytes(source[:4]), end):
@@ -206,6 +229,7 @@ def _check_ends(source: memoryview) -> None:
         raise FormatError(
             f"the footer takes {length} bytes, expected 1 to {size - 12}", offset=size - 8
         )
+    return size - 8 - length, size - 8
 
 
 def _check_type(kind: Any, name: str) -> None:
