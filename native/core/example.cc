@@ -136,9 +136,14 @@ std::size_t Column::values() const noexcept {
 Decoder::Decoder(std::vector<Column> columns)
     : columns_(std::move(columns)), successors_(columns_.size() + 1) {
   for (std::size_t i = 0; i < columns_.size(); ++i) {
-    const std::string& name = columns_[i].name;
-    by_name_[columns_[i].sequence].emplace(name, i);
-    std::memcpy(&columns_[i].name_head, name.data(), name.size() < 8 ? name.size() : 8);
+    Column& column = columns_[i];
+    const std::string& name = column.name;
+    by_name_[column.sequence].emplace(name, i);
+    std::memcpy(&column.name_head, name.data(), name.size() < 8 ? name.size() : 8);
+    if (name.size() > 8) std::memcpy(&column.name_tail, name.data() + name.size() - 8, 8);
+    column.entry_head = 0x0a000a | static_cast<std::uint32_t>(name.size()) << 24;
+    const std::uint8_t kind_tag = static_cast<std::uint8_t>(column.kind) << 3 | 2;
+    column.value_head = 0x000a02000412 | std::uint64_t{kind_tag} << 16;
     successors_[i] = i + 1;
     wanted_count_ += columns_[i].wanted;
     has_sequences_ |= columns_[i].sequence;
@@ -178,8 +183,10 @@ void Decoder::clear() noexcept {
   if (key.size < 8) {
     return ((word ^ column.name_head) & ((std::uint64_t{1} << 8 * key.size) - 1)) == 0;
   }
-  return word == column.name_head &&
-         std::memcmp(key.data + 8, column.name.data() + 8, key.size - 8) == 0;
+  if (word != column.name_head) return false;
+  if (key.size > 16) return std::memcmp(key.data, column.name.data(), key.size) == 0;
+  std::memcpy(&word, key.data + key.size - 8, 8);
+  return key.size == 8 || word == column.name_tail;
 }
 
 [[gnu::always_inline]] inline std::size_t Decoder::find(Span key, bool sequence, std::size_t after) {
@@ -195,7 +202,35 @@ void Decoder::clear() noexcept {
   return found->second;
 }
 
-void Decoder::add(Span record) {
+// Takes the list of a column's entry if that is short and as writers make it,
+//
+//     0a size 0a length name 12 size kind size 0a size values
+//
+// where each size takes one byte and follows from the first one: three comparisons instead of five
+// fields. What it does not take, read_entry and read_kind have to sort out.
+[[gnu::always_inline]] inline bool take_short(Reader& reader, const Column& column, Span& list) {
+  const std::size_t values = 4 + column.name.size() + 6;  // where they start
+  const std::uint8_t* const entry = reader.peek(values + 2);
+  if (entry == nullptr) return false;
+  const std::size_t size = 2 + std::size_t{entry[1]};
+  if (entry[1] >= 0x80 || size < values || size > reader.left()) return false;
+  std::uint32_t before;
+  std::uint64_t behind;
+  std::memcpy(&before, entry, 4);
+  std::memcpy(&behind, entry + values - 6, 8);
+  behind &= 0xffffffffffff;
+  if ((before & 0xffff00ff) != column.entry_head) return false;
+  if (behind != column.value_head + (size - values) * 0x010001000100) return false;
+  Reader ahead = reader;
+  ahead.take(4);
+  if (!is_named(column, ahead.take(column.name.size()))) return false;
+  ahead.take(4);
+  list = ahead.take(size - values + 2);
+  reader = ahead;
+  return true;
+}
+
+void Decoder::add(const Span& record) {
   try {
     try {
       read_record(record);
@@ -217,7 +252,7 @@ void Decoder::add(Span record) {
   finish_row();
 }
 
-void Decoder::read_record(Span record) {
+void Decoder::read_record(const Span& record) {
   Reader reader(record);
   Span features;
   while (!reader.done()) {
@@ -267,11 +302,23 @@ void Decoder::find_last_entries(Span record) {
   }
 }
 
-void Decoder::read_features(Span message, bool sequence) {
+void Decoder::read_features(const Span& message, bool sequence) {
   std::size_t previous = columns_.size();
+  const bool has_short = !sequence && !has_repeated_;
   Reader reader(message);
   Span value;
   while (!reader.done()) {
+    const std::size_t guess = successors_[previous];
+    if (has_short && guess < columns_.size() && !columns_[guess].seen &&
+        take_short(reader, columns_[guess], value)) [[likely]] {
+      Column& column = columns_[guess];
+      previous = guess;
+      if (!column.wanted) continue;
+      column.seen = true;
+      ++seen_count_;
+      read_list(value, column.kind, column);
+      continue;
+    }
     if (!reader.take_field(0x0a, value)) {
       reader = pass_other(reader);
       continue;

@@ -123,7 +123,7 @@ struct One {
 }
 
 template <std::int64_t Join(const std::uint8_t*, std::size_t)>
-[[gnu::always_inline]] inline std::size_t decode_run(Span run, std::int64_t* out) {
+[[gnu::always_inline]] inline std::size_t decode_run(const Span& run, std::int64_t* out) {
   const std::int64_t* const first = out;
   const std::uint8_t* at = run.data;
   const std::uint8_t* const end = run.data + run.size;
@@ -152,7 +152,7 @@ template <std::int64_t Join(const std::uint8_t*, std::size_t)>
 }
 
 #if defined(__x86_64__)
-FERRY_BMI2 std::size_t decode_run_bmi2(Span run, std::int64_t* out) {
+FERRY_BMI2 std::size_t decode_run_bmi2(const Span& run, std::int64_t* out) {
   return decode_run<extract_groups>(run, out);
 }
 
@@ -169,7 +169,7 @@ bool has_fast_groups() {
 #endif
 }
 
-std::size_t decode_varints(Span run, std::int64_t* out) {
+std::size_t decode_varints(const Span& run, std::int64_t* out) {
 #if defined(__x86_64__)
   static const bool fast = has_fast_groups();
   if (fast) return decode_run_bmi2(run, out);
