@@ -139,7 +139,9 @@ Decoder::Decoder(std::vector<Column> columns)
     Column& column = columns_[i];
     const std::string& name = column.name;
     by_name_[column.sequence].emplace(name, i);
-    std::memcpy(&column.name_head, name.data(), name.size() < 8 ? name.size() : 8);
+    const std::size_t head_size = name.size() < 8 ? name.size() : 8;
+    std::memcpy(&column.name_head, name.data(), head_size);
+    std::memset(&column.name_mask, 0xff, head_size);
     if (name.size() > 8) std::memcpy(&column.name_tail, name.data() + name.size() - 8, 8);
     column.entry_head = 0x0a000a | static_cast<std::uint32_t>(name.size()) << 24;
     const std::uint8_t kind_tag = static_cast<std::uint8_t>(column.kind) << 3 | 2;
@@ -173,20 +175,24 @@ void Decoder::clear() noexcept {
   }
 }
 
-// Compares a key with a name: one word for short ones.
+// Compares a key of the name's size, where 8 bytes can be read, with the name: in words, if that is
+// not long.
+[[gnu::always_inline]] inline bool is_name(const Column& column, const std::uint8_t* key) {
+  const std::size_t size = column.name.size();
+  std::uint64_t word;
+  std::memcpy(&word, key, 8);
+  if (((word ^ column.name_head) & column.name_mask) != 0) return false;
+  if (size <= 8) return true;
+  if (size > 16) return std::memcmp(key, column.name.data(), size) == 0;
+  std::memcpy(&word, key + size - 8, 8);
+  return word == column.name_tail;
+}
+
 [[gnu::always_inline]] inline bool is_named(const Column& column, Span key) {
   if (key.size != column.name.size()) return false;
   // An entry without a key has an empty one, which lies nowhere in the input.
   if (key.size == 0 || key.readable() < 8) return text_of(key) == column.name;
-  std::uint64_t word;
-  std::memcpy(&word, key.data, 8);
-  if (key.size < 8) {
-    return ((word ^ column.name_head) & ((std::uint64_t{1} << 8 * key.size) - 1)) == 0;
-  }
-  if (word != column.name_head) return false;
-  if (key.size > 16) return std::memcmp(key.data, column.name.data(), key.size) == 0;
-  std::memcpy(&word, key.data + key.size - 8, 8);
-  return key.size == 8 || word == column.name_tail;
+  return is_name(column, key.data);
 }
 
 [[gnu::always_inline]] inline std::size_t Decoder::find(Span key, bool sequence, std::size_t after) {
@@ -218,15 +224,11 @@ void Decoder::clear() noexcept {
   std::uint64_t behind;
   std::memcpy(&before, entry, 4);
   std::memcpy(&behind, entry + values - 6, 8);
-  behind &= 0xffffffffffff;
   if ((before & 0xffff00ff) != column.entry_head) return false;
-  if (behind != column.value_head + (size - values) * 0x010001000100) return false;
-  Reader ahead = reader;
-  ahead.take(4);
-  if (!is_named(column, ahead.take(column.name.size()))) return false;
-  ahead.take(4);
-  list = ahead.take(size - values + 2);
-  reader = ahead;
+  const std::uint64_t expected = column.value_head + (size - values) * 0x010001000100;
+  if ((behind & 0xffffffffffff) != expected) return false;
+  if (!is_name(column, entry + 4)) return false;
+  list = reader.take(size).behind(values - 2);
   return true;
 }
 
@@ -304,44 +306,50 @@ void Decoder::find_last_entries(Span record) {
 
 void Decoder::read_features(const Span& message, bool sequence) {
   std::size_t previous = columns_.size();
-  const bool has_short = !sequence && !has_repeated_;
+  const bool may_be_short = !sequence && !has_repeated_;
   Reader reader(message);
-  Span value;
+  Span list;
   while (!reader.done()) {
     const std::size_t guess = successors_[previous];
-    if (has_short && guess < columns_.size() && !columns_[guess].seen &&
-        take_short(reader, columns_[guess], value)) [[likely]] {
-      Column& column = columns_[guess];
-      previous = guess;
-      if (!column.wanted) continue;
-      column.seen = true;
-      ++seen_count_;
-      read_list(value, column.kind, column);
+    if (!may_be_short || guess >= columns_.size() || columns_[guess].seen ||
+        columns_[guess].sequence || !take_short(reader, columns_[guess], list)) [[unlikely]] {
+      reader = read_any_feature(reader, sequence, previous);
       continue;
     }
-    if (!reader.take_field(0x0a, value)) {
-      reader = pass_other(reader);
-      continue;
-    }
-    const Entry entry = read_entry(value);
-    const std::size_t index = find(entry.key, sequence, previous);
-    if (index == nowhere) continue;
-    previous = index;
-    Column& column = columns_[index];
+    previous = guess;
+    Column& column = columns_[guess];
     if (!column.wanted) continue;
-    if (has_repeated_ && last_entries_[index] != value.data) continue;
-    if (column.seen) {
-      take_back(column);
-      --seen_count_;
-    }
     column.seen = true;
     ++seen_count_;
-    if (sequence) {
-      read_feature_list(entry.value, index);
-    } else {
-      read_feature(entry.value, index);
-    }
+    read_list(list, column.kind, column);
   }
+}
+
+// Reads an entry, or passes over what is none. `previous` is the column that came before, and then
+// the one that came.
+[[gnu::noinline]] Reader Decoder::read_any_feature(Reader reader, bool sequence,
+                                                   std::size_t& previous) {
+  Span value;
+  if (!reader.take_field(0x0a, value)) return pass_other(reader);
+  const Entry entry = read_entry(value);
+  const std::size_t index = find(entry.key, sequence, previous);
+  if (index == nowhere) return reader;
+  previous = index;
+  Column& column = columns_[index];
+  if (!column.wanted) return reader;
+  if (has_repeated_ && last_entries_[index] != value.data) return reader;
+  if (column.seen) {
+    take_back(column);
+    --seen_count_;
+  }
+  column.seen = true;
+  ++seen_count_;
+  if (sequence) {
+    read_feature_list(entry.value, index);
+  } else {
+    read_feature(entry.value, index);
+  }
+  return reader;
 }
 
 [[gnu::always_inline]] inline void Decoder::read_feature(Span message, std::size_t index) {
@@ -480,6 +488,11 @@ void Decoder::finish_row() {
 }
 
 std::size_t Survey::find(Span key, bool sequence) {
+  // Records of one writer bring their keys in one order.
+  if (guess_ < features_.size() && features_[guess_].sequence == sequence &&
+      features_[guess_].name == text_of(key)) {
+    return guess_++;
+  }
   std::string name(sequence ? "s" : "f");
   name += text_of(key);
   const auto [place, added] = by_name_.emplace(std::move(name), features_.size());
@@ -488,11 +501,13 @@ std::size_t Survey::find(Span key, bool sequence) {
     features_.back().name = text_of(key);
     features_.back().sequence = sequence;
   }
+  guess_ = place->second + 1;
   return place->second;
 }
 
 void Survey::add(Span record) {
   ++rows_;
+  guess_ = 0;
   entries_.clear();
   Reader reader(record);
   while (!reader.done()) {

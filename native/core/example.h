@@ -92,6 +92,7 @@ struct alignas(cache_line) Column {
 
   // Parts of an entry as writers make it, to compare words instead of reading fields: see take_short.
   std::uint64_t name_head = 0;   // the first 8 bytes of the name, zeros behind it
+  std::uint64_t name_mask = 0;   // ones where name_head has bytes of the name
   std::uint64_t name_tail = 0;   // the last 8 bytes, of longer names
   std::uint32_t entry_head = 0;  // what stands before the name
   std::uint64_t value_head = 0;  // what stands behind it, before the values
@@ -129,6 +130,7 @@ class alignas(cache_line) Decoder {
   void find_last_entries(Span record);
   void take_back_row() noexcept;
   void read_features(const Span& message, bool sequence);
+  Reader read_any_feature(Reader reader, bool sequence, std::size_t& previous);
   void read_feature(Span message, std::size_t index);
   void read_feature_list(Span message, std::size_t index);
   void read_list(Span message, Kind kind, Column& column);
@@ -189,6 +191,7 @@ class Survey {
 
   std::vector<Feature> features_;
   std::unordered_map<std::string, std::size_t> by_name_;
+  std::size_t guess_ = 0;  // the feature that may come next
   std::uint64_t rows_ = 0;
   bool has_sequences_ = false;
 };

@@ -151,11 +151,15 @@ template <std::int64_t Join(const std::uint8_t*, std::size_t)>
   return static_cast<std::size_t>(out - first);
 }
 
+// Not inlined: whoever chooses between them has nothing to save and to restore.
+[[gnu::noinline]] std::size_t decode_run_anywhere(const Span& run, std::int64_t* out) {
+  return decode_run<join_groups>(run, out);
+}
+
 #if defined(__x86_64__)
 FERRY_BMI2 std::size_t decode_run_bmi2(const Span& run, std::int64_t* out) {
   return decode_run<extract_groups>(run, out);
 }
-
 #endif
 
 }  // namespace
@@ -174,7 +178,7 @@ std::size_t decode_varints(const Span& run, std::int64_t* out) {
   static const bool fast = has_fast_groups();
   if (fast) return decode_run_bmi2(run, out);
 #endif
-  return decode_run<join_groups>(run, out);
+  return decode_run_anywhere(run, out);
 }
 
 void Reader::fail_wire(Tag tag, Wire wire) {

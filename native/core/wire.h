@@ -54,6 +54,9 @@ struct Span {
     return input == nullptr ? 0 : static_cast<std::uint64_t>(data - input->begin);
   }
   std::size_t readable() const noexcept { return static_cast<std::size_t>(input->end - data); }
+
+  // What stands behind the first `count` bytes, of which there are as many.
+  Span behind(std::size_t count) const noexcept { return {data + count, size - count, input}; }
 };
 
 inline Span Input::span() const noexcept {
