@@ -4,8 +4,10 @@
 
 #include <deque>
 #include <memory>
+#include <stdexcept>
 
 #include "core/example.h"
+#include "core/team.h"
 #include "core/tfrecord.h"
 #include "python.h"
 
@@ -85,44 +87,6 @@ class Decoder {
     return range(decoder_.rows() - before, position_, status);
   }
 
-  // Decodes (decoder, source, start, count, verify) each, one behind the other, and asks for the
-  // GIL only once. False if anything in them is not as it should be: they are then to be decoded
-  // again one by one, which finds out what.
-  static bool decode_together(nb::list work) {
-    struct Piece {
-      Decoder* decoder;
-      Buffer* buffer;
-      std::uint64_t start;
-      std::uint64_t count;
-      bool verify;
-    };
-    std::vector<Piece> pieces;
-    for (nb::handle given : work) {
-      const auto piece = nb::cast<nb::tuple>(given);
-      auto* decoder = nb::cast<Decoder*>(piece[0]);
-      Buffer& buffer = decoder->hold(piece[1]);
-      const auto start = nb::cast<std::uint64_t>(piece[2]);
-      check_start(buffer, start);
-      pieces.push_back({decoder, &buffer, start, nb::cast<std::uint64_t>(piece[3]),
-                        nb::cast<bool>(piece[4])});
-    }
-    nb::gil_scoped_release unlocked;
-    try {
-      for (Piece& piece : pieces) {
-        example::Decoder& decoder = piece.decoder->decoder_;
-        if (decoder.rows() == 0) {
-          decoder.expect(piece.count, piece.buffer->size() - static_cast<std::size_t>(piece.start));
-        }
-        const Status status = each_frame(*piece.buffer, piece.start, piece.count, piece.verify,
-                                         [&](Span record) { decoder.add(record); });
-        if (status != Status::record) return false;
-      }
-    } catch (const Error&) {
-      return false;
-    }
-    return true;
-  }
-
   void decode_records(nb::list values) {
     // A list of our own: nobody else can take a record out of it.
     records_.append(nb::steal(PyList_GetSlice(values.ptr(), 0, PY_SSIZE_T_MAX)));
@@ -132,6 +96,35 @@ class Decoder {
       inputs_.emplace_back(span.data, span.size);
       decoder_.add(inputs_.back().span());
     }
+  }
+
+  // Framed records that are to be decoded later, without the GIL.
+  struct Piece {
+    example::Decoder* decoder;
+    const Buffer* buffer;
+    std::uint64_t start;
+    std::uint64_t count;
+    bool verify;
+
+    // Whether all is as it should be; if not, decoding it again finds out what is wrong.
+    bool decode() noexcept {
+      try {
+        if (decoder->rows() == 0) {
+          decoder->expect(count, buffer->size() - static_cast<std::size_t>(start));
+        }
+        const Status status = each_frame(*buffer, start, count, verify,
+                                         [&](Span record) { decoder->add(record); });
+        return status == Status::record;
+      } catch (...) {
+        return false;
+      }
+    }
+  };
+
+  Piece prepare(nb::handle source, std::uint64_t start, std::uint64_t count, bool verify) {
+    const Buffer& buffer = hold(source);
+    check_start(buffer, start);
+    return {&decoder_, &buffer, start, count, verify};
   }
 
   std::size_t rows() const { return decoder_.rows(); }
@@ -278,6 +271,57 @@ class Decoder {
   std::deque<Input> inputs_;
   nb::list records_;
   std::uint64_t position_ = 0;
+};
+
+// Decodes in several threads, which never ask for the GIL.
+class Team {
+ public:
+  explicit Team(std::size_t helpers) : team_(std::make_unique<ferry::Team>(helpers)) {}
+  ~Team() {
+    nb::gil_scoped_release unlocked;
+    team_.reset();
+  }
+
+  // (decoder, source, start, count, verify) each, one behind the other. The decoders are not to be
+  // used until that was waited for.
+  void submit(nb::list work) {
+    if (team_->is_forked()) throw std::runtime_error(forked);
+    std::vector<Decoder::Piece> pieces;
+    for (nb::handle given : work) {
+      const auto piece = nb::cast<nb::tuple>(given);
+      pieces.push_back(nb::cast<Decoder&>(piece[0])
+                           .prepare(piece[1], nb::cast<std::uint64_t>(piece[2]),
+                                    nb::cast<std::uint64_t>(piece[3]), nb::cast<bool>(piece[4])));
+    }
+    jobs_.push_back({work, true});
+    team_->submit([pieces = std::move(pieces), &whole = jobs_.back().whole]() mutable {
+      for (Decoder::Piece& piece : pieces) whole = whole && piece.decode();
+    });
+  }
+
+  // Waits for the oldest work. False if anything in it is not as it should be: it is then to be
+  // decoded again one by one, which finds out what.
+  bool wait() {
+    if (jobs_.empty()) throw nb::value_error("there is no work to wait for");
+    if (team_->is_forked()) throw std::runtime_error(forked);
+    {
+      nb::gil_scoped_release unlocked;
+      team_->wait();
+    }
+    const bool whole = jobs_.front().whole;
+    jobs_.pop_front();
+    return whole;
+  }
+
+ private:
+  static constexpr const char* forked =
+      "the process was forked while it read records: open them in the new process";
+  struct Job {
+    nb::list work;  // held until it is done
+    bool whole;
+  };
+  std::deque<Job> jobs_;
+  std::unique_ptr<ferry::Team> team_;
 };
 
 // Sources: (name, kind, sequence, values, list splits or None, length of every list,
@@ -449,7 +493,6 @@ void bind_example(nb::module_& module) {
       .def(nb::init<nb::list>(), "columns"_a)
       .def("decode", &Decoder::decode, "source"_a, "start"_a, "limit"_a, "verify"_a)
       .def("decode_records", &Decoder::decode_records, "records"_a)
-      .def_static("decode_together", &Decoder::decode_together, "work"_a)
       .def_prop_ro("rows", &Decoder::rows)
       .def_prop_ro("position", &Decoder::position)
       .def("clear", &Decoder::clear)
@@ -462,6 +505,11 @@ void bind_example(nb::module_& module) {
       .def("copy_texts", &Decoder::copy_texts, "index"_a, "target"_a)
       .def("text_bytes", &Decoder::text_bytes, "index"_a)
       .def("join_texts", &Decoder::join_texts, "index"_a, "data"_a, "offsets"_a);
+
+  nb::class_<Team>(module, "ExampleTeam", "Threads that decode, beside the caller's.")
+      .def(nb::init<std::size_t>(), "helpers"_a)
+      .def("submit", &Team::submit, "work"_a)
+      .def("wait", &Team::wait);
 
   nb::class_<Encoder>(module, "ExampleEncoder", "Writes columns as framed Examples.")
       .def(nb::init<>())
