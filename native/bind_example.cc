@@ -149,9 +149,9 @@ class Decoder {
   void copy_values(std::size_t index, nb::handle target) const {
     const example::Column& column = at(index);
     if (column.kind == Kind::integers) {
-      copy(target, column.integers, 0);
+      copy(target, column.integers);
     } else if (column.kind == Kind::floats) {
-      copy(target, column.floats, 0);
+      copy(target, column.floats);
     } else {
       throw nb::value_error("strings have no fixed size");
     }
@@ -166,14 +166,15 @@ class Decoder {
     throw nb::value_error("strings have no fixed size");
   }
 
+  // Splits are int64, or int32 as Arrow has them, if the target is of that size.
   void copy_list_splits(std::size_t index, nb::handle target) const {
-    copy(target, at(index).list_ends, 1);
+    copy_splits(target, at(index).list_ends);
   }
   void copy_row_splits(std::size_t index, nb::handle target) const {
-    copy(target, at(index).row_ends, 1);
+    copy_splits(target, at(index).row_ends);
   }
   void copy_missing(std::size_t index, nb::handle target) const {
-    copy(target, at(index).missing, 0);
+    copy(target, at(index).missing);
   }
 
   // Puts bytes objects into a contiguous NumPy array of objects.
@@ -204,18 +205,13 @@ class Decoder {
   void join_texts(std::size_t index, nb::handle data, nb::handle offsets) const {
     const example::Scratch<example::Text>& texts = at(index).texts;
     Buffer out(data, PyBUF_WRITABLE);
-    Buffer places(offsets, PyBUF_WRITABLE);
-    if (out.size() != text_bytes(index) || places.size() != (texts.size() + 1) * 8) {
-      throw nb::value_error("a target has another size");
-    }
-    auto* place = reinterpret_cast<std::int64_t*>(places.data());
-    std::size_t at_byte = 0;
-    for (std::size_t i = 0; i < texts.size(); ++i) {
-      place[i] = static_cast<std::int64_t>(at_byte);
-      if (texts[i].size > 0) std::memcpy(out.data() + at_byte, texts[i].data, texts[i].size);
-      at_byte += texts[i].size;
-    }
-    place[texts.size()] = static_cast<std::int64_t>(at_byte);
+    if (out.size() != text_bytes(index)) throw nb::value_error("the target has another size");
+    std::uint8_t* place = out.data();
+    put_splits(offsets, texts.size(), [&](std::size_t i) {
+      if (texts[i].size > 0) std::memcpy(place, texts[i].data, texts[i].size);
+      place += texts[i].size;
+      return place - out.data();
+    });
   }
 
  private:
@@ -254,15 +250,34 @@ class Decoder {
   }
 
   template <typename Element>
-  static void copy(nb::handle target, const example::Scratch<Element>& scratch, std::size_t zeros) {
+  static void copy(nb::handle target, const example::Scratch<Element>& scratch) {
     Buffer out(target, PyBUF_WRITABLE);
-    if (out.size() != (scratch.size() + zeros) * sizeof(Element)) {
+    if (out.size() != scratch.size() * sizeof(Element)) {
       throw nb::value_error("the target has another size");
     }
-    std::memset(out.data(), 0, zeros * sizeof(Element));
-    if (scratch.size() > 0) {
-      std::memcpy(out.data() + zeros * sizeof(Element), scratch.data(),
-                  scratch.size() * sizeof(Element));
+    if (scratch.size() > 0) std::memcpy(out.data(), scratch.data(), out.size());
+  }
+
+  static void copy_splits(nb::handle target, const example::Scratch<std::int64_t>& ends) {
+    put_splits(target, ends.size(), [&](std::size_t i) { return ends[i]; });
+  }
+
+  // Zero, and what `end_of` says for each of so many parts.
+  template <typename End>
+  static void put_splits(nb::handle target, std::size_t parts, End end_of) {
+    Buffer out(target, PyBUF_WRITABLE);
+    const auto put = [&](auto* splits) {
+      splits[0] = 0;
+      for (std::size_t i = 0; i < parts; ++i) {
+        splits[i + 1] = static_cast<std::remove_reference_t<decltype(*splits)>>(end_of(i));
+      }
+    };
+    if (out.size() == (parts + 1) * sizeof(std::int64_t)) {
+      put(reinterpret_cast<std::int64_t*>(out.data()));
+    } else if (out.size() == (parts + 1) * sizeof(std::int32_t)) {
+      put(reinterpret_cast<std::int32_t*>(out.data()));
+    } else {
+      throw nb::value_error("the target has another size");
     }
   }
 
