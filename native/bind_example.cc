@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <deque>
+#include <exception>
 #include <memory>
+#include <stdexcept>
+#include <type_traits>
 
 #include "core/example.h"
-#include "core/pipeline.h"
+#include "core/team.h"
 #include "core/tfrecord.h"
 #include "python.h"
 
@@ -87,44 +90,6 @@ class Decoder {
     return range(decoder_.rows() - before, position_, status);
   }
 
-  // Decodes (decoder, source, start, count, verify) each, one behind the other, and asks for the
-  // GIL only once. False if anything in them is not as it should be: they are then to be decoded
-  // again one by one, which finds out what.
-  static bool decode_together(nb::list work) {
-    struct Piece {
-      Decoder* decoder;
-      Buffer* buffer;
-      std::uint64_t start;
-      std::uint64_t count;
-      bool verify;
-    };
-    std::vector<Piece> pieces;
-    for (nb::handle given : work) {
-      const auto piece = nb::cast<nb::tuple>(given);
-      auto* decoder = nb::cast<Decoder*>(piece[0]);
-      Buffer& buffer = decoder->hold(piece[1]);
-      const auto start = nb::cast<std::uint64_t>(piece[2]);
-      check_start(buffer, start);
-      pieces.push_back({decoder, &buffer, start, nb::cast<std::uint64_t>(piece[3]),
-                        nb::cast<bool>(piece[4])});
-    }
-    nb::gil_scoped_release unlocked;
-    try {
-      for (Piece& piece : pieces) {
-        example::Decoder& decoder = piece.decoder->decoder_;
-        if (decoder.rows() == 0) {
-          decoder.expect(piece.count, piece.buffer->size() - static_cast<std::size_t>(piece.start));
-        }
-        const Status status = each_frame(*piece.buffer, piece.start, piece.count, piece.verify,
-                                         [&](Span record) { decoder.add(record); });
-        if (status != Status::record) return false;
-      }
-    } catch (const Error&) {
-      return false;
-    }
-    return true;
-  }
-
   void decode_records(nb::list values) {
     // A list of our own: nobody else can take a record out of it.
     records_.append(nb::steal(PyList_GetSlice(values.ptr(), 0, PY_SSIZE_T_MAX)));
@@ -134,6 +99,35 @@ class Decoder {
       inputs_.emplace_back(span.data, span.size);
       decoder_.add(inputs_.back().span());
     }
+  }
+
+  // Framed records that are to be decoded later, without the GIL.
+  struct Piece {
+    example::Decoder* decoder;
+    const Buffer* buffer;
+    std::uint64_t start;
+    std::uint64_t count;
+    bool verify;
+
+    // Whether all is as it should be; if not, decoding it again finds out what is wrong.
+    bool decode() noexcept {
+      try {
+        if (decoder->rows() == 0) {
+          decoder->expect(count, buffer->size() - static_cast<std::size_t>(start));
+        }
+        const Status status = each_frame(*buffer, start, count, verify,
+                                         [&](Span record) { decoder->add(record); });
+        return status == Status::record;
+      } catch (...) {
+        return false;
+      }
+    }
+  };
+
+  Piece prepare(nb::handle source, std::uint64_t start, std::uint64_t count, bool verify) {
+    const Buffer& buffer = hold(source);
+    check_start(buffer, start);
+    return {&decoder_, &buffer, start, count, verify};
   }
 
   std::size_t rows() const { return decoder_.rows(); }
@@ -158,9 +152,9 @@ class Decoder {
   void copy_values(std::size_t index, nb::handle target) const {
     const example::Column& column = at(index);
     if (column.kind == Kind::integers) {
-      copy(target, column.integers, 0);
+      copy(target, column.integers);
     } else if (column.kind == Kind::floats) {
-      copy(target, column.floats, 0);
+      copy(target, column.floats);
     } else {
       throw nb::value_error("strings have no fixed size");
     }
@@ -175,14 +169,15 @@ class Decoder {
     throw nb::value_error("strings have no fixed size");
   }
 
+  // Splits are int64, or int32 as Arrow has them, if the target is of that size.
   void copy_list_splits(std::size_t index, nb::handle target) const {
-    copy(target, at(index).list_ends, 1);
+    copy_splits(target, at(index).list_ends);
   }
   void copy_row_splits(std::size_t index, nb::handle target) const {
-    copy(target, at(index).row_ends, 1);
+    copy_splits(target, at(index).row_ends);
   }
   void copy_missing(std::size_t index, nb::handle target) const {
-    copy(target, at(index).missing, 0);
+    copy(target, at(index).missing);
   }
 
   // Puts bytes objects into a contiguous NumPy array of objects.
@@ -213,18 +208,13 @@ class Decoder {
   void join_texts(std::size_t index, nb::handle data, nb::handle offsets) const {
     const example::Scratch<example::Text>& texts = at(index).texts;
     Buffer out(data, PyBUF_WRITABLE);
-    Buffer places(offsets, PyBUF_WRITABLE);
-    if (out.size() != text_bytes(index) || places.size() != (texts.size() + 1) * 8) {
-      throw nb::value_error("a target has another size");
-    }
-    auto* place = reinterpret_cast<std::int64_t*>(places.data());
-    std::size_t at_byte = 0;
-    for (std::size_t i = 0; i < texts.size(); ++i) {
-      place[i] = static_cast<std::int64_t>(at_byte);
-      if (texts[i].size > 0) std::memcpy(out.data() + at_byte, texts[i].data, texts[i].size);
-      at_byte += texts[i].size;
-    }
-    place[texts.size()] = static_cast<std::int64_t>(at_byte);
+    if (out.size() != text_bytes(index)) throw nb::value_error("the target has another size");
+    std::uint8_t* place = out.data();
+    put_splits(offsets, texts.size(), [&](std::size_t i) {
+      if (texts[i].size > 0) std::memcpy(place, texts[i].data, texts[i].size);
+      place += texts[i].size;
+      return place - out.data();
+    });
   }
 
  private:
@@ -263,15 +253,34 @@ class Decoder {
   }
 
   template <typename Element>
-  static void copy(nb::handle target, const example::Scratch<Element>& scratch, std::size_t zeros) {
+  static void copy(nb::handle target, const example::Scratch<Element>& scratch) {
     Buffer out(target, PyBUF_WRITABLE);
-    if (out.size() != (scratch.size() + zeros) * sizeof(Element)) {
+    if (out.size() != scratch.size() * sizeof(Element)) {
       throw nb::value_error("the target has another size");
     }
-    std::memset(out.data(), 0, zeros * sizeof(Element));
-    if (scratch.size() > 0) {
-      std::memcpy(out.data() + zeros * sizeof(Element), scratch.data(),
-                  scratch.size() * sizeof(Element));
+    if (scratch.size() > 0) std::memcpy(out.data(), scratch.data(), out.size());
+  }
+
+  static void copy_splits(nb::handle target, const example::Scratch<std::int64_t>& ends) {
+    put_splits(target, ends.size(), [&](std::size_t i) { return ends[i]; });
+  }
+
+  // Zero, and what `end_of` says for each of so many parts.
+  template <typename End>
+  static void put_splits(nb::handle target, std::size_t parts, End end_of) {
+    Buffer out(target, PyBUF_WRITABLE);
+    const auto put = [&](auto* splits) {
+      splits[0] = 0;
+      for (std::size_t i = 0; i < parts; ++i) {
+        splits[i + 1] = static_cast<std::remove_reference_t<decltype(*splits)>>(end_of(i));
+      }
+    };
+    if (out.size() == (parts + 1) * sizeof(std::int64_t)) {
+      put(reinterpret_cast<std::int64_t*>(out.data()));
+    } else if (out.size() == (parts + 1) * sizeof(std::int32_t)) {
+      put(reinterpret_cast<std::int32_t*>(out.data()));
+    } else {
+      throw nb::value_error("the target has another size");
     }
   }
 
@@ -280,6 +289,57 @@ class Decoder {
   std::deque<Input> inputs_;
   nb::list records_;
   std::uint64_t position_ = 0;
+};
+
+// Decodes in several threads, which never ask for the GIL.
+class Team {
+ public:
+  explicit Team(std::size_t helpers) : team_(std::make_unique<ferry::Team>(helpers)) {}
+  ~Team() {
+    nb::gil_scoped_release unlocked;
+    team_.reset();
+  }
+
+  // (decoder, source, start, count, verify) each, one behind the other. The decoders are not to be
+  // used until that was waited for.
+  void submit(nb::list work) {
+    if (team_->is_forked()) throw std::runtime_error(forked);
+    std::vector<Decoder::Piece> pieces;
+    for (nb::handle given : work) {
+      const auto piece = nb::cast<nb::tuple>(given);
+      pieces.push_back(nb::cast<Decoder&>(piece[0])
+                           .prepare(piece[1], nb::cast<std::uint64_t>(piece[2]),
+                                    nb::cast<std::uint64_t>(piece[3]), nb::cast<bool>(piece[4])));
+    }
+    jobs_.push_back({work, true});
+    team_->submit([pieces = std::move(pieces), &whole = jobs_.back().whole]() mutable {
+      for (Decoder::Piece& piece : pieces) whole = whole && piece.decode();
+    });
+  }
+
+  // Waits for the oldest work. False if anything in it is not as it should be: it is then to be
+  // decoded again one by one, which finds out what.
+  bool wait() {
+    if (jobs_.empty()) throw nb::value_error("there is no work to wait for");
+    if (team_->is_forked()) throw std::runtime_error(forked);
+    {
+      nb::gil_scoped_release unlocked;
+      team_->wait();
+    }
+    const bool whole = jobs_.front().whole;
+    jobs_.pop_front();
+    return whole;
+  }
+
+ private:
+  static constexpr const char* forked =
+      "the process was forked while it read records: open them in the new process";
+  struct Job {
+    nb::list work;  // held until it is done
+    bool whole;
+  };
+  std::deque<Job> jobs_;
+  std::unique_ptr<ferry::Team> team_;
 };
 
 // Sources: (name, kind, sequence, values, list splits or None, length of every list,
@@ -310,7 +370,8 @@ class Encoder {
     return view(slots_[0]);
   }
 
-  // The same in pieces of about so many bytes, which threads encode and `hand_on` gets in order:
+  // The same in pieces of about so many bytes, which so many more threads encode and `hand_on` gets
+  // in order:
   // views that are good for the time of that call. Memory that was just used is fast memory.
   void encode_pieces(std::size_t first, std::size_t end, std::size_t size, std::size_t threads,
                      nb::callable hand_on) {
@@ -323,16 +384,29 @@ class Encoder {
       hand_on(encode(start, end));
       return;
     }
-    const auto make = [&](std::size_t number, std::size_t slot) {
+    const std::size_t count = (end - start + rows - 1) / rows;
+    constexpr std::size_t slots = std::extent_v<decltype(slots_)>;
+    std::exception_ptr failures[slots];
+    const auto encode_piece = [&](std::size_t number) {
       const std::size_t begin = start + number * rows;
-      encode(begin, std::min(begin + rows, end), slots_[slot]);
-    };
-    const auto use = [&](std::size_t slot) {
-      nb::gil_scoped_acquire locked;
-      hand_on(view(slots_[slot]));
+      try {
+        encode(begin, std::min(begin + rows, end), slots_[number % slots]);
+      } catch (...) {
+        failures[number % slots] = std::current_exception();
+      }
     };
     nb::gil_scoped_release unlocked;
-    Pipeline((end - start + rows - 1) / rows, std::size(slots_), make, use).run(threads);
+    ferry::Team team(threads);
+    std::size_t given = 0;
+    for (std::size_t number = 0; number < count; ++number) {
+      for (; given < count && given < number + slots; ++given) {
+        team.submit([&encode_piece, given] { encode_piece(given); });
+      }
+      team.wait();
+      if (failures[number % slots]) std::rethrow_exception(failures[number % slots]);
+      nb::gil_scoped_acquire locked;
+      hand_on(view(slots_[number % slots]));
+    }
   }
 
   void clear() {
@@ -489,7 +563,6 @@ void bind_example(nb::module_& module) {
       .def(nb::init<nb::list>(), "columns"_a)
       .def("decode", &Decoder::decode, "source"_a, "start"_a, "limit"_a, "verify"_a)
       .def("decode_records", &Decoder::decode_records, "records"_a)
-      .def_static("decode_together", &Decoder::decode_together, "work"_a)
       .def_prop_ro("rows", &Decoder::rows)
       .def_prop_ro("position", &Decoder::position)
       .def("clear", &Decoder::clear)
@@ -502,6 +575,11 @@ void bind_example(nb::module_& module) {
       .def("copy_texts", &Decoder::copy_texts, "index"_a, "target"_a)
       .def("text_bytes", &Decoder::text_bytes, "index"_a)
       .def("join_texts", &Decoder::join_texts, "index"_a, "data"_a, "offsets"_a);
+
+  nb::class_<Team>(module, "ExampleTeam", "Threads that decode, beside the caller's.")
+      .def(nb::init<std::size_t>(), "helpers"_a)
+      .def("submit", &Team::submit, "work"_a)
+      .def("wait", &Team::wait);
 
   nb::class_<Encoder>(module, "ExampleEncoder", "Writes columns as framed Examples.")
       .def(nb::init<>())

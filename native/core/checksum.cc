@@ -103,11 +103,20 @@ constexpr Shift<64> past_short;
 
 FERRY_CRC_TARGET std::uint32_t with_instruction(const std::uint8_t* data, std::size_t size,
                                                 std::uint32_t crc) noexcept {
+  if (size < 8) {
+    for (; size > 0; ++data, --size) crc = step(crc, *data);
+    return crc;
+  }
   crc = three_blocks(data, size, crc, past_long);
   crc = three_blocks(data, size, crc, past_short);
   for (; size >= 8; data += 8, size -= 8) crc = step(crc, load(data));
-  for (; size > 0; ++data, --size) crc = step(crc, *data);
-  return crc;
+  if (size == 0) return crc;
+  // The last bytes as a word that starts with zeros, which change nothing where no checksum stands
+  // before them: that is moved into the bytes. A loop over them would mostly be guessed wrong.
+  const std::size_t shift = 64 - 8 * size;
+  const std::uint64_t last = load(data + size - 8) >> shift << shift;
+  return step(0, last ^ std::uint64_t{crc} << shift) ^
+         static_cast<std::uint32_t>(std::uint64_t{crc} >> 8 * size);
 }
 
 #endif

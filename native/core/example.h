@@ -89,7 +89,13 @@ struct alignas(cache_line) Column {
   bool wanted = true;     // otherwise only known by name, so that it is skipped quickly
   std::size_t length = any_length;  // that every list must have
   bool seen = false;                // whether the record at hand has brought it
-  std::uint64_t name_head = 0;      // the first 8 bytes of the name, zeros behind it
+
+  // Parts of an entry as writers make it, to compare words instead of reading fields: see take_short.
+  std::uint64_t name_head = 0;   // the first 8 bytes of the name, zeros behind it
+  std::uint64_t name_mask = 0;   // ones where name_head has bytes of the name
+  std::uint64_t name_tail = 0;   // the last 8 bytes, of longer names
+  std::uint32_t entry_head = 0;  // what stands before the name
+  std::uint64_t value_head = 0;  // what stands behind it, before the values
 
   Scratch<std::int64_t> integers;
   Scratch<float> floats;
@@ -106,7 +112,7 @@ class alignas(cache_line) Decoder {
   explicit Decoder(std::vector<Column> columns);
 
   // Decodes one more record. On an Error the row is taken back and the columns are as before.
-  void add(Span record);
+  void add(const Span& record);
 
   std::size_t rows() const noexcept { return rows_; }
   const std::vector<Column>& columns() const noexcept { return columns_; }
@@ -120,10 +126,11 @@ class alignas(cache_line) Decoder {
   void clear() noexcept;
 
  private:
-  void read_record(Span record);
+  void read_record(const Span& record);
   void find_last_entries(Span record);
   void take_back_row() noexcept;
-  void read_features(Span message, bool sequence);
+  void read_features(const Span& message, bool sequence);
+  Reader read_any_feature(Reader reader, bool sequence, std::size_t& previous);
   void read_feature(Span message, std::size_t index);
   void read_feature_list(Span message, std::size_t index);
   void read_list(Span message, Kind kind, Column& column);
@@ -184,6 +191,7 @@ class Survey {
 
   std::vector<Feature> features_;
   std::unordered_map<std::string, std::size_t> by_name_;
+  std::size_t guess_ = 0;  // the feature that may come next
   std::uint64_t rows_ = 0;
   bool has_sequences_ = false;
 };

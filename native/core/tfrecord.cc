@@ -15,7 +15,7 @@ Integer load(const std::uint8_t* data) noexcept {
 
 }  // namespace
 
-Status read(Span stream, std::uint64_t offset, bool verify, Record& record) noexcept {
+Status read(const Span& stream, std::uint64_t offset, bool verify, Record& record) noexcept {
   const std::uint64_t left = stream.size - offset;
   if (left == 0) return Status::end;
   if (left < header_size) return Status::short_header;

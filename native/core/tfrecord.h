@@ -46,12 +46,12 @@ inline void prefetch([[maybe_unused]] Span stream, [[maybe_unused]] std::uint64_
 }
 
 // Reads the frame at `offset`. `record` is set for `record`, `short_data` and `bad_data`.
-Status read(Span stream, std::uint64_t offset, bool verify, Record& record) noexcept;
+Status read(const Span& stream, std::uint64_t offset, bool verify, Record& record) noexcept;
 
 // Reads frames until there are `limit` records, or until one is not whole, and calls `take` with
 // each record.
 template <typename Take>
-Status walk(Span stream, std::uint64_t& offset, std::uint64_t limit, bool verify, Take take) {
+Status walk(const Span& stream, std::uint64_t& offset, std::uint64_t limit, bool verify, Take take) {
   for (; limit > 0; --limit) {
     Record record;
     const Status status = read(stream, offset, verify, record);

@@ -123,7 +123,7 @@ struct One {
 }
 
 template <std::int64_t Join(const std::uint8_t*, std::size_t)>
-[[gnu::always_inline]] inline std::size_t decode_run(Span run, std::int64_t* out) {
+[[gnu::always_inline]] inline std::size_t decode_run(const Span& run, std::int64_t* out) {
   const std::int64_t* const first = out;
   const std::uint8_t* at = run.data;
   const std::uint8_t* const end = run.data + run.size;
@@ -151,11 +151,15 @@ template <std::int64_t Join(const std::uint8_t*, std::size_t)>
   return static_cast<std::size_t>(out - first);
 }
 
-#if defined(__x86_64__)
-FERRY_BMI2 std::size_t decode_run_bmi2(Span run, std::int64_t* out) {
-  return decode_run<extract_groups>(run, out);
+// Not inlined: whoever chooses between them has nothing to save and to restore.
+[[gnu::noinline]] std::size_t decode_run_anywhere(const Span& run, std::int64_t* out) {
+  return decode_run<join_groups>(run, out);
 }
 
+#if defined(__x86_64__)
+FERRY_BMI2 std::size_t decode_run_bmi2(const Span& run, std::int64_t* out) {
+  return decode_run<extract_groups>(run, out);
+}
 #endif
 
 }  // namespace
@@ -169,12 +173,12 @@ bool has_fast_groups() {
 #endif
 }
 
-std::size_t decode_varints(Span run, std::int64_t* out) {
+std::size_t decode_varints(const Span& run, std::int64_t* out) {
 #if defined(__x86_64__)
   static const bool fast = has_fast_groups();
   if (fast) return decode_run_bmi2(run, out);
 #endif
-  return decode_run<join_groups>(run, out);
+  return decode_run_anywhere(run, out);
 }
 
 void Reader::fail_wire(Tag tag, Wire wire) {

@@ -54,6 +54,9 @@ struct Span {
     return input == nullptr ? 0 : static_cast<std::uint64_t>(data - input->begin);
   }
   std::size_t readable() const noexcept { return static_cast<std::size_t>(input->end - data); }
+
+  // What stands behind the first `count` bytes, of which there are as many.
+  Span behind(std::size_t count) const noexcept { return {data + count, size - count, input}; }
 };
 
 inline Span Input::span() const noexcept {
@@ -96,6 +99,10 @@ class Reader {
 
   std::uint64_t varint() {
     if (at_ != end_ && *at_ < 0x80) [[likely]] return *at_++;
+    if (left() > 1 && at_[1] < 0x80) [[likely]] {
+      at_ += 2;
+      return std::uint64_t{at_[-1]} << 7 | (at_[-2] & 0x7f);
+    }
     const Long number = long_varint(at_, end_, input_);
     at_ = number.end;
     return number.value;
@@ -124,6 +131,12 @@ class Reader {
     ++at_;
     value = bytes();
     return true;
+  }
+
+  // The next `count` bytes, which stay where they are; nullptr if the input does not have as many.
+  // They may reach behind the end of the span: for looking at whole words.
+  const std::uint8_t* peek(std::size_t count) const noexcept {
+    return static_cast<std::size_t>(input_->end - at_) < count ? nullptr : at_;
   }
 
   // Passes over a value whose field nobody asked for, groups included.
@@ -168,7 +181,7 @@ bool has_fast_groups();
 
 // All varints of a packed run, at `out`, which has room for as many as the run has bytes. Gives
 // how many there were.
-std::size_t decode_varints(Span run, std::int64_t* out);
+std::size_t decode_varints(const Span& run, std::int64_t* out);
 
 inline std::size_t varint_size(std::uint64_t value) noexcept {
   std::size_t size = 1;

@@ -78,6 +78,49 @@ def test_batches(path, threads, size):
     assert sum(len(batch["id"]) for batch in batches) == 100
 
 
+@pytest.mark.parametrize("to", ["numpy", "arrow"])
+def test_several_at_once_and_abandoned(tmp_path, to):
+    """Streams of batches do not disturb each other, and any may be left midway."""
+    path = write(tmp_path / "a.tfrecord", ({"id": number} for number in range(20_000)))
+    left = [ferry.open(path, threads=3).batches(500, to=to) for _ in range(4)]
+    for _ in range(3):
+        for batches in left:
+            next(batches)
+    whole = zip(*(ferry.open(path, threads=3).batches(500, to=to) for _ in range(3)), strict=True)
+
+    for start, same_batch in zip(range(0, 20_000, 500), whole, strict=True):
+        for batch in same_batch:
+            assert np.array_equal(batch["id"], range(start, start + 500))
+        if left:
+            left.pop().close()
+
+
+def test_a_process_forked_while_reading(tmp_path):
+    """It can let go of what it inherited, and is told that it cannot go on with it."""
+    path = write(tmp_path / "a.tfrecord", ({"id": number} for number in range(20_000)))
+    code = f"""
+import os, sys
+import tensorferry as ferry
+batches, others = (ferry.open({path!r}, threads=2).batches(500) for _ in range(2))
+next(batches), next(others)
+child = os.fork()
+if child == 0:
+    del others
+    try:
+        list(batches)
+    except RuntimeError as error:
+        sys.exit("open them in the new process" not in str(error))
+    sys.exit(2)
+assert sum(len(batch["id"]) for batch in batches) == 19_500
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
+
+    assert result.stdout == "0\n"
+
+
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("compression", [None, "gzip"])
 def test_batches_cross_files(tmp_path, threads, compression):

@@ -21,7 +21,8 @@ writing is `tensorferry.formats.example_writer`.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -275,35 +276,6 @@ class BatchDecoder:
                 problems |= misfits.problems
         return columns, problems
 
-    @staticmethod
-    def decode_together(
-        decoders: Sequence[BatchDecoder],
-        tasks: Sequence[Sequence[Segment]],
-        *,
-        damages: list[Damage] | None = None,
-    ) -> list[Any]:
-        """The batches of several tasks, a decoder each: as `decode`, with fewer waits for the GIL.
-
-        Args:
-            decoders: As many as tasks, or more.
-            tasks: The segments of each batch.
-            damages: As in `decode`.
-        """
-        work = []
-        for decoder, task in zip(decoders, tasks, strict=False):
-            decoder._native.clear()
-            for part in task:
-                work.append((decoder._native, part.buffer, part.start, part.count, part.verify))
-        whole = _native.ExampleDecoder.decode_together(work)
-        batches = []
-        for decoder, task in zip(decoders, tasks, strict=False):
-            columns, problems = decoder._columns() if whole else ({}, {0: ""})
-            if problems:
-                batches.append(decoder.decode(task, damages=damages))
-            else:
-                batches.append(decoder._finish(columns))
-        return batches
-
     def _finish(self, columns: dict[str, Any]) -> Any:
         """A batch of its columns."""
         return columns
@@ -420,6 +392,57 @@ class BatchDecoder:
             inner = _ragged(values, splits, feature)
             return RaggedTensor.trusted(inner.flat_values, (row_splits, *inner.nested_row_splits))
         return RaggedTensor.trusted(values.reshape(lists, *feature.shape), (row_splits,))
+
+
+class DecodingTeam:
+    """Decodes groups of batches ahead, in the caller's thread and in others.
+
+    The others run natively from end to end: they decode while this thread, with the GIL, makes
+    columns of what is done.
+
+    Args:
+        make: Gives one more decoder.
+        threads: How many decode, the caller's among them.
+        damages: As in `BatchDecoder.decode`.
+    """
+
+    def __init__(
+        self, make: Callable[[], BatchDecoder], threads: int, damages: list[Damage] | None
+    ) -> None:
+        self._make = make
+        self._damages = damages
+        self._team = _native.ExampleTeam(threads - 1)
+        self._idle: list[BatchDecoder] = []
+        self._running: deque[list[tuple[BatchDecoder, Sequence[Segment]]]] = deque()
+
+    def __len__(self) -> int:
+        return len(self._running)
+
+    def begin(self, group: Sequence[Sequence[Segment]]) -> None:
+        """Takes the segments of one batch or more, which are then decoded together."""
+        batches = [(self._idle.pop() if self._idle else self._make(), task) for task in group]
+        work = []
+        for decoder, task in batches:
+            decoder._native.clear()
+            for part in task:
+                work.append((decoder._native, part.buffer, part.start, part.count, part.verify))
+        self._team.submit(work)
+        self._running.append(batches)
+
+    def finish(self) -> Iterator[Any]:
+        """The batches of the group that was begun first.
+
+        Raises:
+            FormatError: As in `BatchDecoder.decode`.
+        """
+        whole = self._team.wait()
+        for decoder, task in self._running.popleft():
+            columns, problems = decoder._columns() if whole else ({}, {0: ""})
+            if problems:
+                yield decoder.decode(task, damages=self._damages)
+            else:
+                yield decoder._finish(columns)
+            self._idle.append(decoder)
 
 
 def _list_length(feature: Feature) -> int | None:

@@ -27,6 +27,7 @@ class ArrowDecoder(BatchDecoder):
         super().__init__(schema, columns)
         arrow = self.schema.to_arrow()
         self._arrow = pa.schema([arrow.field(name) for name in self.names])
+        self._types = {field.name: field.type for field in self._arrow}
 
     def decode(self, segments: Sequence[Segment], *, damages: list[Damage] | None = None) -> Any:
         """The record batch of the records in some segments."""
@@ -39,37 +40,37 @@ class ArrowDecoder(BatchDecoder):
         self, feature: Feature, index: int, rows: int, sizes: list[tuple[int, int, int]]
     ) -> Any:
         count, lists, missing = sizes[index]
-        kind = self._arrow.field(feature.name).type
-        if feature.encoding == "tensor" and not pa.types.is_binary(kind):
-            return self._tensors(feature, index, rows, sizes, kind)
+        if feature.encoding == "tensor" and not pa.types.is_binary(self._types[feature.name]):
+            return self._tensors(feature, index, rows, sizes)
         array = self._flat(feature, index, count)
         shape = () if feature.encoding == "tensor" else feature.shape
         for size in reversed(shape):
             if size is not None:
                 array = pa.FixedSizeListArray.from_arrays(array, size)
-        splits = np.empty(lists + 1, np.int64)
         if shape[:1] == (None,):
+            splits = _splits(lists, count)
             self._native.copy_list_splits(index, splits)
-            unit = int(np.prod([size for size in shape if size is not None]))
+            if len(shape) > 1:
+                splits //= math.prod(shape[1:])  # type: ignore[arg-type]
             mask = None
             if missing and not feature.sequence:
                 mask = pa.array(~self._present(index, rows, missing))
-            array = pa.ListArray.from_arrays(_offsets(splits // unit), array, mask=mask)
+            array = pa.ListArray.from_arrays(pa.array(splits), array, mask=mask)
         elif missing and not feature.sequence:
             array = array.take(_places(self._present(index, rows, missing)))
         if feature.sequence:
-            row_splits = np.empty(rows + 1, np.int64)
+            row_splits = _splits(rows, lists)
             self._native.copy_row_splits(index, row_splits)
-            array = pa.ListArray.from_arrays(_offsets(row_splits), array)
+            array = pa.ListArray.from_arrays(pa.array(row_splits), array)
         return array
 
     def _flat(self, feature: Feature, index: int, count: int) -> Any:
         if feature.kind != "bytes":
             return pa.array(self._values(feature, index, count))
-        data = np.empty(self._native.text_bytes(index), np.uint8)
-        offsets = np.empty(count + 1, np.int64)
+        size = self._native.text_bytes(index)
+        data, offsets = np.empty(size, np.uint8), _splits(count, size)
         self._native.join_texts(index, data, offsets)
-        buffers = [None, pa.py_buffer(_offsets(offsets).to_numpy()), pa.py_buffer(data)]
+        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
         return pa.Array.from_buffers(pa.binary(), count, buffers)
 
     def _tensors(
@@ -78,7 +79,6 @@ class ArrowDecoder(BatchDecoder):
         index: int,
         rows: int,
         sizes: list[tuple[int, int, int]],
-        kind: Any,
     ) -> Any:
         """Serialized tensors of one shape, as numbers or as Arrow's own tensors."""
         column = super()._column(feature, index, rows, sizes)
@@ -92,7 +92,9 @@ class ArrowDecoder(BatchDecoder):
             array = pa.FixedSizeListArray.from_arrays(flat, size)
         if missing:
             array = array.take(_places(self._present(index, rows, missing)))
-        return pa.ExtensionArray.from_storage(kind, array) if feature.shape else array
+        if not feature.shape:
+            return array
+        return pa.ExtensionArray.from_storage(self._types[feature.name], array)
 
     def _present(self, index: int, rows: int, missing: int) -> Array:
         absent = np.empty(missing, np.int64)
@@ -102,13 +104,14 @@ class ArrowDecoder(BatchDecoder):
         return present
 
 
-def _offsets(splits: Array) -> Any:
-    if len(splits) and splits[-1] > np.iinfo(np.int32).max:
+def _splits(parts: int, last: int) -> Array:
+    """Room for where so many parts start, and the last one ends."""
+    if last >= 1 << 31:
         raise LimitError(
-            f"a column of a batch holds {splits[-1]} values, Arrow's lists end at 2^31 - 1",
+            f"a column of a batch holds {last} values, Arrow's lists end at 2^31 - 1",
             hint="use smaller batches",
         )
-    return pa.array(splits.astype(np.int32))
+    return np.empty(parts + 1, np.int32)
 
 
 def _places(present: Array) -> Any:

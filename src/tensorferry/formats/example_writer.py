@@ -32,8 +32,8 @@ from tensorferry.storage import Buffers
 from tensorferry.tensors import Array, RaggedTensor, SparseTensor, as_tensor
 
 BYTES, FLOATS, INTEGERS = 1, 2, 3
-# Columns are encoded in pieces of about so many bytes, in so many threads: three keep up with a
-# file in memory.
+# Columns are encoded in pieces of about so many bytes, in so many threads, the caller's among them:
+# three keep up with a file in memory.
 PIECE_BYTES = 1 << 19
 THREADS = min(3, os.cpu_count() or 1)
 EMPTY = 0  # of an empty Python list, which says nothing about what it would hold
@@ -153,7 +153,7 @@ class ExampleWriter:
                 is good for the time of that call: its memory is used again, because fresh memory
                 would cost more than the encoding.
         """
-        self._encoder.encode_pieces(first, end, PIECE_BYTES, THREADS, hand_on)
+        self._encoder.encode_pieces(first, end, PIECE_BYTES, THREADS - 1, hand_on)
 
     def prepare_columns(self, columns: Mapping[str, Any]) -> int:
         """Takes columns of one length for `encode`, and gives that length."""

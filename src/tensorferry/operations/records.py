@@ -18,7 +18,6 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import chain
-from queue import SimpleQueue
 from typing import Any, Literal
 
 import numpy as np
@@ -37,7 +36,7 @@ INFER_BYTES = 16 << 20
 ROWS = 1024
 # Small batches are decoded several at a time, up to so many rows or bytes: handing work to a thread
 # costs more.
-TASK_ROWS = 4096
+TASK_ROWS = 1024
 TASK_BYTES = 8 << 20
 TASK_BATCHES = 16
 # How many records are verified at a time.
@@ -306,46 +305,20 @@ class Records:
             return
         schema = self.schema
         damages = None if self._on_error == "raise" else self.damages
-        # As many decoders for each thread as a group may have batches.
-        idle: SimpleQueue[list[example.BatchDecoder]] = SimpleQueue()
-        for _ in range(self._threads):
-            idle.put([_decoder(schema, self._columns, to)])
-
-        def decode(group: list[list[Segment]]) -> list[Any]:
-            decoders = idle.get()
-            try:
-                while len(decoders) < len(group):
-                    decoders.append(_decoder(schema, self._columns, to))
-                batches = example.BatchDecoder.decode_together(decoders, group, damages=damages)
-                return [_give(batch, to) for batch in batches]
-            finally:
-                idle.put(decoders)
-
+        team = example.DecodingTeam(
+            lambda: _decoder(schema, self._columns, to), self._threads, damages
+        )
+        # One thread decodes what is asked for; several have work while this one makes columns.
+        ahead = self._threads + 2 if self._threads > 1 else 1
         failures: list[Exception] = []
-        groups = _groups(tasks, failures)
-        if self._threads == 1:
-            for group in groups:
-                yield from decode(group)
-        else:
-            yield from self._in_threads(decode, groups)
+        for group in _groups(tasks, failures):
+            team.begin(group)
+            if len(team) == ahead:
+                yield from (_give(batch, to) for batch in team.finish())
+        while len(team):
+            yield from (_give(batch, to) for batch in team.finish())
         if failures:
             raise failures[0]
-
-    def _in_threads(
-        self, decode: Callable[[Any], list[Any]], groups: Iterator[Any]
-    ) -> Iterator[Any]:
-        with ThreadPoolExecutor(self._threads) as workers:
-            running: deque[Future[list[Any]]] = deque()
-            try:
-                for group in groups:
-                    running.append(workers.submit(decode, group))
-                    if len(running) > self._threads:
-                        yield from running.popleft().result()
-                while running:
-                    yield from running.popleft().result()
-            finally:
-                for future in running:
-                    future.cancel()
 
     def verify(self) -> int:
         """Checks every checksum of every file, and gives the number of records.
