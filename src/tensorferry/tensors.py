@@ -218,7 +218,7 @@ class RaggedTensor:
 # Of any kind: what stands at the leaves of a structure, beside plain Python values.
 Tensor = Array | SparseTensor | RaggedTensor
 
-Kind = Literal["dense", "string", "sparse", "ragged"]
+Kind = Literal["dense", "string", "sparse", "ragged", "list"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,9 +228,10 @@ class TensorInfo:
     Attributes:
         name: Of the tensor, in its file.
         dtype: Our name of it; where values are quantized, of what they stand for.
-        shape: None for each ragged dimension.
-        nbytes: How much of the file it takes.
-        kind: How it is made: "dense", "string", "sparse" or "ragged".
+        shape: None for each dimension that varies.
+        nbytes: How much of the file it takes; None where only reading tells.
+        kind: How it is made: "dense", "string", "sparse" or "ragged"; or "list", for a column of
+            arrays of different shapes.
         quantized: The dtype that is stored, if the values are quantized.
         origin: What else was kept of the tensor that was saved: its "name", its "device".
     """
@@ -238,7 +239,7 @@ class TensorInfo:
     name: str
     dtype: str
     shape: tuple[int | None, ...]
-    nbytes: int
+    nbytes: int | None = None
     kind: Kind = "dense"
     quantized: str | None = None
     origin: Mapping[str, Any] = field(default_factory=dict)

@@ -91,7 +91,7 @@ def test_roundtrip(value, metadata, stream, compression):
 
     assert same(found, value)
     assert noted == metadata
-    assert formats.detect(data).NAME == "arrow"
+    assert formats.detect(data) == "arrow"
 
 
 @settings(max_examples=60)

@@ -69,7 +69,7 @@ def test_roundtrip(value, metadata, compression):
 
     assert same(found, value)
     assert noted == metadata
-    assert formats.detect(data).NAME == "parquet"
+    assert formats.detect(data) == "parquet"
 
 
 @settings(max_examples=60)

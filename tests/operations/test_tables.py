@@ -27,9 +27,9 @@ from tensorferry.errors import (
     UnsupportedError,
 )
 from tensorferry.formats import arrow, parquet
-from tensorferry.operations.tables import ColumnInfo, Table
+from tensorferry.operations.tables import Table
 from tensorferry.storage import open_source
-from tensorferry.tensors import RaggedTensor, SparseTensor
+from tensorferry.tensors import RaggedTensor, SparseTensor, TensorInfo
 
 FORMATS: dict[str, Any] = {
     "file": (arrow, {}),
@@ -96,13 +96,13 @@ def test_columns(path):
         for name, leaf in SAMPLE.items():
             assert same(table[name], leaf)
         assert table.info == {
-            "id": ColumnInfo("id", "int64", (5,), "dense"),
-            "embedding": ColumnInfo("embedding", "float32", (5, 2), "dense"),
-            "tokens": ColumnInfo("tokens", "int32", (5, None), "ragged"),
-            "name": ColumnInfo("name", "string", (5,), "dense"),
-            "half": ColumnInfo("half", "bfloat16", (5,), "dense"),
-            "sparse": ColumnInfo("sparse", "float64", (5, 4), "sparse"),
-            "images": ColumnInfo("images", "float64", (5, None, None), "list"),
+            "id": TensorInfo("id", "int64", (5,), kind="dense"),
+            "embedding": TensorInfo("embedding", "float32", (5, 2), kind="dense"),
+            "tokens": TensorInfo("tokens", "int32", (5, None), kind="ragged"),
+            "name": TensorInfo("name", "string", (5,), kind="string"),
+            "half": TensorInfo("half", "bfloat16", (5,), kind="dense"),
+            "sparse": TensorInfo("sparse", "float64", (5, 4), kind="sparse"),
+            "images": TensorInfo("images", "float64", (5, None, None), kind="list"),
         }
         assert table.metadata == {"a": "b"}
         assert table.schema.names == list(SAMPLE)
@@ -206,8 +206,8 @@ def test_whole_tensors(kind, tmp_path):
         assert len(table) == 1
         for name, leaf in value.items():
             assert same(table[name], leaf)
-        assert table.info["kernel"] == ColumnInfo("kernel", "float64", (3, 3), "dense")
-        assert table.info["lists"] == ColumnInfo("lists", "int32", (None, None), "ragged")
+        assert table.info["kernel"] == TensorInfo("kernel", "float64", (3, 3), kind="dense")
+        assert table.info["lists"] == TensorInfo("lists", "int32", (None, None), kind="ragged")
         (found,) = table
         assert found["kernel"].tolist() == np.eye(3).tolist()
         assert found["step"] == 7
@@ -263,8 +263,8 @@ def test_foreign_tables(kind):
                 "when": "ndarray",
                 "full": "ndarray",
             }
-        assert table.info["number"] == ColumnInfo("number", "int64", (4, None), "ragged")
-        assert table.info["text"] == ColumnInfo("text", "string", (4,), "dense")
+        assert table.info["number"] == TensorInfo("number", "int64", (4, None), kind="ragged")
+        assert table.info["text"] == TensorInfo("text", "string", (4,), kind="string")
         assert table["number"].to_list() == [[1], [2], [3], []]
         assert table["point/x"].to_list() == [[1], [2], [], []]
         assert table.metadata == {"tensorferry.type.when": "timestamp[us]"}

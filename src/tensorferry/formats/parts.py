@@ -17,7 +17,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, get_args
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -307,6 +307,8 @@ class StoredRagged:
 # Of a tensor of several parts, the one that `take_apart` gives first.
 FIRST_PARTS = ("bytes", "indices", "flat_values", "flat_values/bytes")
 
+KINDS: tuple[Kind, ...] = ("dense", "string", "sparse", "ragged")
+
 # What the values of a sparse or ragged tensor may be.
 FLAT: tuple[Kind, ...] = ("dense", "string")
 
@@ -340,7 +342,7 @@ class _Builder:
     left: dict[str, Entry]
     note: Note
 
-    def build(self, name: str, kinds: tuple[Kind, ...] = get_args(Kind)) -> Stored:
+    def build(self, name: str, kinds: tuple[Kind, ...] = KINDS) -> Stored:
         """A tensor, whose entries are then taken."""
         description = self.note.tensors.get(name, {"kind": "dense"})
         kind = description.get("kind")

@@ -186,11 +186,13 @@ class _located:  # noqa: N801  # used as a statement
 class Held:
     """A tensor that had to be read together with others."""
 
-    tensor: Tensor
+    tensor: Tensor | list[Array]
 
     @property
     def kind(self) -> Kind:
         """How it is made."""
+        if isinstance(self.tensor, list):
+            return "list"
         if isinstance(self.tensor, SparseTensor):
             return "sparse"
         if isinstance(self.tensor, RaggedTensor):
@@ -200,16 +202,27 @@ class Held:
     @property
     def dtype(self) -> DType:
         """Of its values."""
+        if isinstance(self.tensor, list):
+            return dtypes.from_numpy(
+                np.result_type(*self.tensor) if self.tensor else np.dtype("f4")
+            )
         return dtypes.from_numpy(self.tensor.dtype)
 
     @property
     def shape(self) -> tuple[int | None, ...]:
-        """None for each ragged dimension."""
+        """None for each dimension that varies."""
+        if isinstance(self.tensor, list):
+            return (
+                len(self.tensor),
+                *(None for _ in (self.tensor[0].shape if self.tensor else ())),
+            )
         return self.tensor.shape
 
     @property
     def nbytes(self) -> int:
         """Of its parts in memory."""
+        if isinstance(self.tensor, list):
+            return sum(array.nbytes for array in self.tensor)
         if isinstance(self.tensor, SparseTensor):
             return self.tensor.indices.nbytes + _nbytes(self.tensor.values)
         if isinstance(self.tensor, RaggedTensor):
@@ -217,12 +230,14 @@ class Held:
             return splits + _nbytes(self.tensor.flat_values)
         return _nbytes(self.tensor)
 
-    def read(self) -> Tensor:
+    def read(self) -> Any:
         """The tensor."""
         return self.tensor
 
-    def read_part(self, index: Any) -> Array:
+    def read_part(self, index: Any) -> Any:
         """What indexing it gives."""
+        if isinstance(self.tensor, list):
+            return self.tensor[index]
         if isinstance(self.tensor, SparseTensor):
             raise TypeError("a sparse tensor has no slices: select among its entries")
         return np.asarray(self.tensor[index])

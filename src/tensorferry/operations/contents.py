@@ -30,11 +30,19 @@ from tensorferry.operations.bundles import (
     with_values,
 )
 from tensorferry.storage import Sink, Source
-from tensorferry.tensors import Array, RaggedTensor, SparseTensor, Tensor
+from tensorferry.tensors import Array, RaggedTensor, SparseTensor, Tensor, as_tensor
 
 
 class Packing:
     """A value on its way into a format.
+
+    Args:
+        value: Any value, a bundle, or an iterator of names and tensors.
+        format: The name of the format.
+        metadata: Of the user.
+        quantize: What `tensorferry.codecs.quantization.parse` takes.
+        columns: Whether the value is a dict of columns, which may be lists of arrays of different
+            shapes.
 
     Attributes:
         reports: What quantizing did to each tensor, once they are written.
@@ -48,6 +56,7 @@ class Packing:
         *,
         metadata: Mapping[str, Any] | None = None,
         quantize: Any = None,
+        columns: bool = False,
     ) -> None:
         self.reports: dict[str, quantization.Report] = {}
         self.reading_options: dict[str, Any] = {}
@@ -56,7 +65,7 @@ class Packing:
         self._note = Note()
         self._quantize = None if quantize is None else quantization.parse(quantize)
         self._streams = isinstance(value, Iterator)
-        self._tensors: Iterable[tuple[str, Tensor]]
+        self._tensors: Iterable[tuple[str, Any]]
         if isinstance(value, Bundle):
             metadata = {**value.metadata, **(metadata or {})}
             self._note.layout, self._note.origins = value.layout, dict(value.origins)
@@ -64,6 +73,8 @@ class Packing:
             self._tensors = value.tensors()
         elif self._streams:
             self._tensors = self._accepted(value)
+        elif columns:
+            self._tensors = list(_columns(value).items())
         else:
             origins: list[dict[str, Any]] = []
             tensors, self._note.layout = layout.flatten(frameworks.accept(value, origins=origins))
@@ -128,11 +139,14 @@ class Packing:
         """Whether something would be lost without it: more than where tensors came from."""
         return bool(self._metadata or self._note.dtypes or self._note.quantized)
 
-    def _quantized(self) -> Iterator[tuple[str, Tensor]]:
+    def _quantized(self) -> Iterator[tuple[str, Any]]:
         if self._quantize is None:
             yield from self._tensors
             return
         for name, tensor in self._tensors:
+            if isinstance(tensor, list):  # arrays of different shapes stay as they are
+                yield name, tensor
+                continue
             values = values_of(tensor)
             if dtypes.from_numpy(values.dtype).name not in quantization.ORIGINALS:
                 yield name, tensor
@@ -147,6 +161,22 @@ class Packing:
             self._note.quantized[name] = quantized.recipe.to_json()
             self.reports[name] = quantized.report
             yield name, with_values(tensor, quantized.values)
+
+
+def _columns(value: Any) -> dict[str, Any]:
+    """A user's dict of columns; a list is one array if it can be, and else a list of arrays."""
+    accepted = frameworks.accept(value)
+    if not isinstance(accepted, dict):
+        raise UnsupportedError("rows of a table are made of a dict of columns")
+    columns: dict[str, Any] = {}
+    for name, column in accepted.items():
+        if isinstance(column, list) and any(isinstance(part, np.ndarray) for part in column):
+            columns[name] = [as_tensor(part) for part in column]
+        elif isinstance(column, list):
+            columns[name] = as_tensor(column)
+        else:
+            columns[name] = column
+    return columns
 
 
 def read(

@@ -106,7 +106,10 @@ def save(
         options["compression"] = target.inner
     if target.path is not None and target.path.endswith(".arrows"):
         options.setdefault("stream", True)
-    packing = contents.Packing(value, target.format, metadata=metadata, quantize=quantize)
+    columns = row.carries == "tensors" and bool(options.get("rows"))
+    packing = contents.Packing(
+        value, target.format, metadata=metadata, quantize=quantize, columns=columns
+    )
     if shard_size is not None:
         return _save_shards(packing, target, shard_size, durable, storage_options)
     with ExitStack() as stack:
@@ -298,8 +301,9 @@ def load(
     Raises:
         FormatError: The file is damaged, or of no format known.
     """
-    with open(
+    with _open(
         path,
+        tables=False,
         format=format,
         to=to,
         verify=verify,
@@ -327,7 +331,7 @@ def open(  # noqa: A001  # the public name
     storage_options: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Any:
-    """Opens a file without reading it: named tensors as a bundle, TFRecords as records.
+    """Opens a file without reading it: tensors as a bundle, TFRecords as records, tables as such.
 
     Args:
         path: A file or URL; for TFRecords also a glob, a directory, "name@10" for a set of shards,
@@ -343,8 +347,35 @@ def open(  # noqa: A001  # the public name
             `columns`, `schema`, `infer`, `on_error`, `raw`, `threads`.
 
     Returns:
-        A `Bundle` or `Records`.
+        A `Bundle`, `Records`, or for Arrow and Parquet a `Table`.
     """
+    return _open(
+        path,
+        tables=True,
+        format=format,
+        to=to,
+        verify=verify,
+        dequantize=dequantize,
+        placed=placed,
+        parts=parts,
+        storage_options=storage_options,
+        **options,
+    )
+
+
+def _open(
+    path: Any,
+    *,
+    tables: bool,
+    format: str | None,
+    to: Framework,
+    verify: bool,
+    dequantize: bool,
+    placed: bool,
+    parts: bool = False,
+    storage_options: Mapping[str, Any] | None,
+    **options: Any,
+) -> Any:
     path = _index_of(path)
     if format is None and RECORD_OPTIONS & options.keys():
         format = tfrecord.NAME  # noqa: A001  # the public name
@@ -358,6 +389,10 @@ def open(  # noqa: A001  # the public name
             return _open_records(path, source, verify, storage_options, options)
         about = None if formats.TABLE[found].metadata else sidecars.find(source, storage_options)
         inner = source if outer is None else _decompressed(source, outer)
+        if formats.TABLE[found].holds == "table" and tables and not parts:
+            table = _open_table(inner, found, verify, options)
+            if table is not None:
+                return table
         if source.path.endswith(safetensors.INDEX) and found == safetensors.NAME:
             options["storage_options"] = storage_options
         return contents.read(
@@ -377,6 +412,15 @@ def open(  # noqa: A001  # the public name
         if isinstance(error, FerryError):
             error.located(path=source.path)
         raise
+
+
+def _open_table(source: Source, format: str, verify: bool, options: Mapping[str, Any]) -> Any:
+    """A table of rows; None if the file holds whole tensors, or others than meet the eye."""
+    from tensorferry.operations.tables import Table
+
+    table = Table(source, format=format, verify=verify, **options)  # type: ignore[arg-type]
+    note, _ = table.note
+    return None if not table.in_rows or note.layout or note.quantized else table
 
 
 def _index_of(path: Any) -> Any:

@@ -16,17 +16,17 @@ import operator
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
-from tensorferry import frameworks
+from tensorferry import dtypes, frameworks
 from tensorferry.errors import FerryError, UnknownFeatureError, UnknownFormatError
 from tensorferry.formats import arrow, arrow_files, parquet
+from tensorferry.formats.note import Note
 from tensorferry.storage import Source, as_source, open_source
-from tensorferry.tensors import RaggedTensor, SparseTensor
+from tensorferry.tensors import Kind, RaggedTensor, SparseTensor, TensorInfo
 
 if TYPE_CHECKING:
     from tensorferry.formats.arrow_columns import Leaf
@@ -36,23 +36,6 @@ if TYPE_CHECKING:
 ROWS = 1024
 
 To = Literal["numpy", "tensorflow", "torch", "jax", "arrow"]
-
-
-@dataclass(frozen=True, slots=True)
-class ColumnInfo:
-    """What a table knows of a column without reading it.
-
-    Attributes:
-        name: Of the column; "name/member" for the member of a struct.
-        dtype: The name of its dtype.
-        shape: Its dimensions; None for those that differ or that only reading tells.
-        kind: "dense", "ragged", "sparse", or "list" for arrays of different shapes.
-    """
-
-    name: str
-    dtype: str
-    shape: tuple[int | None, ...]
-    kind: Literal["dense", "ragged", "sparse", "list"]
 
 
 class Table:
@@ -153,11 +136,17 @@ class Table:
         return self._reader.schema
 
     @cached_property
-    def metadata(self) -> dict[str, str]:
-        """The texts beside the schema."""
+    def metadata(self) -> dict[str, Any]:
+        """What the user kept with it."""
+        return self.note[1]
+
+    @cached_property
+    def note(self) -> tuple[Note, dict[str, Any]]:
+        """What tensorferry noted about it, and the user's metadata."""
         from tensorferry.formats import arrow_values
 
-        return arrow_values.metadata_of(self.schema)
+        with self._located():
+            return Note.from_metadata(arrow_values.metadata_of(self.schema))
 
     @cached_property
     def columns(self) -> list[str]:
@@ -165,9 +154,9 @@ class Table:
         return [leaf.name for leaf in self._outline]
 
     @cached_property
-    def info(self) -> dict[str, ColumnInfo]:
+    def info(self) -> dict[str, TensorInfo]:
         """What is known of each column without reading it."""
-        rows = (len(self),) if self._in_rows else ()
+        rows = (len(self),) if self.in_rows else ()
         return {
             leaf.name: _describe(leaf, rows, leaf.name in self._optional) for leaf in self._outline
         }
@@ -180,7 +169,8 @@ class Table:
             return arrow_outline.outline(self.schema)
 
     @cached_property
-    def _in_rows(self) -> bool:
+    def in_rows(self) -> bool:
+        """Whether its rows are those of columns; otherwise the only row holds whole tensors."""
         from tensorferry.formats import arrow_values
 
         return arrow_values.in_rows(self.schema)
@@ -222,6 +212,11 @@ class Table:
             self._reader.check_memory(pieces)
             batches = [batch for index in pieces for batch in self._reader.batches(index)]
             return pa.Table.from_batches(batches, schema=self.schema)
+
+    def value(self) -> dict[str, Leaf]:
+        """All columns."""
+        with self._located():
+            return arrow_files.read_all(self._reader)[0]
 
     # Batches and rows
 
@@ -317,14 +312,14 @@ def _all_of(source: Source) -> bytes | memoryview:
     return as_source(b"".join(pieces))
 
 
-def _describe(leaf: Outline, rows: tuple[int, ...], optional: bool) -> ColumnInfo:
+def _describe(leaf: Outline, rows: tuple[int, ...], optional: bool) -> TensorInfo:
     shape = (*rows, *((None,) if optional and not leaf.several else ()), *leaf.shape)
-    if leaf.several:
-        return ColumnInfo(leaf.name, leaf.dtype, shape, "list")
-    if leaf.sparse:
-        return ColumnInfo(leaf.name, leaf.dtype, shape, "sparse")
-    kind: Literal["ragged", "dense"] = "ragged" if None in shape else "dense"
-    return ColumnInfo(leaf.name, leaf.dtype, shape, kind)
+    kind: Kind = "list" if leaf.several else "sparse" if leaf.sparse else "dense"
+    if kind == "dense" and None in shape:
+        kind = "ragged"
+    elif kind == "dense" and leaf.dtype == dtypes.STRING.name:
+        kind = "string"
+    return TensorInfo(leaf.name, leaf.dtype, shape, kind=kind)
 
 
 def _runs(numbers: list[int]) -> Iterator[tuple[int, int]]:
@@ -355,6 +350,3 @@ def _together(parts: list[Any], schema: Any) -> Any:
         return parts[0]
     (batch,) = pa.Table.from_batches(parts, schema).combine_chunks().to_batches()
     return batch
-
-
-__all__ = ["ColumnInfo", "Table"]

@@ -1,0 +1,105 @@
+"""Files in object stores: every format there and back, and no more read than asked for."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from strategies import same
+
+import tensorferry as ferry
+
+VALUE = {
+    "ids": ferry.RaggedTensor.from_rows([[7, 2], [9]]),
+    "scores": np.arange(6, dtype=np.float32).reshape(2, 3),
+    "text": np.array([b"guten", b"tag"], object),
+    "nested": [np.ones(2), {"none": None}],
+}
+
+
+@pytest.mark.parametrize(
+    "name", ["x.npz", "x.safetensors", "x.json", "x.structure", "x.arrow", "x.parquet", "x.npz.zst"]
+)
+def test_there_and_back(s3, name):
+    """What is saved in a bucket is loaded from it, with its metadata."""
+    ferry.save(VALUE, s3.url(name), metadata={"model": "en-de"})
+
+    found = ferry.load(s3.url(name))
+
+    assert same(found["nested"], VALUE["nested"])
+    assert same(found["ids"], VALUE["ids"])
+    assert found["text"].tolist() == [b"guten", b"tag"]
+    assert ferry.open(s3.url(name)).metadata == {"model": "en-de"}
+
+
+def test_sidecars(s3):
+    """npy keeps its metadata in an object beside it."""
+    array = np.arange(4, dtype=np.float32)
+    ferry.save(array, s3.url("x.npy"), metadata={"k": 1})
+    assert {"x.npy", "x.npy.json"} <= {key.split("/")[-1] for key in s3.keys()}  # noqa: SIM118
+
+    assert same(ferry.load(s3.url("x.npy")), array)
+    assert ferry.open(s3.url("x.npy")).metadata == {"k": 1}
+    ferry.save(array, s3.url("x.npy"))
+    assert ferry.open(s3.url("x.npy")).metadata == {}
+
+
+def test_only_what_is_asked_for(s3):
+    """Of 20 MB, opening reads the header, and a slice its own rows."""
+    tensors = {f"t{i}": np.full((500, 1000), i, np.float32) for i in range(10)}
+    ferry.save(tensors, s3.url("big.safetensors"))
+    s3.requests.clear()
+
+    with ferry.open(s3.url("big.safetensors")) as bundle:
+        assert bundle.info["t3"].shape == (500, 1000)
+        source = bundle._source
+        opened = source.bytes_read
+        assert opened < 100_000
+        part = bundle.slice("t3", np.s_[10:12, :])
+        assert same(np.asarray(part), tensors["t3"][10:12])
+        assert source.bytes_read - opened < 100_000
+        assert bundle.slice("t7", np.s_[:, 5]).tolist() == [7] * 500
+        before = source.bytes_read
+        assert same(bundle["t9"], tensors["t9"])
+        assert source.bytes_read - before == tensors["t9"].nbytes
+
+
+def test_one_member_of_an_archive(s3):
+    """Of a stored npz, one array costs its own bytes and some headers."""
+    tensors = {f"t{i}": np.full(250_000, i, np.float64) for i in range(8)}
+    ferry.save(tensors, s3.url("big.npz"))
+
+    with ferry.open(s3.url("big.npz")) as bundle:
+        assert bundle["t5"][0] == 5
+        assert bundle._source.bytes_read < 2 * tensors["t5"].nbytes
+
+
+def test_shards(s3):
+    """A model of several objects is opened by its index."""
+    tensors = {f"t{i}": np.full(1000, i, np.float32) for i in range(4)}
+    ferry.save(tensors, s3.url("m.safetensors"), shard_size="9kB")
+
+    index = json.loads(s3.get("m.safetensors.index.json"))
+    assert len(set(index["weight_map"].values())) == 2
+    assert same(ferry.load(s3.url("m.safetensors.index.json")), tensors)
+
+
+def test_what_is_not_there(s3):
+    """A missing object is named."""
+    with pytest.raises(FileNotFoundError, match=r"nothing\.safetensors"):
+        ferry.load(s3.url("nothing.safetensors"))
+
+
+def test_a_failed_save_leaves_nothing(s3):
+    """What cannot be written does not appear, and no upload is left open."""
+    before = set(s3.keys())
+
+    def tensors():
+        yield "a", np.zeros(3_000_000)
+        raise RuntimeError("no more")
+
+    with pytest.raises(RuntimeError, match="no more"):
+        ferry.save(tensors(), s3.url("broken.npz"))
+    assert set(s3.keys()) == before
+    assert not s3.uploads()
