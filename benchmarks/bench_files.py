@@ -264,7 +264,7 @@ def bench_memory(report: Report, folder: Path) -> None:
     source = str(folder / "ours.safetensors")
     command = [sys.executable, "-c", MEMORY, source]
     held = SIZE / (1 << 20)
-    base = anonymous_peak([sys.executable, "-c", "import numpy, tensorferry.operations.files"])
+    base = anonymous_peak([sys.executable, "-c", "import numpy, tensorferry.operations.opening"])
     for work, mode, target, data in (
         ("save 1 GB as safetensors", "save", "m.safetensors", held),
         ("save 1 GB as npz", "save", "m.npz", held),

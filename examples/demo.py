@@ -107,6 +107,53 @@ def describe(name: str, value: Any) -> None:
     print(f"  {name:<10} {kind}")
 
 
+def weights() -> dict[str, Any]:
+    """Those of a small transformer, nested as a program has them."""
+    generator = np.random.default_rng(3)
+
+    def kernel(*shape: int) -> Any:
+        return generator.standard_normal(shape, dtype=np.float32) * 0.02
+
+    layers = [
+        {"attention": kernel(256, 768), "mlp": [kernel(256, 1024), kernel(1024, 256)]}
+        for _ in range(4)
+    ]
+    return {"embedding": kernel(8000, 256), "layers": layers, "step": np.array(900)}
+
+
+def show_files(folder: Path, value: dict[str, Any]) -> None:
+    """Predictions and weights into files of every format and back."""
+    heading(f"{'Into files and back':<37} {'size':>12} {'write':>12} {'read':>12}")
+    cases = {"predictions": value, "weights": weights()}
+    names = ("npz", "safetensors", "json", "structure", "arrow", "parquet", "safetensors.zst")
+    for what, content in cases.items():
+        for suffix in names if what == "predictions" else ("npz", "safetensors", "arrow"):
+            path = folder / f"{what}.{suffix}"
+            try:
+                write = timed(partial(ferry.save, content, path, durable=False))[1]
+            except ferry.MissingExtraError as error:
+                print(f"  {what:<22} {suffix:<12} {str(error).replace(chr(10), '; ')}")
+                continue
+            result, read = timed(partial(ferry.load, path))
+            good = same(content, result)
+            verdict = paint("✓ same bits", "32") if good else paint("✗ differs", "31")
+            times = f"{write * 1e3:9,.2f} ms {read * 1e3:9,.2f} ms"
+            size = path.stat().st_size
+            print(f"  {what:<22} {suffix:<12} {size:>10,} B {times}   {verdict}")
+            if not good:
+                raise SystemExit(1)
+
+    heading("Weights of a quarter of the size, and what that costs")
+    saved = ferry.save(
+        weights(), folder / "small.safetensors", quantize={"kind": "int8", "axis": 0}
+    )
+    worst = max(report.relative_error for report in saved.quantized.values())
+    print(f"  int8 by channel: {saved.nbytes:,} B, errors up to {worst:.2%} of the largest weight")
+    with ferry.open(folder / "small.safetensors") as bundle:
+        info = bundle.info["layers/0/attention"]
+        print(f"  {info.name}: {info.dtype} {list(info.shape)}, stored as {info.quantized}")
+
+
 def training_data(rows: int = 100_000) -> dict[str, Any]:
     """Columns as a translation model is trained on."""
     generator = np.random.default_rng(7)
@@ -195,6 +242,7 @@ def main() -> None:
     print(f"  frameworks imported                 {', '.join(imported) or 'none'}")
 
     with tempfile.TemporaryDirectory() as folder:
+        show_files(Path(folder), value)
         show_records(Path(folder) / "train.tfrecord")
     print()
 

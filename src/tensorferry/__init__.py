@@ -33,13 +33,11 @@ if TYPE_CHECKING:
     )
     from tensorferry.formats.raw import struct_format as struct_format
     from tensorferry.operations.bundles import Bundle as Bundle
-    from tensorferry.operations.files import (
-        load as load,
-        open as open,  # noqa: A004
-        save as save,
-    )
+    from tensorferry.operations.opening import load as load, open as open  # noqa: A004
     from tensorferry.operations.record_writer import writer as writer
     from tensorferry.operations.records import Records as Records, repair as repair
+    from tensorferry.operations.saving import save as save
+    from tensorferry.operations.tables import Table as Table
     from tensorferry.operations.values import (
         dumps as dumps,
         dumps_buffers as dumps_buffers,
@@ -70,9 +68,11 @@ _HOMES = {
     "tensorferry.formats.json": ("json_default", "json_object_hook"),
     "tensorferry.formats.raw": ("struct_format",),
     "tensorferry.operations.bundles": ("Bundle",),
-    "tensorferry.operations.files": ("load", "open", "save"),
+    "tensorferry.operations.opening": ("load", "open"),
     "tensorferry.operations.record_writer": ("writer",),
     "tensorferry.operations.records": ("Records", "repair"),
+    "tensorferry.operations.saving": ("save",),
+    "tensorferry.operations.tables": ("Table",),
     "tensorferry.operations.values": ("dumps", "dumps_buffers", "dumps_into", "loads"),
     "tensorferry.tensors": ("RaggedTensor", "SparseTensor", "TensorInfo"),
 }

@@ -34,6 +34,9 @@ from tensorferry.errors import (
 
 Kind = Literal["gzip", "zlib", "zstd"]
 
+# The endings of names of compressed files.
+SUFFIXES: dict[str, Kind] = {".gz": "gzip", ".zlib": "zlib", ".zst": "zstd"}
+
 BLOCK = 1 << 20
 """The most that a block of `decompressed` holds."""
 
@@ -60,6 +63,14 @@ class Compressor(Protocol):
 
     def finish(self) -> bytes:
         """Ends the stream, and gives the rest of its bytes."""
+
+
+def split_suffix(name: str) -> tuple[str, Kind | None]:
+    """A file's name without the ending that says how it is compressed, and that compression."""
+    for suffix, kind in SUFFIXES.items():
+        if name.endswith(suffix):
+            return name[: -len(suffix)], kind
+    return name, None
 
 
 def detect(head: bytes) -> Kind | None:

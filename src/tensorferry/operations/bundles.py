@@ -6,7 +6,7 @@
         bundle.slice("encoder/kernel", np.s_[:10])
 
 How a file's contents become tensors is `tensorferry.operations.contents`; files, their names and
-compression are `tensorferry.operations.files`.
+compression are `tensorferry.operations.opening`.
 """
 
 from __future__ import annotations

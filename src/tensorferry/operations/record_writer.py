@@ -31,8 +31,6 @@ FRAMED_BYTES = 1 << 20
 # How many of those may wait to be written.
 RUNNING = 2
 
-SUFFIXES = {".gz": "gzip", ".zlib": "zlib", ".zst": "zstd"}
-
 
 def writer(
     path: str | os.PathLike[str],
@@ -328,7 +326,7 @@ def _compression(path: str, given: str | None) -> str | None:
         return given.lower() or None
     parsed = shards.parse_shard(path)
     names = (path,) if parsed is None else (path, parsed[0])
-    return next((SUFFIXES[end] for end in SUFFIXES for name in names if name.endswith(end)), None)
+    return next((kind for name in names if (kind := codecs.split_suffix(name)[1])), None)
 
 
 def _end_of(path: str) -> int:

@@ -59,6 +59,10 @@ class About:
             )
 
 
+class OtherFileError(ChecksumError):
+    """A sidecar is not about the file that was opened."""
+
+
 class Sink:
     """Passes bytes on, and counts them and their checksum."""
 
@@ -85,7 +89,8 @@ def find(source: Source, options: Mapping[str, Any] | None = None) -> About | No
         options: For the store of a URL.
 
     Raises:
-        FormatError: It is no sidecar, or one of other files.
+        FormatError: It is no sidecar.
+        OtherFileError: It is one of other files: the file may have been replaced just now.
     """
     if source.path.startswith("<"):  # no file
         return None
@@ -97,7 +102,7 @@ def find(source: Source, options: Mapping[str, Any] | None = None) -> About | No
         found = _native.crc32c(source.everything())
         fitting = [about for about in fitting if about.crc32c == found]
     if not fitting:
-        raise ChecksumError(
+        raise OtherFileError(
             f"{source.path}{SUFFIX} is about a file of another size or checksum",
             path=source.path,
             hint="the file was changed or cut: restore it, or remove the file beside it",

@@ -471,3 +471,82 @@ def test_the_checksum_of_a_sidecar(tmp_path):
     (about,) = json.loads((tmp_path / "x.npy.json").read_text())["files"]
 
     assert about["crc32c"] == _native.crc32c((tmp_path / "x.npy").read_bytes())
+
+
+KILLED = """
+import os, random, signal, sys, time
+import numpy as np
+import tensorferry as ferry
+path, choose = sys.argv[1], random.Random(7)
+values = {
+    "a": {"x": np.full(30_000, 1.0), "text": np.array([b"one"] * 50, object)},
+    "b": {"x": np.full(20_000, 2.0, np.float32), "text": np.array([b"two"] * 90, object)},
+}
+
+def value(kind):
+    return values[kind]["x"] if path.endswith(".npy") else values[kind]
+
+def replace():
+    while True:
+        for kind in values:
+            ferry.save(value(kind), path, metadata={"kind": kind}, durable=False)
+
+ferry.save(value("a"), path, metadata={"kind": "a"}, durable=False)
+for _ in range(25):
+    child = os.fork()
+    if child == 0:
+        replace()
+    time.sleep(0.002 + choose.random() / 50)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    with ferry.open(path) as bundle:
+        kind, found = bundle.metadata["kind"], bundle.value()
+    expected = value(kind)
+    if isinstance(expected, dict):
+        assert found["text"].tolist() == expected["text"].tolist()
+        found, expected = found["x"], expected["x"]
+    assert found.dtype == expected.dtype and np.array_equal(found, expected)
+"""
+
+
+@pytest.mark.parametrize("name", ["x.npy", "x.npz", "x.safetensors", "x.npz.zst"])
+def test_killed_while_saving(name, tmp_path):
+    """A writer that is killed at any moment leaves the old or the new file, with its metadata."""
+    command = [sys.executable, "-c", KILLED, str(tmp_path / name)]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+    assert result.returncode == 0, result.stderr
+
+
+def test_readers_while_saving(tmp_path):
+    """Whoever reads while a file is replaced sees all of the old or all of the new one."""
+    code = KILLED.split('ferry.save(value("a")')[0] + "replace()\n"
+    path = tmp_path / "x.npy"
+    ferry.save(np.full(30_000, 1.0), path, metadata={"kind": "a"}, durable=False)
+    writer = subprocess.Popen([sys.executable, "-c", code, str(path)])
+    seen = set()
+    try:
+        for _ in range(300):
+            with ferry.open(path) as bundle:
+                found, kind = bundle.value(), bundle.metadata["kind"]
+            assert (found == (1.0 if kind == "a" else 2.0)).all()
+            seen.add(kind)
+    finally:
+        writer.kill()
+        writer.wait()
+
+
+def test_columns_of_different_shapes(tmp_path):
+    """With rows=True a list of arrays is a column of Arrow's variable-shape tensors."""
+    images = [np.ones((2, 3), np.uint8), np.zeros((1, 5), np.uint8)]
+    for name in ("x.arrow", "x.parquet"):
+        path = tmp_path / name
+        ferry.save({"image": images, "label": [3, 4]}, path, rows=True, durable=False)
+
+        found = ferry.load(path)
+
+        assert [same(a, b) for a, b in zip(found["image"], images, strict=True)] == [True, True]
+        with ferry.open(path) as table:
+            assert table.info["image"].kind == "list"
+            assert table[1]["image"].shape == (1, 5)
+            assert len(table) == 2

@@ -34,7 +34,7 @@ def test_there_and_back(s3, name):
 
 
 def test_sidecars(s3):
-    """npy keeps its metadata in an object beside it."""
+    """An npy file keeps its metadata in an object beside it."""
     array = np.arange(4, dtype=np.float32)
     ferry.save(array, s3.url("x.npy"), metadata={"k": 1})
     assert {"x.npy", "x.npy.json"} <= {key.split("/")[-1] for key in s3.keys()}  # noqa: SIM118

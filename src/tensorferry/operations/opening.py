@@ -1,0 +1,263 @@
+"""Opening: files of every format and from every place, whole or lazily.
+
+    ferry.load("pred.safetensors")
+    ferry.open("pred.safetensors")["scores"]
+
+A file is recognised by its bytes, behind gzip or zstd if it is compressed as a whole, and by the
+end of its name where these leave a doubt. What it holds is opened as a bundle
+(`tensorferry.operations.contents`), as records, or as a table.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from io import BytesIO
+from typing import Any
+
+from tensorferry import formats, limits, storage
+from tensorferry.codecs import compression as codecs
+from tensorferry.errors import FerryError, FormatError, LimitError, UnknownFormatError
+from tensorferry.formats import safetensors, tfrecord
+from tensorferry.operations import contents, sidecars
+from tensorferry.operations.bundles import Framework
+from tensorferry.operations.records import Records
+from tensorferry.storage import STANDARD_STREAM, Source
+
+# What only TFRecords are opened with.
+RECORD_OPTIONS = {"schema", "infer", "on_error", "raw", "threads"}
+# How much of a compressed file is decompressed to recognise what is in it.
+COMPRESSED_HEAD = 1 << 16
+# How many times larger than its file a value may be, whatever `limits.memory` says.
+MAX_RATIO = 16
+
+
+def load(
+    path: Any,
+    *,
+    format: str | None = None,
+    to: Framework = "numpy",
+    verify: bool = True,
+    dequantize: bool = True,
+    placed: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> Any:
+    """The value in a file: the structure that was saved, or a dict of tensors or columns.
+
+    Arrays of a local file are views of it wherever its bytes allow that: nothing is read before it
+    is used. `np.array(value)` gives one that is writable.
+
+    Args:
+        path: A local path, a URL, "-" for the standard input, or a binary file object.
+        format: By default recognised by the bytes, or else by the path's ending.
+        to: Whose tensors to give back.
+        verify: Check checksums, where the format has them.
+        dequantize: Give the floats that quantized values stand for.
+        placed: Put TensorFlow's tensors on the device where they were, and give variables back as
+            such, with their names.
+        storage_options: For the store of a URL.
+        **options: Of the format: raw bytes need `dtype=` and `shape=`, unless a sidecar has them.
+
+    Raises:
+        FormatError: The file is damaged, or of no format known.
+    """
+    reading = _Reading(
+        format, to, verify, dequantize, placed, parts=False, storage_options=storage_options
+    )
+    with reading.open(path, options, tables=False) as opened:
+        if not isinstance(opened, Records):
+            return opened.value()
+        if options.get("raw"):
+            return list(opened)
+        return next(opened.batches(tfrecord.MANY, to=to), {})
+
+
+def open(  # noqa: A001  # the public name
+    path: Any,
+    *,
+    format: str | None = None,
+    to: Framework = "numpy",
+    verify: bool = True,
+    dequantize: bool = True,
+    placed: bool = False,
+    parts: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> Any:
+    """Opens a file without reading it: tensors as a bundle, TFRecords as records, tables as such.
+
+    Args:
+        path: A file or URL; for TFRecords also a glob, a directory, "name@10" for a set of shards,
+            or a list of those; "-" for the standard input, or a binary file object.
+        format: By default recognised by the bytes, or else by the path's ending.
+        to: Whose tensors a bundle gives.
+        verify: Check checksums, where the format has them.
+        dequantize: Give the floats that quantized values stand for.
+        placed: See `load`.
+        parts: Give the arrays as they are stored, whatever was noted about them.
+        storage_options: For the store of a URL.
+        **options: Of the format; for TFRecords those of `tensorferry.operations.records.Records`:
+            `columns`, `schema`, `infer`, `on_error`, `raw`, `threads`.
+
+    Returns:
+        A `Bundle`, `Records`, or for Arrow and Parquet a `Table`.
+    """
+    reading = _Reading(format, to, verify, dequantize, placed, parts, storage_options)
+    return reading.open(path, options, tables=True)
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """How something is to be opened: the arguments that `load` and `open` have in common."""
+
+    format: str | None
+    to: Framework
+    verify: bool
+    dequantize: bool
+    placed: bool
+    parts: bool
+    storage_options: Mapping[str, Any] | None
+
+    def open(self, path: Any, options: dict[str, Any], *, tables: bool) -> Any:
+        """A bundle, records, or a table if that is wanted."""
+        path = _index_of(path)
+        if _is_many(path):
+            return Records(path, verify=self.verify, **options)
+        try:
+            return self._open(path, options, tables)
+        except sidecars.OtherFileError:
+            if not isinstance(path, str | os.PathLike):
+                raise
+        # It was replaced between opening it and what is beside it.
+        return self._open(path, options, tables)
+
+    def _open(self, path: Any, options: dict[str, Any], tables: bool) -> Any:
+        source = storage.open_source(path, options=self.storage_options)
+        try:
+            outer, head = _head(source)
+            meant = tfrecord.NAME if RECORD_OPTIONS & options.keys() else None
+            found = self.format or meant or _recognised(head, source.path)
+            row = formats.TABLE[found]
+            if row.holds == "records":
+                return self._open_records(path, source, options)
+            about = None if row.metadata else sidecars.find(source, self.storage_options)
+            inner = source if outer is None else _decompressed(source, outer)
+            if row.holds == "table" and tables and not self.parts:
+                table = self._open_table(inner, found, options)
+                if table is not None:
+                    return table
+            return self._open_bundle(inner, found, options, about, source)
+        except BaseException as error:
+            source.close()
+            if isinstance(error, FerryError):
+                error.located(path=source.path)
+            raise
+
+    def _open_records(self, path: Any, source: Source, options: dict[str, Any]) -> Records:
+        # What a stream gave to be recognised is in the source; all else is opened again.
+        is_stream = source.buffer is None and not storage.is_url(path)
+        if not is_stream:
+            source.close()
+        return Records(source if is_stream else path, verify=self.verify, **options)
+
+    def _open_table(self, source: Source, format: str, options: dict[str, Any]) -> Any:
+        """A table of rows; None if the file holds whole tensors, or others than meet the eye."""
+        from tensorferry.operations.tables import Table
+
+        table = Table(source, format=format, verify=self.verify, **options)  # type: ignore[arg-type]
+        note, _ = table.note
+        return None if not table.in_rows or note.layout or note.quantized else table
+
+    def _open_bundle(
+        self,
+        source: Source,
+        format: str,
+        options: dict[str, Any],
+        about: sidecars.About | None,
+        file: Source,
+    ) -> Any:
+        if source.path.endswith(safetensors.INDEX) and format == safetensors.NAME:
+            options = {**options, "storage_options": self.storage_options}
+        return contents.read(
+            source,
+            format,
+            metadata=None if about is None else about.metadata,
+            check=None if about is None or not self.verify else partial(about.check, file),
+            to=self.to,
+            placed=self.placed,
+            dequantize=self.dequantize,
+            parts=self.parts,
+            verify=self.verify,
+            options=options if about is None else {**about.options, **options},
+        )
+
+
+def _index_of(path: Any) -> Any:
+    """The index of a model of several files, where the one file is not there."""
+    if isinstance(path, str | os.PathLike) and not storage.is_url(path):
+        name = os.fspath(path)
+        index = name + safetensors.INDEX
+        if name.endswith(".safetensors") and not os.path.exists(name) and os.path.exists(index):
+            return index
+    return path
+
+
+def _is_many(path: Any) -> bool:
+    """Whether it names several files, or none: globs, shards and directories are of TFRecords."""
+    if isinstance(path, list | tuple):
+        return True
+    if not isinstance(path, str | os.PathLike) or os.fspath(path) == STANDARD_STREAM:
+        return False
+    name = os.fspath(path)
+    if storage.is_url(name):
+        return "*" in name
+    return os.path.isdir(name) or not os.path.lexists(name)
+
+
+def _head(source: Source) -> tuple[Any, bytes]:
+    """How a file is compressed as a whole, and its first bytes without that."""
+    head = source.head(formats.HEAD)
+    kind = codecs.detect(head)
+    if kind is None or tfrecord.sniff(head):
+        return None, head
+    inner = b""
+    with suppress(FormatError):  # it is cut where we stopped
+        for block in codecs.decompressed(BytesIO(source.head(COMPRESSED_HEAD)).read, kind):
+            inner += block
+            if len(inner) >= formats.HEAD:
+                break
+    # Two bytes can look like zlib by chance, and only TFRecords are compressed so.
+    if kind == "zlib" and not tfrecord.sniff(inner):
+        return None, head
+    return kind, inner[: formats.HEAD]
+
+
+def _recognised(head: bytes, path: str) -> str:
+    stem, _ = codecs.split_suffix(path)
+    found = formats.recognised(head, path=stem)
+    if found is None:
+        raise UnknownFormatError(
+            f"no format recognises bytes that start with {head[:16].hex(' ')!r}",
+            path=path,
+            offset=0,
+            hint="name the format: format=...",
+        )
+    return found
+
+
+def _decompressed(source: Source, kind: Any) -> Source:
+    """All bytes of a compressed file, in memory."""
+    data = bytearray()
+    for block in codecs.decompressed(source.read, kind, path=source.path):
+        data += block
+        if len(data) > max(limits.memory, MAX_RATIO * (source.size or 0)):
+            raise LimitError(
+                f"more than {len(data)} decompressed bytes, {limits.memory} are allowed",
+                path=source.path,
+                hint="raise tensorferry.limits.memory if the file is to be trusted",
+            )
+    return Source(source.path, buffer=memoryview(data).toreadonly())
