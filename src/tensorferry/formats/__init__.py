@@ -1,7 +1,7 @@
 """Formats: one module each, the table that finds them, and what a module must have.
 
 A format is a module with `NAME`, the name users pass as `format=`, `sniff(head)`, which says
-whether bytes that start with `head` look like it, and one of three pairs of verbs, by what it
+whether bytes that start with `head` look like it, and one of four sets of verbs, by what it
 `CARRIES`:
 
     "value"    read(source, **options)        the value in a buffer
@@ -11,6 +11,7 @@ whether bytes that start with `head` look like it, and one of three pairs of ver
                storage(dtype)                 what a dtype is stored as: `formats.parts`
     "tensors"  read(source, **options)        named tensors of every kind, and metadata
                write(tensors, sink, metadata=..., **options)
+    "files"    open_stored(path, **options)   tensors of one or several files, not read yet
 
 They know values of `tensorferry.tensors` only: other frameworks' tensors are turned into them
 before and after. Modules load on first use.
@@ -58,7 +59,7 @@ class Row:
     """
 
     suffixes: tuple[str, ...]
-    carries: Literal["value", "arrays", "tensors"] = "value"
+    carries: Literal["value", "arrays", "tensors", "files"] = "value"
     metadata: bool = False
     certain: bool = True
     holds: Literal["bundle", "records", "table"] = "bundle"
@@ -74,6 +75,8 @@ TABLE = {
     # A checksum does not fit by chance: whatever comes later, this one is right.
     "tfrecord": Row((".tfrecord", ".tfrecords"), holds="records"),
     "npy": Row((".npy",), "arrays"),
+    # Archives of Keras are zip archives too: they are asked first.
+    "keras": Row((".keras", ".weights.h5", ".h5", ".weights.json"), "files", metadata=True),
     "npz": Row((".npz",), "arrays", metadata=True, compressions=("deflate",)),
     "safetensors": Row((".safetensors", ".safetensors.index.json"), "arrays", metadata=True),
     "arrow": Row(
