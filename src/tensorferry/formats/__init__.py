@@ -12,6 +12,7 @@ whether bytes that start with `head` look like it, and one of four sets of verbs
     "tensors"  read(source, **options)        named tensors of every kind, and metadata
                write(tensors, sink, metadata=..., **options)
     "files"    open_stored(path, **options)   tensors of one or several files, not read yet
+               save_stored(tensors, path, note=..., metadata=..., **options)
 
 They know values of `tensorferry.tensors` only: other frameworks' tensors are turned into them
 before and after. Modules load on first use.
@@ -95,6 +96,7 @@ TABLE = {
         needs=("pyarrow", "arrow"),
         compressions=("snappy", "zstd", "lz4", "gzip", "brotli"),
     ),
+    "checkpoint": Row((".ckpt",), "files", metadata=True, certain=False),
     "tensorproto": Row((".pb", ".tensorproto"), certain=False),
     "structure": Row((".structure",), certain=False),
     "json": Row((".json",), certain=False),

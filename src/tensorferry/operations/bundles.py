@@ -45,6 +45,8 @@ class Bundle(Mapping[str, Any]):
         format: The name of its format.
         metadata: What the user kept with it.
         info: What is known of each tensor without reading it.
+        details: What else its format knows of it: the object graph of a checkpoint, the config of a
+            Keras model.
     """
 
     def __init__(
@@ -59,11 +61,14 @@ class Bundle(Mapping[str, Any]):
         to: Framework = "numpy",
         placed: bool = False,
         source: Source | None = None,
+        details: Any = None,
+        aliases: Mapping[str, str] | None = None,
     ) -> None:
         self.path = path
         self.format = format
         self.metadata = metadata
-        self.info: Mapping[str, TensorInfo] = _Infos(stored, note)
+        self.details = details
+        self.info: Mapping[str, TensorInfo] = _Infos(stored, note, aliases or {})
         self._stored = stored
         self._note = note
         self._to = to
@@ -91,8 +96,9 @@ class Bundle(Mapping[str, Any]):
 
     def close(self) -> None:
         """Lets go of the file; tensors that were given out stay valid."""
-        if self._source is not None:
-            self._source.close()
+        for opened in (self._source, self.details):
+            if opened is not None:
+                opened.close()
         self._stored = {}
 
     def slice(self, name: str, index: Any) -> Any:
@@ -142,12 +148,18 @@ class Bundle(Mapping[str, Any]):
 class _Infos(Mapping[str, TensorInfo]):
     """Looked up when asked for: the shape of a sparse tensor has to be read."""
 
-    def __init__(self, stored: Mapping[str, Stored], note: Note) -> None:
+    def __init__(
+        self, stored: Mapping[str, Stored], note: Note, aliases: Mapping[str, str]
+    ) -> None:
         self._stored = stored
         self._note = note
+        self._aliases = aliases
 
     def __getitem__(self, name: str) -> TensorInfo:
         stored = self._stored[name]
+        origin = dict(self._note.origins.get(name, {}))
+        if self._aliases.get(name, name) != name:
+            origin["aliases"] = (self._aliases[name],)
         return TensorInfo(
             name,
             stored.dtype.name,
@@ -155,7 +167,7 @@ class _Infos(Mapping[str, TensorInfo]):
             stored.nbytes,
             stored.kind,
             quantized=getattr(stored, "quantized", None),
-            origin=self._note.origins.get(name, {}),
+            origin=origin,
         )
 
     def __iter__(self) -> Iterator[str]:

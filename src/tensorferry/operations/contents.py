@@ -104,6 +104,20 @@ class Packing:
                 self._note.origins[name] = origins[0]
             yield name, tensor
 
+    def save(self, path: str, **options: Any) -> int:
+        """Writes the value by a format that has several files; gives how many bytes they take.
+
+        Args:
+            path: Names them.
+            **options: Of the format.
+        """
+        module: Any = formats.get(self._format)
+        tensors = self._quantized()
+        size = module.save_stored(
+            tensors, path, note=self._note, metadata=self._metadata, **options
+        )
+        return int(size)
+
     def write(self, sink: Sink, **options: Any) -> None:
         """Writes the value. Its metadata goes along, where the format has a place for it.
 
@@ -226,13 +240,8 @@ def read(
         note, user = Note.from_metadata(metadata or {})
         tensors, note.layout = layout.flatten(value)
         stored = {name: Held(tensor) for name, tensor in tensors.items()}
-    if dequantize:
-        for name, described in note.quantized.items():
-            if name not in stored:
-                raise FormatError("the note quantizes a tensor that is not there", tensor=name[:60])
-            stored[name] = Quantized(stored[name], quantization.Recipe.from_json(described))
     return Bundle(
-        stored,
+        dequantized(stored, note) if dequantize else stored,
         path=source.path,
         format=format,
         note=note,
@@ -242,3 +251,15 @@ def read(
         placed=placed,
         source=source,
     )
+
+
+def dequantized(stored: Mapping[str, Stored], note: Note) -> Mapping[str, Stored]:
+    """The tensors of a file, with floats in place of the values that stand for them."""
+    if not note.quantized:
+        return stored
+    found = dict(stored)
+    for name, described in note.quantized.items():
+        if name not in found:
+            raise FormatError("the note quantizes a tensor that is not there", tensor=name[:60])
+        found[name] = Quantized(found[name], quantization.Recipe.from_json(described))
+    return found

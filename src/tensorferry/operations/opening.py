@@ -21,9 +21,10 @@ from typing import Any
 from tensorferry import formats, limits, storage
 from tensorferry.codecs import compression as codecs
 from tensorferry.errors import FerryError, FormatError, LimitError, UnknownFormatError
-from tensorferry.formats import safetensors, tfrecord
+from tensorferry.formats import checkpoint, checkpoint_state, safetensors, tfrecord
+from tensorferry.formats.note import Note
 from tensorferry.operations import contents, sidecars
-from tensorferry.operations.bundles import Framework
+from tensorferry.operations.bundles import Bundle, Framework
 from tensorferry.operations.records import Records
 from tensorferry.storage import STANDARD_STREAM, Source
 
@@ -125,6 +126,9 @@ class _Reading:
     def open(self, path: Any, options: dict[str, Any], *, tables: bool) -> Any:
         """A bundle, records, or a table if that is wanted."""
         path = _index_of(path)
+        found = self.format or self._found_by_path(path)
+        if found is not None and formats.TABLE[found].carries == "files":
+            return self._open_files(path, found, options)
         if _is_many(path):
             return Records(path, verify=self.verify, **options)
         try:
@@ -140,8 +144,11 @@ class _Reading:
         try:
             outer, head = _head(source)
             meant = tfrecord.NAME if RECORD_OPTIONS & options.keys() else None
-            found = self.format or meant or _recognised(head, source.path)
+            found = self.format or meant or self._recognised(head, path, source)
             row = formats.TABLE[found]
+            if row.carries == "files":
+                whole = path if found == checkpoint.NAME else source
+                return self._open_files(whole, found, options)
             if row.holds == "records":
                 return self._open_records(path, source, options)
             about = None if row.metadata else sidecars.find(source, self.storage_options)
@@ -156,6 +163,58 @@ class _Reading:
             if isinstance(error, FerryError):
                 error.located(path=source.path)
             raise
+
+    def _found_by_path(self, path: Any) -> str | None:
+        """The format of what is several files: it is found by its name."""
+        if not isinstance(path, str | os.PathLike) or os.fspath(path) == STANDARD_STREAM:
+            return None
+        name = storage.localize(path)
+        if _is_of_checkpoint(name):
+            is_plain = False
+        elif storage.is_url(name):
+            is_plain = "*" in name or formats.named(codecs.split_suffix(name)[0]) is not None
+        else:
+            is_plain = os.path.isfile(name)
+        if is_plain or checkpoint.resolve(name, storage_options=self.storage_options) is None:
+            return None
+        return checkpoint.NAME
+
+    def _recognised(self, head: bytes, path: Any, source: Source) -> str:
+        stem, _ = codecs.split_suffix(source.path)
+        found = formats.recognised(head, path=stem)
+        if found is not None:
+            return found
+        # One of the first version is known by its end.
+        tail = source.range(max(0, source.size - 8), source.size) if source.size else b""
+        if checkpoint.sniff_tail(bytes(tail)) and isinstance(path, str | os.PathLike):
+            return checkpoint.NAME
+        raise UnknownFormatError(
+            f"no format recognises bytes that start with {head[:16].hex(' ')!r}",
+            path=source.path,
+            offset=0,
+            hint="name the format: format=...",
+        )
+
+    def _open_files(self, path: Any, format: str, options: dict[str, Any]) -> Bundle:
+        module: Any = formats.get(format)
+        if self.parts:
+            options = {**options, "parts": True}
+        opened = module.open_stored(
+            path, verify=self.verify, storage_options=self.storage_options, **options
+        )
+        note = getattr(opened, "note", None) or Note()
+        stored = contents.dequantized(opened.stored, note) if self.dequantize else opened.stored
+        return Bundle(
+            stored,
+            path=str(getattr(path, "path", path)),
+            format=format,
+            note=note,
+            metadata=opened.metadata,
+            to=self.to,
+            placed=self.placed,
+            details=opened,
+            aliases=opened.keys if format == checkpoint.NAME else opened.paths,
+        )
 
     def _open_records(self, path: Any, source: Source, options: dict[str, Any]) -> Records:
         # What a stream gave to be recognised is in the source; all else is opened again.
@@ -196,6 +255,15 @@ class _Reading:
         )
 
 
+def _is_of_checkpoint(name: str) -> bool:
+    """Whether a file is named as those of a checkpoint are."""
+    return (
+        name.endswith(checkpoint_state.INDEX)
+        or checkpoint_state.DATA.fullmatch(name) is not None
+        or os.path.basename(name) == checkpoint_state.NAME
+    )
+
+
 def _index_of(path: Any) -> Any:
     """The index of a model of several files, where the one file is not there."""
     if isinstance(path, str | os.PathLike) and not storage.is_url(path):
@@ -234,19 +302,6 @@ def _head(source: Source) -> tuple[Any, bytes]:
     if kind == "zlib" and not tfrecord.sniff(inner):
         return None, head
     return kind, inner[: formats.HEAD]
-
-
-def _recognised(head: bytes, path: str) -> str:
-    stem, _ = codecs.split_suffix(path)
-    found = formats.recognised(head, path=stem)
-    if found is None:
-        raise UnknownFormatError(
-            f"no format recognises bytes that start with {head[:16].hex(' ')!r}",
-            path=path,
-            offset=0,
-            hint="name the format: format=...",
-        )
-    return found
 
 
 def _decompressed(source: Source, kind: Any) -> Source:

@@ -92,6 +92,8 @@ def save(
     packing = contents.Packing(
         value, target.format, metadata=metadata, quantize=quantize, columns=columns
     )
+    if row.carries == "files":
+        return _save_files(packing, target, durable, storage_options, options)
     if shard_size is not None:
         return _save_shards(packing, target, shard_size, durable, storage_options)
     with ExitStack() as stack:
@@ -109,6 +111,22 @@ def save(
         if not row.metadata:
             _keep_beside(packing, counted, announce, target)
     return Saved(str(path), target.format, sink.position, packing.reports)
+
+
+def _save_files(
+    packing: contents.Packing,
+    target: _Target,
+    durable: bool,
+    storage_options: Mapping[str, Any] | None,
+    options: dict[str, Any],
+) -> Saved:
+    if target.path in (None, STANDARD_STREAM) or target.outer or target.inner:
+        raise UnsupportedError(
+            f"{target.format} is written to a path, and not compressed", path=target.path
+        )
+    assert target.path is not None
+    nbytes = packing.save(target.path, durable=durable, storage_options=storage_options, **options)
+    return Saved(target.path, target.format, nbytes, packing.reports)
 
 
 def _save_shards(
