@@ -163,9 +163,10 @@ def make_variable(value: Any, name: str, **more: Any) -> Variable:
 
 def is_model(value: Any) -> bool:
     """Whether it is a model, layer or optimizer of Keras 2 (tf_keras): they name their weights."""
-    return is_tracked(value) and (
-        isinstance(getattr(type(value), "weights", None), property) or _is_optimizer(value)
+    named = isinstance(value, tf.Module) and isinstance(
+        getattr(type(value), "weights", None), property
     )
+    return named or (is_tracked(value) and _is_optimizer(value))
 
 
 def _is_optimizer(value: Any) -> bool:

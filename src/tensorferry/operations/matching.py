@@ -16,10 +16,12 @@ two meanings: PyTorch's "weight" is not TensorFlow's "kernel", which may be its 
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Literal
 
 Shape = tuple[int | None, ...] | None
@@ -102,6 +104,7 @@ def fits(wanted: Shape, found: Shape) -> bool:
     )
 
 
+@lru_cache(maxsize=1 << 16)
 def split_name(name: str) -> Key:
     """The parts of a name in one spelling."""
     name = name.removesuffix(_VALUE)
@@ -144,8 +147,11 @@ def match(wanted: Sequence[Named], found: Sequence[Named], *, structure: bool = 
         taken = set(pairs.values())
         left = [variable for variable in left if variable.name not in pairs]
         free = [tensor for tensor in free if tensor.name not in taken]
+    alike: dict[Shape, list[Named]] = defaultdict(list)
+    for tensor in free:
+        alike[tensor.shape].append(tensor)
     for variable in left:
-        candidates = _candidates(variable, free)
+        candidates = _candidates(variable, alike[variable.shape])
         if candidates:
             matches.candidates[variable.name] = candidates
     return matches
@@ -319,7 +325,7 @@ def _counted(
     ]
 
 
-@dataclass
+@dataclass(eq=False)
 class _Layer:
     """Variables or tensors side by side."""
 
@@ -362,8 +368,10 @@ def _by_structure(wanted: Sequence[Named], found: Sequence[Named]) -> dict[str, 
         if signature is _distinct_shapes and _is_foreign(ours, theirs):
             continue
         known = [_unique(layers, signature, side) for side, layers in enumerate((ours, theirs))]
-        for mark in known[0].keys() & known[1].keys():
-            one, other = known[0][mark], known[1][mark]
+        for mark, one in known[0].items():
+            other = known[1].get(mark)
+            if other is None:
+                continue
             order = {_names_and_shapes: _by_leaf, _distinct_shapes: _by_shape}.get(signature)
             ours.remove(one)
             theirs.remove(other)
@@ -436,11 +444,11 @@ def _is_foreign(ours: Iterable[_Layer], theirs: Iterable[_Layer]) -> bool:
     )
 
 
-def _candidates(variable: Named, free: Sequence[Named]) -> tuple[str, ...]:
-    """What could be meant: tensors of its shape with the same last part, or the few with others."""
+def _candidates(variable: Named, fitting: Sequence[Named]) -> tuple[str, ...]:
+    """Of the tensors of its shape, the first with the same last part, or the few with others."""
     leaf = split_name(variable.name)[-1]
-    fitting = [one for one in free if variable.shape is not None and one.shape == variable.shape]
-    same = [one.name for one in fitting if split_name(one.name)[-1] == leaf]
-    if not same and len(fitting) <= CANDIDATES:
-        same = [one.name for one in fitting]
-    return tuple(same[:CANDIDATES])
+    same = (one.name for one in fitting if split_name(one.name)[-1] == leaf)
+    found = tuple(itertools.islice(same, CANDIDATES))
+    if not found and len(fitting) <= CANDIDATES:
+        return tuple(one.name for one in fitting)
+    return found

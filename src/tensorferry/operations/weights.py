@@ -12,7 +12,6 @@ checked before the first variable changes.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -23,12 +22,13 @@ from typing import Any
 import numpy as np
 
 from tensorferry import dtypes, formats, frameworks
-from tensorferry.errors import MismatchError, UnsupportedError
+from tensorferry.errors import UnsupportedError
 from tensorferry.formats import layout
 from tensorferry.frameworks.variables import Variable, list_variables
 from tensorferry.operations import files, matching
 from tensorferry.operations.bundles import Bundle
 from tensorferry.operations.matching import How, Named, Shape
+from tensorferry.operations.name_map import NameMap, Transform, as_function, transformed
 from tensorferry.operations.weights_report import (
     Mismatched,
     Missing,
@@ -37,10 +37,6 @@ from tensorferry.operations.weights_report import (
     describe,
 )
 from tensorferry.tensors import Array
-
-Transform = str | Sequence[int] | Callable[[Array], Any]
-Mapped = str | tuple[str, Transform] | None
-NameMap = Mapping[str, Mapped] | Callable[[str], Mapped] | Sequence[tuple[str, str]]
 
 # Nearest names of a large model cost more than all else: beyond this many, only the first have one.
 NEAREST = 50
@@ -197,7 +193,7 @@ class _Plan:
         """Takes what the user says."""
         if given is None:
             return
-        ask = _as_function(given, self._variables)
+        ask = as_function(given, {one.name: one.names for one in self._variables.values()})
         by_spelling: dict[matching.Key, list[str]] = {}
         for name in self._rows:
             by_spelling.setdefault(matching.split_name(name), []).append(name)
@@ -242,15 +238,18 @@ class _Plan:
 
     def read(self) -> None:
         """Reads and checks every value."""
-        for name, source in self._pairs.items():
-            variable, row = self._variables[name], self._rows[source]
+        for name, variable in self._variables.items():
+            source = self._pairs.get(name)
+            if source is None:
+                continue
+            row = self._rows[source]
             transform = self._transforms.get(name)
             problem = self._problem(variable, row, transformed=transform is not None)
             value: Any = None
             if problem is None:
                 value = frameworks.accept(row.read())
                 if transform is not None:
-                    value = _transformed(value, transform, name)
+                    value = transformed(value, transform, name)
                     if not matching.fits(variable.shape, value.shape):
                         problem = f"its shape is {list(value.shape)} after the transform"
             if problem is None:
@@ -269,12 +268,18 @@ class _Plan:
 
     def _contradiction(self, variable: Variable, source: str, value: Array) -> str | None:
         """A tensor that is the same variable under another name has to have the same values."""
-        for other in {variable.name, *variable.tied} & self._rows.keys() - {source}:
-            if other not in self._pairs.values():
-                again = frameworks.accept(self._rows[other].read())
-                if not isinstance(again, np.ndarray) or again.tobytes() != value.tobytes():
-                    return f"{other} is the same variable, with other values"
+        for other in self._once_more(variable, source):
+            again = frameworks.accept(self._rows[other].read())
+            if not isinstance(again, np.ndarray) or again.tobytes() != value.tobytes():
+                return f"{other} is the same variable, with other values"
         return None
+
+    def _once_more(self, variable: Variable, source: str) -> list[str]:
+        """The tensors at the other places of a variable that the model has at several."""
+        places = (variable.name, *variable.tied)
+        if not variable.tied or source not in places:
+            return []
+        return [name for name in places if name != source and name in self._rows]
 
     def _problem(self, variable: Variable, row: _Row, *, transformed: bool) -> str | None:
         """Why a tensor does not fit, as far as that is known without reading it."""
@@ -291,7 +296,9 @@ class _Plan:
     def report(self, path: str) -> WeightsReport:
         """What there is to say."""
         loaded = {variable.name: self._pairs[variable.name] for variable, _ in self.values}
-        used = {*self._pairs.values(), *self._other_names()}
+        used = set(self._pairs.values())
+        for name, source in self._pairs.items():
+            used.update(self._once_more(self._variables[name], source))
         left = [row for row in self._rows.values() if row.name not in used]
         state = {row.name for row in left if matching.is_training_state(row.name)}
         names = {name for one in self._apart for name in one.names}
@@ -325,11 +332,6 @@ class _Plan:
             applied=False,
         )
 
-    def _other_names(self) -> Iterator[str]:
-        """Tensors that are loaded variables once more, under their other names."""
-        for name in self._pairs:
-            yield from (name, *self._variables[name].tied)
-
 
 class _Nearest:
     """The name that resembles another most; asked often, it stops answering."""
@@ -347,48 +349,6 @@ class _Nearest:
             return None
         among = self._by_leaf.get(matching.split_name(name)[-1], self._names)[:COMPARED]
         return next(iter(get_close_matches(name, among, 1, 0.4)), None)
-
-
-def _as_function(given: NameMap, variables: Mapping[str, Variable]) -> Callable[[str], Mapped]:
-    if callable(given):
-        return given
-    if isinstance(given, Mapping):
-        owners = {other: name for name, one in variables.items() for other in one.names}
-        owners |= {name: name for name in variables}
-        unknown = [name for name in given if name not in owners]
-        if unknown:
-            near = get_close_matches(unknown[0], list(owners), 1, 0.4)
-            raise MismatchError(
-                "map names a variable that the model does not have",
-                tensor=unknown[0],
-                hint=f"nearest is {near[0]}" if near else None,
-            )
-        said = {owners[name]: mapped for name, mapped in given.items()}
-        return said.get
-    pairs = [(re.compile(pattern), replacement) for pattern, replacement in given]
-
-    def rename(name: str) -> Mapped:
-        renamed = name
-        for pattern, replacement in pairs:
-            renamed = pattern.sub(replacement, renamed)
-        return None if renamed == name else renamed
-
-    return rename
-
-
-def _transformed(value: Array, transform: Transform, name: str) -> Array:
-    if callable(transform):
-        return np.asarray(frameworks.accept(transform(value)))
-    if isinstance(transform, str) and transform != "transpose":
-        raise MismatchError(
-            f"the transform is {transform!r}, expected 'transpose', axes or a function", tensor=name
-        )
-    try:
-        return np.transpose(value, None if isinstance(transform, str) else tuple(transform))
-    except ValueError as error:
-        raise MismatchError(
-            f"{transform} are no axes of its tensor: {error}", tensor=name
-        ) from None
 
 
 def _castable(found: str, wanted: str) -> bool:
