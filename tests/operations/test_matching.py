@@ -131,7 +131,7 @@ def test_equal_layers_are_ambiguous():
 
 
 def test_conventions_are_not_guessed():
-    """A square weight of PyTorch is not taken for a kernel, nor weight and bias for gamma and beta."""
+    """PyTorch's square weight is not taken for a kernel, nor weight and bias for gamma and beta."""
     dense = named(["dense/kernel", "dense/bias"], [(4, 4), (4,)])
     linear = named(["fc.weight", "fc.bias"], [(4, 4), (4,)])
     norm = named(["norm/gamma", "norm/beta"], [(4,), (4,)])

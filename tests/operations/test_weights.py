@@ -76,7 +76,7 @@ def makers(keras):
             model, value = make()
             generator = np.random.default_rng(len(model.name) + next(count))
             for weight in model.weights:
-                weight.assign(generator.uniform(0.1, 1, weight.shape).astype(np.float32))
+                weight.assign(generator.uniform(0.1, 0.3, weight.shape).astype(np.float32))
             return model, value
 
         return made
@@ -224,9 +224,12 @@ def test_renamed_layers(keras, tmp_path):
     report = ferry.load_weights(fresh, tmp_path / "model.npz")
 
     assert set(report.how.values()) == {"structure"}
-    assert "logits/kernel <- head/kernel  (by structure)" in str(report)
+    assert [name.split("/")[-2:] for name in report.loaded] == [
+        [layer, part] for layer in ("trunk", "logits") for part in ("kernel", "bias")
+    ]
+    assert "head/kernel  (by structure)" in str(report)
     assert np.array_equal(model(np.ones((1, 4))), fresh(np.ones((1, 4))))
-    with pytest.raises(ferry.MismatchError, match="missing trunk/kernel"):
+    with pytest.raises(ferry.MismatchError, match=r"missing .*trunk/kernel"):
         ferry.load_weights(fresh, tmp_path / "model.npz", structure=False)
 
 
@@ -259,7 +262,7 @@ def test_not_built(keras):
     """A model that has no weights yet says how to get them."""
     model = keras.Sequential([keras.layers.Dense(3)])
 
-    with pytest.raises(ferry.UnsupportedError, match="not built yet.*\nhint: model.build"):
+    with pytest.raises(ferry.UnsupportedError, match=r"not built yet.*\nhint: model\.build"):
         ferry.load_weights(model, {"a": np.zeros(3)})
 
 
@@ -393,7 +396,9 @@ class TestMap:
     def model(self):
         return {"dense": {"kernel": np.zeros((2, 3)), "bias": np.zeros(3)}}
 
-    file = {"fc.weight": np.arange(6.0).reshape(3, 2), "fc.bias": np.ones(3)}
+    @property
+    def file(self):
+        return {"fc.weight": np.arange(6.0).reshape(3, 2), "fc.bias": np.ones(3)}
 
     def test_dict(self):
         """A dict gives names, and what to do with a tensor."""
@@ -438,6 +443,18 @@ class TestMap:
         ferry.load_weights(model, {"qk": np.arange(4.0)}, map=said)
 
         assert model["k"].tolist() == [2, 3]
+
+    def test_over_names(self):
+        """What the map says goes before a tensor of the variable's name, which is left over."""
+        model = {"a": np.zeros(1), "b": np.zeros(1)}
+
+        report = ferry.load_weights(
+            model, {"a": np.ones(1), "b": np.full(1, 2.0)}, map={"a": "b"}, strict=False
+        )
+
+        assert model["a"] == 2
+        assert [one.name for one in report.missing] == ["b"]
+        assert [one.name for one in report.unexpected] == ["a"]
 
     @pytest.mark.parametrize(
         ("said", "message"),
@@ -644,9 +661,7 @@ def test_module_round_trip(module, tmp_path, format):
     ferry.save_weights(model, tmp_path / f"module.{format}")
     report = ferry.load_weights(fresh, tmp_path / f"module.{format}")
 
-    assert values(fresh) == {
-        name: value for name, value in zip(values(fresh), values(model).values(), strict=True)
-    }
+    assert list(values(fresh).values()) == list(values(model).values())
     assert fresh.loose.shape == [None]
     assert fresh.loose.numpy().tolist() == [1, 2, 3]
     assert len(report.loaded) == 8
@@ -677,7 +692,8 @@ def test_variables_in_dicts(tf):
         "c": np.zeros(1),
     }
 
-    ferry.load_weights(model, {"scope/first:0": [1.0, 2.0], "b": [3.0], "c": np.float64([4])})
+    file = {"scope/first:0": np.float32([1, 2]), "b": np.float32([3]), "c": np.float64([4])}
+    ferry.load_weights(model, file)
 
     assert model["a"].numpy().tolist() == [1, 2]
     assert model["b"].numpy().tolist() == [3]
