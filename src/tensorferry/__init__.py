@@ -44,6 +44,12 @@ if TYPE_CHECKING:
         dumps_into as dumps_into,
         loads as loads,
     )
+    from tensorferry.operations.weights import (
+        Saver as Saver,
+        load_weights as load_weights,
+        save_weights as save_weights,
+    )
+    from tensorferry.operations.weights_report import WeightsReport as WeightsReport
     from tensorferry.tensors import (
         RaggedTensor as RaggedTensor,
         SparseTensor as SparseTensor,
@@ -74,6 +80,8 @@ _HOMES = {
     "tensorferry.operations.saving": ("save",),
     "tensorferry.operations.tables": ("Table",),
     "tensorferry.operations.values": ("dumps", "dumps_buffers", "dumps_into", "loads"),
+    "tensorferry.operations.weights": ("Saver", "load_weights", "save_weights"),
+    "tensorferry.operations.weights_report": ("WeightsReport",),
     "tensorferry.tensors": ("RaggedTensor", "SparseTensor", "TensorInfo"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -109,7 +109,21 @@ class MissingExtraError(FerryError, ImportError):
 
 
 class MismatchError(FerryError, ValueError):
-    """Weights do not fit the model they are meant for."""
+    """Weights do not fit the model they are meant for.
+
+    Args:
+        message: As in `FerryError`.
+        report: What fits and what does not: see `tensorferry.operations.weights`.
+        **places: As in `FerryError`.
+    """
+
+    def __init__(self, message: str, *, report: Any = None, **places: Any) -> None:
+        super().__init__(message, **places)
+        self.report = report
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        rebuild, (kind, message, places) = super().__reduce__()
+        return rebuild, (kind, message, {**places, "report": self.report})
 
 
 class UnknownFeatureError(FerryError, KeyError):

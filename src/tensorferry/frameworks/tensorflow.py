@@ -7,6 +7,8 @@ becomes a ragged one like the others: its rows stay the same.
 
 from __future__ import annotations
 
+import re
+from collections import deque
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,7 @@ import tensorflow as tf
 from tensorferry import dtypes
 from tensorferry.errors import UnsupportedError
 from tensorferry.frameworks import LARGE, aligned_copy, lacks
+from tensorferry.frameworks.variables import Variable
 from tensorferry.tensors import Array, RaggedTensor, SparseTensor, as_tensor
 
 _KINDS = (tf.Tensor, tf.Variable, tf.SparseTensor, tf.RaggedTensor, tf.IndexedSlices)
@@ -129,3 +132,114 @@ def _from_array(array: Array) -> Any:
         return tf.constant(array, dtype)
     # tf.constant copies twice; an operation takes an aligned array as it is.
     return tf.raw_ops.Identity(input=aligned_copy(array))
+
+
+def is_variable(value: Any) -> bool:
+    """Whether it is a `tf.Variable`."""
+    return isinstance(value, tf.Variable)
+
+
+def make_variable(value: Any, name: str, **more: Any) -> Variable:
+    """The variable as one of ours; the name that TensorFlow has for it is another one of it."""
+    own = value.name.removesuffix(":0")
+    shape = None if value.shape.rank is None else tuple(value.shape.as_list())
+
+    def assign(array: Array) -> None:
+        value.assign(from_value(array))
+
+    return Variable(
+        name,
+        shape,
+        dtypes.as_dtype(value.dtype.base_dtype).name,
+        lambda: _to_array(value.read_value()),
+        assign,
+        **{
+            "trainable": bool(value.trainable),
+            "aliases": () if own in (name, "Variable") else (own,),
+            **more,
+        },
+    )
+
+
+def is_model(value: Any) -> bool:
+    """Whether it is a model, layer or optimizer of Keras 2 (tf_keras): they name their weights."""
+    named = isinstance(value, tf.Module) and isinstance(
+        getattr(type(value), "weights", None), property
+    )
+    return named or (is_tracked(value) and _is_optimizer(value))
+
+
+def _is_optimizer(value: Any) -> bool:
+    return hasattr(type(value), "apply_gradients") and hasattr(type(value), "variables")
+
+
+def list_variables(model: Any, *, build_optimizer: bool = False) -> list[tuple[Any, Variable]]:
+    """The weights of a model of Keras 2, then the state of its optimizer."""
+    if _is_optimizer(model):
+        return _optimizer_variables(model, "")
+    layers = [model, *(part for part in model.submodules if hasattr(part, "weights"))]
+    automatic = frozenset(layer.name for layer in layers if _is_automatic(layer))
+    found = []
+    for variable in model.weights:
+        name = variable.name.removesuffix(":0")
+        found.append((variable, make_variable(variable, name, automatic=automatic)))
+    optimizer = getattr(model, "optimizer", None)
+    if optimizer is not None and _is_optimizer(optimizer):
+        if build_optimizer and hasattr(optimizer, "build"):
+            optimizer.build(model.trainable_variables)
+        found += _optimizer_variables(optimizer, "optimizer")
+    return found
+
+
+def _optimizer_variables(optimizer: Any, prefix: str) -> list[tuple[Any, Variable]]:
+    start = f"{prefix}/" if prefix else ""
+    held = optimizer.variables
+    listed = enumerate(held() if callable(held) else held)
+    more = {"optimizer": True, "trainable": False}
+    return [(part, make_variable(part, f"{start}vars/{number}", **more)) for number, part in listed]
+
+
+def _is_automatic(layer: Any) -> bool:
+    words = re.sub(
+        "([a-z0-9])([A-Z])", r"\1_\2", re.sub(r"(.)([A-Z][a-z]+)", r"\1_\2", _kind(layer))
+    )
+    return re.fullmatch(rf"{re.escape(words.lower())}(_\d+)?", layer.name) is not None
+
+
+def _kind(layer: Any) -> str:
+    return re.sub(r"\W+", "", type(layer).__name__)
+
+
+def is_tracked(value: Any) -> bool:
+    """Whether TensorFlow knows the parts of it, as those of a `tf.Module`."""
+    return isinstance(value, tf.__internal__.tracking.Trackable)
+
+
+def tracked_children(value: Any) -> dict[str, Any]:
+    """The parts of such an object, by the names that checkpoints have for them."""
+    try:
+        return dict(tf.train.TrackableView.children(value))
+    except ValueError as error:
+        raise UnsupportedError(
+            f"TensorFlow cannot tell the parts of {type(value).__name__}: {error}"
+        ) from error
+
+
+def object_paths(model: Any) -> dict[int, list[str]]:
+    """The paths of a tracked model's parts by their ids: the one that checkpoints use, then others.
+
+    A checkpoint uses the shortest path, the first of those in breadth-first order.
+    """
+    paths: dict[int, list[str]] = {id(model): [""]}
+    queue = deque([model])
+    while queue:
+        parent = queue.popleft()
+        start = paths[id(parent)][0]
+        for name, child in tracked_children(parent).items():
+            path = f"{start}/{name}" if start else name
+            if id(child) in paths:
+                paths[id(child)].append(path)
+            else:
+                paths[id(child)] = [path]
+                queue.append(child)
+    return paths

@@ -15,6 +15,7 @@ import torch
 from tensorferry import dtypes
 from tensorferry.errors import UnsupportedError
 from tensorferry.frameworks import lacks
+from tensorferry.frameworks.variables import Variable
 from tensorferry.tensors import Array, RaggedTensor, SparseTensor
 
 # Quantized tensors have a scale besides; torch.int4 and its like are names without operations.
@@ -127,3 +128,51 @@ def _from_array(array: Array) -> Any:
     if array.dtype in _INTEGERS:
         return torch.from_numpy(array.view(_INTEGERS[array.dtype])).view(_DTYPES[array.dtype])
     return torch.from_numpy(array)
+
+
+def is_variable(value: Any) -> bool:
+    """Whether it is a tensor: all of PyTorch's can be set."""
+    return isinstance(value, torch.Tensor)
+
+
+def make_variable(value: Any, name: str, **more: Any) -> Variable:
+    """The tensor as a variable of ours."""
+    fixed = None
+    if isinstance(value, torch.nn.parameter.UninitializedTensorMixin):
+        fixed = "it has no shape yet: call the module once"
+    elif value.is_meta:
+        fixed = "it is on the meta device: module.to_empty(device=...) gives it memory"
+    elif value.layout is not torch.strided or value.is_quantized or value.is_nested:
+        fixed = "it is no dense tensor"
+    elif value.dtype not in _NUMPY_DTYPES:
+        fixed = f"{value.dtype} has no counterpart"
+
+    def assign(array: Array) -> None:
+        with torch.no_grad():
+            value.copy_(_from_array(array))
+
+    known = value.dtype in _NUMPY_DTYPES
+    return Variable(
+        name,
+        None if fixed and fixed.startswith("it has no shape") else tuple(value.shape),
+        dtypes.from_numpy(_NUMPY_DTYPES[value.dtype]).name if known else str(value.dtype),
+        lambda: np.asarray(to_value(value)),
+        assign,
+        **{"trainable": bool(value.requires_grad), "fixed": fixed, **more},
+    )
+
+
+def is_model(value: Any) -> bool:
+    """Whether it is a module."""
+    return isinstance(value, torch.nn.Module)
+
+
+def list_variables(model: Any, *, build_optimizer: bool = False) -> list[tuple[Any, Variable]]:
+    """Parameters and buffers by their names in `state_dict`, tied ones once for each name."""
+    known = dict(model.named_parameters(remove_duplicate=False))
+    known.update(model.named_buffers(remove_duplicate=False))
+    return [
+        (known[name], make_variable(known[name], name))
+        for name in model.state_dict(keep_vars=True)
+        if name in known
+    ]
