@@ -55,7 +55,7 @@ def test_native_errors_have_offsets():
     assert pickle.loads(pickle.dumps(caught.value)).offset == 10
 
 
-@pytest.mark.parametrize("data", [b"", b"\xffhello", b"PK\x03\x04", b"\x89PNG"])
+@pytest.mark.parametrize("data", [b"", b"\xffhello", b"\x89PNG"])
 def test_unknown_bytes(data):
     """Bytes of no known format are named, with the way out."""
     with pytest.raises(ferry.UnknownFormatError, match="format="):

@@ -25,7 +25,7 @@ from tensorferry import dtypes, formats, frameworks
 from tensorferry.errors import UnsupportedError
 from tensorferry.formats import layout
 from tensorferry.frameworks.variables import Variable, list_variables
-from tensorferry.operations import files, matching
+from tensorferry.operations import matching, opening, saving
 from tensorferry.operations.bundles import Bundle
 from tensorferry.operations.matching import How, Named, Shape
 from tensorferry.operations.name_map import NameMap, Transform, as_function, transformed
@@ -126,7 +126,7 @@ class _Row:
 
 def _open(path: Any, stack: ExitStack, options: dict[str, Any]) -> _Tensors:
     if not isinstance(path, Mapping):
-        path = stack.enter_context(files.open(path, **options))
+        path = stack.enter_context(opening.open(path, **options))
         if not isinstance(path, Bundle):
             raise UnsupportedError(
                 "it holds records, expected named tensors",
@@ -410,7 +410,7 @@ def save_weights(
     metadata: Mapping[str, Any] | None = None,
     optimizer: bool = False,
     **options: Any,
-) -> files.Saved:
+) -> saving.Saved:
     """Writes the variables of a model to a file.
 
     Args:
@@ -426,7 +426,7 @@ def save_weights(
     variables = list_variables(model)
     chosen = [variable for variable in variables if optimizer or not variable.optimizer]
     named = names_for(chosen, target_of(path, options.get("format")))
-    return files.save(_values(named), path, metadata=metadata, **options)
+    return saving.save(_values(named), path, metadata=metadata, **options)
 
 
 def _values(named: list[tuple[str, Variable]]) -> Iterator[tuple[str, Array]]:
@@ -453,7 +453,7 @@ class Saver:
     def __repr__(self) -> str:
         return f"Saver({', '.join(self._variables)})"
 
-    def save(self, path: Any, **options: Any) -> files.Saved:
+    def save(self, path: Any, **options: Any) -> saving.Saved:
         """Writes the variables; options are those of `tensorferry.save`."""
         return save_weights(self._variables, path, **{"optimizer": True, **options})
 
