@@ -26,10 +26,11 @@ using tfrecord::Status;
 // `end` is then the start of that record.
 template <typename Add>
 Status each_frame(const Buffer& buffer, std::uint64_t& end, std::uint64_t limit, bool verify,
-                  Add add) {
-  return tfrecord::walk(buffer.span(), end, limit, verify, [&](const Record& record) {
+                  Add add, bool again = false) {
+  const auto add_record = [&](const Record& record) {
     add(buffer.span(record.data, record.data + record.length));
-  });
+  };
+  return tfrecord::walk(buffer.span(), end, limit, verify, add_record, again);
 }
 
 class Survey {
@@ -101,7 +102,7 @@ class Decoder {
     }
   }
 
-  // Framed records that are to be decoded later, without the GIL.
+  // Frames that were gone through, and are to be decoded later, without the GIL.
   struct Piece {
     example::Decoder* decoder;
     const Buffer* buffer;
@@ -115,8 +116,8 @@ class Decoder {
         if (decoder->rows() == 0) {
           decoder->expect(count, buffer->size() - static_cast<std::size_t>(start));
         }
-        const Status status = each_frame(*buffer, start, count, verify,
-                                         [&](Span record) { decoder->add(record); });
+        const auto add = [&](const Span& record) { decoder->add(record); };
+        const Status status = each_frame(*buffer, start, count, verify, add, true);
         return status == Status::record;
       } catch (...) {
         return false;
@@ -300,8 +301,8 @@ class Team {
     team_.reset();
   }
 
-  // (decoder, source, start, count, verify) each, one behind the other. The decoders are not to be
-  // used until that was waited for.
+  // (decoder, source, start, count, verify) each, one behind the other, of frames that were gone
+  // through. The decoders are not to be used until that was waited for.
   void submit(nb::list work) {
     if (team_->is_forked()) throw std::runtime_error(forked);
     std::vector<Decoder::Piece> pieces;
