@@ -23,7 +23,7 @@ enum class Kind : std::uint8_t { none = 0, bytes = 1, floats = 2, integers = 3 }
 
 const char* name_of(Kind kind);
 
-// Memory that grows and is kept for the next batch, unless it is given away; new elements are not
+// Memory that grows and is kept for the next batch, unless it is moved away; new elements are not
 // set.
 template <typename Element>
 class Scratch {
@@ -44,15 +44,11 @@ class Scratch {
     ++size_;
   }
 
+  std::size_t capacity() const noexcept { return capacity_; }
+  Element* data() noexcept { return data_.get(); }
+
   // How many elements are expected in all: the first piece of memory is of that size.
   void expect(std::size_t count) noexcept { expected_ = count; }
-
-  // Gives the memory away, with what is in it; the next piece will be as large.
-  std::unique_ptr<Element[]> release() noexcept {
-    expected_ = size_;
-    size_ = capacity_ = 0;
-    return std::move(data_);
-  }
 
  private:
   void enlarge(std::size_t count) {

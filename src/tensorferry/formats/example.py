@@ -38,8 +38,9 @@ from tensorferry.tensors import Array, RaggedTensor, SparseTensor
 KIND_NUMBERS: dict[str, int] = {"bytes": 1, "float32": 2, "int64": 3}
 KIND_NAMES: dict[int, Kind] = {1: "bytes", 2: "float32", 3: "int64"}
 
-# Columns of so many numbers get the decoder's own memory; smaller ones are copied out of it.
-LARGE = 1 << 16
+# Columns of so many numbers get the decoder's own memory; smaller ones are copied out of it, which
+# takes less time.
+LARGE = 1 << 12
 
 # How many records are decoded together to see which strings are serialized tensors.
 PROBED_ROWS = 1000
