@@ -7,6 +7,7 @@
 #include <exception>
 #include <memory>
 #include <stdexcept>
+#include <tuple>
 #include <type_traits>
 
 #include "core/example.h"
@@ -26,10 +27,11 @@ using tfrecord::Status;
 // `end` is then the start of that record.
 template <typename Add>
 Status each_frame(const Buffer& buffer, std::uint64_t& end, std::uint64_t limit, bool verify,
-                  Add add) {
-  return tfrecord::walk(buffer.span(), end, limit, verify, [&](const Record& record) {
+                  Add add, bool again = false) {
+  const auto add_record = [&](const Record& record) {
     add(buffer.span(record.data, record.data + record.length));
-  });
+  };
+  return tfrecord::walk(buffer.span(), end, limit, verify, add_record, again);
 }
 
 class Survey {
@@ -68,6 +70,90 @@ class Survey {
   example::Survey survey_;
 };
 
+// Memory of arrays that nobody holds any more, for the next batches: fresh pages cost more than
+// what is decoded into them. All decoders share it, and it goes with the last of them. Everything
+// here happens under the GIL.
+class Spares {
+ public:
+  Spares() {  // so that `put` never fails
+    std::get<0>(pieces_).list.reserve(most_pieces);
+    std::get<1>(pieces_).list.reserve(most_pieces);
+  }
+
+  static std::shared_ptr<Spares> shared() {
+    static std::weak_ptr<Spares> current;
+    std::shared_ptr<Spares> spares = current.lock();
+    if (!spares) current = spares = std::make_shared<Spares>();
+    return spares;
+  }
+
+  // An array of what is in a scratch, whose memory comes back here when the array is gone.
+  template <typename Element>
+  static nb::object lend(const std::shared_ptr<Spares>& spares, example::Scratch<Element>& scratch) {
+    struct Loan {
+      example::Scratch<Element> scratch;
+      std::weak_ptr<Spares> lender;
+    };
+    const std::size_t size = scratch.size();
+    // A little more, because the next batch will have about as many.
+    auto loan = std::make_unique<Loan>(spares->take<Element>(size + size / 8), spares);
+    std::swap(loan->scratch, scratch);
+    Element* data = loan->scratch.data();
+    nb::capsule owner(loan.get(), [](void* given) noexcept {
+      const std::unique_ptr<Loan> loan(static_cast<Loan*>(given));
+      if (const auto lender = loan->lender.lock()) lender->put(loan->scratch);
+    });
+    loan.release();
+    return nb::cast(nb::ndarray<nb::numpy, Element, nb::ndim<1>>(data, {size}, owner));
+  }
+
+ private:
+  // What is kept of either kind, at most: a batch or two of large ones, more of others.
+  static constexpr std::size_t most_pieces = 32;
+  static constexpr std::size_t most_bytes = 32 << 20;
+
+  template <typename Element>
+  struct Pieces {
+    std::vector<example::Scratch<Element>> list;
+    std::size_t bytes = 0;
+  };
+
+  template <typename Element>
+  auto& pieces() {
+    return std::get<Pieces<Element>>(pieces_);
+  }
+
+  template <typename Element>
+  example::Scratch<Element> take(std::size_t count) {
+    auto& [list, bytes] = pieces<Element>();
+    example::Scratch<Element> found;
+    // The last one is the warmest. Much larger ones would be memory that a small array holds.
+    const auto fitting = std::find_if(list.rbegin(), list.rend(), [&](const auto& piece) {
+      return count <= piece.capacity() && piece.capacity() / 4 <= count;
+    });
+    if (fitting == list.rend()) {
+      found.room(count);
+      return found;
+    }
+    std::swap(found, *fitting);
+    list.erase(std::next(fitting).base());
+    bytes -= found.capacity() * sizeof(Element);
+    found.cut(0);
+    return found;
+  }
+
+  template <typename Element>
+  void put(example::Scratch<Element>& piece) noexcept {
+    auto& [list, bytes] = pieces<Element>();
+    const std::size_t size = piece.capacity() * sizeof(Element);
+    if (list.size() == most_pieces || size > most_bytes - bytes) return;
+    list.push_back(std::move(piece));
+    bytes += size;
+  }
+
+  std::tuple<Pieces<std::int64_t>, Pieces<float>> pieces_;
+};
+
 class Decoder {
  public:
   // Columns: (name, kind, sequence, wanted, length of every list or None).
@@ -101,7 +187,7 @@ class Decoder {
     }
   }
 
-  // Framed records that are to be decoded later, without the GIL.
+  // Frames that were gone through, and are to be decoded later, without the GIL.
   struct Piece {
     example::Decoder* decoder;
     const Buffer* buffer;
@@ -115,8 +201,8 @@ class Decoder {
         if (decoder->rows() == 0) {
           decoder->expect(count, buffer->size() - static_cast<std::size_t>(start));
         }
-        const Status status = each_frame(*buffer, start, count, verify,
-                                         [&](Span record) { decoder->add(record); });
+        const auto add = [&](const Span& record) { decoder->add(record); };
+        const Status status = each_frame(*buffer, start, count, verify, add, true);
         return status == Status::record;
       } catch (...) {
         return false;
@@ -160,12 +246,11 @@ class Decoder {
     }
   }
 
-  // The values of a column as an array that owns their memory: nothing is copied, but the memory
-  // is gone for the next batch. For large columns.
+  // The values of a column as an array that has their memory: nothing is copied.
   nb::object take_values(std::size_t index) {
     example::Column& column = decoder_.column(index);
-    if (column.kind == Kind::integers) return give_away(column.integers);
-    if (column.kind == Kind::floats) return give_away(column.floats);
+    if (column.kind == Kind::integers) return Spares::lend(spares_, column.integers);
+    if (column.kind == Kind::floats) return Spares::lend(spares_, column.floats);
     throw nb::value_error("strings have no fixed size");
   }
 
@@ -238,14 +323,6 @@ class Decoder {
     return decoder_.columns()[index];
   }
 
-  template <typename Element>
-  static nb::object give_away(example::Scratch<Element>& scratch) {
-    const std::size_t size = scratch.size();
-    Element* data = scratch.release().release();
-    nb::capsule owner(data, [](void* memory) noexcept { delete[] static_cast<Element*>(memory); });
-    return nb::cast(nb::ndarray<nb::numpy, Element, nb::ndim<1>>(data, {size}, owner));
-  }
-
   // The strings of a batch are places in its buffers, which are held until clear().
   Buffer& hold(nb::handle source) {
     buffers_.push_back(std::make_unique<Buffer>(source));
@@ -285,6 +362,7 @@ class Decoder {
   }
 
   example::Decoder decoder_;
+  std::shared_ptr<Spares> spares_ = Spares::shared();
   std::vector<std::unique_ptr<Buffer>> buffers_;
   std::deque<Input> inputs_;
   nb::list records_;
@@ -300,8 +378,8 @@ class Team {
     team_.reset();
   }
 
-  // (decoder, source, start, count, verify) each, one behind the other. The decoders are not to be
-  // used until that was waited for.
+  // (decoder, source, start, count, verify) each, one behind the other, of frames that were gone
+  // through. The decoders are not to be used until that was waited for.
   void submit(nb::list work) {
     if (team_->is_forked()) throw std::runtime_error(forked);
     std::vector<Decoder::Piece> pieces;

@@ -4,8 +4,6 @@ namespace ferry::example {
 
 namespace {
 
-constexpr std::size_t nowhere = ~std::size_t{0};
-
 std::string_view text_of(Span span) {
   return {reinterpret_cast<const char*>(span.data), span.size};
 }
@@ -133,12 +131,15 @@ std::size_t Column::values() const noexcept {
   }
 }
 
-Decoder::Decoder(std::vector<Column> columns)
-    : columns_(std::move(columns)), successors_(columns_.size() + 1) {
-  for (std::size_t i = 0; i < columns_.size(); ++i) {
-    Column& column = columns_[i];
+Decoder::Decoder(std::vector<Column> columns) : columns_(std::move(columns)) {
+  Column** successor = &first_;
+  for (Column& column : columns_) {
     const std::string& name = column.name;
-    by_name_[column.sequence].emplace(name, i);
+    by_name_[column.sequence].emplace(name, &column);
+    *std::exchange(successor, &column.successor) = &column;
+    wanted_count_ += column.wanted;
+    has_sequences_ |= column.sequence;
+
     const std::size_t head_size = name.size() < 8 ? name.size() : 8;
     std::memcpy(&column.name_head, name.data(), head_size);
     std::memset(&column.name_mask, 0xff, head_size);
@@ -146,9 +147,8 @@ Decoder::Decoder(std::vector<Column> columns)
     column.entry_head = 0x0a000a | static_cast<std::uint32_t>(name.size()) << 24;
     const std::uint8_t kind_tag = static_cast<std::uint8_t>(column.kind) << 3 | 2;
     column.value_head = 0x000a02000412 | std::uint64_t{kind_tag} << 16;
-    successors_[i] = i + 1;
-    wanted_count_ += columns_[i].wanted;
-    has_sequences_ |= columns_[i].sequence;
+    column.values_start = 4 + name.size() + 6;
+    if (!column.sequence && column.values_start < 0x82) column.short_limit = 0x82 - column.values_start;
   }
 }
 
@@ -159,7 +159,9 @@ void Decoder::expect(std::uint64_t rows, std::size_t bytes) noexcept {
     const std::uint64_t fitting = most / column.length;
     const auto count = static_cast<std::size_t>((rows < fitting ? rows : fitting) * column.length);
     if (column.kind == Kind::floats) column.floats.expect(count);
-    if (column.kind == Kind::integers) column.integers.expect(count);
+    // The last list needs room for as many integers as it has bytes.
+    const std::size_t last = column.length < bytes / 10 ? 10 * column.length : bytes;
+    if (column.kind == Kind::integers) column.integers.expect(count + last + varints_slack);
   }
 }
 
@@ -172,6 +174,7 @@ void Decoder::clear() noexcept {
     column.list_ends.cut(0);
     column.row_ends.cut(0);
     column.missing.cut(0);
+    column.last_row = 0;
   }
 }
 
@@ -195,17 +198,13 @@ void Decoder::clear() noexcept {
   return is_name(column, key.data);
 }
 
-[[gnu::always_inline]] inline std::size_t Decoder::find(Span key, bool sequence, std::size_t after) {
-  const std::size_t guess = successors_[after];
-  if (guess < columns_.size()) [[likely]] {
-    const Column& column = columns_[guess];
-    if (is_named(column, key) && column.sequence == sequence) [[likely]] return guess;
+[[gnu::always_inline]] inline Column* Decoder::find(Span key, bool sequence, Column*& successor) {
+  if (successor != nullptr && is_named(*successor, key) && successor->sequence == sequence)
+      [[likely]] {
+    return successor;
   }
-  const std::string_view name = text_of(key);
-  const auto found = by_name_[sequence].find(name);
-  if (found == by_name_[sequence].end()) return nowhere;
-  successors_[after] = found->second;
-  return found->second;
+  const auto found = by_name_[sequence].find(text_of(key));
+  return found == by_name_[sequence].end() ? nullptr : successor = found->second;
 }
 
 // Takes the list of a column's entry if that is short and as writers make it,
@@ -215,43 +214,53 @@ void Decoder::clear() noexcept {
 // where each size takes one byte and follows from the first one: three comparisons instead of five
 // fields. What it does not take, read_entry and read_kind have to sort out.
 [[gnu::always_inline]] inline bool take_short(Reader& reader, const Column& column, Span& list) {
-  const std::size_t values = 4 + column.name.size() + 6;  // where they start
-  const std::uint8_t* const entry = reader.peek(values + 2);
+  const std::size_t start = column.values_start;
+  const std::uint8_t* const entry = reader.peek(start + 2);
   if (entry == nullptr) return false;
-  const std::size_t size = 2 + std::size_t{entry[1]};
-  if (entry[1] >= 0x80 || size < values || size > reader.left()) return false;
   std::uint32_t before;
+  std::uint64_t name;
   std::uint64_t behind;
   std::memcpy(&before, entry, 4);
-  std::memcpy(&behind, entry + values - 6, 8);
-  if ((before & 0xffff00ff) != column.entry_head) return false;
-  const std::uint64_t expected = column.value_head + (size - values) * 0x010001000100;
-  if ((behind & 0xffffffffffff) != expected) return false;
-  if (!is_name(column, entry + 4)) return false;
-  list = reader.take(size).behind(values - 2);
+  std::memcpy(&name, entry + 4, 8);
+  std::memcpy(&behind, entry + start - 6, 8);
+  const std::size_t size = 2 + (before >> 8 & 0xff);
+  if (size - start >= column.short_limit || size > reader.left()) return false;
+  const std::uint64_t expected = column.value_head + (size - start) * 0x010001000100;
+  if (((before & 0xffff00ff) ^ column.entry_head) | (behind ^ expected) << 16 |
+      ((name ^ column.name_head) & column.name_mask)) {
+    return false;
+  }
+  if (column.name.size() > 8 && !is_name(column, entry + 4)) return false;
+  list = reader.take(size).behind(start - 2);
   return true;
 }
 
 void Decoder::add(const Span& record) {
   try {
-    try {
-      read_record(record);
-    } catch (const Error&) {
-      // What does not fit may be an entry that a later one of the same key replaces.
-      take_back_row();
-      find_last_entries(record);
-      if (!has_repeated_) throw;
-      read_record(record);
-    }
+    read_record(record);
+  } catch (const Error&) {
+    // What does not fit may be an entry that a later one of the same key replaces.
+    take_back_row();
+    find_last_entries(record);
+    if (!has_repeated_) throw;
+    read_repeated(record);
   } catch (...) {
     take_back_row();
-    last_entries_.clear();
+    throw;
+  }
+  finish_row();
+}
+
+// Reads a record once more, and of each key only the last entry.
+void Decoder::read_repeated(const Span& record) {
+  try {
+    read_record(record);
+  } catch (...) {
+    take_back_row();
     has_repeated_ = false;
     throw;
   }
-  last_entries_.clear();
   has_repeated_ = false;
-  finish_row();
 }
 
 void Decoder::read_record(const Span& record) {
@@ -271,7 +280,7 @@ void Decoder::read_record(const Span& record) {
 void Decoder::take_back_row() noexcept {
   for (Column& column : columns_) {
     take_back(column);
-    column.seen = false;
+    column.last_row = 0;
   }
   seen_count_ = 0;
 }
@@ -279,7 +288,7 @@ void Decoder::take_back_row() noexcept {
 // For each column, where its last entry stands; throws where the record itself is broken.
 void Decoder::find_last_entries(Span record) {
   last_entries_.assign(columns_.size(), nullptr);
-  has_repeated_ = false;
+  bool has_repeated = false;
   Reader reader(record);
   while (!reader.done()) {
     const Tag tag = reader.tag();
@@ -296,73 +305,92 @@ void Decoder::find_last_entries(Span record) {
         entries = pass_other(entries);
         continue;
       }
-      const std::size_t index = find(read_entry(value).key, sequence, columns_.size());
-      if (index == nowhere) continue;
-      has_repeated_ |= last_entries_[index] != nullptr;
-      last_entries_[index] = value.data;
+      Column* guess = nullptr;
+      const Column* const column = find(read_entry(value).key, sequence, guess);
+      if (column == nullptr) continue;
+      const std::uint8_t*& last = last_entries_[static_cast<std::size_t>(column - columns_.data())];
+      has_repeated |= last != nullptr;
+      last = value.data;
     }
   }
+  has_repeated_ = has_repeated;
+}
+
+[[gnu::always_inline]] inline void Decoder::set_seen(Column& column) noexcept {
+  column.last_row = rows_ + 1;
+  ++seen_count_;
+}
+
+void Decoder::set_unseen(Column& column) noexcept {
+  column.last_row = 0;
+  --seen_count_;
 }
 
 void Decoder::read_features(const Span& message, bool sequence) {
-  std::size_t previous = columns_.size();
+  Column** successor = &first_;
   const bool may_be_short = !sequence && !has_repeated_;
   Reader reader(message);
   Span list;
   while (!reader.done()) {
-    const std::size_t guess = successors_[previous];
-    if (!may_be_short || guess >= columns_.size() || columns_[guess].seen ||
-        columns_[guess].sequence || !take_short(reader, columns_[guess], list)) [[unlikely]] {
-      reader = read_any_feature(reader, sequence, previous);
+    Column* const column = *successor;
+    if (!may_be_short || column == nullptr || is_seen(*column) ||
+        !take_short(reader, *column, list)) [[unlikely]] {
+      reader = read_any_feature(reader, sequence, successor);
       continue;
     }
-    previous = guess;
-    Column& column = columns_[guess];
-    if (!column.wanted) continue;
-    column.seen = true;
-    ++seen_count_;
-    read_list(list, column.kind, column);
+    successor = &column->successor;
+    if (!column->wanted) continue;
+    set_seen(*column);
+    // The list holds one run, or one string, up to its end.
+    const Span run = list.behind(2);
+    std::size_t count = 1;
+    switch (column->kind) {
+      case Kind::integers: count = add_integers(run, *column); break;
+      case Kind::floats: count = add_floats(run, *column); break;
+      default: column->texts.push({run.data, run.size});
+    }
+    end_list(*column, column->values() - count, column->values(), list);
   }
 }
 
-// Reads an entry, or passes over what is none. `previous` is the column that came before, and then
-// the one that came.
+// Reads an entry, or passes over what is none. `successor` is the guess which column it is, and
+// then the one for the next.
 [[gnu::noinline]] Reader Decoder::read_any_feature(Reader reader, bool sequence,
-                                                   std::size_t& previous) {
+                                                   Column**& successor) {
   Span value;
   if (!reader.take_field(0x0a, value)) return pass_other(reader);
   const Entry entry = read_entry(value);
-  const std::size_t index = find(entry.key, sequence, previous);
-  if (index == nowhere) return reader;
-  previous = index;
-  Column& column = columns_[index];
+  Column* const found = find(entry.key, sequence, *successor);
+  if (found == nullptr) return reader;
+  Column& column = *found;
+  successor = &column.successor;
   if (!column.wanted) return reader;
-  if (has_repeated_ && last_entries_[index] != value.data) return reader;
-  if (column.seen) {
-    take_back(column);
-    --seen_count_;
+  if (has_repeated_ && last_entries_[static_cast<std::size_t>(found - columns_.data())] != value.data) {
+    return reader;
   }
-  column.seen = true;
-  ++seen_count_;
+  if (is_seen(column)) {
+    take_back(column);
+    set_unseen(column);
+  }
+  set_seen(column);
   if (sequence) {
-    read_feature_list(entry.value, index);
+    read_feature_list(entry.value, column);
   } else {
-    read_feature(entry.value, index);
+    read_feature(entry.value, column);
   }
   return reader;
 }
 
-[[gnu::always_inline]] inline void Decoder::read_feature(Span message, std::size_t index) {
+[[gnu::always_inline]] inline void Decoder::read_feature(Span message, Column& column) {
   const List list = read_kind(message);
   if (list.kind == Kind::none) {
-    columns_[index].seen = false;
-    --seen_count_;
+    set_unseen(column);
     return;
   }
-  read_list(list.message, list.kind, columns_[index]);
+  read_list(list.message, list.kind, column);
 }
 
-void Decoder::read_feature_list(Span message, std::size_t index) {
+void Decoder::read_feature_list(Span message, Column& column) {
   Reader reader(message);
   Span feature;
   while (!reader.done()) {
@@ -371,7 +399,6 @@ void Decoder::read_feature_list(Span message, std::size_t index) {
       continue;
     }
     const List list = read_kind(feature);
-    Column& column = columns_[index];
     if (list.kind == Kind::none) {  // a step without values, as TensorFlow takes it
       end_list(column, column.values(), column.values(), feature);
     } else {
@@ -380,7 +407,7 @@ void Decoder::read_feature_list(Span message, std::size_t index) {
   }
 }
 
-[[gnu::always_inline]] inline void Decoder::read_list(Span message, Kind kind, Column& column) {
+void Decoder::read_list(Span message, Kind kind, Column& column) {
   if (kind != column.kind) [[unlikely]] {
     throw Error(Problem::malformed, message.offset(),
                 "feature '" + column.name + "' holds " + name_of(kind) + ", expected " +
@@ -393,17 +420,38 @@ void Decoder::read_feature_list(Span message, std::size_t index) {
   }
 }
 
+// Adds the numbers of a packed run, and gives how many they are.
+[[gnu::always_inline]] inline std::size_t Decoder::add_integers(const Span& run, Column& column) {
+  if (is_single_varint(run)) {
+    column.integers.push(join_groups(run.data, run.size));
+    return 1;
+  }
+  const std::size_t count = decode_varints(run, column.integers.room(run.size + varints_slack));
+  column.integers.grow(count);
+  return count;
+}
+
+[[gnu::always_inline]] inline std::size_t Decoder::add_floats(const Span& run, Column& column) {
+  if (run.size % sizeof(float) != 0) [[unlikely]] {
+    throw Error(Problem::malformed, run.offset(),
+                std::to_string(run.size) + " bytes of packed float32");
+  }
+  const std::size_t count = run.size / sizeof(float);
+  float* out = column.floats.room(count);
+  if (count > 0) std::memcpy(out, run.data, run.size);
+  column.floats.grow(count);
+  return count;
+}
+
 [[gnu::always_inline]] inline void Decoder::read_integers(Span message, Column& column) {
   const std::size_t start = column.integers.size();
   Reader reader(message);
   Span run;
   while (!reader.done()) {
-    if (!reader.take_field(0x0a, run)) {
-      reader = read_single(reader, column.integers);
-    } else if (run.size == 1 && run.data[0] < 0x80) {
-      column.integers.push(run.data[0]);
+    if (reader.take_field(0x0a, run)) {
+      add_integers(run, column);
     } else {
-      column.integers.grow(decode_varints(run, column.integers.room(run.size)));
+      reader = read_single(reader, column.integers);
     }
   }
   end_list(column, start, column.integers.size(), message);
@@ -414,18 +462,11 @@ void Decoder::read_feature_list(Span message, std::size_t index) {
   Reader reader(message);
   Span run;
   while (!reader.done()) {
-    if (!reader.take_field(0x0a, run)) {
+    if (reader.take_field(0x0a, run)) {
+      add_floats(run, column);
+    } else {
       reader = read_single(reader, column.floats);
-      continue;
     }
-    if (run.size % sizeof(float) != 0) [[unlikely]] {
-      throw Error(Problem::malformed, run.offset(),
-                  std::to_string(run.size) + " bytes of packed float32");
-    }
-    const std::size_t count = run.size / sizeof(float);
-    float* out = column.floats.room(count);
-    if (count > 0) std::memcpy(out, run.data, run.size);
-    column.floats.grow(count);
   }
   end_list(column, start, column.floats.size(), message);
 }
@@ -475,14 +516,13 @@ void Decoder::finish_row() {
   if (seen_count_ != wanted_count_ || has_sequences_) {
     for (Column& column : columns_) {
       if (!column.wanted) continue;
-      if (!column.seen) {
+      if (!is_seen(column)) {
         column.missing.push(static_cast<std::int64_t>(rows_));
         if (!column.sequence) column.list_ends.push(static_cast<std::int64_t>(column.values()));
       }
       if (column.sequence) column.row_ends.push(static_cast<std::int64_t>(column.list_ends.size()));
     }
   }
-  for (Column& column : columns_) column.seen = false;
   seen_count_ = 0;
   ++rows_;
 }

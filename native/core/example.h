@@ -23,7 +23,7 @@ enum class Kind : std::uint8_t { none = 0, bytes = 1, floats = 2, integers = 3 }
 
 const char* name_of(Kind kind);
 
-// Memory that grows and is kept for the next batch, unless it is given away; new elements are not
+// Memory that grows and is kept for the next batch, unless it is moved away; new elements are not
 // set.
 template <typename Element>
 class Scratch {
@@ -44,15 +44,11 @@ class Scratch {
     ++size_;
   }
 
+  std::size_t capacity() const noexcept { return capacity_; }
+  Element* data() noexcept { return data_.get(); }
+
   // How many elements are expected in all: the first piece of memory is of that size.
   void expect(std::size_t count) noexcept { expected_ = count; }
-
-  // Gives the memory away, with what is in it; the next piece will be as large.
-  std::unique_ptr<Element[]> release() noexcept {
-    expected_ = size_;
-    size_ = capacity_ = 0;
-    return std::move(data_);
-  }
 
  private:
   void enlarge(std::size_t count) {
@@ -88,7 +84,8 @@ struct alignas(cache_line) Column {
   bool sequence = false;  // of feature_lists: each row holds any number of lists
   bool wanted = true;     // otherwise only known by name, so that it is skipped quickly
   std::size_t length = any_length;  // that every list must have
-  bool seen = false;                // whether the record at hand has brought it
+  std::size_t last_row = 0;         // that has brought it, counted from 1
+  Column* successor = nullptr;      // what came after it: records of one writer have one order
 
   // Parts of an entry as writers make it, to compare words instead of reading fields: see take_short.
   std::uint64_t name_head = 0;   // the first 8 bytes of the name, zeros behind it
@@ -96,6 +93,8 @@ struct alignas(cache_line) Column {
   std::uint64_t name_tail = 0;   // the last 8 bytes, of longer names
   std::uint32_t entry_head = 0;  // what stands before the name
   std::uint64_t value_head = 0;  // what stands behind it, before the values
+  std::size_t values_start = 0;  // in the entry
+  std::size_t short_limit = 0;   // values of fewer bytes than this make a short entry
 
   Scratch<std::int64_t> integers;
   Scratch<float> floats;
@@ -110,6 +109,7 @@ struct alignas(cache_line) Column {
 class alignas(cache_line) Decoder {
  public:
   explicit Decoder(std::vector<Column> columns);
+  Decoder(const Decoder&) = delete;  // the columns point to each other
 
   // Decodes one more record. On an Error the row is taken back and the columns are as before.
   void add(const Span& record);
@@ -127,28 +127,33 @@ class alignas(cache_line) Decoder {
 
  private:
   void read_record(const Span& record);
+  void read_repeated(const Span& record);
   void find_last_entries(Span record);
   void take_back_row() noexcept;
   void read_features(const Span& message, bool sequence);
-  Reader read_any_feature(Reader reader, bool sequence, std::size_t& previous);
-  void read_feature(Span message, std::size_t index);
-  void read_feature_list(Span message, std::size_t index);
+  Reader read_any_feature(Reader reader, bool sequence, Column**& successor);
+  void read_feature(Span message, Column& column);
+  void read_feature_list(Span message, Column& column);
   void read_list(Span message, Kind kind, Column& column);
+  std::size_t add_integers(const Span& run, Column& column);
+  std::size_t add_floats(const Span& run, Column& column);
   void read_integers(Span message, Column& column);
   void read_floats(Span message, Column& column);
   void read_texts(Span message, Column& column);
   void end_list(Column& column, std::size_t start, std::size_t end, Span message);
   void take_back(Column& column) noexcept;
   void finish_row();
-  std::size_t find(Span key, bool sequence, std::size_t after);
+  void set_seen(Column& column) noexcept;
+  void set_unseen(Column& column) noexcept;
+  bool is_seen(const Column& column) const noexcept { return column.last_row == rows_ + 1; }
+  Column* find(Span key, bool sequence, Column*& successor);
 
   std::vector<Column> columns_;
+  Column* first_ = nullptr;     // what records begin with
   std::size_t seen_count_ = 0;  // columns that the record at hand has brought
   std::size_t wanted_count_ = 0;
   bool has_sequences_ = false;
-  std::unordered_map<std::string_view, std::size_t> by_name_[2];
-  // Records of one writer bring their keys in one order: the column that came after each one.
-  std::vector<std::size_t> successors_;
+  std::unordered_map<std::string_view, Column*> by_name_[2];
   std::size_t rows_ = 0;
   // Only while a record with repeated keys is read for the second time.
   std::vector<const std::uint8_t*> last_entries_;

@@ -15,13 +15,16 @@ Integer load(const std::uint8_t* data) noexcept {
 
 }  // namespace
 
-Status read(const Span& stream, std::uint64_t offset, bool verify, Record& record) noexcept {
+Status read(const Span& stream, std::uint64_t offset, bool verify, Record& record,
+            bool again) noexcept {
   const std::uint64_t left = stream.size - offset;
   if (left == 0) return Status::end;
   if (left < header_size) return Status::short_header;
   const std::uint8_t* header = stream.data + offset;
   // Without this checksum the length is no length: it is checked even when `verify` is off.
-  if (masked_crc32c(header, 8) != load<std::uint32_t>(header + 8)) return Status::bad_length;
+  if (!again && masked_crc32c(header, 8) != load<std::uint32_t>(header + 8)) {
+    return Status::bad_length;
+  }
   record.data = offset + header_size;
   record.length = load<std::uint64_t>(header);
   const std::uint64_t room = left - header_size;

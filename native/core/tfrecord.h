@@ -46,15 +46,19 @@ inline void prefetch([[maybe_unused]] Span stream, [[maybe_unused]] std::uint64_
 }
 
 // Reads the frame at `offset`. `record` is set for `record`, `short_data` and `bad_data`.
-Status read(const Span& stream, std::uint64_t offset, bool verify, Record& record) noexcept;
+// Of frames that were gone through before, the checksums of the lengths are not checked again; that
+// they end inside the stream always is, as a mapped file may have changed.
+Status read(const Span& stream, std::uint64_t offset, bool verify, Record& record,
+            bool again = false) noexcept;
 
 // Reads frames until there are `limit` records, or until one is not whole, and calls `take` with
 // each record.
 template <typename Take>
-Status walk(const Span& stream, std::uint64_t& offset, std::uint64_t limit, bool verify, Take take) {
+Status walk(const Span& stream, std::uint64_t& offset, std::uint64_t limit, bool verify, Take take,
+            bool again = false) {
   for (; limit > 0; --limit) {
     Record record;
-    const Status status = read(stream, offset, verify, record);
+    const Status status = read(stream, offset, verify, record, again);
     if (status != Status::record) return status;
     take(record);
     offset = record.end();

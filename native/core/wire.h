@@ -176,11 +176,32 @@ class Reader {
   const Input* input_;
 };
 
+// The number in the `length` bytes at `data`, 1 to 8, where 8 bytes can be read: its seven-bit
+// groups are pushed together in three steps, without a loop. Of other lengths, any number.
+inline std::int64_t join_groups(const std::uint8_t* data, std::size_t length) noexcept {
+  std::uint64_t word;
+  std::memcpy(&word, data, 8);
+  word &= ~std::uint64_t{0} >> ((64 - 8 * length) & 63);
+  word = (word & 0x007f007f007f007f) | (word & 0x7f007f007f007f00) >> 1;
+  word = (word & 0x00003fff00003fff) | (word & 0x3fff00003fff0000) >> 2;
+  word = (word & 0x000000000fffffff) | (word & 0x0fffffff00000000) >> 4;
+  return static_cast<std::int64_t>(word);
+}
+
+// Whether a run is one varint of up to 8 bytes, and not at the very end of the input.
+inline bool is_single_varint(const Span& run) noexcept {
+  if (run.size - 1 >= 8 || run.readable() < 8) return false;
+  std::uint64_t word;
+  std::memcpy(&word, run.data, 8);
+  return (~word << (64 - 8 * run.size) & 0x8080808080808080) == 0x8000000000000000;
+}
+
 // Whether the processor takes seven-bit groups apart and together in one fast instruction.
 bool has_fast_groups();
 
-// All varints of a packed run, at `out`, which has room for as many as the run has bytes. Gives
-// how many there were.
+// All varints of a packed run, at `out`, which has room for as many as the run has bytes and for
+// `varints_slack` more. Gives how many there were.
+inline constexpr std::size_t varints_slack = 3;
 std::size_t decode_varints(const Span& run, std::int64_t* out);
 
 inline std::size_t varint_size(std::uint64_t value) noexcept {

@@ -95,6 +95,36 @@ def test_several_at_once_and_abandoned(tmp_path, to):
             left.pop().close()
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("rows", [64, 1024])
+def test_batches_are_the_users_own(tmp_path, threads, rows):
+    """What was given out stays as it is or as it was changed, while memory comes back and goes."""
+    numbers = np.arange(16 * 1024).reshape(-1, 1) * np.ones(8, np.int64)
+    lengths = 4 + np.arange(len(numbers)) % 8
+    splits = np.concatenate([[0], np.cumsum(lengths)])
+    path = str(tmp_path / "a.tfrecord")
+    with ferry.writer(path, durable=False) as out:
+        ragged = ferry.RaggedTensor(np.arange(splits[-1]), (splits,))
+        floats = numbers.astype(np.float32)
+        out.write_batch({"fixed": numbers, "floats": floats, "ragged": ragged})
+
+    kept = []
+    for turn in range(2):
+        for number, batch in enumerate(ferry.open(path, threads=threads).batches(rows)):
+            if number % 3 == turn:
+                batch["fixed"] += 1
+                kept.append((number * rows, batch))
+    del batch
+
+    assert len(kept) == len(numbers) // rows // 3 * 2 + (len(numbers) // rows % 3 > 0)
+    for start, batch in kept:
+        end = start + rows
+        assert np.array_equal(batch["fixed"], numbers[start:end] + 1)
+        assert np.array_equal(batch["floats"], floats[start:end])
+        values = batch["ragged"].flat_values
+        assert np.array_equal(values, np.arange(splits[start], splits[end]))
+
+
 def test_a_process_forked_while_reading(tmp_path):
     """It can let go of what it inherited, and is told that it cannot go on with it."""
     path = write(tmp_path / "a.tfrecord", ({"id": number} for number in range(20_000)))

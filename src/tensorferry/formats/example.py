@@ -38,8 +38,12 @@ from tensorferry.tensors import Array, RaggedTensor, SparseTensor
 KIND_NUMBERS: dict[str, int] = {"bytes": 1, "float32": 2, "int64": 3}
 KIND_NAMES: dict[int, Kind] = {1: "bytes", 2: "float32", 3: "int64"}
 
-# Columns of so many numbers get the decoder's own memory; smaller ones are copied out of it.
-LARGE = 1 << 16
+# Of the values; to look a dtype up by its name takes longer than to make an array.
+NUMPY_DTYPES = {"bytes": np.dtype(object), "float32": np.dtype("f4"), "int64": np.dtype("i8")}
+
+# Columns of so many numbers get the decoder's own memory; smaller ones are copied out of it, which
+# takes less time.
+LARGE = 1 << 12
 
 # How many records are decoded together to see which strings are serialized tensors.
 PROBED_ROWS = 1000
@@ -374,7 +378,7 @@ class BatchDecoder:
     def _values(self, feature: Feature, index: int, count: int) -> Array:
         if feature.kind != "bytes" and count >= LARGE:
             return self._native.take_values(index)  # type: ignore[no-any-return]
-        values: Array = np.empty(count, object if feature.kind == "bytes" else feature.kind)
+        values: Array = np.empty(count, NUMPY_DTYPES[feature.kind])
         if feature.kind == "bytes":
             self._native.copy_texts(index, values)
         else:
