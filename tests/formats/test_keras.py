@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import h5py
+import ml_dtypes
 import numpy as np
 import pytest
 from conftest import ROOT
@@ -167,9 +169,9 @@ def test_optimizer_is_kept_apart(keras, tmp_path):
 
 def test_many_names_are_in_several_attributes(keras, tmp_path):
     """Names of more than 64512 bytes, which no attribute holds, are found again."""
-    model = keras.Sequential([keras.Input((1,))])
-    for number in range(150):
-        model.add(keras.layers.Dense(1, name=f"{'long' * 110}_{number}"))
+    names = [f"{'long' * 500}_{number}" for number in range(40)]
+    layers = [keras.layers.Dense(1, name=name) for name in names]
+    model = keras.Sequential([keras.Input((1,)), *layers])
     path = save(randomize(model), tmp_path / "model.h5")
 
     with keras_format.open_stored(path) as weights:
@@ -211,6 +213,93 @@ def test_file_objects_and_bytes(models, tmp_path):
     for given in (str(path), io.BytesIO(data), Source("bytes", buffer=memoryview(data))):
         with keras_format.open_stored(given) as weights:
             assert_same(weights, weights_of(models["sequential"]))
+
+
+NAMES = [
+    "first/kernel",
+    "first/bias",
+    "d/kernel",
+    "d/bias",
+    "norm/gamma",
+    "norm/beta",
+    "norm/moving_mean",
+    "norm/moving_variance",
+    "last/kernel",
+]
+OLD = "_layer_checkpoint_dependencies"
+
+
+@pytest.mark.parametrize(
+    ("file", "layout"),
+    [
+        ("keras-2.12.h5", "legacy"),
+        ("keras-2.12.weights.h5", "keras2"),
+        ("keras-2.13-weights.h5", "legacy"),
+        ("keras-2.13.weights.h5", "keras2"),
+        ("keras-2.13.keras", "keras2"),
+    ],
+)
+def test_files_of_keras_2(file, layout):
+    """Files of Keras 2 have the same variables in the same order; a config gives names to them."""
+    with keras_format.open_stored(ROOT / "tests/golden/keras" / file) as weights:
+        assert weights.layout == layout
+        for number, name in enumerate(model_names(weights)):
+            array = weights.stored[name].read()
+            assert array.ravel().tolist() == (number + np.arange(array.size) / 4).tolist()
+        names = model_names(weights)
+    if file.endswith(".keras"):
+        assert names == [f"inner/{name}" if name[:2] in ("d/", "no") else name for name in NAMES]
+    elif layout == "legacy":
+        assert names == NAMES
+    else:
+        assert names[:2] == [f"{OLD}/dense/vars/0", f"{OLD}/dense/vars/1"]
+        assert names[-1] == f"{OLD}/dense_2/vars/0"
+
+
+def test_files_of_other_writers_are_read(tmp_path):
+    """What h5py writes by other options than Keras' gives the values that h5py reads."""
+    values = np.arange(600, dtype="int32").reshape(20, 30)
+    for libver in ("earliest", "latest"):
+        with h5py.File(tmp_path / "x.h5", "w", libver=libver) as file:
+            group = file.create_group("vars")
+            group.create_dataset("text", data=["a", "bcd"], dtype=h5py.string_dtype())
+            group.create_dataset("fixed", data=np.array([b"a", b"bcd"]))
+            group.create_dataset("bool", data=np.array([True, False]))
+            group.create_dataset("swapped", data=values.astype(">f8"))
+            group.create_dataset("unwritten", (2, 3), "f4", fillvalue=2.5)
+            group.create_dataset("empty", (0, 3), "f4")
+            group.create_dataset("scalar", data=np.float16(3))
+            if libver == "earliest":
+                options = {"compression": "gzip", "shuffle": True, "fletcher32": True}
+                group.create_dataset("chunked", data=values, chunks=(7, 8), **options)
+        with (
+            keras_format.open_stored(tmp_path / "x.h5") as weights,
+            h5py.File(tmp_path / "x.h5") as file,
+        ):
+            for path, stored in ((weights.paths[n], s) for n, s in weights.stored.items()):
+                expected = file[path][()]
+                assert stored.read().tolist() == expected.tolist()
+                assert stored.shape == expected.shape
+                if expected.size > 1:
+                    assert stored.read_part(0).tolist() == expected[:1].tolist()[0]
+
+
+def test_a_float_of_two_bytes_may_be_a_bfloat16(tmp_path):
+    """The bits of a float say which it is, not its size."""
+    values = np.arange(4).astype(ml_dtypes.bfloat16)
+    kind = h5py.h5t.IEEE_F32LE.copy()
+    kind.set_fields(15, 7, 8, 0, 7)
+    kind.set_size(2)
+    kind.set_ebias(127)
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        space = h5py.h5s.create_simple((4,))
+        dataset = h5py.h5d.create(file.create_group("vars").id, b"0", kind, space)
+        dataset.write(h5py.h5s.ALL, h5py.h5s.ALL, values.view("u2"), mtype=kind)
+
+    with keras_format.open_stored(tmp_path / "x.h5") as weights:
+        found = weights.stored["vars/0"].read()
+    assert found.dtype == values.dtype
+    assert found.tolist() == values.tolist()
 
 
 @pytest.mark.skipif(not CORPUS.exists(), reason="no corpus")

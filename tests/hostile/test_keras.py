@@ -207,6 +207,20 @@ def test_deep_groups_are_refused(tmp_path):
         open_stored(tmp_path / "x.h5")
 
 
+def test_a_header_that_continues_in_itself(tmp_path):
+    """Its messages have no end: an error, at once."""
+    weights_file(tmp_path / "x.h5", libver="latest")
+    data = bytearray((tmp_path / "x.h5").read_bytes())
+    place = len(data)
+    message = struct.pack("<BHBQQ", 16, 16, 0, place, 28)
+    data += b"OCHK" + message + bytes(4)
+    data[36:44] = struct.pack("<Q", len(data))  # the root group
+    data += b"OHDR\x02\x00" + bytes([len(message)]) + message + bytes(4)
+    data[28:36] = struct.pack("<Q", len(data))
+    with bounded(), pytest.raises(FormatError, match="continues in itself"):
+        read_all(bytes(data))
+
+
 def test_values_elsewhere_are_refused(tmp_path):
     """Values in other files, or of other datasets, are not looked for."""
     (tmp_path / "secret").write_bytes(bytes(24))

@@ -48,7 +48,7 @@ class Weights:
         stored: By name, in the model's order, and then the optimizer's.
         paths: Where each is in its HDF5 file, by name.
         layers: The name of the layer that each group of an HDF5 file belongs to.
-        optimizer: The names that are of the optimizer's variables.
+        optimizer: The names that are of the optimizer's variables, or of metrics.
         layout: How they are kept: see `tensorferry.formats.keras_layouts`.
         metadata: What the file says of itself: "keras_version", "backend", "date_saved".
         config: Of the model, as parsed JSON; None if there is none.
@@ -157,16 +157,8 @@ def read_file(
             else:
                 weights.training = tree
     weights.findings = keras_config.find([weights.config, weights.training])
-    classes = keras_config.classes(weights.config)
-    found = keras_layouts.find(file.root, classes=classes, model=_model_name(weights.config))
-    fill(weights, found, check)
+    fill(weights, keras_layouts.find(file.root, weights.config), check)
     return weights
-
-
-def _model_name(config: Any) -> str | None:
-    inner = config.get("config") if isinstance(config, dict) else None
-    name = inner.get("name") if isinstance(inner, dict) else None
-    return name if isinstance(name, str) else None
 
 
 def fill(weights: Weights, found: Found, check: Callable[[], None] | None = None) -> None:

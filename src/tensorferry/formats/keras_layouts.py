@@ -25,8 +25,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from tensorferry.formats import keras_config
 from tensorferry.formats.hdf5 import Node
-from tensorferry.formats.keras_config import snake_case
 
 VARIABLES = "vars"
 OPTIMIZER = "optimizer"
@@ -70,6 +70,9 @@ VARIABLE_NAMES: dict[str, tuple[str, ...]] = {
 # Whether a layer has a variable is an option of these.
 _OPTIONS = {"gamma": "scale", "beta": "center", _BIAS: "use_bias"}
 
+# Groups of the file that are no layers.
+TRAINING = (OPTIMIZER, "metrics")
+
 Layout = Literal["keras3", "keras2", "legacy"]
 Classes = Mapping[str, tuple[str, dict[str, Any]]]
 
@@ -81,7 +84,7 @@ class Found:
     Attributes:
         layout: Which of the three it has.
         datasets: By name, those of the model first.
-        optimizer: The names among them that are of the optimizer.
+        optimizer: The names among them that are of the optimizer, or of metrics.
         layers: The name of the layer that each group of variables belongs to.
     """
 
@@ -99,18 +102,19 @@ def weights_group(root: Node) -> Node | None:
     return None
 
 
-def find(root: Node, *, classes: Classes | None = None, model: str | None = None) -> Found:
+def find(root: Node, config: Any = None) -> Found:
     """The weights of a file.
 
     Args:
         root: Its outermost group.
-        classes: What is known of each layer, by its name.
-        model: The name of the model, which some variables' names start with.
+        config: Of the model, where it is known.
     """
     group = weights_group(root)
     if group is None:
-        return find_by_path([root], classes)
-    return _find_legacy(root, group, f"{model}/")
+        return find_by_path([root], config)
+    inner = config.get("config") if isinstance(config, dict) else None
+    name = inner.get("name") if isinstance(inner, dict) else None
+    return _find_legacy(root, group, f"{name}/")
 
 
 # Legacy
@@ -188,12 +192,12 @@ def _without_output(name: str) -> str:
 # By path
 
 
-def find_by_path(roots: Sequence[Node], classes: Classes | None = None) -> Found:
+def find_by_path(roots: Sequence[Node], config: Any = None) -> Found:
     """The weights of one or several files that have them by path.
 
     Args:
         roots: The outermost group of each.
-        classes: What is known of each layer, by its name.
+        config: Of the model, where it is known.
 
     Raises:
         FormatError: Two files have the same variable.
@@ -213,13 +217,48 @@ def find_by_path(roots: Sequence[Node], classes: Classes | None = None) -> Found
                 if node.path in nodes:
                     node.file.fail(node.address, f"{node.path[:200]!r} is in another file too")
                 nodes[node.path] = node
+    names = found.layers or dict(pair for root in roots for pair in _named(root, config))
     counts = Counter(path.rpartition("/")[0] for path in nodes)
-    namer = _Namer(found.layers, classes or {}, counts)
-    model = [path for path in nodes if not path.startswith(f"{OPTIMIZER}/")]
-    optimizer = [path for path in nodes if path.startswith(f"{OPTIMIZER}/")]
+    namer = _Namer(names, keras_config.classes(config), counts)
+    training = {path for path in nodes if path.partition("/")[0] in TRAINING}
+    model = [path for path in nodes if path not in training]
+    rest = [path for path in nodes if path in training]
     _add(found, [namer.name(path) for path in model], [nodes[path] for path in model])
-    found.optimizer = _add(found, optimizer, [nodes[path] for path in optimizer])
+    found.optimizer = _add(found, rest, [nodes[path] for path in rest])
     return found
+
+
+def _named(group: Node, config: Any) -> Iterator[tuple[str, str]]:
+    """The names of layers by their groups, in a file without them: their order is the config's.
+
+    Groups are named after classes and numbered, from one version of Keras to the next in other
+    ways, but always in the model's order.
+    """
+    inner = config.get("config") if isinstance(config, dict) else None
+    layers = inner.get("layers") if isinstance(inner, dict) else None
+    container = group.members.get("layers", group.members.get(OLD_LAYERS))
+    if container is None or not isinstance(layers, list):
+        return
+    kinds: dict[str, list[Any]] = {}
+    for layer in layers:
+        kind = layer.get("class_name") if isinstance(layer, dict) else None
+        kinds.setdefault(keras_config.snake_case(str(kind)), []).append(layer)
+    for kind, several in kinds.items():
+        keys = [key for key in container.members if _stem(key) == kind]
+        keys.sort(key=lambda key: (len(key), key))
+        if len(keys) != len(several):
+            continue
+        for key, layer in zip(keys, several, strict=True):
+            inner = layer.get("config")
+            name = inner.get("name") if isinstance(inner, dict) else None
+            if isinstance(name, str):
+                yield container.members[key].path, name
+                yield from _named(container.members[key], layer)
+
+
+def _stem(key: str) -> str:
+    """The name of a group or layer without its number."""
+    return re.sub(r"_\d+$", "", key)
 
 
 def _walk(node: Node) -> Iterator[Node]:
@@ -251,13 +290,13 @@ class _Namer:
         layer = self.layers[group]
         if layer in self.classes:
             kind, config = self.classes[layer]
-            candidates = [(snake_case(kind), config)]
+            candidates = [(keras_config.snake_case(kind), config)]
         else:
             candidates = []
         # In a list of layers a group is named after the class; a layer is too, unless it was given
         # a name.
         for word in (group.rpartition("/")[2], layer):
-            candidates.append((re.sub(r"_\d+$", "", word), {}))
+            candidates.append((_stem(word), {}))
         for kind, config in candidates:
             names = _variables_of(kind, config, count)
             if names is not None and int(key) < count:

@@ -248,8 +248,8 @@ def _group(file: Any, group: str) -> Any:
 
 
 def _size(tensor: Any) -> int:
-    itemsize: int = dtypes.as_dtype(tensor.dtype).bits // 8 or 1
-    return math.prod(tensor.shape) * itemsize
+    count: int = math.prod(tensor.shape)
+    return count * (dtypes.as_dtype(tensor.dtype).bits // 8 or 1)
 
 
 def _write_dataset(group: Any, key: str, name: str, tensor: Any) -> None:
