@@ -121,6 +121,18 @@ def read(table: Table) -> Index:
     return index
 
 
+def read_header(table: Table) -> Index:
+    """Only what the header says: an index without entries.
+
+    Raises:
+        FormatError: It has none.
+    """
+    data = table.find(b"")
+    if data is None:
+        raise FormatError("a table without a header", path=table.source.path, offset=0)
+    return _parse_header(data, 0, len(data))
+
+
 def _shown(key: bytes) -> str:
     return key[:200].decode(errors="backslashreplace")
 
@@ -459,9 +471,7 @@ def encode_kind(row: DType, shape: tuple[int, ...]) -> bytes:
 
 def encode_place(shard: int, offset: int, size: int, crc: int) -> bytes:
     """The rest of an entry."""
-    parts = b""
-    if shard:
-        parts += b"\x18" + varint(shard)
+    parts = b"\x18" + varint(shard) if shard else b""
     if offset:
         parts += b"\x20" + varint(offset)
     if size:
