@@ -284,6 +284,21 @@ def test_files_of_other_writers_are_read(tmp_path):
                     assert stored.read_part(0).tolist() == expected[:1].tolist()[0]
 
 
+def test_values_in_a_header(tmp_path):
+    """A few values may be a part of their object."""
+    values = np.arange(6, dtype="int32").reshape(2, 3)
+    for libver in ("earliest", "latest"):
+        with h5py.File(tmp_path / "x.h5", "w", libver=libver) as file:
+            options = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+            options.set_layout(h5py.h5d.COMPACT)
+            space = h5py.h5s.create_simple((2, 3))
+            group = file.create_group("vars").id
+            dataset = h5py.h5d.create(group, b"0", h5py.h5t.STD_I32LE, space, options)
+            dataset.write(h5py.h5s.ALL, h5py.h5s.ALL, values)
+        with keras_format.open_stored(tmp_path / "x.h5") as weights:
+            assert weights.stored["vars/0"].read().tolist() == values.tolist()
+
+
 def test_a_float_of_two_bytes_may_be_a_bfloat16(tmp_path):
     """The bits of a float say which it is, not its size."""
     values = np.arange(4).astype(ml_dtypes.bfloat16)

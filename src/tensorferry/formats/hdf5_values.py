@@ -148,7 +148,7 @@ class _Reader:
             raise data.beyond(address, self.nbytes)
         offset = data.start + address
         if self.type.numpy is None:
-            return StoredTexts(self.node, self.type, self.shape, address, self.nbytes)
+            return StoredTexts(self.node, self.type, self.shape, address, self.nbytes, self.check)
         load = None if self.check is None else partial(self._checked, offset)
         return self._array(offset, load, None)
 
@@ -167,11 +167,13 @@ class _Reader:
     def _filled(self) -> Stored:
         """Values that were never written."""
         if self.type.numpy is None:
-            return StoredTexts(self.node, self.type, self.shape, None, 0)
+            return StoredTexts(self.node, self.type, self.shape, None, 0, self.check)
         self._check_size(0)
         return self._array(None, self._fill, 0)
 
     def _fill(self) -> Array:
+        if self.check is not None:
+            self.check()
         assert self.type.numpy is not None
         message = self._message(hdf5.FILL_VALUE)
         value = b"" if message is None else hdf5_types.fill_value(message.data)
@@ -224,8 +226,6 @@ class _Reader:
         return chunks
 
     def _put_together(self, chunks: list[Chunk], decode: _Decoder) -> Array:
-        if self.check is not None:
-            self.check()
         array = self._fill()
         for chunk in chunks:
             place = tuple(
@@ -332,6 +332,7 @@ class StoredTexts:
         shape: Of it.
         address: Where the places in the heaps are listed; None for empty strings.
         nbytes: How many bytes the list takes.
+        check: Is called before they are read.
     """
 
     node: Node
@@ -339,11 +340,14 @@ class StoredTexts:
     shape: tuple[int, ...]
     address: int | None
     nbytes: int
+    check: Check | None = None
     kind: Kind = "string"
     dtype: DType = dtypes.STRING
 
     def read(self) -> Array:
         """The strings."""
+        if self.check is not None:
+            self.check()
         count = math.prod(self.shape)
         if self.address is None:
             if count > limits.memory // 8:
