@@ -37,6 +37,7 @@ SEARCHED_MISSING = 1_000_000
 _SHARD = re.compile(
     r"(?P<prefix>.*)-(?P<index>[0-9]{1,9})-of-(?P<count>[0-9]{1,9})(?P<suffix>\.[^/]*)?", re.DOTALL
 )
+_SIZE = re.compile(r"(\d+(?:\.\d+)?) ?([KMGT]?)(i?)B?", re.IGNORECASE)
 _SHORTHAND = re.compile(r"(?P<prefix>.*)@(?P<count>[0-9]{1,9}|\*)(?P<suffix>\.[^@/]*)?", re.DOTALL)
 
 Path = str | os.PathLike[str]
@@ -103,6 +104,19 @@ def shard_names(path: Path, count: int | None = None) -> list[str]:
         )
     whole = _Set(prefix, count, suffix, (5, 5))
     return [whole.name(index) for index in range(count)]
+
+
+def parse_size(size: int | str) -> int:
+    """A number of bytes, as in "5GB" (10^9 each) or "512MiB" (2^20 each)."""
+    if isinstance(size, str):
+        found = _SIZE.fullmatch(size.strip())
+        if found is None:
+            raise ValueError(f'shard_size is {size!r}, expected a number of bytes or "5GB"')
+        number, unit, binary = found.groups()
+        size = int(float(number) * (1024 if binary else 1000) ** " KMGT".index(unit.upper() or " "))
+    if size < 1:
+        raise ValueError(f"shard_size is {size}, expected at least 1")
+    return size
 
 
 def expand(paths: Path | Sequence[Path]) -> list[str]:

@@ -21,7 +21,7 @@ note under the key "_TENSORFERRY", which only a checkpoint has that needs it.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -32,13 +32,21 @@ from tensorferry.formats import (
     checkpoint_index as indexes,
     checkpoint_state as states,
     json,
+    layout as layouts,
 )
 from tensorferry.formats.checkpoint_graph import Graph, Slot
 from tensorferry.formats.checkpoint_index import Index
 from tensorferry.formats.checkpoint_state import latest_checkpoint, resolve
 from tensorferry.formats.checkpoint_table import MAGIC, Table
 from tensorferry.formats.checkpoint_tensors import StoredNumbers, TensorReader
-from tensorferry.formats.checkpoint_writer import HIDDEN, NOTE, data_path, remove, save_tensors
+from tensorferry.formats.checkpoint_writer import (
+    HIDDEN,
+    NOTE,
+    Layout,
+    data_path,
+    remove,
+    save_tensors,
+)
 from tensorferry.formats.note import Note
 from tensorferry.formats.parts import (
     Stored,
@@ -54,6 +62,7 @@ __all__ = [
     "open_stored",
     "remove",
     "resolve",
+    "save_stored",
     "save_tensors",
     "sniff",
     "sniff_tail",
@@ -352,3 +361,31 @@ def _put_together(stored: Mapping[str, Stored], note: Note) -> dict[str, Stored]
         if owner not in result:
             result[owner] = made.get(owner) or stored[owner]
     return result
+
+
+def save_stored(
+    tensors: Iterable[tuple[str, Any]],
+    path: str,
+    *,
+    note: Note,
+    metadata: Mapping[str, Any],
+    layout: Layout | None = None,
+    **options: Any,
+) -> int:
+    """Writes tensors that form a value, and gives how many bytes the files take.
+
+    Args:
+        tensors: By name; taken one by one, unless they form a structure.
+        path: The prefix.
+        note: Of the value.
+        metadata: Of the user.
+        layout: By default that of a structure is "objects", and of names "names".
+        **options: Of `save_tensors`.
+    """
+    value: Any = tensors
+    if note.layout is not None and layout != "names":
+        value = layouts.rebuild(note.layout, dict(tensors))
+        if not isinstance(value, dict | list | tuple):  # one tensor is one name
+            value = {layouts.ROOT: value}
+    written = save_tensors(value, path, layout=layout, note=note, metadata=metadata, **options)
+    return written.nbytes

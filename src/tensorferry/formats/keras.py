@@ -17,24 +17,27 @@ HDF5 is `tensorferry.formats.hdf5`, what the variables are called
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO, Self
 
+from tensorferry import shards
 from tensorferry.codecs.zip import STORED, Archive, open_archive
 from tensorferry.errors import FerryError, FormatError, UnsupportedError
 from tensorferry.formats import hdf5_values, keras_config, keras_layouts
 from tensorferry.formats.hdf5 import SIGNATURE, File
 from tensorferry.formats.keras_config import Finding
 from tensorferry.formats.keras_layouts import Found, Layout
+from tensorferry.formats.note import Note
 from tensorferry.formats.parts import Stored
-from tensorferry.storage import Source, is_url, open_source
+from tensorferry.storage import Source, is_url, open_sink, open_source
 
 NAME = "keras"
 
 CONFIG, METADATA, WEIGHTS, ASSETS = "config.json", "metadata.json", "model.weights.h5", "assets/"
 PICKLED_WEIGHTS = "model.weights.npz"
 INDEX = ".weights.json"
+SHARD_SIZE = "5GB"
 
 _ZIP = b"PK\x03\x04"
 _NAME_OFFSET = 30
@@ -215,3 +218,60 @@ def _weights_file(
             is_checked = True
 
     return File(source, archive.offset(WEIGHTS), member.size), check
+
+
+def save_stored(
+    tensors: Iterable[tuple[str, Any]],
+    path: str,
+    *,
+    note: Note,
+    metadata: Mapping[str, Any],
+    shard_size: int | str | None = None,
+    durable: bool = True,
+    storage_options: Mapping[str, Any] | None = None,
+) -> int:
+    """Writes tensors to a `.weights.h5` file, and gives its size.
+
+    Args:
+        tensors: By the paths that Keras has for them: "layers/dense/vars/0".
+        path: A `.weights.h5` file; of a `.keras` archive, which must be there, the weights are
+            replaced.
+        note: Has to be empty: there is no place for one.
+        metadata: Likewise.
+        shard_size: Makes several files, and the index that `path` is then.
+        durable: Waits until the disk has it.
+        storage_options: For the store of a URL.
+
+    Raises:
+        UnsupportedError: A tensor is of a kind that Keras does not keep so, or its name no path.
+        MissingExtraError: h5py is not installed.
+    """
+    from tensorferry.formats import keras_writer
+
+    held = dict(tensors)
+    if metadata or note.layout or note.dtypes or note.quantized or note.tensors:
+        raise UnsupportedError(
+            "Keras' files have no place for metadata, nesting and quantized values",
+            hint="npz, safetensors and checkpoints have",
+        )
+    if path.endswith(INDEX) or shard_size is not None:
+        keras_writer.save_shards(
+            held,
+            path,
+            shard_size=shards.parse_size(SHARD_SIZE if shard_size is None else shard_size),
+            durable=durable,
+            storage_options=storage_options,
+        )
+        return sum(tensor.nbytes for tensor in held.values())
+    with open_sink(path, durable=durable, options=storage_options) as sink:
+        if path.endswith(".keras"):
+            keras_writer.replace_weights(path, held, sink, storage_options=storage_options)
+        elif path.endswith(".weights.h5"):
+            keras_writer.write(held, sink)
+        else:
+            raise UnsupportedError(
+                "the layout of Keras 2 is read, not written",
+                path=path,
+                hint="name it .weights.h5",
+            )
+    return sink.position

@@ -12,12 +12,11 @@ usual names are taken they get others, so that an old index never leads into a n
 from __future__ import annotations
 
 import os
-import re
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tensorferry import storage
+from tensorferry import shards, storage
 from tensorferry.errors import FormatError
 from tensorferry.formats import json, safetensors
 from tensorferry.formats.entries import Contents
@@ -26,21 +25,6 @@ from tensorferry.storage import Replacement, Source, open_source
 from tensorferry.tensors import Array
 
 TOTAL = "total_size"
-
-_SIZE = re.compile(r"(\d+(?:\.\d+)?) ?([KMGT]?)(i?)B?", re.IGNORECASE)
-
-
-def parse_size(size: int | str) -> int:
-    """A number of bytes, as in "5GB" (10^9 each) or "512MiB" (2^20 each)."""
-    if isinstance(size, str):
-        found = _SIZE.fullmatch(size.strip())
-        if found is None:
-            raise ValueError(f'shard_size is {size!r}, expected a number of bytes or "5GB"')
-        number, unit, binary = found.groups()
-        size = int(float(number) * (1024 if binary else 1000) ** " KMGT".index(unit.upper() or " "))
-    if size < 1:
-        raise ValueError(f"shard_size is {size}, expected at least 1")
-    return size
 
 
 def save_parts(
@@ -63,7 +47,7 @@ def save_parts(
         options: For the store of a URL.
     """
     stem = path.removesuffix(INDEX).removesuffix(".safetensors")
-    most = parse_size(shard_size)
+    most = shards.parse_size(shard_size)
     groups: list[list[tuple[str, Array]]] = [[]]
     size = 0
     for name, array in parts:

@@ -112,9 +112,8 @@ class Packing:
             **options: Of the format.
         """
         module: Any = formats.get(self._format)
-        tensors = self._quantized()
         size = module.save_stored(
-            tensors, path, note=self._note, metadata=self._metadata, **options
+            self._quantized(), path, note=self._note, metadata=self._metadata, **options
         )
         return int(size)
 

@@ -71,8 +71,8 @@ def save(
             "deflate" for npz, "lz4" or "zstd" for arrow, and Parquet's own.
         quantize: Makes floats smaller: "int8", "float16", ... or `("int8", max_error)`; see
             `tensorferry.codecs.quantization`.
-        shard_size: Of safetensors: the most bytes in a file, as in "5GB"; makes several with an
-            index.
+        shard_size: Of safetensors and Keras' weights: the most bytes in a file, as in "5GB"; makes
+            several with an index.
         durable: Waits until the disk has it.
         storage_options: For the store of a URL.
         **options: Of the format.
@@ -93,6 +93,8 @@ def save(
         value, target.format, metadata=metadata, quantize=quantize, columns=columns
     )
     if row.carries == "files":
+        if shard_size is not None:
+            options["shard_size"] = shard_size
         return _save_files(packing, target, durable, storage_options, options)
     if shard_size is not None:
         return _save_shards(packing, target, shard_size, durable, storage_options)
