@@ -413,7 +413,8 @@ def check_places(index: Index, sizes: Sequence[int], paths: Sequence[str]) -> No
             tensor=index.name(int(numbers[at])),
             hint="the file is cut, or belongs to another index",
         )
-    order = np.lexsort((end, offset, shard))
+    order = np.lexsort((offset, shard))
+    order = order[size[order] > 0]  # what is empty may lie anywhere
     shard, offset, end, numbers = shard[order], offset[order], end[order], numbers[order]
     clash = np.flatnonzero((shard[1:] == shard[:-1]) & (offset[1:] < end[:-1]))
     if len(clash):
