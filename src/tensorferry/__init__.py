@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     )
     from tensorferry.formats.raw import struct_format as struct_format
     from tensorferry.operations.bundles import Bundle as Bundle
+    from tensorferry.operations.inspection import FileInfo as FileInfo, inspect as inspect
     from tensorferry.operations.opening import load as load, open as open  # noqa: A004
     from tensorferry.operations.record_writer import writer as writer
     from tensorferry.operations.records import Records as Records, repair as repair
@@ -68,6 +69,7 @@ _HOMES = {
     "tensorferry.formats.json": ("json_default", "json_object_hook"),
     "tensorferry.formats.raw": ("struct_format",),
     "tensorferry.operations.bundles": ("Bundle",),
+    "tensorferry.operations.inspection": ("FileInfo", "inspect"),
     "tensorferry.operations.opening": ("load", "open"),
     "tensorferry.operations.record_writer": ("writer",),
     "tensorferry.operations.records": ("Records", "repair"),

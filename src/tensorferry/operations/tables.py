@@ -131,6 +131,11 @@ class Table:
         return int(self._starts[-1])
 
     @property
+    def format(self) -> Literal["arrow", "parquet"]:
+        """The name of the file's format."""
+        return "parquet" if isinstance(self._reader, parquet.Reader) else "arrow"
+
+    @property
     def schema(self) -> Any:
         """The `pyarrow.Schema` of the columns wanted."""
         return self._reader.schema
