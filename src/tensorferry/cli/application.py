@@ -19,6 +19,10 @@ COMMANDS = {
     "info": ("info", "what is in files: format, tensors or records, metadata"),
     "ls": ("listing", "tensors, features or columns with dtype, shape and size"),
     "tree": ("listing", "the same as a tree, repeated layers once"),
+    "show": ("show", "the values of a tensor or of a slice of it"),
+    "head": ("rows", "the first rows of records or tables"),
+    "tail": ("rows", "the last rows"),
+    "cat": ("rows", "all rows"),
     "formats": ("formats", "what can be read and written here"),
 }
 """Of each command: its module, and one line about it."""

@@ -69,3 +69,19 @@ def parse_sizes(text: str) -> tuple[int, ...]:
         return tuple(int(part) for part in text.strip("[]() ").split(",") if part.strip())
     except ValueError:
         raise click.UsageError(f"a shape is {text!r}, expected numbers as in 2,3") from None
+
+
+def one_input(path: str) -> Any:
+    """The one input that a path names.
+
+    Raises:
+        UsageError: It names several.
+    """
+    from tensorferry.operations import inputs
+
+    found = inputs.find([path])
+    if len(found) > 1:
+        raise click.UsageError(
+            f"{path} is {len(found)} files, expected one\nhint: such as {found[0].name}"
+        )
+    return found[0]

@@ -45,15 +45,28 @@ def plain(value: Any) -> Any:
         return {str(name): plain(part) for name, part in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
         return [plain(part) for part in value]
-    if getattr(getattr(value, "dtype", None), "kind", "") == "V":  # bfloat16 and its like
-        value = (
-            value.astype("float32") if value.dtype.names is None else value[value.dtype.names[0]]
-        )
-    if hasattr(value, "tolist"):
-        return plain(value.tolist())
+    if getattr(value, "dtype", None) is not None:
+        return plain(_listed(value))
     if isinstance(value, complex):
         return [_float(value.real), _float(value.imag)]
     return str(value)
+
+
+def _listed(value: Any) -> Any:
+    """An array or a scalar of NumPy's in lists and Python's numbers."""
+    import numpy as np
+
+    array = np.asarray(value)
+    if array.dtype.names is not None:  # TensorFlow's quantized kinds
+        array = array[array.dtype.names[0]]
+    if array.dtype.kind == "V" or array.dtype.type.__module__ == "ml_dtypes":
+        array = array.astype(np.int8 if "int" in array.dtype.name else np.float32)
+    if array.dtype.kind == "f" and array.dtype.itemsize < 8:
+        # With as many digits as tell it from its neighbours, not those of the double.
+        texts = np.empty(array.shape, object)
+        texts[...] = array.astype(str).astype(np.float64)
+        return texts.tolist()
+    return array.tolist()
 
 
 def _float(value: float) -> float | str:

@@ -85,6 +85,10 @@ class Opened:
         """What is known of the tensors, features or columns, by name."""
         raise NotImplementedError
 
+    def optional(self) -> frozenset[str]:
+        """The columns that rows may lack: a batch has them as none or one value a row."""
+        return frozenset()
+
     def tensor(self, name: str) -> Any:
         """A tensor, or a whole column."""
         raise NotImplementedError
@@ -259,6 +263,20 @@ class OpenedRecords(Opened):
             return {RECORD: TensorInfo(RECORD, "string", (None,), kind="string")}
         return {name: _info(feature) for name, feature in self.records.schema.items()}
 
+    def optional(self) -> frozenset[str]:
+        """The features that records may lack, and that hold one value or tensor otherwise."""
+        if self.is_raw:
+            return frozenset()
+        features = self.records.schema.features
+        return frozenset(
+            feature.name
+            for feature in features
+            if feature.optional
+            and feature.default is None
+            and not feature.sequence
+            and (feature.encoding == "tensor" or feature.shape[:1] != (None,))
+        )
+
     def tensor(self, name: str) -> Any:
         """A whole column."""
         self.check_names([name])
@@ -318,6 +336,10 @@ class OpenedTable(Opened):
     def infos(self) -> dict[str, TensorInfo]:
         """Of each column."""
         return dict(self.table.info)
+
+    def optional(self) -> frozenset[str]:
+        """The columns that are null in some row."""
+        return frozenset(self.table.optional)
 
     def tensor(self, name: str) -> Any:
         """A whole column."""

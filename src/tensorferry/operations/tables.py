@@ -185,6 +185,11 @@ class Table:
         with self._located(), arrow_files.translated():
             return self._reader.optional()
 
+    @property
+    def optional(self) -> frozenset[str]:
+        """The columns that are null in some row."""
+        return frozenset(self._optional)
+
     # Columns
 
     def __getitem__(self, where: Any) -> Any:
