@@ -23,6 +23,9 @@ COMMANDS = {
     "head": ("rows", "the first rows of records or tables"),
     "tail": ("rows", "the last rows"),
     "cat": ("rows", "all rows"),
+    "verify": ("verify", "check every checksum, offset and length"),
+    "diff": ("diff", "what differs between two files, whatever their formats"),
+    "hash": ("hash", "a digest of the content that no format changes"),
     "formats": ("formats", "what can be read and written here"),
 }
 """Of each command: its module, and one line about it."""
