@@ -34,6 +34,10 @@ if TYPE_CHECKING:
     from tensorferry.formats.raw import struct_format as struct_format
     from tensorferry.operations.bundles import Bundle as Bundle
     from tensorferry.operations.comparison import DiffReport as DiffReport, diff as diff
+    from tensorferry.operations.conversion import (
+        ConvertReport as ConvertReport,
+        convert as convert,
+    )
     from tensorferry.operations.inspection import FileInfo as FileInfo, inspect as inspect
     from tensorferry.operations.opening import load as load, open as open  # noqa: A004
     from tensorferry.operations.record_writer import writer as writer
@@ -75,6 +79,7 @@ _HOMES = {
     "tensorferry.formats.raw": ("struct_format",),
     "tensorferry.operations.bundles": ("Bundle",),
     "tensorferry.operations.comparison": ("DiffReport", "diff"),
+    "tensorferry.operations.conversion": ("ConvertReport", "convert"),
     "tensorferry.operations.inspection": ("FileInfo", "inspect"),
     "tensorferry.operations.opening": ("load", "open"),
     "tensorferry.operations.record_writer": ("writer",),

@@ -26,6 +26,8 @@ COMMANDS = {
     "verify": ("verify", "check every checksum, offset and length"),
     "diff": ("diff", "what differs between two files, whatever their formats"),
     "hash": ("hash", "a digest of the content that no format changes"),
+    "convert": ("convert", "from one format into another"),
+    "stats": ("stats", "range, mean, quantiles, zeros and NaN of each tensor or column"),
     "formats": ("formats", "what can be read and written here"),
 }
 """Of each command: its module, and one line about it."""
