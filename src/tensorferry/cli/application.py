@@ -28,7 +28,15 @@ COMMANDS = {
     "hash": ("hash", "a digest of the content that no format changes"),
     "convert": ("convert", "from one format into another"),
     "stats": ("stats", "range, mean, quantiles, zeros and NaN of each tensor or column"),
+    "schema": ("schema", "what records and tables are made of: tf, tfmd, arrow, json"),
+    "repair": ("records", "keep every whole record of a damaged TFRecord file"),
+    "index": ("records", "write an index beside TFRecord files"),
+    "split": ("records", "TFRecords into several files"),
+    "merge": ("records", "TFRecord files into one"),
+    "slice": ("records", "some TFRecords into a new file"),
+    "bench": ("bench", "how fast a file is read here, or a tensor in every format"),
     "formats": ("formats", "what can be read and written here"),
+    "completion": ("completion", "completion for bash, zsh and fish"),
 }
 """Of each command: its module, and one line about it."""
 

@@ -63,7 +63,7 @@ def convert_command(
         shared.echo_json("convert", conversions=reports)
     else:
         for report in reports:
-            print(_render(report), file=sys.stderr)
+            print(render(report), file=sys.stderr)
             for note in report.notes:
                 print(text.clean(f"note: {note}"), file=sys.stderr)
     return 1 if any(report.verified is False for report in reports) else 0
@@ -98,7 +98,8 @@ def _convert(
         return [convert(found[0], target, format=to, progress=progress, **given)]
 
 
-def _render(report: ConvertReport) -> str:
+def render(report: ConvertReport) -> str:
+    """A conversion, on one line."""
     arrow = f"{text.clean(report.source)} → {text.clean(report.target)}"
     if len(report.files) > 1:
         arrow += f" ({len(report.files)} files)"
