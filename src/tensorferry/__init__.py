@@ -33,6 +33,12 @@ if TYPE_CHECKING:
     )
     from tensorferry.formats.raw import struct_format as struct_format
     from tensorferry.operations.bundles import Bundle as Bundle
+    from tensorferry.operations.comparison import DiffReport as DiffReport, diff as diff
+    from tensorferry.operations.conversion import (
+        ConvertReport as ConvertReport,
+        convert as convert,
+    )
+    from tensorferry.operations.inspection import FileInfo as FileInfo, inspect as inspect
     from tensorferry.operations.opening import load as load, open as open  # noqa: A004
     from tensorferry.operations.record_writer import writer as writer
     from tensorferry.operations.records import Records as Records, repair as repair
@@ -43,6 +49,10 @@ if TYPE_CHECKING:
         dumps_buffers as dumps_buffers,
         dumps_into as dumps_into,
         loads as loads,
+    )
+    from tensorferry.operations.verification import (
+        VerifyReport as VerifyReport,
+        verify as verify,
     )
     from tensorferry.operations.weights import (
         Saver as Saver,
@@ -74,6 +84,9 @@ _HOMES = {
     "tensorferry.formats.json": ("json_default", "json_object_hook"),
     "tensorferry.formats.raw": ("struct_format",),
     "tensorferry.operations.bundles": ("Bundle",),
+    "tensorferry.operations.comparison": ("DiffReport", "diff"),
+    "tensorferry.operations.conversion": ("ConvertReport", "convert"),
+    "tensorferry.operations.inspection": ("FileInfo", "inspect"),
     "tensorferry.operations.opening": ("load", "open"),
     "tensorferry.operations.record_writer": ("writer",),
     "tensorferry.operations.records": ("Records", "repair"),
@@ -82,6 +95,7 @@ _HOMES = {
     "tensorferry.operations.values": ("dumps", "dumps_buffers", "dumps_into", "loads"),
     "tensorferry.operations.weights": ("Saver", "load_weights", "save_weights"),
     "tensorferry.operations.weights_report": ("WeightsReport",),
+    "tensorferry.operations.verification": ("VerifyReport", "verify"),
     "tensorferry.tensors": ("RaggedTensor", "SparseTensor", "TensorInfo"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -131,6 +131,11 @@ class Table:
         return int(self._starts[-1])
 
     @property
+    def format(self) -> Literal["arrow", "parquet"]:
+        """The name of the file's format."""
+        return "parquet" if isinstance(self._reader, parquet.Reader) else "arrow"
+
+    @property
     def schema(self) -> Any:
         """The `pyarrow.Schema` of the columns wanted."""
         return self._reader.schema
@@ -179,6 +184,11 @@ class Table:
     def _optional(self) -> set[str]:
         with self._located(), arrow_files.translated():
             return self._reader.optional()
+
+    @property
+    def optional(self) -> frozenset[str]:
+        """The columns that are null in some row."""
+        return frozenset(self._optional)
 
     # Columns
 

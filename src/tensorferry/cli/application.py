@@ -1,0 +1,180 @@
+"""The application: the table of commands, which load on first use, and the end of every run.
+
+An error is one to three lines on the standard error; `--debug` adds where it came from.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+import click
+
+from tensorferry.errors import FerryError, MissingExtraError
+
+COMMANDS = {
+    "info": ("info", "what is in files: format, tensors or records, metadata"),
+    "ls": ("listing", "tensors, features or columns with dtype, shape and size"),
+    "tree": ("listing", "the same as a tree, repeated layers once"),
+    "show": ("show", "the values of a tensor or of a slice of it"),
+    "head": ("rows", "the first rows of records or tables"),
+    "tail": ("rows", "the last rows"),
+    "cat": ("rows", "all rows"),
+    "verify": ("verify", "check every checksum, offset and length"),
+    "diff": ("diff", "what differs between two files, whatever their formats"),
+    "hash": ("hash", "a digest of the content that no format changes"),
+    "convert": ("convert", "from one format into another"),
+    "stats": ("stats", "range, mean, quantiles, zeros and NaN of each tensor or column"),
+    "schema": ("schema", "what records and tables are made of: tf, tfmd, arrow, json"),
+    "repair": ("records", "keep every whole record of a damaged TFRecord file"),
+    "index": ("records", "write an index beside TFRecord files"),
+    "split": ("records", "TFRecords into several files"),
+    "merge": ("records", "TFRecord files into one"),
+    "slice": ("records", "some TFRecords into a new file"),
+    "bench": ("bench", "how fast a file is read here, or a tensor in every format"),
+    "formats": ("formats", "what can be read and written here"),
+    "completion": ("completion", "completion for bash, zsh and fish"),
+}
+"""Of each command: its module, and one line about it."""
+
+FINE, FOUND, WRONG, MISSING, INTERRUPTED = 0, 1, 2, 3, 130
+
+
+class Application(click.Group):
+    """The group of all commands; a path in the place of a command means `info`."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """All names, in the order of the table."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Loads a command."""
+        if cmd_name not in COMMANDS:
+            return None
+        module = import_module(f"tensorferry.cli.{COMMANDS[cmd_name][0]}")
+        command: click.Command = getattr(module, f"{cmd_name}_command")
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Lists the commands without loading them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, about) for name, (_, about) in COMMANDS.items()])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that is meant: `ferry FILE` is `ferry info FILE`."""
+        name = args[0]
+        if name not in COMMANDS:
+            if not _is_path(name):
+                near = difflib.get_close_matches(name, COMMANDS, n=1)
+                hint = f"did you mean `ferry {near[0]}`?" if near else "see `ferry --help`"
+                raise click.UsageError(f"no file or command is called {name!r}\nhint: {hint}")
+            args = ["info", *args]
+        return super().resolve_command(ctx, args)
+
+
+def _is_path(name: str) -> bool:
+    return (
+        name == "-"
+        or os.path.lexists(name)
+        or any(mark in name for mark in ("/", ".", "*", "@", os.sep))
+    )
+
+
+@click.group(
+    cls=Application,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+@click.option("--version", is_flag=True, help="Print the version.")
+@click.option("--debug", is_flag=True, help="Show where an error came from.")
+@click.pass_context
+def application(context: click.Context, version: bool, debug: bool) -> int:
+    """Tensors, datasets and models: what is in files, whether they are sound, and conversion.
+
+    `ferry FILE` alone is `ferry info FILE`. A path may be a file, a glob, a directory, "name@10"
+    for a set of shards, a URL, or "-" for the standard input.
+    """
+    if version:
+        import tensorferry
+
+        click.echo(f"ferry {tensorferry.__version__}")
+    elif context.invoked_subcommand is None:
+        click.echo(context.get_help())
+    return FINE
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command, and gives its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(
+                errors="backslashreplace"
+            )  # a name of a file may be half a character
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if "_FERRY_COMPLETE" in os.environ:
+        application.main(given, prog_name="ferry")
+    debug = "--debug" in given
+    # Everywhere, not only before the command.
+    given = [argument for argument in given if argument != "--debug"]
+    try:
+        code = _run(given)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Who reads has what it wants. Python would complain once more when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FINE
+    except KeyboardInterrupt:
+        _say("interrupted")
+        return INTERRUPTED
+    except Exception as error:
+        if debug:
+            raise
+        return _fail(error)
+    return code
+
+
+def _run(given: list[str]) -> int:
+    try:
+        with application.make_context("ferry", given) as context:
+            code = application.invoke(context)
+    except click.exceptions.Exit as end:
+        return end.exit_code
+    return code if isinstance(code, int) else FINE
+
+
+def _fail(error: Exception) -> int:
+    """Says what went wrong, and gives the exit code for it."""
+    if isinstance(error, click.ClickException):
+        context = getattr(error, "ctx", None)
+        _say(error.format_message())
+        if context is not None and "hint:" not in error.format_message():
+            print(f"hint: {context.command_path} --help", file=sys.stderr)
+        return WRONG
+    if isinstance(error, FerryError):
+        _say(str(error))
+        return MISSING if isinstance(error, MissingExtraError) else WRONG
+    if isinstance(error, OSError):
+        name = error.filename
+        text = error.strerror or str(error)
+        _say(f"{os.fsdecode(name)}: {text}" if isinstance(name, str | bytes) else text)
+        return WRONG
+    if isinstance(error, MemoryError):
+        _say("there is not enough memory for it")
+        return WRONG
+    text = str(error).strip().splitlines()[0] if str(error).strip() else "no more is known"
+    _say(f"{type(error).__name__}: {text[:300]}\nhint: run it again with --debug to see where")
+    return WRONG
+
+
+def _say(text: str) -> None:
+    lines = text.splitlines() or [""]
+    if sys.stderr.isatty() and "NO_COLOR" not in os.environ:
+        lines[0] = f"\x1b[31mferry:\x1b[0m {lines[0]}"
+    else:
+        lines[0] = f"ferry: {lines[0]}"
+    print("\n".join(lines[:3]), file=sys.stderr)

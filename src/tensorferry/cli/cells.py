@@ -1,0 +1,56 @@
+"""Cells: values of any kind on one line, short enough for a table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tensorferry.cli import text
+
+# How many characters of a string, and how many values of an array, are shown.
+CHARACTERS = 60
+VALUES = 6
+
+
+def cell(value: Any) -> str:
+    """A value, on one line."""
+    if value is None:
+        return "-"
+    if isinstance(value, bytes):
+        return _string(value)
+    if isinstance(value, str):
+        return text.cut(value, CHARACTERS)
+    if hasattr(value, "flat_values"):
+        return _array(value.to_list(), value.shape, str(value.dtype))
+    if hasattr(value, "indices") and hasattr(value, "dense_shape"):
+        return f"sparse {value.dtype}{text.shape(value.shape)}, {len(value.values)} entries"
+    if getattr(value, "shape", ()) != ():
+        return _array(value, value.shape, str(value.dtype))
+    if isinstance(value, list):
+        return _array(value, (len(value),), "list")
+    return scalar(value)
+
+
+def scalar(value: Any) -> str:
+    """A number or a string of an array."""
+    if isinstance(value, bytes):
+        return _string(value)
+    item = value.item() if hasattr(value, "item") else value
+    return f"{item:.6g}" if isinstance(item, float) else str(item)
+
+
+def _string(data: bytes) -> str:
+    try:
+        found = data.decode()
+    except UnicodeDecodeError:
+        return f"<{len(data)} bytes>"
+    return text.cut(text.clean(found), CHARACTERS)
+
+
+def _array(value: Any, sizes: tuple[Any, ...], kind: str) -> str:
+    if len(sizes) == 1 and len(value) <= VALUES:
+        return f"[{', '.join(map(scalar, value))}]"
+    if len(sizes) == 1:
+        shown = ", ".join(map(scalar, value[:3]))
+        return f"[{shown}, …] {len(value)} values"
+    kind = "string" if kind == "object" else kind
+    return f"{kind}{text.shape(sizes)}"

@@ -1,0 +1,120 @@
+"""`ferry convert`: from one format into another."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tensorferry.cli import options as shared, text
+from tensorferry.cli.progress import ProgressLine, duration
+
+if TYPE_CHECKING:
+    from tensorferry.operations.conversion import ConvertReport
+
+
+@click.command("convert")
+@click.argument("paths", nargs=-1, required=True, metavar="IN... OUT")
+@click.option("--to", "to", metavar="FORMAT", help="The format, if OUT's name does not say it.")
+@click.option("--dtype", metavar="NAME", help="Floats (or integers) become of this dtype.")
+@click.option("--quantize", metavar="KIND", help="Floats become int8, uint8, float16, ...")
+@click.option("--compression", metavar="KIND", help="See `ferry formats`; .gz and .zst say it too.")
+@click.option("--select", multiple=True, metavar="GLOB", help="Only tensors or columns like this.")
+@click.option("--rename", multiple=True, metavar="OLD=NEW", help="New names, as in 'a/*=b.*'.")
+@click.option("--shards", type=click.IntRange(1), help="Write TFRecords into so many files.")
+@click.option("--shard-size", metavar="SIZE", help="About how large files may be, as in 500MB.")
+@click.option("--jobs", type=click.IntRange(1), default=1, help="Files at the same time.")
+@click.option("--resume", is_flag=True, help="Go on with a directory; what is whole stays.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+@click.option("--verify", is_flag=True, help="Compare OUT with IN afterwards.")
+@click.option("--force", is_flag=True, help="Replace what is there.")
+@shared.reading
+@shared.as_json
+def convert_command(
+    paths: tuple[str, ...],
+    to: str | None,
+    jobs: int,
+    resume: bool,
+    as_json: bool,
+    format: str | None,
+    options: dict[str, Any],
+    **given: Any,
+) -> int:
+    """Writes what is in files into another format, one tensor or batch at a time.
+
+    Several inputs go into a directory OUT (with --to), or, TFRecords, into one file. Nothing is
+    replaced without --force, and OUT appears when it is whole. The exit code is 1 if --verify finds
+    a difference.
+    """
+    if len(paths) < 2:
+        raise click.UsageError(
+            "expected IN and OUT, as in: ferry convert model.npz model.safetensors"
+        )
+    *sources, target = paths
+    if as_json and target == "-":
+        raise click.UsageError("--json and OUT - both go to the standard output")
+    if given["quantize"] is None:
+        del given["quantize"]
+    reading = {**options, **({} if format is None else {"format": format})}
+    reports = _convert(sources, target, to, jobs, resume, {**given, "options": reading})
+    if as_json:
+        shared.echo_json("convert", conversions=reports)
+    else:
+        for report in reports:
+            print(render(report), file=sys.stderr)
+            for note in report.notes:
+                print(text.clean(f"note: {note}"), file=sys.stderr)
+    return 1 if any(report.verified is False for report in reports) else 0
+
+
+def _convert(
+    sources: list[str], target: str, to: str | None, jobs: int, resume: bool, given: dict[str, Any]
+) -> list[ConvertReport]:
+    from tensorferry.operations import inputs
+    from tensorferry.operations.conversion import convert
+    from tensorferry.operations.conversion_set import convert_all
+
+    found = inputs.find(sources)
+    if os.path.isdir(target) or target.endswith("/"):
+        if to is None:
+            raise click.UsageError("OUT is a directory\nhint: say the format: --to safetensors")
+        with ProgressLine(f"into {target}", unit="files") as progress:
+            return convert_all(
+                found, target, format=to, jobs=jobs, resume=resume, progress=progress, **given
+            )
+    if resume or jobs > 1:
+        raise click.UsageError("--resume and --jobs are for many files, into a directory OUT")
+    if len(found) > 1:
+        files = [name for one in found for name in (one.files or (one.name,))]
+        if not all(map(inputs.is_records, files)):
+            raise click.UsageError(
+                f"{len(found)} inputs for one output\nhint: into a directory: OUT/ with --to FORMAT"
+            )
+        found = [inputs.Input(f"{files[0]} and {len(files) - 1} more", tuple(files))]
+    unit: Any = "rows" if inputs.is_records(found[0].name) else "bytes"
+    with ProgressLine(os.path.basename(target), unit=unit) as progress:
+        return [convert(found[0], target, format=to, progress=progress, **given)]
+
+
+def render(report: ConvertReport) -> str:
+    """A conversion, on one line."""
+    arrow = f"{text.clean(report.source)} → {text.clean(report.target)}"
+    if len(report.files) > 1:
+        arrow += f" ({len(report.files)} files)"
+    about = [report.format]
+    if report.count is not None:
+        noun = {"tensors": "tensor", "records": "record", "rows": "row"}[report.holds]
+        about.append(text.plural(report.count, noun))
+    if not report.written:
+        about.append("would be written" if report.nbytes is None else "is there already")
+        return f"{arrow}: {', '.join(about)}"
+    if report.nbytes is not None:
+        about.append(text.size(report.nbytes))
+    about.append(duration(report.seconds))
+    if report.quantized is not None:
+        about.append(f"largest error {report.quantized:.3g}")
+    if report.verified is not None:
+        about.append("verified" if report.verified else "DIFFERENT: see ferry diff")
+    return f"{arrow}: {', '.join(about)}"

@@ -1,0 +1,93 @@
+"""`ferry diff`: what differs between two files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tensorferry.cli import options as shared, text
+
+if TYPE_CHECKING:
+    from tensorferry.operations.comparison import DiffReport
+    from tensorferry.operations.differences import TensorDiff
+
+# How many names that only one of the files has are listed.
+LISTED = 20
+
+
+@click.command("diff")
+@click.argument("first", metavar="A")
+@click.argument("second", metavar="B")
+@click.option("--rtol", type=float, default=0.0, help="Relative tolerance, of B's numbers.")
+@click.option("--atol", type=float, default=0.0, help="Absolute tolerance.")
+@click.option(
+    "--map", "mapping", multiple=True, metavar="OLD=NEW", help="What a tensor of A is called in B."
+)
+@click.option("--key", metavar="COLUMN", help="Compare rows of one key, not of one position.")
+@click.option("--match", multiple=True, metavar="GLOB", help="Only tensors of A like this.")
+@click.option("--ignore-dtype", is_flag=True, help="The same numbers in another dtype are equal.")
+@click.option("--all", "everything", is_flag=True, help="List what is equal, too.")
+@shared.as_json
+def diff_command(
+    first: str, second: str, mapping: tuple[str, ...], everything: bool, as_json: bool, **given: Any
+) -> int:
+    """Compares two files of any formats; the exit code is 1 if they differ.
+
+    Tensors belong together by name, rows of records and tables by position or --key. NEW and OLD
+    of --map may hold `*`, as in --map 'encoder/*=model.encoder.*'.
+    """
+    from tensorferry.operations.comparison import diff
+
+    report = diff(shared.one_input(first), shared.one_input(second), map=list(mapping), **given)
+    if as_json:
+        from tensorferry.cli.plain import plain
+
+        shared.echo_json("diff", equal=report.equal, **plain(report))
+    else:
+        shared.echo(_render(report, everything))
+    return 0 if report.equal else 1
+
+
+def _render(report: DiffReport, everything: bool) -> Iterable[str]:
+    shown = [found for found in report.tensors if everything or not found.equal]
+    headers = ("tensor", "", "differ", "of", "largest", "mean", "cosine", "first at", "what")
+    table = text.Table(headers, right=(2, 3, 4, 5, 6), flexible=(0, 8))
+    for found in shown:
+        table.add(
+            found.name,
+            "=" if found.equal else "≠",
+            text.number(found.differing),
+            text.number(found.elements),
+            text.number(found.largest),
+            text.number(found.mean),
+            text.number(found.cosine),
+            "" if found.first is None else text.shape(found.first),
+            _reason(found),
+            colour=None if found.equal else "red",
+        )
+    if len(table):
+        yield from table.lines()
+    for names, side in ((report.only_a, report.a), (report.only_b, report.b)):
+        for name in names[:LISTED]:
+            yield text.paint(text.clean(f"only in {side}: {name}"), "yellow")
+        if len(names) > LISTED:
+            yield text.paint(text.clean(f"only in {side}: {len(names) - LISTED} more"), "yellow")
+    for rows, side in ((report.rows_a, report.a), (report.rows_b, report.b)):
+        if rows:
+            yield text.paint(text.clean(f"only in {side}: {text.plural(rows, 'row')}"), "yellow")
+    equal = sum(found.equal for found in report.tensors)
+    verdict = "equal" if report.equal else "different"
+    yield text.paint(
+        f"{verdict}: {equal:,} of {len(report.tensors):,} are the same",
+        "green" if report.equal else "red",
+    )
+
+
+def _reason(found: TensorDiff) -> str:
+    if found.reason == "dtype":
+        return f"{found.dtypes[0]}, {found.dtypes[1]}"
+    if found.reason == "shape":
+        return f"{text.shape(found.shapes[0])}, {text.shape(found.shapes[1])}"
+    return {"rows": "lengths of rows", "entries": "entries"}.get(found.reason or "", "")

@@ -1,0 +1,110 @@
+"""`ferry info`: what is in files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import click
+
+from tensorferry.cli import options as shared, text
+from tensorferry.operations.inspection import FileInfo, Problem
+
+NOUNS = {"tensors": "tensor", "records": "record", "rows": "row"}
+
+# How many features are named, and how many files.
+NAMED = 12
+
+
+@click.command("info")
+@shared.paths
+@shared.reading
+@shared.as_json
+def info_command(
+    paths: tuple[str, ...], format: str | None, options: dict[str, Any], as_json: bool
+) -> int:
+    """What is in files: format, number of tensors or records, dtypes, size, metadata.
+
+    The exit code is 1 if something is wrong at a glance; `ferry verify` looks closer.
+    """
+    from tensorferry.operations import inputs
+    from tensorferry.operations.inspection import inspect
+
+    found = [inspect(given, format=format, **options) for given in inputs.find(paths)]
+    if as_json:
+        extra = [{"dtypes": info.dtypes, "elements": info.elements} for info in found]
+        from tensorferry.cli.plain import plain
+
+        trees = [{**plain(info), **more} for info, more in zip(found, extra, strict=True)]
+        shared.echo_json("info", files=trees)
+    else:
+        for place, info in enumerate(found):
+            if place:
+                print()
+            shared.echo(render(info))
+    return 1 if any(info.problems for info in found) else 0
+
+
+def render(info: FileInfo) -> Iterable[str]:
+    """A file, as lines."""
+    yield text.paint(text.clean(info.path), "bold")
+    yield from text.fields(
+        [
+            ("format", " ".join(filter(None, (info.format, info.version)))),
+            ("compression", info.compression),
+            ("size", _size(info)),
+            (info.holds, "" if info.count is None else text.number(info.count)),
+            ("values", text.number(info.elements) if info.holds == "tensors" else ""),
+            ("dtypes", ", ".join(f"{n} ({count})" for n, count in info.dtypes.items())),
+            ("metadata", _metadata(info)),
+        ]
+    )
+    yield from _parts(info)
+    for note in info.notes:
+        yield text.paint(f"note: {text.clean(note)}", "yellow")
+    for problem in info.problems[:NAMED]:
+        yield text.paint(f"problem: {describe(problem)}", "red")
+    if len(info.problems) > NAMED:
+        yield text.paint(f"and {len(info.problems) - NAMED} problems more: ferry verify", "red")
+
+
+def describe(problem: Problem) -> str:
+    """A problem, on one line: where, and what."""
+    places = [
+        problem.path,
+        None if problem.record is None else f"record {problem.record}",
+        None if problem.offset is None else f"byte {problem.offset}",
+        None if problem.tensor is None else f"tensor {problem.tensor!r}",
+    ]
+    place = ", ".join(part for part in places if part)
+    return text.clean(f"{place}: {problem.problem}" if place else problem.problem)
+
+
+def _size(info: FileInfo) -> str:
+    found = text.size(info.nbytes)
+    if len(info.files) > 1:
+        found = f"{found} in {text.plural(len(info.files), 'file')}"
+    return found
+
+
+def _metadata(info: FileInfo) -> str:
+    return ", ".join(
+        f"{name}={value if isinstance(value, str) else json.dumps(value, default=str)}"
+        for name, value in info.metadata.items()
+    )
+
+
+def _parts(info: FileInfo) -> Iterable[str]:
+    """The first tensors or features; `ferry ls` has them all."""
+    if not info.tensors:
+        return
+    noun = {"tensors": "tensor", "records": "feature", "rows": "column"}[info.holds]
+    table = text.Table((noun, "dtype", "shape", "size"), right=(3,))
+    for tensor in info.tensors[:NAMED]:
+        sizes = tensor.shape if info.holds == "tensors" else tensor.shape[1:]
+        table.add(tensor.name, tensor.dtype, text.shape(sizes), text.size(tensor.nbytes))
+    yield ""
+    yield from table.lines()
+    if len(info.tensors) > NAMED:
+        yield text.paint(f"and {len(info.tensors) - NAMED} more: ferry ls", "dim")

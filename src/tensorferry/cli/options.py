@@ -1,0 +1,87 @@
+"""Options that several commands have, and how they print."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+import click
+
+from tensorferry.cli import plain
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def as_json(function: Function) -> Function:
+    """`--json`: the result as one JSON document."""
+    option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+    return option(function)
+
+
+def reading(function: Function) -> Function:
+    """How inputs are read: `--format` and `--option`."""
+    function = click.option(
+        "--option",
+        "options",
+        multiple=True,
+        metavar="NAME=VALUE",
+        callback=_parse_options,
+        help="Of the format, as in --option dtype=float32 --option shape=[2,3] for raw bytes.",
+    )(function)
+    return click.option(
+        "--format", metavar="NAME", help="The format, if it is not recognised: see `ferry formats`."
+    )(function)
+
+
+def paths(function: Function) -> Function:
+    """The inputs of a command."""
+    return click.argument("paths", nargs=-1, required=True, metavar="PATH...")(function)
+
+
+def _parse_options(context: Any, parameter: Any, given: tuple[str, ...]) -> dict[str, Any]:
+    options: dict[str, Any] = {}
+    for pair in given:
+        name, equals, text = pair.partition("=")
+        if not equals:
+            raise click.UsageError(f"--option {pair!r} is not of the form NAME=VALUE")
+        try:
+            options[name] = json.loads(text)
+        except ValueError:
+            options[name] = text
+    return options
+
+
+def echo(lines: Iterable[str]) -> None:
+    """Prints lines."""
+    for line in lines:
+        print(line)
+
+
+def echo_json(command: str, **parts: Any) -> None:
+    """Prints a JSON document."""
+    print(plain.document(command, **parts))
+
+
+def parse_sizes(text: str) -> tuple[int, ...]:
+    """The shape in "2,3" or "[2, 3]"."""
+    try:
+        return tuple(int(part) for part in text.strip("[]() ").split(",") if part.strip())
+    except ValueError:
+        raise click.UsageError(f"a shape is {text!r}, expected numbers as in 2,3") from None
+
+
+def one_input(path: str) -> Any:
+    """The one input that a path names.
+
+    Raises:
+        UsageError: It names several.
+    """
+    from tensorferry.operations import inputs
+
+    found = inputs.find([path])
+    if len(found) > 1:
+        raise click.UsageError(
+            f"{path} is {len(found)} files, expected one\nhint: such as {found[0].name}"
+        )
+    return found[0]

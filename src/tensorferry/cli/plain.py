@@ -1,0 +1,84 @@
+"""Plain: results as what JSON has, with the number of the shape they are in.
+
+Floats that JSON lacks are the texts "NaN", "Infinity" and "-Infinity"; bytes are text where they
+are UTF-8, and else an object {"base64": ...}.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import sys
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+VERSION = 1
+"""Of the shape of all documents; it rises when something in them changes its meaning."""
+
+
+def document(command: str, **parts: Any) -> str:
+    """The JSON document of a command: one line, or readable on a terminal."""
+    tree = {"version": VERSION, "command": command, **plain(parts)}
+    return json.dumps(tree, indent=2 if sys.stdout.isatty() else None, ensure_ascii=False)
+
+
+def line(value: Any) -> str:
+    """A value as JSON on one line."""
+    return json.dumps(plain(value), ensure_ascii=False, separators=(", ", ": "))
+
+
+def plain(value: Any) -> Any:
+    """A value in dicts, lists, texts and numbers."""
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return _float(value)
+    if isinstance(value, bytes | bytearray | memoryview):
+        return _bytes(bytes(value))
+    if is_dataclass(value) and not isinstance(value, type):
+        if hasattr(value, "to_list"):
+            return plain(value.to_list())
+        return {part.name: plain(getattr(value, part.name)) for part in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(name): plain(part) for name, part in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(part) for part in value]
+    if getattr(value, "dtype", None) is not None:
+        return plain(_listed(value))
+    if isinstance(value, complex):
+        return [_float(value.real), _float(value.imag)]
+    return str(value)
+
+
+def _listed(value: Any) -> Any:
+    """An array or a scalar of NumPy's in lists and Python's numbers."""
+    import numpy as np
+
+    array = np.asarray(value)
+    if array.dtype.names is not None:  # TensorFlow's quantized kinds
+        array = array[array.dtype.names[0]]
+    if array.dtype.kind == "V" or array.dtype.type.__module__ == "ml_dtypes":
+        array = array.astype(np.int8 if "int" in array.dtype.name else np.float32)
+    if array.dtype.kind == "f" and array.dtype.itemsize < 8:
+        # With as many digits as tell it from its neighbours, not those of the double.
+        texts = np.empty(array.shape, object)
+        texts[...] = array.astype(str).astype(np.float64)
+        return texts.tolist()
+    return array.tolist()
+
+
+def _float(value: float) -> float | str:
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    return value
+
+
+def _bytes(value: bytes) -> str | dict[str, str]:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(value).decode()}

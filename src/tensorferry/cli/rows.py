@@ -1,0 +1,110 @@
+"""`ferry head`, `tail` and `cat`: rows as a table, or a JSON object a line in a pipe."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import click
+
+from tensorferry.cli import options as shared, plain, text
+from tensorferry.cli.cells import cell
+from tensorferry.cli.options import Function
+
+# Beyond so many rows a table of them would have to be made in memory: then each part has its own.
+PART = 200
+
+
+def _row_options(limit: int | None) -> Callable[[Function], Function]:
+    def decorate(function: Function) -> Function:
+        steps: tuple[Callable[[Function], Function], ...] = (
+            shared.as_json,
+            shared.reading,
+            click.option("--raw", is_flag=True, help="See records as bytes."),
+            click.option("--where", metavar="CONDITION", help="Only rows like this: 'label == 3'."),
+            click.option(
+                "--columns", metavar="A,B", help="Only these columns, in this order.", default=None
+            ),
+            click.option(
+                "-n",
+                "limit",
+                type=click.IntRange(0),
+                default=limit,
+                show_default=limit is not None,
+                help="How many rows.",
+            ),
+            click.argument("path"),
+        )
+        for step in steps:
+            function = step(function)
+        return function
+
+    return decorate
+
+
+@click.command("head")
+@_row_options(10)
+def head_command(**given: Any) -> None:
+    """The first rows: a table on a terminal, one JSON object a line in a pipe.
+
+    A condition compares columns with values: --where 'label == 3 and not len(tokens) > 9'.
+    """
+    _print("head", **given)
+
+
+@click.command("tail")
+@_row_options(10)
+def tail_command(**given: Any) -> None:
+    """The last rows, as `ferry head` has the first."""
+    _print("tail", last=True, **given)
+
+
+@click.command("cat")
+@_row_options(None)
+def cat_command(**given: Any) -> None:
+    """All rows, as `ferry head` has the first."""
+    _print("cat", **given)
+
+
+def _print(
+    command: str,
+    path: str,
+    columns: str | None,
+    options: dict[str, Any],
+    as_json: bool,
+    **given: Any,
+) -> None:
+    from tensorferry.operations.rows import select
+
+    names = None if columns is None else [name.strip() for name in columns.split(",")]
+    rows = select(shared.one_input(path), columns=names, **given, **options)
+    if as_json:
+        _print_document(command, rows)
+    elif not text.is_terminal():
+        for row in rows:
+            print(plain.line(row))
+    else:
+        _print_table(rows)
+
+
+def _print_document(command: str, rows: Iterator[dict[str, Any]]) -> None:
+    """The document, row by row: there may be more than fit into memory."""
+    start = json.dumps({"version": plain.VERSION, "command": command})
+    print(f'{start[:-1]}, "rows": [')
+    for number, row in enumerate(rows):
+        print(("," if number else "") + plain.line(row))
+    print("]}")
+
+
+def _print_table(rows: Iterator[dict[str, Any]]) -> None:
+    table: text.Table | None = None
+    for row in rows:
+        if table is None:
+            table = text.Table(list(row), flexible=range(len(row)))
+        table.add(*map(cell, row.values()))
+        if len(table) == PART:
+            shared.echo(table.lines())
+            table = None
+    if table is not None:
+        shared.echo(table.lines())

@@ -1,0 +1,34 @@
+"""`ferry schema`: what the rows of records and tables are made of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from tensorferry.cli import options as shared
+
+
+@click.command("schema")
+@click.argument("path")
+@click.option(
+    "--as",
+    "language",
+    type=click.Choice(["tf", "tfmd", "arrow", "json"]),
+    default="tf",
+    show_default=True,
+    help="A spec for tf.io.parse_example, a schema.pbtxt, Arrow's, or our own JSON.",
+)
+@shared.reading
+@shared.as_json
+def schema_command(
+    path: str, language: Any, format: str | None, options: dict[str, Any], as_json: bool
+) -> None:
+    """The schema of records, or of tables and columns as if they were records."""
+    from tensorferry.operations.schemas import schema_of, write_schema
+
+    schema = schema_of(shared.one_input(path), format=format, **options)
+    if as_json:
+        shared.echo_json("schema", schema=schema.to_json(), text=write_schema(schema, language))
+    else:
+        print(write_schema(schema, language))

@@ -1,0 +1,95 @@
+"""`ferry stats`: the distribution of values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tensorferry.cli import options as shared, text
+from tensorferry.cli.progress import ProgressLine
+
+if TYPE_CHECKING:
+    from tensorferry.operations.statistics import ColumnStatistics, StatsReport
+
+# From so many columns on, quantiles are shown.
+WIDE = 120
+
+
+@click.command("stats")
+@shared.paths
+@click.option("--match", multiple=True, metavar="GLOB", help="Only names like this.")
+@shared.reading
+@shared.as_json
+def stats_command(
+    paths: tuple[str, ...], as_json: bool, options: dict[str, Any], **given: Any
+) -> None:
+    """Count, missing, range, mean, deviation, zeros, NaN and quantiles of each tensor or column.
+
+    In one pass; quantiles and the number of different strings are approximate where there are many.
+    """
+    from tensorferry.operations import inputs
+    from tensorferry.operations.statistics import collect
+
+    reports = []
+    for place, found in enumerate(inputs.find(paths)):
+        unit: Any = "rows" if inputs.is_records(found.name) else "tensors"
+        with ProgressLine(found.name, unit=unit) as progress:
+            report = collect(found, progress=progress, **given, **options)
+        reports.append(report)
+        if not as_json:
+            if len(paths) > 1:
+                print(("\n" if place else "") + text.paint(text.clean(report.path), "bold"))
+            shared.echo(_render(report))
+    if as_json:
+        shared.echo_json("stats", files=reports)
+
+
+def _render(report: StatsReport) -> Iterable[str]:
+    wide = not text.is_terminal() or text.width() >= WIDE
+    quantiles = ("5%", "50%", "95%") if wide else ()
+    headers = ("name", "dtype", "count", "min", *quantiles, "max", "mean", "std", "about")
+    right = range(2, len(headers) - 1)
+    table = text.Table(headers, right=right, flexible=(0, len(headers) - 1))
+    for column in report.columns:
+        values = column.values
+        if values.distinct is not None:  # of strings, the numbers are about their lengths
+            middle = [""] * (len(headers) - 4)
+        else:
+            found = [values.quantiles.get(key) for key in ("0.05", "0.5", "0.95")]
+            numbers = [values.minimum, *(found if wide else ()), values.maximum]
+            middle = [_short(number) for number in (*numbers, values.mean, values.deviation)]
+        table.add(column.name, column.dtype, text.number(values.count), *middle, _about(column))
+    if len(table):
+        yield from table.lines()
+    if report.rows is not None:
+        noun = "record" if report.holds == "records" else "row"
+        yield text.paint(text.plural(report.rows, noun), "dim")
+
+
+def _short(number: float | None) -> str:
+    if number is None:
+        return ""
+    return str(number) if isinstance(number, int) and abs(number) < 10**7 else f"{number:.4g}"
+
+
+def _about(column: ColumnStatistics) -> str:
+    """What else there is to say of a column."""
+    values, parts = column.values, []
+    if values.distinct is not None:
+        sign = "about " if values.approximate else ""
+        parts.append(f"{sign}{values.distinct:,} distinct")
+        parts.append(f"{values.minimum}-{values.maximum} bytes" if values.count else "")
+        parts.append(f"{values.zeros:,} empty" if values.zeros else "")
+    else:
+        parts.append(f"{values.zeros / values.count:.0%} zeros" if values.zeros else "")
+    parts.append(f"{values.nan:,} NaN" if values.nan else "")
+    parts.append(f"{values.infinite:,} infinite" if values.infinite else "")
+    parts.append(f"{column.missing:,} missing" if column.missing else "")
+    lengths = column.lengths
+    if lengths is not None and lengths.count:
+        parts.append(f"{lengths.minimum}-{lengths.maximum} a row, {lengths.mean:.3g} on average")
+    if values.complex:
+        parts.append("magnitudes")
+    return ", ".join(part for part in parts if part)

@@ -1,0 +1,170 @@
+"""Text: tables, sizes and numbers for people, as wide as the terminal; nothing is cut in a pipe.
+
+Whatever comes out of a file is printed through `clean`: names and strings of a file may hold
+escape sequences, which a terminal would obey.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+from unicodedata import east_asian_width
+
+Colour = Literal["bold", "dim", "red", "green", "yellow", "cyan"]
+
+CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
+
+# A column is not made narrower than this.
+NARROWEST = 12
+
+
+def is_terminal() -> bool:
+    """Whether the standard output is a terminal."""
+    return sys.stdout.isatty()
+
+
+def width() -> int:
+    """How many columns the terminal has."""
+    return shutil.get_terminal_size((80, 24)).columns
+
+
+def paint(text: str, colour: Colour | None) -> str:
+    """The text in a colour, where there are colours."""
+    if colour is None or not text or not is_terminal() or os.environ.get("NO_COLOR"):
+        return text
+    return f"\x1b[{CODES[colour]}m{text}\x1b[0m"
+
+
+def clean(text: Any) -> str:
+    """The text without characters that do something to a terminal, or that UTF-8 lacks."""
+    found = str(text)
+    if found.isprintable():
+        return found
+    return "".join(
+        character if character.isprintable() else repr(character)[1:-1] for character in found
+    )
+
+
+def size(count: int | None) -> str:
+    """A number of bytes: "340 B", "1.25 MB"."""
+    if count is None:
+        return ""
+    if count < 1000:
+        return f"{count} B"
+    amount, units = count / 1000, ["kB", "MB", "GB", "TB", "PB"]
+    while amount >= 999.5 and len(units) > 1:
+        amount /= 1000
+        del units[0]
+    return f"{amount:.3g} {units[0]}"
+
+
+def number(count: float | None) -> str:
+    """A number: thousands apart, floats with six digits."""
+    if count is None:
+        return ""
+    return f"{count:,}" if isinstance(count, int) else f"{count:.6g}"
+
+
+def plural(count: int, noun: str) -> str:
+    """A count with its noun: "1 tensor", "2 tensors"."""
+    several = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
+    return f"{count:,} {noun if count == 1 else several}"
+
+
+def shape(sizes: Sequence[int | None]) -> str:
+    """A shape: "[3, ?, 4]"."""
+    return f"[{', '.join('?' if size is None else str(size) for size in sizes)}]"
+
+
+def columns_of(text: str) -> int:
+    """How many columns of a terminal a text takes."""
+    if text.isascii():
+        return len(text)
+    return sum(2 if east_asian_width(character) in "WF" else 1 for character in text)
+
+
+def cut(text: str, most: int) -> str:
+    """The text with its middle left out if it takes more columns."""
+    if columns_of(text) <= most:
+        return text
+    room = max(most - 1, 1)
+    head = room // 2
+    start, end = text[:head], text[len(text) - (room - head) :]
+    while columns_of(start) + columns_of(end) > room and (start or end):
+        start, end = (start[:-1], end) if len(start) >= len(end) else (start, end[1:])
+    return f"{start}…{end}"
+
+
+@dataclass
+class Table:
+    """Lines of cells, aligned.
+
+    Attributes:
+        headers: Of the columns.
+        right: Which columns are aligned to the right.
+        flexible: Which columns give way on a narrow terminal.
+    """
+
+    headers: Sequence[str]
+    right: Sequence[int] = ()
+    flexible: Sequence[int] = (0,)
+    _lines: list[tuple[list[str], Colour | None]] = field(default_factory=list)
+
+    def add(self, *cells: Any, colour: Colour | None = None) -> None:
+        """Adds a line; cells are cleaned."""
+        self._lines.append((["" if cell is None else clean(cell) for cell in cells], colour))
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    def lines(self) -> Iterable[str]:
+        """The text; columns without any cell are left out."""
+        used = [
+            place
+            for place in range(len(self.headers))
+            if any(cells[place] for cells, _ in self._lines)
+        ]
+        widths = {
+            place: max(
+                columns_of(self.headers[place]),
+                *(columns_of(cells[place]) for cells, _ in self._lines),
+            )
+            for place in used
+        }
+        if is_terminal():
+            self._narrow(widths)
+        header = self._line([self.headers[place] for place in range(len(self.headers))], widths)
+        yield paint(header, "bold")
+        for cells, colour in self._lines:
+            yield paint(self._line(cells, widths), colour)
+
+    def _narrow(self, widths: dict[int, int]) -> None:
+        excess = sum(widths.values()) + 2 * (len(widths) - 1) - width()
+        flexible = [place for place in self.flexible if place in widths]
+        while excess > 0 and flexible:
+            widest = max(flexible, key=lambda place: widths[place])
+            if widths[widest] <= NARROWEST:
+                return
+            widths[widest] -= 1
+            excess -= 1
+
+    def _line(self, cells: Sequence[str], widths: dict[int, int]) -> str:
+        parts = []
+        for place, most in widths.items():
+            cell = cut(cells[place], most)
+            space = " " * (most - columns_of(cell))
+            parts.append(space + cell if place in self.right else cell + space)
+        return "  ".join(parts).rstrip()
+
+
+def fields(pairs: Iterable[tuple[str, Any]]) -> Iterable[str]:
+    """Names and values below each other; empty values are left out."""
+    found = [(name, clean(value)) for name, value in pairs if value not in (None, "", (), {})]
+    longest = max((len(name) for name, _ in found), default=0)
+    for name, value in found:
+        room = width() - longest - 2 if is_terminal() else sys.maxsize
+        yield f"{paint(name.ljust(longest), 'dim')}  {cut(value, max(room, NARROWEST))}"

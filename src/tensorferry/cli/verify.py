@@ -1,0 +1,65 @@
+"""`ferry verify`: whether every byte is sound."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tensorferry.cli import options as shared, text
+from tensorferry.cli.info import NOUNS, describe
+
+if TYPE_CHECKING:
+    from tensorferry.operations.verification import VerifyReport
+
+# How many problems of a file are listed.
+LISTED = 50
+
+
+@click.command("verify")
+@shared.paths
+@click.option("--quick", is_flag=True, help="Look at the structure only, not at the values.")
+@click.option("--nan", is_flag=True, help="Tell of NaN and infinite values, too.")
+@click.option("--duplicates", is_flag=True, help="Tell of records that occur twice, too.")
+@shared.reading
+@shared.as_json
+def verify_command(
+    paths: tuple[str, ...], as_json: bool, options: dict[str, Any], **given: Any
+) -> int:
+    """Checks every checksum, offset and length; the exit code is 1 if something is wrong."""
+    from tensorferry.operations import inputs
+    from tensorferry.operations.verification import verify
+
+    reports = []
+    for found in inputs.find(paths):
+        report = verify(found, **given, **options)
+        reports.append(report)
+        if not as_json:
+            shared.echo(_render(report))
+    if as_json:
+        from tensorferry.cli.plain import plain
+
+        shared.echo_json("verify", files=[{**plain(r), "sound": r.sound} for r in reports])
+    return 0 if all(report.sound for report in reports) else 1
+
+
+def _render(report: VerifyReport) -> Iterable[str]:
+    verdict = text.paint("sound", "green") if report.sound else text.paint("damaged", "red")
+    about = [report.format] if report.format else []
+    if report.count is not None and report.holds is not None:
+        about.append(text.plural(report.count, NOUNS[report.holds]))
+    if report.quick:
+        about.append("structure only")
+    elif report.sound and not report.checksums:
+        about.append("no checksums in it")
+    if report.problems:
+        about.append(text.plural(len(report.problems), "problem"))
+    yield f"{verdict}  {text.clean(report.path)}  ({', '.join(about)})"
+    for problem in report.problems[:LISTED]:
+        yield f"  {describe(problem)}"
+    if len(report.problems) > LISTED:
+        yield f"  and {len(report.problems) - LISTED} more: --json lists all"
+    hint = next((problem.hint for problem in report.problems if problem.hint), None)
+    if hint:
+        yield text.paint(f"  hint: {text.clean(hint)}", "dim")

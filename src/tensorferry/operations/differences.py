@@ -1,0 +1,255 @@
+"""Differences: two tensors or columns of one name beside each other, piece by piece.
+
+Numbers are compared in chunks; what sums them up (largest, mean, cosine) is kept in float64. A
+ragged tensor and a dense one are the same if their rows are: TFRecords do not tell them apart.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tensorferry.operations.measures import CHUNK, as_numbers
+from tensorferry.tensors import Array, RaggedTensor, SparseTensor, TensorInfo, as_tensor
+
+
+@dataclass(frozen=True)
+class TensorDiff:
+    """How two tensors of one name differ.
+
+    Attributes:
+        name: In the first file.
+        other: In the second file.
+        equal: Whether they are the same, within the tolerance.
+        reason: What differs: "dtype", "shape", "rows" (their lengths), "entries" or "values".
+        dtypes: Of both.
+        shapes: Of both.
+        elements: How many values were compared.
+        differing: How many of these differ beyond the tolerance.
+        largest: The largest difference between two numbers.
+        mean: The mean difference.
+        cosine: The cosine between both, as vectors: 1 for the same direction.
+        first: Where the first difference is.
+    """
+
+    name: str
+    other: str
+    equal: bool
+    reason: str | None
+    dtypes: tuple[str, str]
+    shapes: tuple[tuple[int | None, ...], tuple[int | None, ...]]
+    elements: int = 0
+    differing: int = 0
+    largest: float | None = None
+    mean: float | None = None
+    cosine: float | None = None
+    first: tuple[int, ...] | None = None
+
+
+class Difference:
+    """Compares a tensor or column with another, in as many pieces as there are."""
+
+    def __init__(
+        self,
+        name: str,
+        other: str,
+        info: TensorInfo,
+        other_info: TensorInfo,
+        *,
+        rtol: float,
+        atol: float,
+        ignore_dtype: bool,
+    ) -> None:
+        self.name, self.other = name, other
+        self._rtol, self._atol = rtol, atol
+        self._dtypes = (info.dtype, other_info.dtype)
+        self._shapes = (info.shape, other_info.shape)
+        same = info.dtype == other_info.dtype or ignore_dtype
+        self._reason: str | None = None if same else "dtype"
+        self._elements = self._differing = self._rows = 0
+        self._largest = self._sum = 0.0
+        self._finite = 0
+        self._products = np.zeros(3)
+        self._numeric = False
+        self._first: tuple[int, ...] | None = None
+
+    def add(self, left: Any, right: Any) -> None:
+        """Compares the next rows, or all there is."""
+        rows = self._compare(left, right)
+        self._rows += rows
+
+    def add_row(self, left: Any, right: Any) -> None:
+        """Compares one row: a value of it, which may be missing."""
+        if left is None or right is None:
+            if left is not right:
+                self._note("values", 1, (self._rows,))
+            self._elements += 1
+        else:
+            self._compare(_alone(left), _alone(right))
+        self._rows += 1
+
+    def _compare(self, left: Any, right: Any) -> int:
+        if isinstance(left, list) or isinstance(right, list):
+            return self._compare_lists(left, right)
+        if isinstance(left, SparseTensor) or isinstance(right, SparseTensor):
+            self._compare_sparse(left, right)
+            return 0
+        if isinstance(left, RaggedTensor) or isinstance(right, RaggedTensor):
+            return self._compare_ragged(left, right)
+        self._compare_arrays(np.asarray(left), np.asarray(right))
+        return len(left) if np.ndim(left) else 0
+
+    def _compare_lists(self, left: Any, right: Any) -> int:
+        start = self._rows
+        for place, (one, other) in enumerate(zip(left, right, strict=False)):
+            self._rows = start + place
+            if one is None or other is None:
+                self._elements += 1
+                if one is not other:
+                    self._note("values", 1, (self._rows,))
+            else:
+                self._compare_arrays(np.asarray(one), np.asarray(other), row=True)
+        self._rows = start
+        if len(left) != len(right):
+            self._note("shape", 0, None)
+        return len(left)
+
+    def _compare_sparse(self, left: Any, right: Any) -> None:
+        if not isinstance(left, SparseTensor) or not isinstance(right, SparseTensor):
+            self._note("entries", 0, None)
+            return
+        if left.shape != right.shape:
+            self._note("shape", 0, None)
+            return
+        left, right = ordered(left), ordered(right)
+        if np.array_equal(left.indices, right.indices):
+            self._compare_arrays(left.values, right.values)
+        else:
+            self._elements += max(len(left.values), len(right.values))
+            self._note("entries", abs(len(left.values) - len(right.values)) or 1, None)
+
+    def _compare_ragged(self, left: Any, right: Any) -> int:
+        rank = max(getattr(left, "ragged_rank", 0), getattr(right, "ragged_rank", 0))
+        one, other = as_ragged(left, rank), as_ragged(right, rank)
+        if one is None or other is None:
+            self._note("shape", 0, None)
+            return 0
+        splits = zip(one.nested_row_splits, other.nested_row_splits, strict=True)
+        if all(np.array_equal(a, b) for a, b in splits):
+            self._compare_arrays(one.flat_values, other.flat_values)
+            return len(one)
+        count = min(len(one), len(other))
+        apart = np.flatnonzero(one.row_lengths[:count] != other.row_lengths[:count])
+        place = (self._rows + int(apart[0]),) if apart.size else None
+        self._elements += max(len(one.flat_values), len(other.flat_values))
+        self._note("rows", max(int(apart.size), 1), place)
+        return len(one)
+
+    def _compare_arrays(self, left: Array, right: Array, *, row: bool = False) -> None:
+        if left.shape != right.shape:
+            if left.ndim and left.shape[1:] == right.shape[1:]:
+                count = min(len(left), len(right))
+                self._compare_arrays(left[:count], right[:count])
+            self._note("shape", 0, None)
+            return
+        self._elements += left.size
+        flat, other = left.reshape(-1), right.reshape(-1)
+        for start in range(0, flat.size, CHUNK):
+            one, two = flat[start : start + CHUNK], other[start : start + CHUNK]
+            if (one.dtype == object) != (two.dtype == object):
+                differs: Array = np.ones(one.shape, bool)
+            elif one.dtype == object:
+                differs = np.array(one != two, bool)
+            else:
+                differs = self._compare_numbers(as_numbers(one), as_numbers(two))
+            if differs.any():
+                place = start + int(np.argmax(differs))
+                found = tuple(int(step) for step in np.unravel_index(place, left.shape))
+                if row:
+                    found = (self._rows, *found)
+                elif found:
+                    found = (self._rows + found[0], *found[1:])
+                self._note("values", int(np.count_nonzero(differs)), found)
+
+    def _compare_numbers(self, left: Array, right: Array) -> Array:
+        """Where numbers differ; takes note of how far."""
+        self._numeric = True
+        kind = np.complex128 if "c" in (left.dtype.kind, right.dtype.kind) else np.float64
+        with np.errstate(all="ignore"):
+            equal = left == right
+            one, two = left.astype(kind), right.astype(kind)
+            distance = np.abs(one - two)
+            near = equal | (distance <= self._atol + self._rtol * np.abs(two))
+            near |= np.isnan(one) & np.isnan(two)
+            finite = np.isfinite(distance)
+            if not finite.all():
+                one, two, distance = one[finite], two[finite], distance[finite]
+            if distance.size:
+                self._largest = max(self._largest, float(distance.max()))
+                self._sum += float(distance.sum())
+                self._finite += distance.size
+                products = np.vdot(one, two).real, np.vdot(one, one).real, np.vdot(two, two).real
+                self._products += np.array(products)
+        differs: Array = np.logical_not(near)
+        return differs
+
+    def _note(self, reason: str, count: int, place: tuple[int, ...] | None) -> None:
+        self._differing += count
+        if self._reason is None:
+            self._reason = reason
+        if self._first is None:
+            self._first = place
+
+    def result(self) -> TensorDiff:
+        """What was found."""
+        numbers = self._numeric and self._finite > 0
+        dot, left, right = self._products.tolist()
+        length = math.sqrt(left) * math.sqrt(right)
+        return TensorDiff(
+            self.name,
+            self.other,
+            self._reason is None,
+            self._reason,
+            self._dtypes,
+            self._shapes,
+            self._elements,
+            self._differing,
+            self._largest if numbers else None,
+            self._sum / self._finite if numbers else None,
+            min(1.0, dot / length) if numbers and length > 0 and math.isfinite(length) else None,
+            self._first,
+        )
+
+
+def _alone(value: Any) -> Any:
+    """The value of one row."""
+    if isinstance(value, RaggedTensor | SparseTensor):
+        return value
+    array = np.asarray(value, object) if isinstance(value, bytes) else np.asarray(value)
+    return array.reshape(1, *array.shape)
+
+
+def ordered(sparse: SparseTensor) -> SparseTensor:
+    """A sparse tensor with its entries in the order of their places."""
+    order = np.lexsort(sparse.indices.T[::-1]) if sparse.indices.size else slice(None)
+    return SparseTensor(sparse.indices[order], sparse.values[order], sparse.dense_shape)
+
+
+def as_ragged(tensor: Any, rank: int) -> RaggedTensor | None:
+    """A tensor as a ragged one of some ragged dimensions; None where it cannot be one."""
+    if isinstance(tensor, RaggedTensor):
+        flat, splits = tensor.flat_values, list(tensor.nested_row_splits)
+    else:
+        flat, splits = as_tensor(tensor), []
+        if flat.ndim <= rank:
+            return None
+    while len(splits) < rank:
+        if flat.ndim < 2:
+            return None
+        rows, size = flat.shape[:2]
+        splits.append(np.arange(rows + 1, dtype=np.int64) * size)
+        flat = flat.reshape(-1, *flat.shape[2:])
+    return RaggedTensor(flat, tuple(splits))

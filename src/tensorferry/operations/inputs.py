@@ -1,0 +1,127 @@
+"""Inputs: what a person names on a command line, as things that can be opened one by one.
+
+    find(["train-*.tfrecord", "model.npz"])     # one input of several files, one of one file
+
+A file, a glob, a directory, "name@10" for a set of shards, a URL, or "-". TFRecord files of one
+pattern, directory or shard set are one input; all other files are one each. What is in them is
+`tensorferry.operations.opened`.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from tensorferry import formats, shards, storage
+from tensorferry.codecs import compression as codecs
+from tensorferry.errors import UnknownFormatError
+from tensorferry.operations import opening
+from tensorferry.storage import STANDARD_STREAM
+
+
+@dataclass(frozen=True)
+class Input:
+    """Something to open.
+
+    Attributes:
+        name: As it was named.
+        files: Its files, where they were named one by one; otherwise none.
+    """
+
+    name: str
+    files: tuple[str, ...] = ()
+
+    @property
+    def path(self) -> str | list[str]:
+        """What `tensorferry.open` takes."""
+        return list(self.files) if self.files else self.name
+
+
+def find(paths: Iterable[str | os.PathLike[str]]) -> list[Input]:
+    """The inputs that some paths name, in their order.
+
+    Raises:
+        FileNotFoundError: There is nothing by a name.
+        UnknownFormatError: A directory holds no file of a known format.
+    """
+    found: list[Input] = []
+    for path in paths:
+        found += _find(os.fspath(path))
+    return list(_gathered(found))
+
+
+def _find(path: str) -> list[Input]:
+    if path == STANDARD_STREAM:
+        return [Input(path)]
+    if storage.is_url(path):
+        return _matches(path) if "*" in path else [Input(path)]
+    if os.path.isdir(path):
+        return _in_directory(path)
+    if os.path.lexists(path) or not glob.has_magic(path):
+        return [Input(path)]
+    return _matches(path)
+
+
+def _matches(pattern: str) -> list[Input]:
+    names = storage.match(pattern)
+    if not names or all(map(is_records, names)):
+        return [Input(pattern)]  # opening it says what is wrong
+    return [Input(name) for name in names if not _is_beside(name)]
+
+
+def _in_directory(path: str) -> list[Input]:
+    """A directory that is something as a whole, or else the files in it."""
+    try:
+        opening.open(path).close()
+    except FileNotFoundError:
+        names = sorted(storage.list_directory(path))
+    else:
+        return [Input(path)]
+    known = [Input(name) for name in names if _format_of(name) and not _is_beside(name)]
+    if not known:
+        raise UnknownFormatError(
+            f"none of the {len(names)} files in the directory has the name of a known format",
+            path=path,
+            hint="`ferry formats` lists their endings; name the files themselves",
+        )
+    return known
+
+
+def _gathered(inputs: list[Input]) -> Iterator[Input]:
+    """Shards of one set that were named one by one are one input."""
+    sets: dict[tuple[str, int], list[str]] = {}
+    for given in inputs:
+        parsed = shards.parse_shard(given.name) if is_records(given.name) else None
+        if parsed is not None:
+            sets.setdefault((parsed[0], parsed[2]), []).append(given.name)
+    for given in inputs:
+        parsed = shards.parse_shard(given.name) if is_records(given.name) else None
+        members = [] if parsed is None else sets[parsed[0], parsed[2]]
+        if len(members) < 2:
+            yield given
+        elif members[0] == given.name:
+            yield Input(f"{given.name} and {len(members) - 1} more", tuple(members))
+
+
+def is_records(path: str) -> bool:
+    """Whether a file's name is one of TFRecords."""
+    name = os.path.basename(path)
+    if _is_beside(name):
+        return False
+    if ".tfrecord" in name:
+        return True
+    parsed = shards.parse_shard(name)
+    return parsed is not None and _format_of(name) is None and not parsed[0].endswith(".data")
+
+
+def _is_beside(name: str) -> bool:
+    """Whether it is an index, a schema or a note beside a file of data, or not finished."""
+    if name.endswith((".idx", ".index", ".schema.json", ".tmp", ".part")):
+        return True
+    return name.endswith(".json") and _format_of(name[: -len(".json")]) is not None
+
+
+def _format_of(name: str) -> str | None:
+    return formats.named(codecs.split_suffix(name)[0])

@@ -1,0 +1,122 @@
+"""`ferry repair`, `index`, `split`, `merge`, `slice`, `schema`, `bench` and `completion`."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+
+import pytest
+from commands import NAMES, environment, run
+
+import tensorferry as ferry
+
+
+def test_slice_split_and_merge(files, call, tmp_path):
+    """Records go over byte by byte: cut, split and put together again they are the same file."""
+    source = files / "rows.tfrecord"
+    parts = [("0:15", "a"), ("15:-5", "b"), ("-5:", "c")]
+    for part, name in parts:
+        assert call("slice", source, tmp_path / f"{name}.tfrecord", "--", part).code == 0
+    merged = call(
+        "merge", *(tmp_path / f"{name}.tfrecord" for _, name in parts), tmp_path / "m.tfrecord"
+    )
+    split = call("split", tmp_path / "m.tfrecord", tmp_path / "s.tfrecord", "--records", 7)
+    again = call("merge", tmp_path / "s.tfrecord-*", tmp_path / "n.tfrecord", "--json")
+
+    assert merged.code == split.code == again.code == 0
+    assert len(list(tmp_path.glob("s.tfrecord-*-of-00006"))) == 6
+    assert json.loads(again.out)["count"] == 40
+    for name in ("m.tfrecord", "n.tfrecord"):
+        assert (tmp_path / name).read_bytes() == source.read_bytes()
+
+
+def test_slice_by_a_condition(files, call, tmp_path):
+    """A condition selects records, which stay as they were."""
+    target = tmp_path / "threes.tfrecord"
+    ran = call("slice", files / "rows.tfrecord", target, "::2", "--where", "label == 3")
+
+    assert ran.code == 0
+    with ferry.open(target) as records:
+        assert [row["name"] for row in records] == [b"row 3", b"row 13", b"row 23", b"row 33"]
+    assert call("slice", files / "rows.tfrecord", target).code == 2
+    assert call("slice", files / "rows.tfrecord", target, "--force").code == 0
+    assert call("slice", files / "values.npz", tmp_path / "x.tfrecord").code == 2
+    assert call("slice", files / "rows.tfrecord", tmp_path / "x.tfrecord", "a:b").code == 2
+
+
+def test_repair(files, call, tmp_path):
+    """Whole records are kept, lost ones are named; the new file is sound."""
+    damaged = tmp_path / "damaged.tfrecord"
+    data = bytearray((files / "rows.tfrecord").read_bytes())
+    data[data.find(b"row 9")] ^= 1
+    damaged.write_bytes(data[:-1])
+    ran = call("repair", damaged, tmp_path / "good.tfrecord", "--json")
+    report = json.loads(ran.out)
+
+    assert ran.code == 0
+    assert (report["count"], len(report["damages"])) == (38, 2)
+    assert call("verify", tmp_path / "good.tfrecord").code == 0
+    assert call("repair", damaged, tmp_path / "good.tfrecord").code == 2
+
+
+def test_index(files, call, tmp_path):
+    """An index is written beside the file, and fits it; compressed files have none."""
+    path = tmp_path / "rows.tfrecord"
+    path.write_bytes((files / "rows.tfrecord").read_bytes())
+    ran = call("index", path)
+
+    assert ran.out == f"{path}.idx\n"
+    assert call("verify", path).code == 0
+    assert call("index", files / "rows.tfrecord.gz").code == 2
+
+
+@pytest.mark.parametrize("name", ["rows.tfrecord", "rows.parquet", "values.npz"])
+def test_schema(files, call, name):
+    """The schema of records, tables and columns in every language."""
+    texts = {
+        language: call("schema", files / name, "--as", language).out
+        for language in ("tf", "tfmd", "arrow", "json")
+    }
+
+    assert "'score': tf.io.FixedLenFeature([3], tf.float32)" in texts["tf"]
+    assert 'name: "label"' in texts["tfmd"]
+    assert "label: int64 not null" in texts["arrow"]
+    assert [f["name"] for f in json.loads(texts["json"])["features"]] == ["label", "name", "score"]
+    assert json.loads(call("schema", files / name, "--json").out)["version"] == 1
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_bench_of_a_file(files, call, name):
+    """Opening, reading, verifying and hashing are timed."""
+    found = json.loads(call("bench", files / name, "--runs", 1, "--json").out)["timings"]
+
+    assert [timing["action"] for timing in found] == ["open", "read", "verify", "hash"]
+    assert all(timing["seconds"] > 0 for timing in found)
+
+
+def test_bench_of_formats(call):
+    """A tensor is written and read in every format that has a place for it."""
+    found = json.loads(call("bench", "--shape", "20,30", "--runs", 1, "--json").out)["timings"]
+
+    assert {timing["format"] for timing in found} >= {
+        "npy",
+        "npz",
+        "safetensors",
+        "parquet",
+        "json",
+    }
+    assert not [timing for timing in found if timing["problem"]]
+    assert call("bench").code == 2
+    assert "npy" in call("bench", "--shape", "8", "--dtype", "bfloat16", "--runs", 1).out
+
+
+def test_completion():
+    """The scripts are the shells' own, and completing works without running anything."""
+    script = run("completion", "bash").out
+    env = environment(_FERRY_COMPLETE="bash_complete", COMP_WORDS="ferry ver", COMP_CWORD="1")
+    from commands import COMMAND
+
+    completed = subprocess.run(COMMAND, capture_output=True, text=True, env=env)
+
+    assert "_ferry_completion" in script
+    assert completed.stdout == "plain,verify\n"

@@ -1,0 +1,144 @@
+"""`ferry show`, `head`, `tail` and `cat`."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+
+import numpy as np
+import pytest
+from commands import COMMAND, NAMES, columns, environment, run, run_on_terminal
+
+import tensorferry as ferry
+
+ROWS = [name for name in NAMES if name.startswith(("rows", "values"))]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_show(files, call, name):
+    """A slice of a tensor or column of every format, with what sums it up."""
+    tensor = "tensor" if name.startswith("array") else "score"
+    ran = call("show", files / name, f"{tensor}[2:4,:2]", "--json")
+    found = json.loads(ran.out)["excerpt"]
+    expected = columns()["score"][2:4, :2]
+
+    assert ran.code == 0
+    assert np.array_equal(np.array(found["values"], np.float32), expected)
+    assert found["summary"]["count"] == 4
+    assert found["summary"]["mean"] == pytest.approx(expected.mean())
+    assert sum(found["histogram"]["counts"]) == 4
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_rows(files, call, name):
+    """The first, the last and the chosen rows are those of the file, one JSON object a line."""
+    expected = columns()
+
+    def lines(*arguments: object) -> list[dict]:
+        ran = call(*arguments)
+        assert ran.code == 0, ran.err
+        return [json.loads(line) for line in ran.out.splitlines()]
+
+    head = lines("head", "-n", 3, files / name)
+    tail = lines("tail", "-n", 2, files / name, "--columns", "name,label")
+    chosen = lines("cat", files / name, "--where", 'label == 3 and not name == "row 8"')
+
+    assert [row["label"] for row in head] == [0, 1, 2]
+    assert np.array_equal(
+        np.array([row["score"] for row in head], np.float32), expected["score"][:3]
+    )
+    assert tail == [{"name": "row 38", "label": 3}, {"name": "row 39", "label": 4}]
+    assert list(tail[0]) == ["name", "label"]
+    assert [row["name"] for row in chosen] == [
+        f"row {n}" for n in range(40) if n % 5 == 3 and n != 8
+    ]
+
+
+def test_document(files, call):
+    """`--json` is one document with a version, whatever the number of rows."""
+    for command, count in (("cat", 40), ("head", 10), ("tail", 10)):
+        found = json.loads(call(command, files / "rows.tfrecord", "--json").out)
+        assert (found["version"], found["command"], len(found["rows"])) == (1, command, count)
+
+
+def test_terminal(files):
+    """On a terminal rows are a table that fits, values a picture of themselves."""
+    narrow = run_on_terminal("head", files / "rows.tfrecord", columns=50, NO_COLOR="1")
+    shown = run_on_terminal("show", files / "array.npy")
+
+    assert re.match(r"label +name +score", narrow.out)
+    assert max(map(len, narrow.out.splitlines())) <= 50
+    assert "█" in shown.out
+
+
+def test_standard_input(files):
+    """Records come through a pipe."""
+    ran = run("head", "-n1", "-", stdin=(files / "rows.tfrecord.gz").read_bytes())
+
+    assert json.loads(ran.out)["name"] == "row 0"
+
+
+def test_closed_pipe(files):
+    """A reader that goes away early is no error and no noise."""
+    command = " ".join(
+        [*COMMAND, "cat", str(files / "rows.tfrecord"), "| head -n 1; echo ${PIPESTATUS[0]}"]
+    )
+    done = subprocess.run(
+        ["bash", "-c", command], capture_output=True, text=True, env=environment()
+    )
+
+    assert done.stderr == ""
+    assert done.stdout.splitlines()[1] == "0"
+
+
+def test_records_of_bytes(tmp_path, call):
+    """Records that are no Examples are shown as bytes, and others with --raw."""
+    path = tmp_path / "other.tfrecord"
+    with ferry.writer(path, durable=False) as out:
+        out.write(b"\xff\xff")
+        out.write(b"text")
+    found = call("cat", path).out.splitlines()
+
+    assert json.loads(found[0]) == {"record": {"base64": "//8="}}
+    assert json.loads(found[1]) == {"record": "text"}
+
+
+def test_missing_values(tmp_path, call):
+    """A feature that a record lacks is null."""
+    path = tmp_path / "gaps.tfrecord"
+    with ferry.writer(path, durable=False) as out:
+        out.write({"id": 1, "tag": "a"})
+        out.write({"id": 2})
+    assert [json.loads(line)["tag"] for line in call("cat", path).out.splitlines()] == ["a", None]
+    assert call("cat", path, "--where", "tag == null").out == '{"id": 2, "tag": null}\n'
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["show", "values.npz", "scoer"], "there are score"),
+        (["show", "values.npz", "score[99]"], "no such part"),
+        (["show", "values.npz"], "no tensor is called ''"),
+        (["head", "values.npz", "--where", "label ="], "at character 7"),
+        (["head", "rows.tfrecord", "--columns", "nope"], "no column is called 'nope'"),
+        (["head", "values.npz", "--where", "nope == 1"], "no tensor is called 'nope'"),
+    ],
+)
+def test_wrong_use(files, call, arguments, message):
+    """What is not there is named, with what is: exit code 2."""
+    ran = call(arguments[0], files / arguments[1], *arguments[2:])
+
+    assert ran.code == 2
+    assert message in ran.err
+    assert ran.out == ""
+
+
+def test_tensors_that_are_no_columns(tmp_path, call):
+    """Tensors of different lengths have no rows; the message names the lengths."""
+    path = tmp_path / "model.npz"
+    ferry.save({"a": np.zeros(3), "b": np.zeros(4)}, path, durable=False)
+    ran = call("head", path)
+
+    assert ran.code == 2
+    assert "a: 3, b: 4" in ran.err

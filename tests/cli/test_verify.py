@@ -1,0 +1,111 @@
+"""`ferry verify`: what is damaged is found, and what is sound is not."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from commands import NAMES, columns, run
+
+import tensorferry as ferry
+
+
+@pytest.mark.parametrize("quick", [False, True])
+@pytest.mark.parametrize("name", NAMES)
+def test_sound(files, call, name, quick):
+    """Files of every format are sound."""
+    ran = call("verify", files / name, *(["--quick"] if quick else []))
+
+    assert ran.code == 0, ran.out
+    assert ran.out.startswith("sound")
+
+
+@pytest.mark.parametrize(
+    "name", ["values.npz", "rows.tfrecord", "rows.tfrecord.gz", "rows.parquet", "array.npy.zst"]
+)
+def test_a_flipped_bit(files, call, tmp_path, name):
+    """Where values have checksums, one bit that changed among them is a problem: exit code 1."""
+    data = bytearray((files / name).read_bytes())
+    place = data.find(columns()["score"][20].tobytes()) if "." in name else -1
+    data[place if place > 0 else len(data) // 2] ^= 4
+    path = tmp_path / name
+    path.write_bytes(data)
+    ran = call("verify", path, "--json")
+    (found,) = json.loads(ran.out)["files"]
+
+    assert ran.code == 1
+    assert found["problems"]
+    assert found["problems"][0]["path"] == str(path)
+
+
+def test_every_damage_is_listed(files, call, tmp_path):
+    """Damaged records are listed one by one, with the record and the byte; others count."""
+    data = bytearray((files / "rows.tfrecord").read_bytes())
+    for text in (b"row 7", b"row 30"):
+        data[data.find(text)] ^= 1
+    path = tmp_path / "damaged.tfrecord"
+    path.write_bytes(data[:-3])
+    ran = call("verify", path)
+    quick = call("verify", path, "--quick", "--json")
+
+    assert ran.code == 1
+    assert "37 records, 3 problems" in ran.out
+    assert "record 7, byte" in ran.out
+    assert "ferry repair" in ran.out
+    assert len(json.loads(quick.out)["files"][0]["problems"]) == 1
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "array.raw"])
+def test_truncated(files, call, tmp_path, name):
+    """A file without its end is a problem in every format."""
+    path = tmp_path / name
+    path.write_bytes((files / name).read_bytes()[:-9])
+    ran = call("verify", path)
+
+    assert ran.code == 1, ran.out + ran.err
+    assert str(path) in ran.out
+
+
+def test_nan_and_duplicates(call, tmp_path):
+    """NaN, and records that occur twice, are problems if they are asked for."""
+    arrays = tmp_path / "arrays.npz"
+    ferry.save({"a": np.array([1, np.nan, np.inf]), "b": np.zeros(2)}, arrays, durable=False)
+    records = tmp_path / "twice.tfrecord"
+    with ferry.writer(records, durable=False) as out:
+        for number in (1, 2, 1):
+            out.write({"id": number})
+
+    assert call("verify", arrays, records).code == 0
+    ran = call("verify", arrays, records, "--nan", "--duplicates")
+    assert ran.code == 1
+    assert "tensor 'a': 1 values are NaN and 1 infinite" in ran.out
+    assert "record 2: the same as record 0" in ran.out
+
+
+def test_an_index_that_does_not_fit(files, call, tmp_path):
+    """An index beside the records that does not fit them is a problem."""
+    path = tmp_path / "rows.tfrecord"
+    path.write_bytes((files / "rows.tfrecord").read_bytes())
+    (tmp_path / "rows.tfrecord.idx").write_text("0 10\n")
+    ran = call("verify", path)
+
+    assert ran.code == 1
+    assert "rows.tfrecord.idx" in ran.out
+
+
+def test_unreadable(tmp_path):
+    """What is of no format, or not there, is wrong use: exit code 2."""
+    path = tmp_path / "strange"
+    path.write_bytes(b"\x01\x02strange bytes of no format" * 9)
+
+    assert run("verify", path).code == 2
+    assert run("verify", tmp_path / "missing.npz").code == 2
+
+
+def test_function(files):
+    """The public function gives a report."""
+    report = ferry.verify(files / "rows.tfrecord")
+
+    assert isinstance(report, ferry.VerifyReport)
+    assert (report.sound, report.count, report.checksums) == (True, 40, True)

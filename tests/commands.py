@@ -1,0 +1,105 @@
+"""The command `ferry` as a process, in a pipe or on a terminal; and what its files hold."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import struct
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+import tensorferry as ferry
+
+SOURCE = str(Path(ferry.__file__).parent.parent)
+COMMAND = [sys.executable, "-m", "tensorferry"]
+
+
+@dataclass
+class Ran:
+    """What a process did."""
+
+    code: int
+    out: str
+    err: str
+
+
+def environment(**variables: str) -> dict[str, str]:
+    """The environment of a process that finds this package."""
+    inherited = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
+    return {**inherited, "PYTHONPATH": SOURCE, **variables}
+
+
+def run(
+    *arguments: object, stdin: bytes | None = None, cwd: object = None, **variables: str
+) -> Ran:
+    """Runs the command as a process, in pipes."""
+    done = subprocess.run(
+        [*COMMAND, *map(str, arguments)],
+        input=stdin,
+        stdin=subprocess.DEVNULL if stdin is None else None,
+        capture_output=True,
+        cwd=cwd,
+        env=environment(**variables),
+        timeout=60,
+    )
+    return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+def run_on_terminal(*arguments: object, columns: int = 80, **variables: str) -> Ran:
+    """Runs the command on a terminal of so many columns."""
+    import fcntl
+    import termios
+
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+    variables = {"TERM": "xterm", "COLUMNS": "", **variables}
+    process = subprocess.Popen(
+        [*COMMAND, *map(str, arguments)],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env=environment(**variables),
+    )
+    os.close(theirs)
+    seen = b""
+    while select.select([ours], [], [], 30)[0]:
+        try:
+            block = os.read(ours, 1 << 16)
+        except OSError:  # the other end is closed
+            break
+        if not block:
+            break
+        seen += block
+    os.close(ours)
+    return Ran(process.wait(30), seen.decode().replace("\r\n", "\n"), "")
+
+
+def columns() -> dict:
+    """Columns that every format of several tensors carries."""
+    generator = np.random.default_rng(7)
+    return {
+        "score": generator.standard_normal((40, 3)).astype(np.float32),
+        "label": np.arange(40, dtype=np.int64) % 5,
+        "name": np.array([f"row {row}".encode() for row in range(40)], object),
+    }
+
+
+NAMES = (
+    "array.npy",
+    "array.pb",
+    "array.raw",
+    "values.npz",
+    "values.safetensors",
+    "values.json",
+    "values.structure",
+    "rows.arrow",
+    "rows.parquet",
+    "rows.tfrecord",
+    "rows.tfrecord.gz",
+    "array.npy.zst",
+)
