@@ -11,7 +11,8 @@ whether bytes that start with `head` look like it, and one of four sets of verbs
                storage(dtype)                 what a dtype is stored as: `formats.parts`
     "tensors"  read(source, **options)        named tensors of every kind, and metadata
                write(tensors, sink, metadata=..., **options)
-    "files"    open_stored(path, **options)   tensors of one or several files, not read yet
+    "files"    open_stored(path, **options)   tensors of several files, not read yet: an object
+                                              with stored, metadata, files, aliases and close()
                save_stored(tensors, path, note=..., metadata=..., **options)
 
 They know values of `tensorferry.tensors` only: other frameworks' tensors are turned into them

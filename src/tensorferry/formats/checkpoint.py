@@ -113,6 +113,16 @@ class Checkpoint:
     graph_bytes: bytes | None = None
 
     @property
+    def files(self) -> list[str]:
+        """Its files, the index first."""
+        return self.paths
+
+    @property
+    def aliases(self) -> Mapping[str, str]:
+        """What else each tensor is called: its key in the index."""
+        return self.keys
+
+    @property
     def graph(self) -> Graph | None:
         """The object graph; None if variables were saved by name. Parsed anew each time."""
         if self.graph_bytes is None:

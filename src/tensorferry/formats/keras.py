@@ -73,6 +73,16 @@ class Weights:
     assets: tuple[str, ...] = ()
     sources: list[Source] = field(default_factory=list, repr=False)
 
+    @property
+    def files(self) -> list[str]:
+        """The files that it is in."""
+        return list(dict.fromkeys(source.path for source in self.sources))
+
+    @property
+    def aliases(self) -> Mapping[str, str]:
+        """What else each variable is called: where it is in its HDF5 file."""
+        return self.paths
+
     def close(self) -> None:
         """Lets go of the files; arrays that were given out stay valid."""
         for source in self.sources:

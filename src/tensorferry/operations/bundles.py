@@ -11,7 +11,7 @@ compression are `tensorferry.operations.opening`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -43,6 +43,7 @@ class Bundle(Mapping[str, Any]):
     Attributes:
         path: The file.
         format: The name of its format.
+        files: Its files, where there may be several.
         metadata: What the user kept with it.
         info: What is known of each tensor without reading it.
         details: What else its format knows of it: the object graph of a checkpoint, the config of a
@@ -62,12 +63,14 @@ class Bundle(Mapping[str, Any]):
         placed: bool = False,
         source: Source | None = None,
         details: Any = None,
+        files: Sequence[str] | None = None,
         aliases: Mapping[str, str] | None = None,
     ) -> None:
         self.path = path
         self.format = format
         self.metadata = metadata
         self.details = details
+        self.files = [path] if files is None else list(files)
         self.info: Mapping[str, TensorInfo] = _Infos(stored, note, aliases or {})
         self._stored = stored
         self._note = note

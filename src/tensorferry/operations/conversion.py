@@ -24,12 +24,12 @@ from typing import Any
 from tensorferry import formats, shards as shard_names, storage
 from tensorferry.codecs import compression as codecs
 from tensorferry.errors import UnknownFormatError, UnsupportedError
-from tensorferry.formats.safetensors_shards import parse_size
 from tensorferry.operations import casting
 from tensorferry.operations.comparison import DiffReport, diff
 from tensorferry.operations.names import Renaming
 from tensorferry.operations.opened import Opened, OpenedTensors, open_input, sizes_of
 from tensorferry.operations.transfer import SINGLE, Changes, Progress, Transfer
+from tensorferry.shards import parse_size
 from tensorferry.storage import STANDARD_STREAM
 
 

@@ -132,7 +132,7 @@ class OpenedTensors(Opened):
     holds = "tensors"
 
     def __init__(self, name: str, bundle: Bundle) -> None:
-        super().__init__(name, bundle.format, [bundle.path], bundle.metadata)
+        super().__init__(name, bundle.format, bundle.files, bundle.metadata)
         self.bundle = bundle
 
     def close(self) -> None:

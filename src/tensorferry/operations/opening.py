@@ -213,7 +213,8 @@ class _Reading:
             to=self.to,
             placed=self.placed,
             details=opened,
-            aliases=opened.keys if format == checkpoint.NAME else opened.paths,
+            files=opened.files,
+            aliases=opened.aliases,
         )
 
     def _open_records(self, path: Any, source: Source, options: dict[str, Any]) -> Records:
