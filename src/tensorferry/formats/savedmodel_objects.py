@@ -248,7 +248,7 @@ def _find_paths(nodes: tuple[_Node, ...], kinds: tuple[str, ...], span: Span) ->
                 above[child] = number, name
                 queue.append(child)
     # Ways may share all but their ends: a small file could ask for very many long ones.
-    budget = 64 * (span.end - span.start) + (1 << 20)
+    budget = 8 * (span.end - span.start) + (1 << 16)
 
     def way(number: int) -> str:
         nonlocal budget
