@@ -2,55 +2,31 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+import struct
 from pathlib import Path
 
+import cramjam
 import numpy as np
 import pytest
+from checkpoints import WRITTEN, as_tf, names, read_all, save_v2
 from conftest import ROOT
 from hypothesis import given, settings, strategies as st
-from strategies import NUMERIC, numeric_arrays, same, string_arrays
+from strategies import NUMERIC, from_bits, numeric_arrays, same, string_arrays
 
-from tensorferry import dtypes, errors
-from tensorferry.formats import checkpoint, checkpoint_graph
+from tensorferry import _native, dtypes, errors
+from tensorferry.formats import (
+    checkpoint,
+    checkpoint_graph,
+    checkpoint_index,
+    checkpoint_table,
+)
+from tensorferry.storage import open_sink, open_source
 
 CORPUS = Path(os.environ.get("TENSORFERRY_CORPUS", ROOT.parent / "shared/corpus"))
 INDEXES = sorted(CORPUS.glob("tensorflow/**/*.index"))
-
-# What TensorFlow 2.21 makes eager tensors of.
-WRITTEN = tuple(row for row in NUMERIC if row.name not in ("int2", "uint2", "float4_e2m1fn"))
-
-names = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=8)
-
-
-def save_v2(tf, prefix, tensors, slices=None):
-    """What TensorFlow's own writer makes of named tensors."""
-    tf.raw_ops.SaveV2(
-        prefix=str(prefix),
-        tensor_names=list(tensors) if slices is None else [name for name, _ in tensors],
-        shape_and_slices=slices or [""] * len(tensors),
-        tensors=list(tensors.values()) if slices is None else [tensor for _, tensor in tensors],
-    )
-
-
-def as_tf(tf, array):
-    """An eager tensor of any dtype, bit for bit."""
-    array = np.asarray(array, array.dtype.newbyteorder("="))
-    row = dtypes.from_numpy(array.dtype)
-    if row is dtypes.STRING:
-        return tf.constant(array.tolist(), tf.string, shape=array.shape)
-    array = np.ascontiguousarray(array).reshape(array.shape)
-    if row.name.startswith("q"):
-        return tf.bitcast(array.view(array.dtype[0]), row.name)
-    return tf.constant(array, dtype=row.name)
-
-
-def read_all(path, **options):
-    """All tensors of a checkpoint."""
-    with checkpoint.open_stored(path, **options) as opened:
-        return {name: stored.read() for name, stored in opened.stored.items()}
-
 
 # Reading
 
@@ -247,3 +223,130 @@ def test_missing_shard(tf, tmp_path):
     with pytest.raises(FileNotFoundError) as caught:
         checkpoint.open_stored(tmp_path / "model")
     assert caught.value.filename == str(tmp_path / "model.data-00000-of-00001")
+
+
+def swapped(prefix, tensors):
+    """A checkpoint as a machine of the other byte order writes it."""
+    entries = {b"": b"\x08\x01\x10\x01\x1a\x02\x08\x01"}
+    data = b""
+    for name in sorted(tensors):
+        array = tensors[name]
+        row = dtypes.from_numpy(array.dtype)
+        if row is dtypes.STRING:
+            texts = array.ravel().tolist()
+            crc = _native.crc32c(np.array(list(map(len, texts)), ">u4").tobytes())
+            stored = checkpoint_table.mask(crc).to_bytes(4, "big")
+            part = bytes(map(len, texts)) + stored + b"".join(texts)
+            crc = _native.crc32c(stored + b"".join(texts), crc)
+        else:
+            unit = array.dtype.itemsize // (2 if array.dtype.kind == "c" else 1)
+            part = np.ascontiguousarray(array).view(f"u{unit}").byteswap().tobytes()
+            crc = _native.crc32c(part)
+        place = checkpoint_index.encode_place(0, len(data), len(part), checkpoint_table.mask(crc))
+        entries[name.encode()] = checkpoint_index.encode_kind(row, array.shape) + place
+        data += part
+    with open_sink(f"{prefix}.index", durable=False) as sink:
+        checkpoint_table.write(list(entries), list(entries.values()), sink)
+    Path(f"{prefix}.data-00000-of-00001").write_bytes(data)
+
+
+def test_big_endian(tf, tmp_path):
+    """Checkpoints of big-endian machines have the values that TensorFlow reads in them."""
+    tensors = {
+        row.name: from_bits(row, (2, 3), bytes(range(6 * row.numpy.itemsize))) for row in NUMERIC
+    }
+    tensors["string"] = np.array([b"ab", b"", b"c"], object)
+    swapped(tmp_path / "model", tensors)
+
+    found = read_all(tmp_path / "model")
+    assert all(same(found[name], array) for name, array in tensors.items())
+    reader = tf.train.load_checkpoint(str(tmp_path / "model"))
+    for name in ("float32", "int16", "float64", "complex64", "string", "bool"):
+        assert same(found[name], np.asarray(reader.get_tensor(name), found[name].dtype))
+
+
+def test_snappy_index(tf, tmp_path):
+    """Blocks compressed by snappy, as old versions wrote them."""
+    save_v2(tf, tmp_path / "model", {f"v{n}": tf.constant(n) for n in range(50)})
+    path = tmp_path / "model.index"
+    block = next(checkpoint_table.Table(open_source(path)).blocks()).data
+    body = bytes(cramjam.snappy.compress_raw(block)) + b"\x01"
+    data = body + struct.pack("<I", checkpoint_table.mask(_native.crc32c(body)))
+    empty = struct.pack("<II", 0, 1)
+    handle = b"\0" + checkpoint_table.varint(len(body) - 1)
+    index = b"\0\x01" + bytes([len(handle)]) + b"w" + handle + empty
+    places = []
+    for part in (empty, index):
+        places += [checkpoint_table.varint(len(data)), checkpoint_table.varint(len(part))]
+        crc = checkpoint_table.mask(_native.crc32c(part + b"\0"))
+        data += part + b"\0" + struct.pack("<I", crc)
+    path.write_bytes(data + b"".join(places).ljust(40, b"\0") + checkpoint_table.MAGIC)
+
+    assert tf.train.load_checkpoint(str(tmp_path / "model")).get_tensor("v7") == 7
+    assert {name: int(array) for name, array in read_all(path).items()} == {
+        f"v{n}": n for n in range(50)
+    }
+
+
+def test_remote(s3, tmp_path):
+    """A checkpoint in a store is written, found, listed and read in part."""
+    url = s3.url("run")
+    big = np.arange(1 << 18, dtype=np.int32).reshape(512, 512)
+    for step in range(3):  # the second and third replace the one before
+        checkpoint.save_tensors({"a/b": big + step, "s": np.array([b"x"], object)}, f"{url}/ckpt")
+
+    for path in (f"{url}/ckpt", f"{url}/ckpt.index", f"{url}/checkpoint", url):
+        assert checkpoint.resolve(path) == f"{url}/ckpt"
+    with checkpoint.open_stored(url) as opened:
+        assert list(opened.stored) == ["a/b", "s"]
+        s3.clear()
+        part = opened.stored["a/b"].read_part(np.s_[3, 4:6])
+        assert part.tolist() == (big + 2)[3, 4:6].tolist()
+        assert same(opened.stored["a/b"].read(), big + 2)
+        assert opened.stored["s"].read().tolist() == [b"x"]
+    assert checkpoint.resolve(f"{url}/other") is None
+
+
+GOLDEN = sorted((ROOT / "tests/golden/checkpoints").glob("tensorflow-*"))
+
+
+@pytest.mark.parametrize("folder", GOLDEN, ids=lambda folder: folder.name)
+def test_golden(folder):
+    """Checkpoints of TensorFlow 1.15 to 2.21 have the values that each reads itself."""
+    for name, answers in json.loads((folder / "expected.json").read_text()).items():
+        found = read_all(folder / name, names="keys")
+        assert answers.keys() <= found.keys()
+        for key, (dtype, shape, values) in answers.items():
+            array = found.pop(key)
+            assert list(array.shape) == shape
+            if dtype == "string":
+                assert [value.hex() for value in array.ravel().tolist()] == values
+            else:
+                assert (array.dtype.name, array.tobytes().hex()) == (dtype, values)
+        assert not found or name == "old.ckpt"
+
+
+@pytest.mark.parametrize(
+    ("version", "path", "variable"),
+    [
+        ("1.15.0", "model/layer-0/kernel", "sequential/dense/kernel"),
+        ("2.4.4", "model/layer_with_weights-0/kernel", "dense/kernel"),
+        ("2.13.1", "model/layer_with_weights-0/kernel", "dense/kernel"),
+        ("2.21.0", "optimizer/_trainable_variables/0", "sequential/dense/kernel"),
+    ],
+)
+def test_golden_names(version, path, variable):
+    """What the kernel of a Keras model is called, by its path and by its own name."""
+    folder = ROOT / f"tests/golden/checkpoints/tensorflow-{version}"
+    with (
+        checkpoint.open_stored(folder / "objects-1") as by_path,
+        checkpoint.open_stored(folder / "objects-1", names="variables") as by_name,
+    ):
+        assert same(by_path.stored[path].read(), by_name.stored[variable].read())
+        assert by_path.keys[path] == by_name.keys[variable]
+        assert by_path.graph.full_names()[by_path.keys[path]] == variable
+        if version in ("1.15.0", "2.4.4"):  # later optimizers have variables of their own
+            assert by_path.slots[f"optimizer/m/{path}"] == (path, "optimizer", "m")
+            assert by_name.slots[f"Adam/{variable}/m"] == (path, "optimizer", "m")
+        else:
+            assert by_path.slots == {}

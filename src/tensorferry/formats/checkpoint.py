@@ -38,6 +38,7 @@ from tensorferry.formats.checkpoint_index import Index
 from tensorferry.formats.checkpoint_state import latest_checkpoint, resolve
 from tensorferry.formats.checkpoint_table import MAGIC, Table
 from tensorferry.formats.checkpoint_tensors import StoredNumbers, TensorReader
+from tensorferry.formats.checkpoint_writer import HIDDEN, NOTE, data_path, remove, save_tensors
 from tensorferry.formats.note import Note
 from tensorferry.formats.parts import (
     Stored,
@@ -47,11 +48,18 @@ from tensorferry.formats.parts import (
 )
 from tensorferry.storage import Source
 
-__all__ = ["Checkpoint", "latest_checkpoint", "open_stored", "resolve", "sniff", "sniff_tail"]
+__all__ = [
+    "Checkpoint",
+    "latest_checkpoint",
+    "open_stored",
+    "remove",
+    "resolve",
+    "save_tensors",
+    "sniff",
+    "sniff_tail",
+]
 
 NAME = "checkpoint"
-NOTE = "_TENSORFERRY"
-HIDDEN = (graphs.KEY, NOTE)
 # How often a checkpoint is opened anew that was replaced meanwhile.
 ATTEMPTS = 5
 
@@ -194,11 +202,6 @@ def _is_replaced(path: str, content: bytes, options: Options) -> bool:
             return source.everything() != content
     except FileNotFoundError:
         return True
-
-
-def data_path(prefix: str, shard: int, shards: int) -> str:
-    """The path of a data file."""
-    return f"{prefix}.data-{shard:05}-of-{shards:05}"
 
 
 def _open_shards(

@@ -222,9 +222,6 @@ def encode(variables: Iterable[Path], containers: Iterable[Path] = ()) -> bytes:
     Args:
         variables: From the root to each variable.
         containers: Objects beside those on the way, which may be empty.
-
-    Raises:
-        FormatError: A variable is on the way to another.
     """
     root = _Object()
     for path in containers:

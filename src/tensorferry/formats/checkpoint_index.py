@@ -121,6 +121,18 @@ def read(table: Table) -> Index:
     return index
 
 
+def read_header(table: Table) -> Index:
+    """Only what the header says: an index without entries.
+
+    Raises:
+        FormatError: It has none.
+    """
+    data = table.find(b"")
+    if data is None:
+        raise FormatError("a table without a header", path=table.source.path, offset=0)
+    return _parse_header(data, 0, len(data))
+
+
 def _shown(key: bytes) -> str:
     return key[:200].decode(errors="backslashreplace")
 
@@ -401,7 +413,8 @@ def check_places(index: Index, sizes: Sequence[int], paths: Sequence[str]) -> No
             tensor=index.name(int(numbers[at])),
             hint="the file is cut, or belongs to another index",
         )
-    order = np.lexsort((end, offset, shard))
+    order = np.lexsort((offset, shard))
+    order = order[size[order] > 0]  # what is empty may lie anywhere
     shard, offset, end, numbers = shard[order], offset[order], end[order], numbers[order]
     clash = np.flatnonzero((shard[1:] == shard[:-1]) & (offset[1:] < end[:-1]))
     if len(clash):
@@ -459,9 +472,7 @@ def encode_kind(row: DType, shape: tuple[int, ...]) -> bytes:
 
 def encode_place(shard: int, offset: int, size: int, crc: int) -> bytes:
     """The rest of an entry."""
-    parts = b""
-    if shard:
-        parts += b"\x18" + varint(shard)
+    parts = b"\x18" + varint(shard) if shard else b""
     if offset:
         parts += b"\x20" + varint(offset)
     if size:

@@ -30,8 +30,8 @@ from tensorferry.formats.checkpoint_table import MAGIC
 NAME = "checkpoint"
 INDEX = ".index"
 DATA = re.compile(r"(.+)\.data-\d{5,}-of-\d{5,}", re.DOTALL)
-# Of a checkpoint of the first version in several files.
-V1_SHARD = re.compile(r"(.+)-\d{5}-of-\d{5}", re.DOTALL)
+# A file of a checkpoint of the first version in several, and what TensorFlow names all of them by.
+V1_SHARD = re.compile(r"(.+)-(?:\d{5}|\?{5})-of-\d{5}", re.DOTALL)
 
 Options = Mapping[str, Any] | None
 
@@ -158,7 +158,9 @@ def latest_checkpoint(
     state = read(found, options=storage_options)
     if state is None:
         return None
-    for prefix in (join(found, state.latest), join(found, os.path.basename(state.latest))):
+    latest = _stem(state.latest) if "-?????-of-" in state.latest else state.latest
+    assert latest is not None
+    for prefix in (join(found, latest), join(found, os.path.basename(latest))):
         if is_checkpoint(prefix, options=storage_options):
             return prefix
     return None
@@ -229,11 +231,11 @@ def resolve(path: str | os.PathLike[str], *, storage_options: Options = None) ->
         found = latest_checkpoint(os.path.dirname(name), storage_options=storage_options)
         if found is not None:
             return found
+    stem = None if storage.is_url(name) else _stem(name)
+    if stem is not None and not os.path.exists(name + INDEX) and v1_files(stem):
+        return stem
     if is_checkpoint(name, options=storage_options):
         return name
-    stem = _stem(name)
-    if stem is not None and not storage.is_url(name) and name in v1_files(stem):
-        return stem
     return _resolve_directory(name, storage_options)
 
 

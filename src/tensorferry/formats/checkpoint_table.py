@@ -337,88 +337,84 @@ def _parse_block(data: bytes | memoryview) -> tuple[list[bytes], list[int], list
 # Writing
 
 
-class TableWriter:
-    """Writes a table as TensorFlow does: its keys must come in order.
+def write(keys: list[bytes], values: list[bytes], sink: Sink) -> None:
+    """Writes a table as TensorFlow does.
 
     Args:
+        keys: In order, each once.
+        values: One for each.
         sink: Takes the bytes.
     """
-
-    def __init__(self, sink: Sink) -> None:
-        self._sink = sink
-        self._position = 0
-        self._block = _BlockWriter(RESTART_INTERVAL)
-        self._index = _BlockWriter(1)
-        self._ended: bytes | None = None  # the handle of a block that has no key in the index yet
-
-    def add(self, key: bytes, value: bytes) -> None:
-        """Adds a key, which is greater than all before."""
-        if self._ended is not None:
-            self._index.add(_separator(self._block.last, key), self._ended)
-            self._ended = None
-            self._block = _BlockWriter(RESTART_INTERVAL)
-        self._block.add(key, value)
-        if self._block.size >= BLOCK_SIZE:
-            self._ended = self._write(self._block)
-
-    def finish(self) -> None:
-        """Writes what is left, and the ends of the table."""
-        if self._ended is None and self._block.count:
-            self._ended = self._write(self._block)
-        if self._ended is not None:
-            self._index.add(_successor(self._block.last), self._ended)
-        footer = self._write(_BlockWriter(RESTART_INTERVAL)) + self._write(self._index)
-        self._sink.write(footer.ljust(FOOTER - len(MAGIC), b"\0") + MAGIC)
-
-    def _write(self, block: _BlockWriter) -> bytes:
-        data = block.finish() + bytes((PLAIN,))
-        handle = varint(self._position) + varint(len(data) - 1)
-        self._sink.write(data + struct.pack("<I", mask(_native.crc32c(data))))
-        self._position += len(data) + 4
-        return handle
+    index_keys, handles = [], []
+    position = start = 0
+    while start < len(keys):
+        block, end = _encode_block(keys, values, start)
+        handles.append(varint(position) + varint(len(block)))
+        position += _write_block(block, sink)
+        last = keys[end - 1]
+        index_keys.append(_separator(last, keys[end]) if end < len(keys) else _successor(last))
+        start = end
+    footer = b""
+    for block in (_encode_block([], [], 0)[0], _encode_index(index_keys, handles)):
+        footer += varint(position) + varint(len(block))
+        position += _write_block(block, sink)
+    sink.write(footer.ljust(FOOTER - len(MAGIC), b"\0") + MAGIC)
 
 
-class _BlockWriter:
-    def __init__(self, interval: int) -> None:
-        self.count = 0
-        self.size = 8  # as TensorFlow estimates it: with its first restart, and their count
-        self.last = b""
-        self._interval = interval
-        self._pieces: list[bytes] = []
-        self._restarts = [0]
-        self._length = 0
+def _write_block(block: bytes, sink: Sink) -> int:
+    data = block + bytes((PLAIN,))
+    sink.write(data + struct.pack("<I", mask(_native.crc32c(data))))
+    return len(data) + 4
 
-    def add(self, key: bytes, value: bytes) -> None:
-        shared = 0
-        if self.count % self._interval:
-            shared = _shared(self.last, key)
-        elif self.count:
-            self._restarts.append(self._length)
-            self.size += 4
-        own = len(key) - shared
-        if shared < 128 and own < 128 and len(value) < 128:
-            head = bytes((shared, own, len(value)))
-        else:
-            head = varint(shared) + varint(own) + varint(len(value))
-        piece = head + key[shared:] + value
-        self._pieces.append(piece)
-        self._length += len(piece)
-        self.size += len(piece)
-        self.count += 1
-        self.last = key
 
-    def finish(self) -> bytes:
-        restarts = struct.pack(f"<{len(self._restarts) + 1}I", *self._restarts, len(self._restarts))
-        return b"".join(self._pieces) + restarts
+def _encode_block(keys: list[bytes], values: list[bytes], start: int) -> tuple[bytes, int]:
+    """The block that starts with a key, and the number of the key that is in none yet."""
+    pieces: list[bytes] = []
+    restarts = [0]
+    length, number = 0, start
+    while number < len(keys) and length + 4 * len(restarts) + 4 < BLOCK_SIZE:
+        run = slice(number, number + RESTART_INTERVAL)
+        if number > start:
+            restarts.append(length)
+        before = b""
+        for key, value in zip(keys[run], values[run], strict=True):
+            shared = _shared(before, key) if before else 0
+            own, size = len(key) - shared, len(value)
+            if shared < 128 and own < 128 and size < 128:
+                piece = bytes((shared, own, size)) + key[shared:] + value
+            else:
+                piece = varint(shared) + varint(own) + varint(size) + key[shared:] + value
+            pieces.append(piece)
+            length += len(piece)
+            number += 1
+            before = key
+            if length + 4 * len(restarts) + 4 >= BLOCK_SIZE:
+                break
+    restarts.append(len(restarts))
+    return b"".join(pieces) + struct.pack(f"<{len(restarts)}I", *restarts), number
+
+
+def _encode_index(keys: list[bytes], handles: list[bytes]) -> bytes:
+    """The index block, in which every key starts anew."""
+    pieces = [
+        b"\0" + varint(len(key)) + varint(len(handle)) + key + handle
+        for key, handle in zip(keys, handles, strict=True)
+    ]
+    restarts, length = [], 0
+    for piece in pieces:
+        restarts.append(length)
+        length += len(piece)
+    restarts = restarts or [0]
+    restarts.append(len(restarts))
+    return b"".join(pieces) + struct.pack(f"<{len(restarts)}I", *restarts)
 
 
 def _shared(left: bytes, right: bytes) -> int:
     """How many bytes two keys start with in common."""
     size = min(len(left), len(right))
-    if left[:size] == right[:size]:
-        return size
-    different = int.from_bytes(left[:size], "big") ^ int.from_bytes(right[:size], "big")
-    return size - (different.bit_length() + 7) // 8
+    number = int.from_bytes
+    different = number(left[:size], "big") ^ number(right[:size], "big")
+    return size - (different.bit_length() + 7 >> 3)
 
 
 def _separator(before: bytes, after: bytes) -> bytes:
