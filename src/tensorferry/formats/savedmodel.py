@@ -23,22 +23,17 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from tensorferry import _native, storage
 from tensorferry.errors import FerryError, FormatError
 from tensorferry.formats import (
-    checkpoint,
     savedmodel_assets as assets,
-    savedmodel_chunks as chunks,
     savedmodel_graph as graphs,
     savedmodel_objects as objects,
     savedmodel_ops as ops,
     savedmodel_specs as specs,
-    savedmodel_text as texts,
 )
-from tensorferry.formats.checkpoint import Checkpoint, Names
-from tensorferry.formats.parts import Stored
 from tensorferry.formats.savedmodel_assets import Asset, storage_join
 from tensorferry.formats.savedmodel_graph import Function, Graph
 from tensorferry.formats.savedmodel_messages import BYTES, Reader, Span
@@ -46,6 +41,10 @@ from tensorferry.formats.savedmodel_objects import ConcreteFunction, Objects, Va
 from tensorferry.formats.savedmodel_ops import Risk
 from tensorferry.formats.savedmodel_specs import Signature, TensorSpec
 from tensorferry.storage import Source
+
+if TYPE_CHECKING:  # looking into a model needs none of them
+    from tensorferry.formats.checkpoint import Checkpoint, Names
+    from tensorferry.formats.parts import Stored
 
 __all__ = [
     "Asset",
@@ -69,6 +68,8 @@ __all__ = [
 NAME = "savedmodel"
 # In the order in which they are looked for.
 FILES = ("saved_model.pb", "saved_model.cpb", "saved_model.pbtxt")
+# Up to how many bytes a file is copied: that is faster to walk over than its map.
+SMALL = 16 << 20
 VARIABLES = "variables/variables"
 FINGERPRINT = "fingerprint.pb"
 KERAS = "keras_metadata.pb"
@@ -291,10 +292,16 @@ def _load(path: str | os.PathLike[str], verify: bool, options: Options) -> _Load
         file = name
     with storage.open_source(file, options=options) as source:
         data = source.everything()
+    if len(data) <= SMALL:
+        data = bytes(data)
     try:
         if file.endswith(".pbtxt"):
+            from tensorferry.formats import savedmodel_text as texts
+
             return _Loaded(file, "text", Reader(texts.encode(data, "SavedModel"), file))
         if file.endswith(".cpb"):
+            from tensorferry.formats import savedmodel_chunks as chunks
+
             merged = chunks.merge(data, "SavedModel", verify=verify, path=file)
             return _Loaded(file, "chunks", Reader(merged, file))
         kind: Kind = "graph" if _starts_as_graph(data) else "binary"
@@ -415,6 +422,8 @@ def open_stored(
         FileNotFoundError: There is no model, or its variables are not there.
         FormatError: It is damaged. The graph is not looked at.
     """
+    from tensorferry.formats import checkpoint
+
     loaded = _load(path, verify, storage_options)
     reader = loaded.reader
     whole = Span(0, len(reader.data))
@@ -422,7 +431,8 @@ def open_stored(
     try:
         if loaded.kind == "graph":
             constants = graphs.read_graph(reader, whole).constants
-            return Checkpoint(loaded.file, 0, constants, {name: name for name in constants})
+            names_of = {name: name for name in constants}
+            return checkpoint.Checkpoint(loaded.file, 0, constants, names_of)
         for place in reader.read("SavedModel", whole).get("meta_graphs", []):
             held = held or _read_objects(reader, reader.read("MetaGraphDef", place))
     except FerryError as error:
@@ -432,7 +442,7 @@ def open_stored(
         model = read(path, verify=verify, storage_options=storage_options)
         if any(graph.variables for graph in model.meta_graphs):
             raise FileNotFoundError(f"{prefix}.index: the variables of the model are not there")
-        return Checkpoint(prefix, 2, {}, {})
+        return checkpoint.Checkpoint(prefix, 2, {}, {})
     opened = checkpoint.open_stored(
         prefix,
         verify=verify,
@@ -467,7 +477,7 @@ def _rename(opened: Checkpoint, keys: Mapping[str, str], held: Objects, names: N
     return opened
 
 
-class _Renamed(Mapping[str, Stored]):
+class _Renamed(Mapping[str, "Stored"]):
     """The same tensors by other names."""
 
     def __init__(self, stored: Mapping[str, Stored], names: Mapping[str, str]) -> None:

@@ -16,16 +16,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tensorferry import _native, dtypes, limits
 from tensorferry.dtypes import DType
 from tensorferry.errors import FerryError, FormatError, LimitError
 from tensorferry.formats import tensorproto
-from tensorferry.formats.parts import Stored
 from tensorferry.formats.savedmodel_messages import BYTES, VARINT, Reader, Span
 from tensorferry.formats.savedmodel_specs import TensorSpec, read_dtype, read_shape
-from tensorferry.tensors import Kind
+
+if TYPE_CHECKING:
+    from tensorferry.formats.parts import Stored
+    from tensorferry.tensors import Kind
 
 CONST = "Const"
 # Ops that hold a variable of TensorFlow 1.
@@ -94,7 +96,7 @@ class StoredConstant:
         return self.read()[index]
 
 
-class Constants(Mapping[str, Stored]):
+class Constants(Mapping[str, "Stored"]):
     """Constants by the names of their nodes; those of a function are "function:node"."""
 
     def __init__(self, reader: Reader, places: dict[str, Span]) -> None:

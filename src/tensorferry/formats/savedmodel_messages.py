@@ -12,6 +12,7 @@ leads from text to bytes in `savedmodel_text`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from tensorferry import _native
@@ -149,6 +150,13 @@ def _parse_schema(text: str) -> dict[str, dict[int, Field]]:
 
 TABLES = _parse_schema(SCHEMA)
 
+# What a varint stands for, where it is not the number itself.
+NUMBERS: dict[str, Callable[[int], Any]] = {
+    "int": lambda number: number - (1 << 64) if number >> 63 else number,
+    "bool": bool,
+    "zigzag": lambda number: number >> 1 ^ -(number & 1),
+}
+
 
 class Reader:
     """Reads the messages of one buffer.
@@ -176,31 +184,24 @@ class Reader:
             field = table.get(number)
             if field is None:
                 continue
-            name = field.name
-            if wire != field.wire:
+            name, kind, repeated, expected = field
+            if wire != expected:
                 raise FormatError(
-                    f"{name} of {message} has wire type {wire}, expected {field.wire}",
+                    f"{name} of {message} has wire type {wire}, expected {expected}",
                     offset=first if wire == BYTES else last,
                 )
-            value = self._value(field.kind, wire, first, last)
-            if field.repeated:
+            value: Any
+            if wire == BYTES:
+                value = self.text(first, last) if kind == "text" else Span(first, last)
+            else:
+                value = NUMBERS[kind](first) if kind in NUMBERS else first
+            if repeated:
                 found.setdefault(name, []).append(value)
             elif name in found:
                 raise self.twice(f"{name} of {message}", first if wire == BYTES else last)
             else:
                 found[name] = value
         return found
-
-    def _value(self, kind: str, wire: int, first: int, last: int) -> Any:
-        if wire == BYTES:
-            return self.text(first, last) if kind == "text" else Span(first, last)
-        if kind == "int":
-            return first - (1 << 64) if first >> 63 else first
-        if kind == "bool":
-            return bool(first)
-        if kind == "zigzag":
-            return first >> 1 ^ -(first & 1)
-        return first
 
     def text(self, start: int, end: int) -> str:
         """A UTF-8 string."""

@@ -15,11 +15,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tensorferry.dtypes import DType
 from tensorferry.errors import FerryError, FormatError, LimitError
-from tensorferry.formats import checkpoint_graph
 from tensorferry.formats.savedmodel_messages import Reader, Span
 from tensorferry.formats.savedmodel_specs import (
     Shape,
@@ -29,6 +28,12 @@ from tensorferry.formats.savedmodel_specs import (
     read_structure,
     specs_in,
 )
+
+if TYPE_CHECKING:
+    from tensorferry.formats import checkpoint_graph
+
+# The tensor of an object that is its value, as a checkpoint's object graph calls it.
+VALUE = "VARIABLE_VALUE"
 
 KINDS = (
     "user_object",
@@ -163,7 +168,7 @@ class Objects:
         for path, number in self._numbers.items():
             attributes = graph.nodes[twins[number]].attributes if number in twins else ()
             for attribute in attributes:
-                if attribute.name == checkpoint_graph.VALUE:
+                if attribute.name == VALUE:
                     keys[path] = attribute.key
         return keys
 
