@@ -475,6 +475,24 @@ def test_paths(module_path, tmp_path):
         savedmodel.read(tmp_path)
 
 
+def test_remote(s3, module_path):
+    """A model in an object store: the same, with its assets and variables."""
+    for file in filter(Path.is_file, module_path.rglob("*")):
+        s3.put(f"models/m/{file.relative_to(module_path)}", file.read_bytes())
+    local, model = savedmodel.read(module_path), savedmodel.read(s3.url("models/m"))
+
+    assert model.assets == local.assets
+    assert model.fingerprint == local.fingerprint
+    assert model.find().functions == local.find().functions
+    assert model.find().variables == local.find().variables
+    with model.open_variables() as opened, local.open_variables() as expected:
+        assert set(opened.stored) == set(expected.stored)
+        kernel = opened.stored["layer/kernel"]
+        assert same(kernel.read(), expected.stored["layer/kernel"].read())
+    with model.open_asset("words.txt") as source:
+        assert bytes(source.everything()) == b"a\nb\n"
+
+
 def test_variables_that_are_not_there(module_path, tmp_path):
     """A model without its variables says so; one that has none gives none."""
     shutil.copy(module_path / "saved_model.pb", tmp_path)

@@ -179,6 +179,7 @@ def test_other_files(tmp_path, data, suffix):
         ('node { name: "n" op: "X" attr { key: "a" value { i: 1 b: true } } }', "second value"),
         ('node { name: "n" }', "without an op"),
         ('node { op: "X" }', "without a name"),
+        ('node { name: "a:b" op: "X" }', "with a colon"),
         (
             'node { name: "n" op: "X" attr { key: "s" value { shape { dim { size: -2 } } } } }',
             "dimension 0 is -2",
@@ -275,6 +276,36 @@ def test_deep_structures(tmp_path):
         errors.LimitError,
         "inside each other",
     )
+
+
+def test_long_ways_in_structures(tmp_path):
+    """A key of a megabyte before a thousand tensors."""
+    spec = field(33, b"\x18\x01")
+    inner = field(51, field(1, spec) * 1000)
+    value = field(53, field(1, field(1, b"k" * (1 << 20)) + field(2, inner)))
+    concrete = field(2, b"\x0a\x01f" + field(2, field(3, value)))
+    data = field(2, field(7, field(1, b"") + concrete))
+
+    refused(data, tmp_path, errors.LimitError, "far longer")
+
+
+def test_long_names_of_functions(tmp_path):
+    """A function's name of a megabyte is not there for each of its thousand constants."""
+    name = b"f" * (1 << 20)
+    constants = b"".join(
+        field(3, field(1, b"%d" % n) + encode(CONST, "GraphDef")[2:].replace(b"\x0a\x01c", b"", 1))
+        for n in range(1000)
+    )
+    (tmp_path / "saved_model.pb").write_bytes(
+        field(2, field(2, field(2, field(1, field(1, field(1, name)) + constants))))
+    )
+    tracemalloc.start()
+    graph = savedmodel.read(tmp_path).find()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+
+    assert len(graph.constants) == 1000
+    assert peak < 16 << 20
 
 
 def test_deep_text(tmp_path):

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tensorferry import storage
+from tensorferry.errors import UnsupportedError
 from tensorferry.formats.savedmodel_messages import Reader, Span
 
 DIRECTORY = "assets"
@@ -119,7 +120,10 @@ def _list(directory: str, options: Mapping[str, Any] | None) -> list[str]:
     """The files below the directory of assets, by their path in it."""
     top = asset_path("", directory)
     if storage.is_url(top):
-        found = storage.list_directory(top.rstrip("/"), options=options)
+        try:
+            found = storage.list_directory(top.rstrip("/"), options=options)
+        except (UnsupportedError, FileNotFoundError):  # a web server lists nothing
+            return []
         return [path.rpartition("/")[2] for path in found]
     names: list[str] = []
     for place, directories, files in os.walk(top):

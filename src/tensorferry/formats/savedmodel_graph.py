@@ -14,7 +14,7 @@ ops do more than compute is in `savedmodel_ops`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -36,6 +36,8 @@ VARIABLES = frozenset({"Variable", "VariableV2", "VarHandleOp"})
 # Up to how many bytes the entry of an attribute is remembered.
 SHORT = 96
 
+# Fields of GraphDef, FunctionDefLibrary and FunctionDef.
+_NODE, _FUNCTION, _NODE_DEF = 1, 1, 3
 # Fields of NodeDef, of an attribute's entry and of AttrValue.
 _NAME, _OP, _ATTR = 1, 2, 5
 _KEY, _VALUE = 1, 2
@@ -99,12 +101,21 @@ class StoredConstant:
 class Constants(Mapping[str, "Stored"]):
     """Constants by the names of their nodes; those of a function are "function:node"."""
 
-    def __init__(self, reader: Reader, places: dict[str, Span]) -> None:
+    def __init__(self, reader: Reader, places: dict[tuple[str, str], Span]) -> None:
+        # By function and node: a long name of a function is not there for each of its nodes.
         self._reader = reader
         self._places = places
 
+    def _find(self, name: object) -> Span | None:
+        if not isinstance(name, str):
+            return None
+        function, _, node = name.rpartition(":")  # which the name of a node cannot have
+        return self._places.get((function, node)) or self._places.get(("", name))
+
     def __getitem__(self, name: str) -> Stored:
-        span = self._places[name]
+        span = self._find(name)
+        if span is None:
+            raise KeyError(name)
         enum, shape, *_ = _native.tensorproto_scan(self._reader.data, *span)
         try:
             row = read_dtype(enum, span.start)
@@ -115,13 +126,14 @@ class Constants(Mapping[str, "Stored"]):
         return StoredConstant(self._reader, span, row, tuple(shape))
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._places)
+        for function, node in self._places:
+            yield f"{function}:{node}" if function else node
 
     def __len__(self) -> int:
         return len(self._places)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._places
+        return self._find(name) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,18 +162,17 @@ def read_graph(reader: Reader, span: Span) -> Graph:
         FormatError: A node lacks what it must have, or has it twice.
         LimitError: Attributes nest deeper than `tensorferry.limits.depth`.
     """
-    fields = reader.read("GraphDef", span)
+    fields = reader.read("GraphDef", span, without="node")
     walk = _Walk(reader)
-    nodes = fields.get("node", [])
-    walk.walk_nodes(nodes, "")
+    nodes, _ = walk.walk_nodes(reader.each(_NODE, span), "")
     library = fields.get("library")
     if library is not None:
-        for place in reader.read("FunctionDefLibrary", library).get("function", []):
+        for place in reader.each(_FUNCTION, library):
             walk.walk_function(place)
     functions = walk.finish()
     ops = {op: count for op, count in sorted(walk.ops.items()) if op not in functions}
     constants = Constants(reader, walk.constants)
-    return Graph(len(nodes), ops, functions, constants, tuple(walk.variables))
+    return Graph(nodes, ops, functions, constants, tuple(walk.variables))
 
 
 class _Attribute(NamedTuple):
@@ -188,7 +199,7 @@ class _Walk:
         self.reader = reader
         self.data = reader.data
         self.ops: Counter[str] = Counter()
-        self.constants: dict[str, Span] = {}
+        self.constants: dict[tuple[str, str], Span] = {}
         self.variables: list[TensorSpec] = []
         self.functions: dict[str, Function] = {}
         self.words: dict[bytes, str] = {}
@@ -204,21 +215,20 @@ class _Walk:
 
     def walk_function(self, span: Span) -> None:
         """Takes in a function and its nodes."""
-        fields = self.reader.read("FunctionDef", span)
+        fields = self.reader.read("FunctionDef", span, without="node_def")
         if "signature" not in fields:
             raise FormatError("a function without a signature", offset=span.start)
         signature = self.reader.read("OpDef", fields["signature"])
         name = signature.get("name", "")
         if name in self.functions:
             raise self.reader.twice(f"the function {name[:60]!r}", span.start)
-        nodes = fields.get("node_def", [])
-        called = self.walk_nodes(nodes, name)
+        nodes, called = self.walk_nodes(self.reader.each(_NODE_DEF, span), name)
         inputs, outputs = (
             tuple(self._argument(place) for place in signature.get(side, []))
             for side in ("input_arg", "output_arg")
         )
         # Which of them are functions is known when all have been read.
-        self.functions[name] = Function(name, inputs, outputs, len(nodes), tuple(called))
+        self.functions[name] = Function(name, inputs, outputs, nodes, tuple(called))
 
     def _argument(self, span: Span) -> TensorSpec:
         fields = self.reader.read("ArgDef", span)
@@ -226,8 +236,12 @@ class _Walk:
             fields.get("name", ""), read_dtype(fields.get("type", 0), span.start), None
         )
 
-    def walk_nodes(self, spans: list[Span], function: str) -> dict[str, None]:
-        """Takes in the nodes of the graph or of a function; gives the names that they refer to."""
+    def walk_nodes(self, spans: Iterable[Span], function: str) -> tuple[int, dict[str, None]]:
+        """Takes in the nodes of the graph or of a function.
+
+        Returns:
+            How many there are, and the ops and functions that they name.
+        """
         seen: set[str] = set()
         called: dict[str, None] = {}
         for span in spans:
@@ -241,11 +255,12 @@ class _Walk:
                 if attribute.functions:
                     called.update(dict.fromkeys(attribute.functions))
             if op == CONST:
-                where = f"{function}:{name}" if function else name
-                self.constants[where] = self._check_constant(attributes, span, where)
+                self.constants[function, name] = self._check_constant(
+                    attributes, span, f"{function[:40]}:{name}" if function else name
+                )
             elif op in VARIABLES:
                 self.variables.append(self._variable(name, attributes))
-        return called
+        return len(seen), called
 
     def _read_node(self, span: Span) -> tuple[str, str, _Attributes]:
         name = op = ""
@@ -274,6 +289,8 @@ class _Walk:
                 offset=span.start,
                 tensor=name[:60] or None,
             )
+        if ":" in name:  # which stands between a node and the number of its output
+            raise FormatError(f"a node is called {name[:60]!r}, with a colon", offset=span.start)
         return name, op, attributes
 
     def _attribute(self, start: int, end: int) -> _Attribute:

@@ -12,7 +12,7 @@ leads from text to bytes in `savedmodel_text`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from tensorferry import _native
@@ -170,10 +170,15 @@ class Reader:
         self.data = data
         self.path = path
 
-    def read(self, message: str, span: Span) -> dict[str, Any]:
+    def read(self, message: str, span: Span, *, without: str = "") -> dict[str, Any]:
         """The fields of a message by name: numbers, texts, spans, or lists of those.
 
         Fields that are not there are not in the dict.
+
+        Args:
+            message: Its name in the table.
+            span: Where it stands.
+            without: A repeated field that is left out; `each` gives it one by one.
 
         Raises:
             FormatError: The bytes are no such message, or have a single field twice.
@@ -185,6 +190,8 @@ class Reader:
             if field is None:
                 continue
             name, kind, repeated, expected = field
+            if name == without:
+                continue
             if wire != expected:
                 raise FormatError(
                     f"{name} of {message} has wire type {wire}, expected {expected}",
@@ -203,6 +210,14 @@ class Reader:
                 found[name] = value
         return found
 
+    def each(self, number: int, span: Span) -> Iterator[Span]:
+        """The messages of a repeated field, without a list of them: there may be very many."""
+        for found, wire, first, last in _native.MessageFields(self.data, *span):
+            if found == number:
+                if wire != BYTES:
+                    raise FormatError(f"field {number} has wire type {wire}", offset=last)
+                yield Span(first, last)
+
     def text(self, start: int, end: int) -> str:
         """A UTF-8 string."""
         try:
@@ -210,7 +225,7 @@ class Reader:
         except UnicodeDecodeError:
             raise FormatError("a text is not UTF-8", offset=start) from None
 
-    def entries(self, message: str, spans: list[Span]) -> dict[str, Span]:
+    def entries(self, message: str, spans: Iterable[Span]) -> dict[str, Span]:
         """The values of a map with texts as keys.
 
         Raises:

@@ -27,6 +27,7 @@ from tensorferry.formats.savedmodel_specs import (
     read_shape,
     read_structure,
     specs_in,
+    way_budget,
 )
 
 if TYPE_CHECKING:
@@ -92,12 +93,18 @@ class ConcreteFunction:
     @property
     def inputs(self) -> Mapping[str, TensorSpec]:
         """The tensors among its arguments, by their way in the structure."""
-        return specs_in(self.arguments)
+        return self._specs(self._inputs)
 
     @property
     def outputs(self) -> Mapping[str, TensorSpec]:
         """The tensors among its results, by their way in the structure."""
-        return specs_in(self.results)
+        return self._specs(self._outputs)
+
+    def _specs(self, span: Span | None) -> Mapping[str, TensorSpec]:
+        try:
+            return {} if span is None else specs_in(self._read(span), span)
+        except FerryError as error:
+            raise self._reader.located(error) from None
 
     def _read(self, span: Span | None) -> Any:
         try:
@@ -125,6 +132,10 @@ class _Node:
     slots: tuple[tuple[int, str, int], ...]
     kind: str
     span: Span
+
+
+# Empty objects take two bytes each, of which a file may have very many.
+_NOTHING = _Node({}, (), "user_object", Span(0, 0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +230,8 @@ def read_objects(reader: Reader, span: Span) -> Objects:
 
 
 def _read_node(reader: Reader, span: Span, count: int) -> _Node:
+    if span.start == span.end:
+        return _NOTHING
     fields = reader.read("SavedObject", span)
     children: dict[str, int] = {}
     for place in fields.get("children", []):
@@ -252,8 +265,7 @@ def _find_paths(nodes: tuple[_Node, ...], kinds: tuple[str, ...], span: Span) ->
             if child not in above:
                 above[child] = number, name
                 queue.append(child)
-    # Ways may share all but their ends: a small file could ask for very many long ones.
-    budget = 8 * (span.end - span.start) + (1 << 16)
+    budget = way_budget(span)
 
     def way(number: int) -> str:
         nonlocal budget

@@ -9,7 +9,7 @@ is a tuple with None for each unknown dimension, or None.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -268,19 +268,50 @@ def _read_pairs(reader: Reader, spans: list[Span], depth: int) -> dict[str, Any]
     return {key: read_structure(reader, place, depth) for key, place in pairs.items()}
 
 
-def specs_in(structure: Any, way: str = "") -> dict[str, TensorSpec]:
-    """The tensors of a structure, by their way in it: "args/0/x"."""
-    if isinstance(structure, TensorSpec):
-        return {way: structure}
-    if isinstance(structure, Mapping):
-        pairs: Any = structure.items()
-    elif is_namedtuple(structure):
-        pairs = structure._asdict().items()
-    elif isinstance(structure, list | tuple):
-        pairs = enumerate(structure)
-    else:
-        return {}
+def specs_in(structure: Any, span: Span) -> dict[str, TensorSpec]:
+    """The tensors of a structure, by their way in it: "0/x".
+
+    Args:
+        structure: What `read_structure` gave.
+        span: Where it stands.
+
+    Raises:
+        LimitError: The ways are far longer than the structure, which has a long name for many.
+    """
     found: dict[str, TensorSpec] = {}
-    for key, element in pairs:
-        found |= specs_in(element, f"{way}/{key}" if way else str(key))
+    budget = way_budget(span)
+    pending = [("", structure)]
+    while pending:
+        way, element = pending.pop()
+        if isinstance(element, TensorSpec):
+            found[way] = element
+            continue
+        inner = []
+        for key, value in _inner(element):
+            budget -= len(way) + len(key)
+            if budget < 0:
+                raise LimitError(
+                    "the ways to tensors are far longer than their structure", offset=span.start
+                )
+            inner.append((f"{way}/{key}" if way else key, value))
+        pending += reversed(inner)
     return found
+
+
+def way_budget(span: Span) -> int:
+    """How many characters the ways to all that is in a message may have together.
+
+    Ways share all but their ends: a small file could ask for very many long ones.
+    """
+    return 8 * (span.end - span.start) + (1 << 16)
+
+
+def _inner(structure: Any) -> Iterable[tuple[str, Any]]:
+    if isinstance(structure, Mapping):
+        return structure.items()
+    if is_namedtuple(structure):
+        pairs: dict[str, Any] = structure._asdict()
+        return pairs.items()
+    if isinstance(structure, list | tuple):
+        return ((str(place), element) for place, element in enumerate(structure))
+    return ()
