@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from conftest import ROOT
 from strategies import same
@@ -61,3 +64,29 @@ def test_old_checkpoints(tf, tmp_path):
         path = saver.save(session, str(tmp_path / "old"), write_meta_graph=False)
 
     assert ferry.load(path)["w"].tolist() == [1, 2]
+
+
+def test_saved_models(tf, tmp_path):
+    """A SavedModel is a bundle of its variables, by its directory or its file."""
+    module = tf.Module()
+    module.table = tf.Variable([[1, 2]], name="table")
+    tf.saved_model.save(module, str(tmp_path / "model"))
+
+    for path in (tmp_path / "model", tmp_path / "model/saved_model.pb"):
+        with ferry.open(path) as bundle:
+            assert bundle.format == "savedmodel"
+            assert bundle["table"].tolist() == [[1, 2]]
+
+
+def test_plain_files_import_no_model_formats(tmp_path):
+    """Opening an array loads nothing that reads checkpoints, models or HDF5."""
+    ferry.save({"x": np.ones(1)}, tmp_path / "x.safetensors", durable=False)
+    code = (
+        "import sys, tensorferry as ferry;"
+        f"ferry.load({str(tmp_path / 'x.safetensors')!r});"
+        "print([n for n in sys.modules if n.startswith('tensorferry.formats.') and "
+        "n.split('.')[2].startswith(('checkpoint', 'savedmodel'))])"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert found.stdout.strip() == "[]"

@@ -97,7 +97,9 @@ TABLE = {
         needs=("pyarrow", "arrow"),
         compressions=("snappy", "zstd", "lz4", "gzip", "brotli"),
     ),
+    # These two are found by their paths.
     "checkpoint": Row((".ckpt",), "files", metadata=True, certain=False),
+    "savedmodel": Row((), "files", metadata=True, certain=False),
     "tensorproto": Row((".pb", ".tensorproto"), certain=False),
     "structure": Row((".structure",), certain=False),
     "json": Row((".json",), certain=False),

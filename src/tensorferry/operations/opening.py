@@ -11,6 +11,7 @@ end of its name where these leave a doubt. What it holds is opened as a bundle
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from typing import Any
 from tensorferry import formats, limits, storage
 from tensorferry.codecs import compression as codecs
 from tensorferry.errors import FerryError, FormatError, LimitError, UnknownFormatError
-from tensorferry.formats import checkpoint, checkpoint_state, safetensors, tfrecord
+from tensorferry.formats import safetensors, tfrecord
 from tensorferry.formats.note import Note
 from tensorferry.operations import contents, sidecars
 from tensorferry.operations.bundles import Bundle, Framework
@@ -30,6 +31,9 @@ from tensorferry.storage import STANDARD_STREAM, Source
 
 # What only TFRecords are opened with.
 RECORD_OPTIONS = {"schema", "infer", "on_error", "raw", "threads"}
+# What is several files, and the names of some of them.
+FOUND_BY_PATH = ("savedmodel", "checkpoint")
+_NAMES = re.compile(r"\.index$|\.data-\d+-of-\d+$|(^|[/\\])(checkpoint|saved_model\.\w+)$")
 # How much of a compressed file is decompressed to recognise what is in it.
 COMPRESSED_HEAD = 1 << 16
 # How many times larger than its file a value may be, whatever `limits.memory` says.
@@ -147,7 +151,7 @@ class _Reading:
             found = self.format or meant or self._recognised(head, path, source)
             row = formats.TABLE[found]
             if row.carries == "files":
-                whole = path if found == checkpoint.NAME else source
+                whole = path if found in FOUND_BY_PATH else source
                 return self._open_files(whole, found, options)
             if row.holds == "records":
                 return self._open_records(path, source, options)
@@ -169,15 +173,16 @@ class _Reading:
         if not isinstance(path, str | os.PathLike) or os.fspath(path) == STANDARD_STREAM:
             return None
         name = storage.localize(path)
-        if _is_of_checkpoint(name):
-            is_plain = False
-        elif storage.is_url(name):
-            is_plain = "*" in name or formats.named(codecs.split_suffix(name)[0]) is not None
-        else:
-            is_plain = os.path.isfile(name)
-        if is_plain or checkpoint.resolve(name, storage_options=self.storage_options) is None:
-            return None
-        return checkpoint.NAME
+        if not _NAMES.search(name):
+            stem, _ = codecs.split_suffix(name)
+            is_known = "*" in name or formats.named(stem) is not None
+            if is_known if storage.is_url(name) else os.path.isfile(name):
+                return None
+        for found in FOUND_BY_PATH:
+            module: Any = formats.get(found)
+            if module.resolve(name, storage_options=self.storage_options) is not None:
+                return found
+        return None
 
     def _recognised(self, head: bytes, path: Any, source: Source) -> str:
         stem, _ = codecs.split_suffix(source.path)
@@ -186,8 +191,9 @@ class _Reading:
             return found
         # One of the first version is known by its end.
         tail = source.range(max(0, source.size - 8), source.size) if source.size else b""
-        if checkpoint.sniff_tail(bytes(tail)) and isinstance(path, str | os.PathLike):
-            return checkpoint.NAME
+        module: Any = formats.get("checkpoint")
+        if module.sniff_tail(bytes(tail)) and isinstance(path, str | os.PathLike):
+            return "checkpoint"
         raise UnknownFormatError(
             f"no format recognises bytes that start with {head[:16].hex(' ')!r}",
             path=source.path,
@@ -254,15 +260,6 @@ class _Reading:
             verify=self.verify,
             options=options if about is None else {**about.options, **options},
         )
-
-
-def _is_of_checkpoint(name: str) -> bool:
-    """Whether a file is named as those of a checkpoint are."""
-    return (
-        name.endswith(checkpoint_state.INDEX)
-        or checkpoint_state.DATA.fullmatch(name) is not None
-        or os.path.basename(name) == checkpoint_state.NAME
-    )
 
 
 def _index_of(path: Any) -> Any:
