@@ -92,7 +92,7 @@ def list_tensors(
         format: By default recognised.
         **options: Of `tensorferry.open`.
     """
-    with open_input(path, format=format, verify=False, **options) as opened:
+    with open_input(path, format=format, **{"verify": False, **options}) as opened:
         infos = opened.infos()
         wanted = [info for name, info in infos.items() if is_match(name, match)]
         if sort == "name":
