@@ -11,6 +11,7 @@ Records that are no Examples have one column, "record", with their bytes. Which 
 
 from __future__ import annotations
 
+import json
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,7 +29,7 @@ from tensorferry.errors import (
     TruncatedError,
     UnsupportedError,
 )
-from tensorferry.formats import HEAD, tfrecord
+from tensorferry.formats import HEAD, safetensors, tfrecord
 from tensorferry.formats.schema import Feature
 from tensorferry.operations import opening
 from tensorferry.operations.bundles import Bundle
@@ -66,6 +67,7 @@ class Opened:
         self.files = (name,) if name == STANDARD_STREAM else tuple(files)
         self.metadata: Mapping[str, Any] = metadata
         self.notes: list[str] = []
+        self._infos: dict[str, TensorInfo] | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -83,6 +85,11 @@ class Opened:
 
     def infos(self) -> dict[str, TensorInfo]:
         """What is known of the tensors, features or columns, by name."""
+        if self._infos is None:
+            self._infos = self._find_infos()
+        return self._infos
+
+    def _find_infos(self) -> dict[str, TensorInfo]:
         raise NotImplementedError
 
     def optional(self) -> frozenset[str]:
@@ -132,7 +139,8 @@ class OpenedTensors(Opened):
     holds = "tensors"
 
     def __init__(self, name: str, bundle: Bundle) -> None:
-        super().__init__(name, bundle.format, [bundle.path], bundle.metadata)
+        files = [bundle.path, *_parts_of(bundle.path)]
+        super().__init__(name, bundle.format, files, bundle.metadata)
         self.bundle = bundle
 
     def close(self) -> None:
@@ -143,8 +151,7 @@ class OpenedTensors(Opened):
         """How many tensors."""
         return len(self.bundle)
 
-    def infos(self) -> dict[str, TensorInfo]:
-        """Of each tensor."""
+    def _find_infos(self) -> dict[str, TensorInfo]:
         return {name: self.bundle.info[name] for name in self.bundle}
 
     def tensor(self, name: str) -> Any:
@@ -177,6 +184,17 @@ class OpenedTensors(Opened):
         }
         for row in range(length):
             yield {name: tensor[row] for name, tensor in listed.items()}
+
+
+def _parts_of(path: str) -> list[str]:
+    """The files that the index of a safetensors model names, and that are there."""
+    if not path.endswith(safetensors.INDEX) or not os.path.isfile(path):
+        return []
+    with open(path, "rb") as file:
+        names = json.load(file).get("weight_map", {}).values()
+    folder = os.path.dirname(path)
+    found = (os.path.join(folder, os.path.basename(name)) for name in dict.fromkeys(names))
+    return [name for name in found if os.path.isfile(name)]
 
 
 def rows_in(infos: Mapping[str, TensorInfo], names: Sequence[str], path: str) -> int:
@@ -257,8 +275,8 @@ class OpenedRecords(Opened):
             return None
         return len(self.records)
 
-    def infos(self) -> dict[str, TensorInfo]:
-        """Of each feature, a row of it at a time: the first dimension is open."""
+    def _find_infos(self) -> dict[str, TensorInfo]:
+        # The first dimension, that of the rows, is open.
         if self.is_raw:
             return {RECORD: TensorInfo(RECORD, "string", (None,), kind="string")}
         return {name: _info(feature) for name, feature in self.records.schema.items()}
@@ -333,8 +351,7 @@ class OpenedTable(Opened):
         """How many rows."""
         return len(self.table)
 
-    def infos(self) -> dict[str, TensorInfo]:
-        """Of each column."""
+    def _find_infos(self) -> dict[str, TensorInfo]:
         return dict(self.table.info)
 
     def optional(self) -> frozenset[str]:
