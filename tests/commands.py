@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import pty
 import select
+import shutil
 import struct
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +19,8 @@ import numpy as np
 import tensorferry as ferry
 
 SOURCE = str(Path(ferry.__file__).parent.parent)
+BYTECODE = tempfile.mkdtemp(prefix="ferry-bytecode-")
+atexit.register(shutil.rmtree, BYTECODE, ignore_errors=True)
 COMMAND = [sys.executable, "-m", "tensorferry"]
 
 
@@ -30,8 +35,13 @@ class Ran:
 
 def environment(**variables: str) -> dict[str, str]:
     """The environment of a process that finds this package."""
-    inherited = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
-    return {**inherited, "PYTHONPATH": SOURCE, **variables}
+    without = (
+        "NO_COLOR",
+        "PYTHONDONTWRITEBYTECODE",
+    )  # compiling all of it takes a second each time
+    inherited = {name: value for name, value in os.environ.items() if name not in without}
+    own = {"PYTHONPATH": SOURCE, "PYTHONPYCACHEPREFIX": BYTECODE}
+    return {**inherited, **own, **variables}
 
 
 def run(

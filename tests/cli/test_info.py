@@ -75,6 +75,18 @@ def test_several_inputs(files, call):
     }
 
 
+def test_a_directory(files, call, tmp_path):
+    """Records of a directory are one input, other files one each, what is beside them none."""
+    found = json.loads(call("info", "--json", files).out)["files"]
+    (tmp_path / "train.tfrecord").write_bytes((files / "rows.tfrecord").read_bytes())
+    (tmp_path / "dataset_info.json").write_text("{}")
+
+    assert {info["path"] for info in found} == {str(files)} | {
+        str(files / name) for name in NAMES if "tfrecord" not in name and "json" not in name
+    }
+    assert call("head", tmp_path, "-n", 1).code == 0
+
+
 def test_damage_at_a_glance(tmp_path, call, files):
     """A cut TFRecord file tells how many records are whole; the exit code is 1."""
     path = tmp_path / "cut.tfrecord"

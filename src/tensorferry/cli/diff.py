@@ -51,6 +51,8 @@ def diff_command(
 
 
 def _render(report: DiffReport, everything: bool) -> Iterable[str]:
+    from tensorferry.operations.listing import collapse_names
+
     shown = [found for found in report.tensors if everything or not found.equal]
     headers = ("tensor", "", "differ", "of", "largest", "mean", "cosine", "first at", "what")
     table = text.Table(headers, right=(2, 3, 4, 5, 6), flexible=(0, 8))
@@ -69,7 +71,8 @@ def _render(report: DiffReport, everything: bool) -> Iterable[str]:
         )
     if len(table):
         yield from table.lines()
-    for names, side in ((report.only_a, report.a), (report.only_b, report.b)):
+    for alone, side in ((report.only_a, report.a), (report.only_b, report.b)):
+        names = collapse_names(alone)
         for name in names[:LISTED]:
             yield text.paint(text.clean(f"only in {side}: {name}"), "yellow")
         if len(names) > LISTED:
@@ -78,11 +81,11 @@ def _render(report: DiffReport, everything: bool) -> Iterable[str]:
         if rows:
             yield text.paint(text.clean(f"only in {side}: {text.plural(rows, 'row')}"), "yellow")
     equal = sum(found.equal for found in report.tensors)
-    verdict = "equal" if report.equal else "different"
-    yield text.paint(
-        f"{verdict}: {equal:,} of {len(report.tensors):,} are the same",
-        "green" if report.equal else "red",
-    )
+    common = f"{equal:,} of {len(report.tensors):,} are the same"
+    if report.equal:
+        yield text.paint(f"equal: {common}", "green")
+    else:
+        yield text.paint(f"different: {common if report.tensors else 'nothing in common'}", "red")
 
 
 def _reason(found: TensorDiff) -> str:

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from tensorferry.cli import options as shared, text
+
+if TYPE_CHECKING:
+    from tensorferry.operations.catalog import FormatInfo
+
+# On fewer columns, metadata is not told of.
+NARROW = 110
 
 
 @click.command("formats")
@@ -18,16 +26,24 @@ def formats_command(as_json: bool) -> None:
         shared.echo_json("formats", formats=found)
         return
     headers = ("format", "endings", "opens as", "compression inside", "metadata", "here")
-    table = text.Table(headers, flexible=(1, 3))
+    table = text.Table(headers, flexible=(3, 1))
+    narrow = text.is_terminal() and text.width() < NARROW
     for row in found:
         table.add(
             row.name,
             " ".join(row.suffixes),
             row.holds,
             " ".join(row.compressions),
-            "yes" if row.metadata else "beside" if row.holds == "bundle" else "no",
+            "" if narrow else _metadata(row),
             "yes" if row.available else row.install,
             colour=None if row.available else "yellow",
         )
     shared.echo(table.lines())
     print(text.paint("Every file can also be compressed as a whole: .gz, .zst", "dim"))
+
+
+def _metadata(row: FormatInfo) -> str:
+    """Where metadata is kept."""
+    if row.metadata:
+        return "yes"
+    return "beside" if row.holds == "bundle" else "no"

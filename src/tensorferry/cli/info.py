@@ -99,12 +99,17 @@ def _parts(info: FileInfo) -> Iterable[str]:
     """The first tensors or features; `ferry ls` has them all."""
     if not info.tensors:
         return
+    from tensorferry.operations.listing import collapse
+
     noun = {"tensors": "tensor", "records": "feature", "rows": "column"}[info.holds]
-    table = text.Table((noun, "dtype", "shape", "size"), right=(3,))
-    for tensor in info.tensors[:NAMED]:
-        sizes = tensor.shape if info.holds == "tensors" else tensor.shape[1:]
-        table.add(tensor.name, tensor.dtype, text.shape(sizes), text.size(tensor.nbytes))
+    entries = collapse(info.tensors)
+    table = text.Table((noun, "dtype", "shape", "count", "size"), right=(3, 4))
+    for entry in entries[:NAMED]:
+        sizes = entry.shape if info.holds == "tensors" else entry.shape[1:]
+        many = f"{entry.count} x" if entry.count > 1 else ""
+        table.add(entry.name, entry.dtype, text.shape(sizes), many, text.size(entry.nbytes))
     yield ""
     yield from table.lines()
-    if len(info.tensors) > NAMED:
-        yield text.paint(f"and {len(info.tensors) - NAMED} more: ferry ls", "dim")
+    if len(entries) > NAMED:
+        more = sum(entry.count for entry in entries[NAMED:])
+        yield text.paint(f"and {more:,} more: ferry ls", "dim")

@@ -56,7 +56,7 @@ def tree_command(paths: tuple[str, ...], as_json: bool, **wanted: Any) -> None:
         shared.echo_json("tree", files=files)
         return
     for listing in _headed(listings):
-        table = text.Table(("name", "dtype", "shape", "tensors", "size"), right=(3, 4))
+        table = text.Table(("name", "dtype", "shape", "count", "size"), right=(3, 4))
         _branches(table, grow(listing.tensors), "")
         if len(table):
             shared.echo(table.lines())
@@ -127,6 +127,7 @@ def _branches(table: text.Table, nodes: Sequence[Node], indent: str) -> None:
         name = f"{indent}{'└ ' if last else '├ '}{text.clean(node.name)}"
         dtype = node.entry.dtype if node.entry else ""
         sizes = text.shape(node.entry.shape) if node.entry else ""
-        count = "" if node.tensors == 1 else node.tensors
-        table.add(name, dtype, sizes, count, text.size(node.nbytes) if node.nbytes else "")
+        # What is below stands for each of those that are alike, their size for all of them.
+        many = f"{node.count} x" if node.count > 1 else ""
+        table.add(name, dtype, sizes, many, text.size(node.nbytes) if node.nbytes else "")
         _branches(table, node.children, indent + ("  " if last else "│ "))

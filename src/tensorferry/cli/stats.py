@@ -11,10 +11,11 @@ from tensorferry.cli import options as shared, text
 from tensorferry.cli.progress import ProgressLine
 
 if TYPE_CHECKING:
+    from tensorferry.operations.measures import Summary
     from tensorferry.operations.statistics import ColumnStatistics, StatsReport
 
-# From so many columns on, quantiles are shown.
-WIDE = 120
+# From so many columns on, the deviation is shown, and quantiles.
+MEDIUM, WIDE = 100, 120
 
 
 @click.command("stats")
@@ -47,9 +48,10 @@ def stats_command(
 
 
 def _render(report: StatsReport) -> Iterable[str]:
-    wide = not text.is_terminal() or text.width() >= WIDE
-    quantiles = ("5%", "50%", "95%") if wide else ()
-    headers = ("name", "dtype", "count", "min", *quantiles, "max", "mean", "std", "about")
+    width = text.width() if text.is_terminal() else WIDE
+    quantiles = {"5%": "0.05", "50%": "0.5", "95%": "0.95"} if width >= WIDE else {}
+    deviation = ["std"] if width >= MEDIUM else []
+    headers = ("name", "dtype", "count", "min", *quantiles, "max", "mean", *deviation, "about")
     right = range(2, len(headers) - 1)
     table = text.Table(headers, right=right, flexible=(0, len(headers) - 1))
     for column in report.columns:
@@ -57,9 +59,10 @@ def _render(report: StatsReport) -> Iterable[str]:
         if values.distinct is not None:  # of strings, the numbers are about their lengths
             middle = [""] * (len(headers) - 4)
         else:
-            found = [values.quantiles.get(key) for key in ("0.05", "0.5", "0.95")]
-            numbers = [values.minimum, *(found if wide else ()), values.maximum]
-            middle = [_short(number) for number in (*numbers, values.mean, values.deviation)]
+            found = [values.quantiles.get(key) for key in quantiles.values()]
+            numbers = [values.minimum, *found, values.maximum, values.mean]
+            numbers += [values.deviation] if deviation else []
+            middle = [_short(number) for number in numbers]
         table.add(column.name, column.dtype, text.number(values.count), *middle, _about(column))
     if len(table):
         yield from table.lines()
@@ -74,22 +77,31 @@ def _short(number: float | None) -> str:
     return str(number) if isinstance(number, int) and abs(number) < 10**7 else f"{number:.4g}"
 
 
+def _span(values: Summary) -> str:
+    same = values.minimum == values.maximum
+    return str(values.minimum) if same else f"{values.minimum}-{values.maximum}"
+
+
+def _percent(part: int, whole: int) -> str:
+    return "<1%" if part / whole < 0.005 else f"{part / whole:.0%}"
+
+
 def _about(column: ColumnStatistics) -> str:
     """What else there is to say of a column."""
     values, parts = column.values, []
+    parts.append(f"{column.missing:,} missing" if column.missing else "")
     if values.distinct is not None:
         sign = "about " if values.approximate else ""
         parts.append(f"{sign}{values.distinct:,} distinct")
-        parts.append(f"{values.minimum}-{values.maximum} bytes" if values.count else "")
+        parts.append(f"{_span(values)} bytes" if values.count else "")
         parts.append(f"{values.zeros:,} empty" if values.zeros else "")
     else:
-        parts.append(f"{values.zeros / values.count:.0%} zeros" if values.zeros else "")
+        parts.append(f"{_percent(values.zeros, values.count)} zeros" if values.zeros else "")
     parts.append(f"{values.nan:,} NaN" if values.nan else "")
     parts.append(f"{values.infinite:,} infinite" if values.infinite else "")
-    parts.append(f"{column.missing:,} missing" if column.missing else "")
     lengths = column.lengths
     if lengths is not None and lengths.count:
-        parts.append(f"{lengths.minimum}-{lengths.maximum} a row, {lengths.mean:.3g} on average")
+        parts.append(f"{_span(lengths)} a row, {lengths.mean:.3g} on average")
     if values.complex:
         parts.append("magnitudes")
     return ", ".join(part for part in parts if part)

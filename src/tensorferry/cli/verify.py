@@ -9,6 +9,7 @@ import click
 
 from tensorferry.cli import options as shared, text
 from tensorferry.cli.info import NOUNS, describe
+from tensorferry.cli.progress import ProgressLine
 
 if TYPE_CHECKING:
     from tensorferry.operations.verification import VerifyReport
@@ -33,7 +34,8 @@ def verify_command(
 
     reports = []
     for found in inputs.find(paths):
-        report = verify(found, **given, **options)
+        with ProgressLine(found.name, unit="tensors") as progress:
+            report = verify(found, progress=progress, **given, **options)
         reports.append(report)
         if not as_json:
             shared.echo(_render(report))

@@ -222,6 +222,7 @@ def read(
     module: Any = formats.get(format)
     carries = formats.TABLE[format].carries
     stored: dict[str, Stored]
+    files = [source.path]
     given = dict(options or {})
     if carries == "arrays":
         contents = module.read_parts(source, verify=verify, **given)
@@ -230,6 +231,7 @@ def read(
         if note.layout is None and not parts:
             note.layout = contents.layout
         stored = put_together(contents.entries, note)
+        files += [entry.source.path for entry in contents.entries.values()]
     elif carries == "tensors":
         tensors, found = module.read(source.everything(), verify=verify, **given)
         note, user = Note.from_metadata(found)
@@ -249,6 +251,7 @@ def read(
         to=to,
         placed=placed,
         source=source,
+        files=list(dict.fromkeys(files)),
     )
 
 

@@ -18,6 +18,7 @@ from tensorferry import formats, shards, storage
 from tensorferry.codecs import compression as codecs
 from tensorferry.errors import UnknownFormatError
 from tensorferry.operations import opening
+from tensorferry.operations.records import Records
 from tensorferry.storage import STANDARD_STREAM
 
 
@@ -72,21 +73,26 @@ def _matches(pattern: str) -> list[Input]:
 
 
 def _in_directory(path: str) -> list[Input]:
-    """A directory that is something as a whole, or else the files in it."""
+    """A directory that is something as a whole, such as records, and the other files in it."""
+    names = storage.list_directory(path)
+    others = [name for name in names if _format_of(name) and not _is_beside(name)]
     try:
-        opening.open(path).close()
+        with opening.open(path) as opened:
+            if not isinstance(opened, Records):
+                return [Input(path)]
     except FileNotFoundError:
-        names = sorted(storage.list_directory(path))
+        found = [Input(name) for name in others]
     else:
-        return [Input(path)]
-    known = [Input(name) for name in names if _format_of(name) and not _is_beside(name)]
-    if not known:
+        # JSON beside records is about them.
+        others = [name for name in others if _format_of(name) != "json" and not is_records(name)]
+        found = [Input(path), *map(Input, others)]
+    if not found:
         raise UnknownFormatError(
             f"none of the {len(names)} files in the directory has the name of a known format",
             path=path,
             hint="`ferry formats` lists their endings; name the files themselves",
         )
-    return known
+    return found
 
 
 def _gathered(inputs: list[Input]) -> Iterator[Input]:

@@ -121,7 +121,8 @@ def inspect(path: Any, *, format: str | None = None, **options: Any) -> FileInfo
         FormatError: It cannot be opened.
     """
     given = path if isinstance(path, Input) else _one(path)
-    with open_input(given, format=format, on_error="skip", verify=False, **options) as opened:
+    options = {"on_error": "skip", "verify": False, **options}
+    with open_input(given, format=format, **options) as opened:
         return describe(opened)
 
 

@@ -92,7 +92,7 @@ def list_tensors(
         format: By default recognised.
         **options: Of `tensorferry.open`.
     """
-    with open_input(path, format=format, verify=False, **options) as opened:
+    with open_input(path, format=format, **{"verify": False, **options}) as opened:
         infos = opened.infos()
         wanted = [info for name, info in infos.items() if is_match(name, match)]
         if sort == "name":
@@ -133,6 +133,18 @@ def collapse(infos: Iterable[TensorInfo]) -> list[Entry]:
         else:
             entries.append(_entry(name, group))
     return entries
+
+
+def collapse_names(names: Iterable[str]) -> list[str]:
+    """Names, in the order of their first; those that differ in numbers are one."""
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        groups.setdefault(_NUMBER.sub("#", name), []).append(name)
+    found: list[str] = []
+    for group in groups.values():
+        together = _ranges(group) if len(group) > 1 else None
+        found += group if together is None else [together]
+    return found
 
 
 def _entry(name: str, group: list[TensorInfo]) -> Entry:
@@ -233,11 +245,11 @@ def _node(name: str, group: list[tuple[str, Any]]) -> Node:
     first = group[0][1]
     if isinstance(first, TensorInfo):
         return Node(name, len(group), len(infos), nbytes, _entry(name, infos))
-    # A step with nothing beside it is one line with what is below.
+    # A step with nothing beside what is below it is one line with that.
     below = list(_nodes(first))
-    if len(below) == 1 and below[0].entry is None and len(group) == 1:
+    if len(below) == 1 and len(group) == 1:
         only = below[0]
-        return Node(name + only.name, only.count, len(infos), nbytes, None, only.children)
+        return Node(name + only.name, only.count, len(infos), nbytes, only.entry, only.children)
     return Node(name, len(group), len(infos), nbytes, None, tuple(below))
 
 

@@ -66,6 +66,7 @@ class Opened:
         self.files = (name,) if name == STANDARD_STREAM else tuple(files)
         self.metadata: Mapping[str, Any] = metadata
         self.notes: list[str] = []
+        self._infos: dict[str, TensorInfo] | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -83,6 +84,11 @@ class Opened:
 
     def infos(self) -> dict[str, TensorInfo]:
         """What is known of the tensors, features or columns, by name."""
+        if self._infos is None:
+            self._infos = self._find_infos()
+        return self._infos
+
+    def _find_infos(self) -> dict[str, TensorInfo]:
         raise NotImplementedError
 
     def optional(self) -> frozenset[str]:
@@ -143,8 +149,7 @@ class OpenedTensors(Opened):
         """How many tensors."""
         return len(self.bundle)
 
-    def infos(self) -> dict[str, TensorInfo]:
-        """Of each tensor."""
+    def _find_infos(self) -> dict[str, TensorInfo]:
         return {name: self.bundle.info[name] for name in self.bundle}
 
     def tensor(self, name: str) -> Any:
@@ -257,8 +262,8 @@ class OpenedRecords(Opened):
             return None
         return len(self.records)
 
-    def infos(self) -> dict[str, TensorInfo]:
-        """Of each feature, a row of it at a time: the first dimension is open."""
+    def _find_infos(self) -> dict[str, TensorInfo]:
+        # The first dimension, that of the rows, is open.
         if self.is_raw:
             return {RECORD: TensorInfo(RECORD, "string", (None,), kind="string")}
         return {name: _info(feature) for name, feature in self.records.schema.items()}
@@ -333,8 +338,7 @@ class OpenedTable(Opened):
         """How many rows."""
         return len(self.table)
 
-    def infos(self) -> dict[str, TensorInfo]:
-        """Of each column."""
+    def _find_infos(self) -> dict[str, TensorInfo]:
         return dict(self.table.info)
 
     def optional(self) -> frozenset[str]:

@@ -101,6 +101,7 @@ class Transfer:
     durable: bool
     progress: Progress | None
     _done: int = 0
+    _total: int = 0
 
     def run(self, quantize: Any, shard_size: Any) -> tuple[int | None, Saved | None]:
         """Writes; gives how many tensors or rows went over, and what `save` said."""
@@ -165,8 +166,9 @@ class Transfer:
     def _tell_tensor(self, name: str) -> None:
         if self.progress is not None:
             infos = self.opened.infos()
+            self._total = self._total or sum(infos[old].nbytes or 1 for old in self.names)
             self._done += infos[name].nbytes or 1
-            self.progress(self._done, sum(infos[old].nbytes or 1 for old in self.names))
+            self.progress(self._done, self._total)
 
     # Into rows
 

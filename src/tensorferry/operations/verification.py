@@ -101,7 +101,7 @@ def verify(
     """
     name = path.name if isinstance(path, Input) else str(path)
     try:
-        opened = open_input(path, format=format, on_error="skip", verify=True, **options)
+        opened = open_input(path, format=format, **{**options, "on_error": "skip"})
     except (UnknownFormatError, MissingExtraError):
         raise
     except FormatError as error:
