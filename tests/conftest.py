@@ -27,6 +27,9 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "test"))
 
 ROOT = Path(__file__).parent.parent
 
+# Files of others, which are no part of the project; what needs them is skipped where they are not.
+CORPUS = Path(os.environ.get("TENSORFERRY_CORPUS", ROOT.parent / "shared/corpus"))
+
 
 @pytest.fixture(scope="session")
 def tf():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import random
 import struct
 import subprocess
@@ -19,7 +18,7 @@ import pyarrow as pa
 import pyarrow.ipc as ipc
 import pytest
 import strategies
-from conftest import ROOT
+from conftest import CORPUS
 from hypothesis import given, settings, strategies as st
 from strategies import same
 
@@ -35,7 +34,6 @@ from tensorferry.formats import arrow, arrow_columns
 from tensorferry.storage import Buffers, open_source
 from tensorferry.tensors import RaggedTensor, SparseTensor
 
-CORPUS = Path(os.environ.get("TENSORFERRY_CORPUS", ROOT.parent / "shared/corpus"))
 FUZZED = CORPUS / "arrow-testing"
 
 SAMPLE: dict[str, Any] = {

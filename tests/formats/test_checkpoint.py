@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import struct
 from pathlib import Path
@@ -12,7 +11,7 @@ import cramjam
 import numpy as np
 import pytest
 from checkpoints import WRITTEN, as_tf, names, read_all, save_v2
-from conftest import ROOT
+from conftest import CORPUS, ROOT
 from hypothesis import given, settings, strategies as st
 from strategies import NUMERIC, from_bits, numeric_arrays, same, string_arrays
 
@@ -25,7 +24,6 @@ from tensorferry.formats import (
 )
 from tensorferry.storage import open_sink, open_source
 
-CORPUS = Path(os.environ.get("TENSORFERRY_CORPUS", ROOT.parent / "shared/corpus"))
 INDEXES = sorted(CORPUS.glob("tensorflow/**/*.index"))
 
 # Reading

@@ -7,20 +7,17 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import h5py
 import ml_dtypes
 import numpy as np
 import pytest
-from conftest import ROOT
+from conftest import CORPUS, ROOT
 from formats.keras_models import KINDS, build, randomize, weights_of
 
 from tensorferry.errors import FormatError
 from tensorferry.formats import keras as keras_format
 from tensorferry.storage import Source, open_source
-
-CORPUS = Path(os.environ.get("TENSORFERRY_CORPUS", ROOT.parent / "shared/corpus"))
 
 
 @pytest.fixture(scope="module")

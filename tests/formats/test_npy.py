@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import io
-import os
-from pathlib import Path
 
 import ml_dtypes
 import numpy as np
 import pytest
-from conftest import ROOT
+from conftest import CORPUS
 from hypothesis import given, strategies as st
 from strategies import NUMERIC, numeric_arrays, same
 
 import tensorferry as ferry
 
-CORPUS = Path(os.environ.get("TENSORFERRY_CORPUS", ROOT.parent / "shared/corpus"))
 OWN = tuple(row for row in NUMERIC if row.numpy.isbuiltin == 1)
 
 

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import io
-import os
 import zipfile
-from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import ROOT
+from conftest import CORPUS
 from hypothesis import given, strategies as st
 from strategies import NUMERIC, numeric_arrays, same
 
 import tensorferry as ferry
 
-CORPUS = Path(os.environ.get("TENSORFERRY_CORPUS", ROOT.parent / "shared/corpus"))
 OWN = tuple(row for row in NUMERIC if row.numpy.isbuiltin == 1)
 
 names = st.from_regex(r"[a-zA-Zé_][a-zA-Z0-9_/.]{0,6}[a-z]", fullmatch=True).filter(

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
-from pathlib import Path
 
 import ml_dtypes
 import numpy as np
 import pytest
 import safetensors
 import safetensors.numpy
-from conftest import ROOT
+from conftest import CORPUS
 from hypothesis import given, strategies as st
 from strategies import NUMERIC, numeric_arrays, same
 
 import tensorferry as ferry
 from tensorferry.formats.safetensors import GATHERED, ORDER
 
-CORPUS = Path(os.environ.get("TENSORFERRY_CORPUS", ROOT.parent / "shared/corpus"))
 OWN = tuple(row for row in NUMERIC if row.safetensors is not None and row.numpy.isbuiltin == 1)
 CARRIED = tuple(row for row in NUMERIC if row.safetensors is not None)
 

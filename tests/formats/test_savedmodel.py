@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import ROOT
+from conftest import CORPUS
 from strategies import same
 
 from tensorferry import dtypes, errors
@@ -21,7 +20,6 @@ from tensorferry.formats import (
     savedmodel_text,
 )
 
-CORPUS = Path(os.environ.get("TENSORFERRY_CORPUS", ROOT.parent / "shared/corpus"))
 MODELS = sorted({path.parent for path in CORPUS.glob("**/saved_model.pb*")})
 BAD = {"bad_node_attr", "const_with_no_value", "negative_shape"}
 GOOD = [path for path in MODELS if path.name not in BAD]

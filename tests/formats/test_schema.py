@@ -3,14 +3,12 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-import os
 import pickle
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import ROOT
+from conftest import CORPUS
 from hypothesis import given, settings, strategies as st
 
 from tensorferry import dtypes, limits
@@ -35,7 +33,6 @@ from tensorferry.formats.schema import (
     infer,
 )
 
-CORPUS = Path(os.environ.get("TENSORFERRY_CORPUS", ROOT.parent / "shared/corpus"))
 BRIDGE = CORPUS / "tfds/robotics/dummy_data/bridge/1.0.0"
 
 DTYPES = {"bytes": "string", "float32": "float32", "int64": "int64"}

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import struct
 import time
 import tracemalloc
-from pathlib import Path
 
 import cramjam
 import numpy as np
 import pytest
 from checkpoints import read_all, save_v2
-from conftest import ROOT
+from conftest import CORPUS
 
 from tensorferry import _native, errors
 from tensorferry.formats import (
@@ -24,7 +22,6 @@ from tensorferry.formats import (
 from tensorferry.formats.checkpoint_table import MAGIC, mask, varint
 from tensorferry.storage import Buffers, open_source
 
-CORPUS = Path(os.environ.get("TENSORFERRY_CORPUS", ROOT.parent / "shared/corpus"))
 DATA = ".data-00000-of-00001"
 HEADER = indexes.encode_header(1)
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import ROOT
+from conftest import CORPUS
 from strategies import same
 
 import tensorferry as ferry
 
-CORPUS = Path(os.environ.get("TENSORFERRY_CORPUS", ROOT.parent / "shared/corpus"))
 MNIST = CORPUS / "tensorflow/ckpt_mnist_46900"
 
 

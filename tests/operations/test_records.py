@@ -16,14 +16,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import ROOT
+from conftest import CORPUS
 from strategies import same
 
 import tensorferry as ferry
 from tensorferry.formats.schema import Feature
 from tensorferry.operations import records as module
-
-CORPUS = Path(os.environ.get("TENSORFERRY_CORPUS", ROOT.parent / "shared/corpus"))
 
 
 def write(path, rows, **options):

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import inspect
 import itertools
-import os
 import pickle
-from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import ROOT
+from conftest import CORPUS
 from hypothesis import assume, given, settings, strategies as st
 from strategies import same
 
@@ -682,7 +680,6 @@ def test_damaged_records():
     assert errors > 1000
 
 
-CORPUS = Path(os.environ.get("TENSORFERRY_CORPUS", ROOT.parent / "shared" / "corpus"))
 FILES = {
     "tfx/csv_example_gen/Split-eval/data_tfrecord-00000-of-00012.gz": "GZIP",
     "tfx/penguin/data/Split-eval/data_tfrecord-00000-of-00001.gz": "GZIP",
