@@ -45,44 +45,6 @@ VERIFY = 1 << 14
 To = Literal["numpy", "tensorflow", "torch", "jax", "arrow"]
 
 
-def open(  # noqa: A001  # the public name
-    path: Any,
-    *,
-    columns: Sequence[str] | None = None,
-    schema: Any = None,
-    infer: Literal["first", "all"] = "first",
-    on_error: OnError = "raise",
-    verify: bool = True,
-    raw: bool = False,
-    threads: int | None = None,
-) -> Records:
-    """Opens TFRecord files.
-
-    Args:
-        path: A file, a glob, a directory, "name@10" for a set of shards, a list of those, "-" for
-            the standard input, or a binary file object.
-        columns: The features wanted; the others are skipped without decoding them.
-        schema: Of the records: see `tensorferry.formats.schema.as_schema`. By default that of a
-            file beside the data, or else inferred.
-        infer: Whether the first records tell the schema, or all have to be looked at.
-        on_error: "raise" on damage, "skip" it, or "keep" records whose data checksum is wrong.
-            What was skipped or kept is in `damages`.
-        verify: Check the checksums of the data; those of the lengths always are.
-        raw: Give the records' bytes, for files that hold other messages than Examples.
-        threads: How many decode; by default one for each processor.
-    """
-    return Records(
-        path,
-        columns=columns,
-        schema=schema,
-        infer=infer,
-        on_error=on_error,
-        verify=verify,
-        raw=raw,
-        threads=threads,
-    )
-
-
 class _Damages(list[Damage]):
     """Damages, each of them once, however often the files are read."""
 
@@ -96,11 +58,24 @@ class _Damages(list[Damage]):
 
 
 class Records:
-    """An ordered stream of records: see `tensorferry.open` for the arguments.
+    """An ordered stream of records: what `tensorferry.open` gives for TFRecords.
 
     Iterating gives rows (dicts), `batches(n)` dicts of columns; `len`, `records[7]`,
     `records[2:5]` and `records[[3, 1, 4]]` work on uncompressed files. It can be pickled: workers
     open the files anew. Pipes and file objects are read once.
+
+    Args:
+        path: A file, a glob, a directory, "name@10" for a set of shards, a list of those, "-" for
+            the standard input, or a binary file object.
+        columns: The features wanted; the others are skipped without decoding them.
+        schema: Of the records: see `tensorferry.formats.schema.as_schema`. By default that of a
+            file beside the data, or else inferred.
+        infer: Whether the first records tell the schema, or all have to be looked at.
+        on_error: "raise" on damage, "skip" it, or "keep" records whose data checksum is wrong.
+            What was skipped or kept is in `damages`.
+        verify: Check the checksums of the data; those of the lengths always are.
+        raw: Give the records' bytes, for files that hold other messages than Examples.
+        threads: How many decode; by default one for each processor.
 
     Attributes:
         paths: The files, in order.
