@@ -327,20 +327,27 @@ folder, kills = sys.argv[1], int(sys.argv[2])
 choose = random.Random(5)
 prefix = f"{folder}/model"
 
-def write(first):
-    for round in range(first, 10**9):
-        tensors = {f"v{n}": np.full(900, round) for n in range(9)}
-        checkpoint.save_tensors(
-            tensors, prefix, durable=round % 10 == 9, state=False, shards=1 + round // 4 % 2
-        )
+def save(value, durable=False):
+    tensors = {f"v{n}": np.full(900, value) for n in range(9)}
+    shards = 1 + value // 4 % 2
+    checkpoint.save_tensors(tensors, prefix, durable=durable, state=False, shards=shards)
 
+def write(first):
+    durable = random.Random(os.getpid()).random() < 0.2
+    for value in range(first, 10**9):
+        save(value, durable)
+
+times = []
+for _ in range(5):
+    start = time.perf_counter()
+    save(0)
+    times.append(time.perf_counter() - start)
 last = 0
-checkpoint.save_tensors({f"v{n}": np.full(900, 0) for n in range(9)}, prefix, state=False)
 for _ in range(kills):
     child = os.fork()
     if child == 0:
         write(last + 1)
-    time.sleep(choose.random() / 60)
+    time.sleep(choose.random() * 4 * max(times))
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
     with checkpoint.open_stored(prefix) as opened:

@@ -370,6 +370,40 @@ def test_slices(tmp_path, pieces, match):
     assert error.tensor == "p"
 
 
+def test_many_slices(tmp_path):
+    """Thousands of slices side by side take no longer than they should."""
+    count = 5000
+    checks = [((0, column), (3, 1)) for column in range(count)]
+    start = time.perf_counter()
+    slices.check_cover((3, count), checks)
+    with pytest.raises(errors.FormatError, match="overlap"):
+        slices.check_cover((3, count), [*checks[:-1], checks[0]])
+    with pytest.raises(errors.LimitError, match="wildly"):
+        slices.check_cover((count, count), [((n, n), (1, count)) for n in range(count)])
+    assert time.perf_counter() - start < 5
+
+
+def test_data_files_without_number(tmp_path):
+    """The number of a data file that is there is no reason to allocate anything."""
+    index = table({b"": field(1, 2**31 - 1), b"a": entry(shard=2**31 - 2, offset=60)})
+    path = tmp_path / f"model.data-{2**31 - 2}-of-{2**31 - 1}"
+    path.write_bytes(bytes(64))
+    error = refused(tmp_path, index, errors.TruncatedError, "64 bytes")
+    assert error.path == str(path)
+
+
+def test_keep_removes_nothing_elsewhere(tmp_path):
+    """Paths of a `checkpoint` file that lead elsewhere are dropped, and their files stay."""
+    (tmp_path / "run").mkdir()
+    checkpoint.save_tensors({"v": np.zeros(1)}, tmp_path / "other", state=False)
+    state = f'model_checkpoint_path: "a"\nall_model_checkpoint_paths: "{tmp_path}/other"\n'
+    (tmp_path / "run/checkpoint").write_text(state + 'all_model_checkpoint_paths: "../other"\n')
+    checkpoint.save_tensors({"v": np.zeros(1)}, tmp_path / "run/model", keep=1)
+
+    assert read_all(tmp_path / "other").keys() == {"v"}
+    assert "other" not in (tmp_path / "run/checkpoint").read_text()
+
+
 def test_slice_of_another_dtype(tmp_path):
     """A slice must have the dtype of the whole, and the shape that its place says."""
     key = slices.key(b"p", ((0, 2),))

@@ -1,7 +1,7 @@
 """Formats: one module each, the table that finds them, and what a module must have.
 
 A format is a module with `NAME`, the name users pass as `format=`, `sniff(head)`, which says
-whether bytes that start with `head` look like it, and one of three pairs of verbs, by what it
+whether bytes that start with `head` look like it, and one of four pairs of verbs, by what it
 `CARRIES`:
 
     "value"    read(source, **options)        the value in a buffer
@@ -11,6 +11,8 @@ whether bytes that start with `head` look like it, and one of three pairs of ver
                storage(dtype)                 what a dtype is stored as: `formats.parts`
     "tensors"  read(source, **options)        named tensors of every kind, and metadata
                write(tensors, sink, metadata=..., **options)
+    "files"    open_stored(path, **options)   named tensors of every kind in several files, and
+               save_tensors(tensors, path)    `resolve(path)`, which knows whether it names some
 
 They know values of `tensorferry.tensors` only: other frameworks' tensors are turned into them
 before and after. Modules load on first use.
@@ -58,7 +60,7 @@ class Row:
     """
 
     suffixes: tuple[str, ...]
-    carries: Literal["value", "arrays", "tensors"] = "value"
+    carries: Literal["value", "arrays", "tensors", "files"] = "value"
     metadata: bool = False
     certain: bool = True
     holds: Literal["bundle", "records", "table"] = "bundle"
@@ -92,6 +94,7 @@ TABLE = {
         needs=("pyarrow", "arrow"),
         compressions=("snappy", "zstd", "lz4", "gzip", "brotli"),
     ),
+    "checkpoint": Row((".ckpt",), "files", metadata=True),
     "tensorproto": Row((".pb", ".tensorproto"), certain=False),
     "structure": Row((".structure",), certain=False),
     "json": Row((".json",), certain=False),

@@ -224,10 +224,8 @@ def _open_shards(
 def _make(
     prefix: str, index: Index, files: dict[int, Source], verify: bool, names: Names, parts: bool
 ) -> Checkpoint:
-    last = max(files, default=-1) + 1
-    sizes = [-1 if shard not in files else _size(files[shard]) for shard in range(last)]
-    paths = [data_path(prefix, shard, index.shards) for shard in range(last)]
-    indexes.check_places(index, sizes, paths)
+    sizes = {shard: _size(source) for shard, source in files.items()}
+    indexes.check_places(index, sizes, lambda shard: data_path(prefix, shard, index.shards))
     try:
         reader = TensorReader(index, files, verify)
         keys = {key.decode(): number for key, number in reader.visible().items()}

@@ -16,7 +16,7 @@ the sizes of the data files all together: a checkpoint may have a hundred thousa
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -387,13 +387,13 @@ def _check(entry: Entry, start: int) -> None:
         )
 
 
-def check_places(index: Index, sizes: Sequence[int], paths: Sequence[str]) -> None:
+def check_places(index: Index, sizes: Mapping[int, int], path: Callable[[int], str]) -> None:
     """Refuses entries whose bytes are not there, or belong to two of them.
 
     Args:
         index: All entries.
-        sizes: Of the data files; -1 where there is none.
-        paths: Of the data files.
+        sizes: Of the data files that they lie in.
+        path: Names a data file.
 
     Raises:
         FormatError: There are such entries.
@@ -403,13 +403,16 @@ def check_places(index: Index, sizes: Sequence[int], paths: Sequence[str]) -> No
         return
     _, shard, offset, size, _ = index.columns[:, numbers]
     end = offset + size
-    over = np.flatnonzero(end > np.asarray(sizes, np.int64)[shard])
+    known = np.array(sorted(sizes), np.int64)
+    room = np.array([sizes[number] for number in known.tolist()], np.int64)
+    room = room[np.searchsorted(known, shard)]
+    over = np.flatnonzero(end > room)
     if len(over):
         at = int(over[0])
         raise TruncatedError(
-            f"the file has {sizes[shard[at]]} bytes, the tensor lies at {offset[at]} to {end[at]}",
-            path=paths[shard[at]],
-            offset=max(0, sizes[shard[at]]),
+            f"the file has {room[at]} bytes, the tensor lies at {offset[at]} to {end[at]}",
+            path=path(int(shard[at])),
+            offset=int(room[at]),
             tensor=index.name(int(numbers[at])),
             hint="the file is cut, or belongs to another index",
         )
@@ -422,7 +425,7 @@ def check_places(index: Index, sizes: Sequence[int], paths: Sequence[str]) -> No
         raise FormatError(
             f"the bytes from {offset[at + 1]} on are also those of "
             f"{index.name(int(numbers[at]))!r}",
-            path=paths[shard[at]],
+            path=path(int(shard[at])),
             offset=int(offset[at + 1]),
             tensor=index.name(int(numbers[at + 1])),
         )

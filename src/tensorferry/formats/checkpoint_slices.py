@@ -15,6 +15,7 @@ Of tables of the first version (`tensorferry.formats.checkpoint_v1`) all keys ar
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +23,7 @@ import numpy as np
 
 from tensorferry import _native, dtypes
 from tensorferry.dtypes import DType
-from tensorferry.errors import FormatError
+from tensorferry.errors import FormatError, LimitError
 from tensorferry.formats.parts import Stored
 from tensorferry.tensors import Array, Kind, check_budget
 
@@ -30,6 +31,8 @@ WHOLE = -1
 # What a number of one to ten bytes starts with, so that longer ones are greater.
 _HEADERS = [0xFFFF << 16 - size & 0xFFFF for size in range(11)]
 _MAX = 1 << 63
+# How many boxes slices may cut a tensor into.
+MAX_CELLS = 1 << 24
 _ESCAPED = re.compile(rb"[\x00\xff]")
 
 Extents = tuple[tuple[int, int], ...]
@@ -161,17 +164,21 @@ def check_cover(
         raise FormatError(
             f"the slices have {total} elements, expected {_volume(shape)} for shape {list(shape)}"
         )
-    # As many elements as the whole: either each is there once, or two pieces share some.
-    filled = sorted((starts, sizes) for starts, sizes in places if _volume(sizes))
-    for number, (starts, sizes) in enumerate(filled):
-        for others, widths in filled[number + 1 :]:
-            if starts and others[0] >= starts[0] + sizes[0]:
-                break
-            if all(
-                start < other + width and other < start + size
-                for start, size, other, width in zip(starts, sizes, others, widths, strict=True)
-            ):
-                raise FormatError("two slices of a tensor overlap")
+    # As many elements as the whole: each is there once, unless two pieces share some. That shows on
+    # a grid of the places where pieces start.
+    cuts = [sorted({starts[axis] for starts, _ in places}) for axis in range(len(shape))]
+    cells = [len(cut) for cut in cuts]
+    if _volume(tuple(cells)) > MAX_CELLS:
+        raise LimitError(f"{len(places)} slices that lie too wildly to be checked")
+    taken = np.zeros(cells, bool)
+    for starts, sizes in places:
+        if not _volume(sizes):
+            continue
+        spans = zip(cuts, starts, sizes, strict=True)
+        box = tuple(slice(bisect_left(c, at), bisect_left(c, at + size)) for c, at, size in spans)
+        if taken[box].any():
+            raise FormatError("two slices of a tensor overlap")
+        taken[box] = True
 
 
 def _volume(sizes: tuple[int, ...]) -> int:

@@ -107,6 +107,8 @@ def read(directory: str, *, options: Options = None) -> State | None:
         FormatError: It is damaged.
     """
     path = join(directory, NAME)
+    if os.path.isdir(path):
+        return None
     try:
         with storage.open_source(path, options=options) as source:
             return State.parse(source.everything())
@@ -128,19 +130,31 @@ def update(
         options: For the store of a URL.
 
     Returns:
-        The prefixes that are no longer in the list, so that their files can be removed.
+        The prefixes in its directory that are no longer in the list: their files can be removed.
     """
     directory, name = os.path.split(prefix)
     try:
         state = read(directory, options=options) or State(name)
     except FormatError:
         state = State(name)
-    before = [path for path in state.all if join(directory, path) != prefix]
+    before = [path for path in state.all if _full(directory, path) != _full(directory, name)]
     removed = [] if keep is None else before[: max(0, len(before) + 1 - keep)]
     left = State(name, [*before[len(removed) :], name], [], state.last_preserved)
     with storage.open_sink(join(directory, NAME), durable=durable, options=options) as sink:
         sink.write(left.encode())
-    return [join(directory, path) for path in removed]
+    # What lies elsewhere is not ours to remove, whatever the file says.
+    place = os.path.dirname(_full(directory, name))
+    return [
+        path
+        for path in (_full(directory, path) for path in removed)
+        if os.path.dirname(path) == place
+    ]
+
+
+def _full(directory: str, path: str) -> str:
+    """A path of the file as it can be compared with others."""
+    found = join(directory, path)
+    return found if storage.is_url(found) else os.path.abspath(found)
 
 
 def latest_checkpoint(

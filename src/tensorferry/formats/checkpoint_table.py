@@ -118,6 +118,7 @@ class Table:
 
     def __init__(self, source: Source) -> None:
         self.source = source
+        self._last: tuple[int, Block] | None = None
         size = len(source.everything()) if source.size is None else source.size
         try:
             metaindex, index = _read_footer(source, size)
@@ -142,7 +143,9 @@ class Table:
         number = bisect_left(self._separators, key)
         if number == len(self._separators):
             return None
-        block = self._data_block(number)
+        if self._last is None or self._last[0] != number:  # neighbours are often asked for next
+            self._last = number, self._data_block(number)
+        block = self._last[1]
         place = bisect_left(block.keys, key)
         if place == len(block.keys) or block.keys[place] != key:
             return None

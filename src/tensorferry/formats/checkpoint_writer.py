@@ -44,7 +44,7 @@ from tensorferry.formats.checkpoint_graph import Path
 from tensorferry.formats.checkpoint_table import Table, mask
 from tensorferry.formats.entries import chunks
 from tensorferry.formats.note import Note
-from tensorferry.storage import FileSink, Replacement
+from tensorferry.storage import FileSink, Replacement, sink as sinks
 from tensorferry.tensors import Array, RaggedTensor, SparseTensor, Tensor, as_tensor
 
 NOTE = "_TENSORFERRY"
@@ -52,6 +52,8 @@ HIDDEN = (graphs.KEY, NOTE)
 # Arrays up to this size are gathered to so many bytes before they are written.
 SMALL = 1 << 12
 GATHERED = 1 << 18
+# How much of a large one is hashed and written at a time.
+PIECE = 1 << 20
 
 Layout = Literal["names", "objects"]
 Options = Mapping[str, Any] | None
@@ -139,12 +141,13 @@ class _Plan:
 
     def named(self, tensors: Any) -> Iterator[tuple[str, Array]]:
         """Keys and arrays, those that say what the others are at the end."""
+        key = self._key
         for path, tensor in self._paths(tensors):
             if isinstance(tensor, np.ndarray):
-                yield self._key(path), tensor
+                yield key(path), tensor
                 continue
             for part, array in _take_apart(path, tensor, self.note):
-                yield self._key(part), array
+                yield key(part), array
         if self.layout == "objects":
             yield graphs.KEY, _scalar(graphs.encode(self.variables, self.containers))
         kept = self.note.to_metadata(dict(self.metadata or {}))
@@ -262,7 +265,7 @@ def _link(paths: list[str], others: list[str], *, durable: bool) -> bool:
         temporary = os.path.join(directory, f".{name[:50]}.{secrets.token_hex(8)}.tmp")
         try:
             os.link(path, temporary)
-            os.replace(temporary, other)
+            sinks._replace(temporary, other)  # frees a large old file in a thread
         except OSError:
             with suppress(OSError):
                 os.unlink(temporary)
@@ -320,8 +323,11 @@ class _Shard:
             crc = 0
             for chunk in chunks(array):
                 view = storage.byte_view(chunk)
-                crc = _native.crc32c(view, crc)
-                self._sink.write(view)
+                # In pieces that are still in the processor's cache when they are written.
+                for start in range(0, len(view), PIECE):
+                    piece = view[start : start + PIECE]
+                    crc = _native.crc32c(piece, crc)
+                    self._sink.write(piece)
             return size, mask(crc)
         self.size += size
         self._waiting += size
