@@ -364,7 +364,8 @@ def test_two_graphs_of_version_1(tf, tmp_path):
         y = tf.matmul(x, w, name="y")
         session.run(v1.global_variables_initializer())
         builder = v1.saved_model.Builder(str(tmp_path / "model"))
-        signature = v1.saved_model.predict_signature_def({"x": x}, {"y": y})
+        sparse = v1.sparse_placeholder(tf.int64, [None, 4], name="sparse")
+        signature = v1.saved_model.predict_signature_def({"x": x, "s": sparse}, {"y": y})
         builder.add_meta_graph_and_variables(session, ["serve"], {"predict": signature})
         builder.add_meta_graph(["serve", "gpu"])
         builder.save()
@@ -372,6 +373,9 @@ def test_two_graphs_of_version_1(tf, tmp_path):
 
     assert [graph.tags for graph in model.meta_graphs] == [("serve",), ("serve", "gpu")]
     graph = model.find(["serve"])
+    spec = graph.signatures["predict"].inputs["s"]
+    assert str(spec) == "sparse int64[?, 4]"
+    assert spec.parts == ("sparse/indices:0", "sparse/values:0", "sparse/shape:0")
     assert graph.objects is None
     assert {name: (v.shape, v.trainable) for name, v in graph.variables.items()} == {
         "scope/w": ((3, 2), True),

@@ -502,6 +502,19 @@ def test_chunks_that_lie(tmp_path, message, problem):
     refused(data, tmp_path, errors.FormatError, problem, "saved_model.cpb")
 
 
+def test_chunk_in_place_of_a_number(tmp_path):
+    """A field that has another wire type before the chunk for it comes."""
+    wrong = field(2, b"\x0a\x02\x28\x07")  # tensorflow_version as a varint
+    part = encode(PART)
+    way = "".join(
+        f"field_tag {{ {tag} }}" for tag in ("field: 2", "index: 0", "field: 1", "field: 5")
+    )
+    chunks = f"chunks {{ size: {len(wrong)} offset: 64 }} chunks {{ size: {len(part)} offset: 65 }}"
+    data = chunked(f"{chunks} message {{ {tagged(way)} }}", wrong, part)
+
+    refused(data, tmp_path, errors.FormatError, "a number so far", "saved_model.cpb")
+
+
 def test_places_of_chunks_that_lie(tmp_path):
     """A chunk where no record is, or of another size; a header that lies."""
     part = encode(PART)

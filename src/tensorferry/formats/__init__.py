@@ -104,6 +104,8 @@ TABLE = {
     "structure": Row((".structure",), certain=False),
     "json": Row((".json",), certain=False),
     "raw": Row((".raw", ".bin"), certain=False),
+    # Found by its path; last, so that nothing has to be imported to recognise the others.
+    "savedmodel": Row((), "files", certain=False),
 }
 
 _loaded: dict[str, Format] = {}

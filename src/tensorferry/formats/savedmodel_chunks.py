@@ -203,7 +203,7 @@ class _Tree:
             elif known.kind in TABLES and wire == BYTES:
                 self.expand(before[0], known.kind).merge(value)
             else:
-                before[0].value = value
+                before[0].wire, before[0].value, before[0].tree = wire, value, None
         self.keys.clear()
 
     def expand(self, part: _Part, message: str) -> _Tree:
@@ -272,6 +272,8 @@ class _Tree:
         if known.wire != BYTES:
             raise FormatError(f"a chunk for {known.name}, which is {known.kind}")
         parts = self.places.get(step.number, [])
+        if any(part.wire != BYTES for part in parts):
+            raise FormatError(f"a chunk for {known.name}, which is a number so far")
         if known.repeated:
             if step.element is not None and step.element < len(parts):
                 parts[step.element].value = chunk
