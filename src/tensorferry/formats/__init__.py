@@ -97,15 +97,13 @@ TABLE = {
         needs=("pyarrow", "arrow"),
         compressions=("snappy", "zstd", "lz4", "gzip", "brotli"),
     ),
-    # These two are found by their paths.
-    "checkpoint": Row((".ckpt",), "files", metadata=True, certain=False),
-    "savedmodel": Row((), "files", metadata=True, certain=False),
     "tensorproto": Row((".pb", ".tensorproto"), certain=False),
     "structure": Row((".structure",), certain=False),
     "json": Row((".json",), certain=False),
     "raw": Row((".raw", ".bin"), certain=False),
-    # Found by its path; last, so that nothing has to be imported to recognise the others.
-    "savedmodel": Row((), "files", certain=False),
+    # Found by their paths; last, so that nothing has to be imported to recognise the others.
+    "checkpoint": Row((".ckpt",), "files", metadata=True, certain=False),
+    "savedmodel": Row((), "files", metadata=True, certain=False),
 }
 
 _loaded: dict[str, Format] = {}

@@ -265,7 +265,7 @@ def _link(paths: list[str], others: list[str], *, durable: bool) -> bool:
         temporary = os.path.join(directory, f".{name[:50]}.{secrets.token_hex(8)}.tmp")
         try:
             os.link(path, temporary)
-            sinks._replace(temporary, other)  # frees a large old file in a thread
+            sinks.replace(temporary, other)  # frees a large old file in a thread
         except OSError:
             with suppress(OSError):
                 os.unlink(temporary)

@@ -149,7 +149,7 @@ class ReplacingSink(FileSink):
 
     def commit(self) -> None:
         """Renames the file onto its target."""
-        _replace(self._temporary, self.path)
+        replace(self._temporary, self.path)
         if self._folder is not None:
             try:
                 os.fsync(self._folder)
@@ -172,7 +172,7 @@ class ReplacingSink(FileSink):
             os.close(folder)
 
 
-def _replace(temporary: str, target: str) -> None:
+def replace(temporary: str, target: str) -> None:
     """Renames a file onto another one, which is freed in a thread if it is large.
 
     That takes about as long as writing it did, and the last one who has it open has to do it.
