@@ -119,6 +119,11 @@ def parse_size(size: int | str) -> int:
     return size
 
 
+def is_set(path: str) -> bool:
+    """Whether a path names a set of shards, as "name@10" does."""
+    return _SHORTHAND.fullmatch(path) is not None
+
+
 def expand(paths: Path | Sequence[Path]) -> list[str]:
     """The files that a user means, each once; shards in the order of their numbers.
 

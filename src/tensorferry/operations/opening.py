@@ -19,7 +19,7 @@ from functools import partial
 from io import BytesIO
 from typing import Any
 
-from tensorferry import formats, limits, storage
+from tensorferry import formats, limits, shards, storage
 from tensorferry.codecs import compression as codecs
 from tensorferry.errors import FerryError, FormatError, LimitError, UnknownFormatError
 from tensorferry.formats import safetensors, tfrecord
@@ -175,7 +175,7 @@ class _Reading:
         name = storage.localize(path)
         if not _NAMES.search(name):
             stem, _ = codecs.split_suffix(name)
-            is_known = "*" in name or formats.named(stem) is not None
+            is_known = "*" in name or shards.is_set(name) or formats.named(stem) is not None
             if is_known if storage.is_url(name) else os.path.isfile(name):
                 return None
         for found in FOUND_BY_PATH:
@@ -280,7 +280,7 @@ def _is_many(path: Any) -> bool:
         return False
     name = os.fspath(path)
     if storage.is_url(name):
-        return "*" in name
+        return "*" in name or name.endswith("/") or shards.is_set(name)
     return os.path.isdir(name) or not os.path.lexists(name)
 
 
