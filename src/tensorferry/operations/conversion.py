@@ -117,7 +117,7 @@ def convert(
         tuple(select), Renaming.parse(rename), None if dtype is None else casting.parse(dtype)
     )
     started = time.monotonic()
-    with open_input(source, **(options or {})) as opened:
+    with open_input(source, thorough=True, **(options or {})) as opened:
         if verify and (opened.name == STANDARD_STREAM or path == STANDARD_STREAM):
             raise UnsupportedError("a stream cannot be read again to verify it")
         names = changes.names(opened)

@@ -60,7 +60,7 @@ def hash_content(path: Any, **options: Any) -> HashReport:
         path: Whatever `tensorferry.open` takes.
         **options: Of `tensorferry.open`.
     """
-    with open_input(path, **options) as opened:
+    with open_input(path, thorough=True, **options) as opened:
         hashers: dict[str, TensorHasher] = {}
         for batch in opened.batches():
             for name, column in batch.items():

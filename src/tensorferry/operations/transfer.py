@@ -28,7 +28,6 @@ from tensorferry.operations.opened import (
     rows_in,
 )
 from tensorferry.operations.record_writer import RecordWriter, writer
-from tensorferry.operations.records import Records
 from tensorferry.operations.saving import Saved, save
 from tensorferry.operations.slices import batches_of, length_of, rows_between
 from tensorferry.operations.table_writer import write_table
@@ -251,14 +250,7 @@ class Transfer:
         """Records as they are: nothing is decoded."""
         assert isinstance(self.opened, OpenedRecords)
         total = self.opened.count() if self.progress is not None else None
-        records = self.opened.records
-        if not self.opened.is_stream:
-            records = Records(records.paths, raw=True)
-        elif not self.opened.is_raw:
-            for batch in self._batches():
-                targets.write_batch(batch)
-            return
-        for number, record in enumerate(records):
+        for number, record in enumerate(self.opened.bytes_of_records()):
             targets.write(record)
             if number % ROWS == ROWS - 1:
                 self._tell_rows(ROWS, total)
