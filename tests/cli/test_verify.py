@@ -109,3 +109,30 @@ def test_function(files):
 
     assert isinstance(report, ferry.VerifyReport)
     assert (report.sound, report.count, report.checksums) == (True, 40, True)
+
+
+@pytest.mark.parametrize("name", ["out.safetensors", "out.npy", "out.arrow"])
+def test_digest_in_the_metadata(files, call, tmp_path, name):
+    """A digest that was kept with a file finds a bit that changed in a format without checksums."""
+    path = tmp_path / name
+    options = ["--digest", "--select", "score"]
+    assert call("convert", files / "rows.parquet", path, *options, "--verify").code == 0
+    ran = call("verify", path)
+    assert ran.code == 0
+    assert "no checksums" not in ran.out
+    data = path.read_bytes()
+    old = columns()["score"][0, 0].tobytes()
+    assert old in data
+    path.write_bytes(data.replace(old, old[:-2] + bytes([old[-2] ^ 1]) + old[-1:], 1))
+    assert call("verify", path).code == 1
+
+
+def test_digest_has_a_place(files, call, tmp_path):
+    """Records have no place for a digest, and one that is handed on is made anew."""
+    first, second = tmp_path / "a.safetensors", tmp_path / "b.npz"
+
+    assert call("convert", files / "values.npz", tmp_path / "x.tfrecord", "--digest").code == 2
+    assert call("convert", files / "values.npz", first, "--digest").code == 0
+    assert call("convert", first, second, "--dtype", "float16").code == 0
+    assert call("verify", second).code == 0
+    assert "content_digest" not in call("info", second).out

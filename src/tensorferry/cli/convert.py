@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 @click.option("--shard-size", metavar="SIZE", help="About how large files may be, as in 500MB.")
 @click.option("--jobs", type=click.IntRange(1), default=1, help="Files at the same time.")
 @click.option("--resume", is_flag=True, help="Go on with a directory; what is whole stays.")
+@click.option("--digest", is_flag=True, help="Keep a digest of the content, for `ferry verify`.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be done.")
 @click.option("--verify", is_flag=True, help="Compare OUT with IN afterwards.")
 @click.option("--force", is_flag=True, help="Replace what is there.")

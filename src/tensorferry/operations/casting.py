@@ -73,6 +73,7 @@ def _cast(values: Array, dtype: DType, name: str) -> Array:
             bad = np.isfinite(wide) & ~np.isfinite(narrow)
         else:
             bad = given.astype(np.int64) != made.astype(np.int64)
+            bad |= _is_negative(given) != _is_negative(made)
         if bad.any():
             raise UnsupportedError(
                 f"{given[np.argmax(bad)]} does not fit into {dtype.name}",
@@ -80,6 +81,13 @@ def _cast(values: Array, dtype: DType, name: str) -> Array:
                 hint="choose a wider dtype, or quantize=",
             )
     return cast_values
+
+
+def _is_negative(numbers: Array) -> Array:
+    if "uint" in numbers.dtype.name:
+        return np.zeros(numbers.shape, bool)
+    negative: Array = numbers.astype(np.int64) < 0
+    return negative
 
 
 def error_of(dtype: DType) -> tuple[float, float]:

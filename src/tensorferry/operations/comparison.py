@@ -78,7 +78,7 @@ def diff(
     from tensorferry.operations.listing import is_match
 
     tolerance: dict[str, Any] = {"rtol": rtol, "atol": atol, "ignore_dtype": ignore_dtype}
-    with open_input(a) as first, open_input(b) as second:
+    with open_input(a, thorough=True) as first, open_input(b, thorough=True) as second:
         names = Renaming.parse(map).apply(name for name in first.infos() if is_match(name, match))
         others = {name: None for name in second.infos() if not match or name in names.values()}
         both = {old: new for old, new in names.items() if new in others}

@@ -24,6 +24,7 @@ from typing import Any
 from tensorferry import formats, shards as shard_names, storage
 from tensorferry.codecs import compression as codecs
 from tensorferry.errors import UnknownFormatError, UnsupportedError
+from tensorferry.formats import safetensors
 from tensorferry.operations import casting
 from tensorferry.operations.comparison import DiffReport, diff
 from tensorferry.operations.names import Renaming
@@ -81,6 +82,7 @@ def convert(
     shards: int | None = None,
     shard_size: int | str | None = None,
     force: bool = False,
+    digest: bool = False,
     dry_run: bool = False,
     verify: bool = False,
     durable: bool = True,
@@ -101,6 +103,7 @@ def convert(
         shards: Of records: write so many files, each with the rows that follow each other.
         shard_size: Of records and safetensors: about how large files may be.
         force: Replace a target that is there.
+        digest: Keep the digest of the content in the metadata, for `tensorferry.verify`.
         dry_run: Only say what would be done.
         verify: Compare the target with the source afterwards.
         durable: Wait until the disk has it.
@@ -117,12 +120,14 @@ def convert(
         tuple(select), Renaming.parse(rename), None if dtype is None else casting.parse(dtype)
     )
     started = time.monotonic()
-    with open_input(source, **(options or {})) as opened:
+    with open_input(source, thorough=True, **(options or {})) as opened:
         if verify and (opened.name == STANDARD_STREAM or path == STANDARD_STREAM):
             raise UnsupportedError("a stream cannot be read again to verify it")
         names = changes.names(opened)
         files = _files(opened, path, found, shards, shard_size)
         _check_free(files, force)
+        if shard_size is not None and found == safetensors.NAME:
+            _check_free([path + safetensors.INDEX], force)
         notes = _notes(opened, found, changes)
         if dry_run:
             count = len(names) if opened.holds == "tensors" else opened.count()
@@ -130,6 +135,7 @@ def convert(
                 opened.name, path, found, opened.holds, count, files, written=False, notes=notes
             )
         job = Transfer(opened, names, changes, path, found, files, compression, durable, progress)
+        job.digest = digest
         count, saved = job.run(quantize, shard_size)
         name, holds = opened.name, opened.holds
     errors = [report.largest_error for report in saved.quantized.values()] if saved else []

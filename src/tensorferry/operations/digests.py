@@ -9,6 +9,9 @@ TFRecords, in whatever order, compressed or not. By SHA-256, all integers little
 The parts of a dense tensor are its values, of strings also their lengths, of a ragged tensor the
 row lengths of each level, of a sparse one the indices in order. Metadata do not count. Values are
 hashed as bits: -0.0 is not 0.0.
+
+A file may keep its digest in its metadata, under `KEY`: `tensorferry.convert(..., digest=True)`
+puts it there, and `tensorferry.verify` compares. So formats without checksums have one.
 """
 
 from __future__ import annotations
@@ -23,9 +26,12 @@ import numpy as np
 from tensorferry import dtypes
 from tensorferry.operations.differences import ordered
 from tensorferry.operations.measures import chunks_of
-from tensorferry.operations.opened import open_input
+from tensorferry.operations.opened import Opened, open_input
 from tensorferry.storage import byte_view
 from tensorferry.tensors import Array, RaggedTensor, SparseTensor
+
+KEY = "content_digest"
+"""Of the metadata that holds the digest of a file's own content."""
 
 
 @dataclass(frozen=True)
@@ -60,18 +66,21 @@ def hash_content(path: Any, **options: Any) -> HashReport:
         path: Whatever `tensorferry.open` takes.
         **options: Of `tensorferry.open`.
     """
-    with open_input(path, **options) as opened:
-        hashers: dict[str, TensorHasher] = {}
-        for batch in opened.batches():
-            for name, column in batch.items():
-                hashers.setdefault(name, TensorHasher()).add(column)
-        found = [
-            TensorDigest(name, hashers[name].hexdigest(), hashers[name].dtype, hashers[name].shape)
-            for name in sorted(hashers)
-        ]
-        return HashReport(
-            opened.name, combine({one.name: one.digest for one in found}), tuple(found)
-        )
+    with open_input(path, thorough=True, **options) as opened:
+        return digest_of(opened)
+
+
+def digest_of(opened: Opened) -> HashReport:
+    """The digest of what is in something that was opened."""
+    hashers: dict[str, TensorHasher] = {}
+    for batch in opened.batches():
+        for name, column in batch.items():
+            hashers.setdefault(name, TensorHasher()).add(column)
+    found = [
+        TensorDigest(name, hashers[name].hexdigest(), hashers[name].dtype, hashers[name].shape)
+        for name in sorted(hashers)
+    ]
+    return HashReport(opened.name, combine({one.name: one.digest for one in found}), tuple(found))
 
 
 def combine(digests: dict[str, str]) -> str:

@@ -7,6 +7,7 @@ Whether all of it is sound is `tensorferry.operations.verification`.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -127,8 +128,9 @@ def inspect(path: Any, *, format: str | None = None, **options: Any) -> FileInfo
 
 
 def _one(path: Any) -> Any:
-    if not isinstance(path, str) or path == STANDARD_STREAM:
+    if not isinstance(path, str | os.PathLike) or path == STANDARD_STREAM:
         return path
+    path = os.fspath(path)
     found = inputs.find([path])
     if len(found) > 1:
         raise FormatError(

@@ -173,10 +173,15 @@ class _Sample:
         self._highest = np.float32(1)
 
     def add(self, chunk: Array) -> None:
-        keys = self._random.random(chunk.size, dtype=np.float32)
-        chosen = keys < self._highest
-        self._keys = np.concatenate([self._keys, keys[chosen]])
-        self._values = np.concatenate([self._values, chunk[chosen].astype(np.float64)])
+        if self._keys.size < SAMPLE:
+            keys = self._random.random(chunk.size, dtype=np.float32)
+        else:
+            # As many as would have got a key that is small enough, without a key for each.
+            count = int(self._random.binomial(chunk.size, self._highest))
+            chunk = chunk[self._random.choice(chunk.size, count, replace=False, shuffle=False)]
+            keys = self._random.random(count, dtype=np.float32) * self._highest
+        self._keys = np.concatenate([self._keys, keys])
+        self._values = np.concatenate([self._values, chunk.astype(np.float64)])
         if self._keys.size > SAMPLE:
             kept = np.argpartition(self._keys, SAMPLE)[:SAMPLE]
             self._keys, self._values = self._keys[kept], self._values[kept]

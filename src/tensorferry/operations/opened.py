@@ -252,6 +252,14 @@ class OpenedRecords(Opened):
             self._given, columns=columns, **{**self._options, "schema": self.records.schema}
         )
 
+    def bytes_of_records(self) -> Iterator[bytes]:
+        """The records as they are in the files."""
+        if not self.is_stream:
+            return iter(Records(self.records.paths, raw=True))
+        # What was looked at to find the schema is still there, and nowhere else.
+        self.records._raw = True
+        return iter(self.records)
+
     def close(self) -> None:
         """Lets go of the files."""
         self.records.close()
@@ -367,13 +375,22 @@ class OpenedTable(Opened):
             yield {n: v for n, v in row.items() if columns is None or n in columns}
 
 
-def open_input(given: Any, *, format: str | None = None, raw: bool = False, **options: Any) -> Any:
+def open_input(
+    given: Any,
+    *,
+    format: str | None = None,
+    raw: bool = False,
+    thorough: bool = False,
+    **options: Any,
+) -> Any:
     """Opens one input.
 
     Args:
         given: An `Input`, or whatever `tensorferry.open` takes.
         format: By default recognised.
         raw: See records as bytes.
+        thorough: Look at all records to find their features, not only at the first, where they can
+            be read twice: a feature that comes late is not left out.
         **options: Of `tensorferry.open`; those of records are left out for other formats.
 
     Returns:
@@ -390,6 +407,8 @@ def open_input(given: Any, *, format: str | None = None, raw: bool = False, **op
     if isinstance(opened, Bundle):
         return OpenedTensors(name, opened)
     if isinstance(opened, Records):
+        if thorough and path != STANDARD_STREAM and not hasattr(opened.paths[0], "read"):
+            records.setdefault("infer", "all")
         if records:
             # Only now it is known that there are records; a stream has been read from already.
             path = opened.paths[0] if hasattr(opened.paths[0], "read") else path

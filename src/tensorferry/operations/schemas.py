@@ -22,7 +22,7 @@ def schema_of(path: Any, **options: Any) -> Schema:
     Raises:
         UnsupportedError: The tensors are no columns.
     """
-    with open_input(path, **options) as opened:
+    with open_input(path, thorough=True, **options) as opened:
         if isinstance(opened, OpenedRecords):
             return opened.records.schema
         infos = opened.infos()

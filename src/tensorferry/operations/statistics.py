@@ -78,7 +78,7 @@ def collect(
         progress: Is told how many tensors or rows are done, and of how many.
         **options: Of `tensorferry.open`.
     """
-    with open_input(path, **options) as opened:
+    with open_input(path, thorough=True, **options) as opened:
         infos = {name: info for name, info in opened.infos().items() if is_match(name, match)}
         optional = opened.optional()
         columns = {name: _Column(info, name in optional) for name, info in infos.items()}

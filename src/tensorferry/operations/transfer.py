@@ -15,7 +15,7 @@ from tensorferry.codecs import compression as codecs
 from tensorferry.dtypes import DType
 from tensorferry.errors import UnsupportedError
 from tensorferry.formats.note import Note
-from tensorferry.operations import casting
+from tensorferry.operations import casting, digests
 from tensorferry.operations.bundles import Bundle
 from tensorferry.operations.listing import is_match
 from tensorferry.operations.names import Renaming
@@ -28,7 +28,6 @@ from tensorferry.operations.opened import (
     rows_in,
 )
 from tensorferry.operations.record_writer import RecordWriter, writer
-from tensorferry.operations.records import Records
 from tensorferry.operations.saving import Saved, save
 from tensorferry.operations.slices import batches_of, length_of, rows_between
 from tensorferry.operations.table_writer import write_table
@@ -100,11 +99,16 @@ class Transfer:
     compression: str | None
     durable: bool
     progress: Progress | None
+    digest: bool = False
     _done: int = 0
     _total: int = 0
+    _metadata: dict[str, Any] = field(default_factory=dict)
 
     def run(self, quantize: Any, shard_size: Any) -> tuple[int | None, Saved | None]:
         """Writes; gives how many tensors or rows went over, and what `save` said."""
+        self._metadata = {k: v for k, v in self.opened.metadata.items() if k != digests.KEY}
+        if self.digest:
+            self._metadata[digests.KEY] = self._digest(quantize)
         count, saved = self._write(quantize, shard_size)
         return (len(self.names) if self.opened.holds == "tensors" else count), saved
 
@@ -120,6 +124,21 @@ class Transfer:
         if holds == "table" and self.opened.holds != "tensors" and not whole:
             return self._write_table(), None
         return self.opened.count(), self._save(quantize, shard_size)
+
+    def _digest(self, quantize: Any) -> str:
+        """The digest of what will be written: the values are read once more for it."""
+        records = formats.TABLE[self.format].holds == "records"
+        stream = isinstance(self.opened, OpenedRecords) and self.opened.is_stream
+        if quantize is not None or records or stream:
+            reason = "quantized" if quantize is not None else "records" if records else "a stream"
+            raise UnsupportedError(f"the digest of {reason} is not kept with it")
+        found = {}
+        for old, new in self.names.items():
+            hasher = digests.TensorHasher()
+            for batch in self.opened.batches(columns=[old]):
+                hasher.add(self.changes.cast(batch[old], old))
+            found["tensor" if self.format in SINGLE else new] = hasher.hexdigest()
+        return digests.combine(found)
 
     # Into a bundle
 
@@ -139,13 +158,15 @@ class Transfer:
 
     def _value(self) -> tuple[Any, dict[str, Any]]:
         """What `save` takes, with the metadata where that does not bring it along."""
-        metadata = {"metadata": dict(self.opened.metadata) or None}
+        metadata = {"metadata": self._metadata or None}
         if self.format in SINGLE and len(self.names) == 1:
             (name,) = self.names
             return self._tensor(name), metadata
         renamed = self.changes.select or self.changes.rename
         if isinstance(self.opened, OpenedTensors) and not renamed:
-            return _Watched(self.opened.bundle, self.changes.cast, self._tell_tensor), {}
+            bundle = _Watched(self.opened.bundle, self.changes.cast, self._tell_tensor)
+            bundle.metadata = self._metadata
+            return bundle, {}
         if self.format in SINGLE:
             raise UnsupportedError(
                 f"{self.format} holds one tensor, and there are {len(self.names)}",
@@ -200,7 +221,7 @@ class Transfer:
                 batches,
                 sink,
                 format=self.format,
-                metadata=Note().to_metadata(dict(self.opened.metadata)),
+                metadata=Note().to_metadata(self._metadata),
                 compression=self.compression,
                 stream=self.path.endswith(".arrows"),
             )
@@ -251,14 +272,7 @@ class Transfer:
         """Records as they are: nothing is decoded."""
         assert isinstance(self.opened, OpenedRecords)
         total = self.opened.count() if self.progress is not None else None
-        records = self.opened.records
-        if not self.opened.is_stream:
-            records = Records(records.paths, raw=True)
-        elif not self.opened.is_raw:
-            for batch in self._batches():
-                targets.write_batch(batch)
-            return
-        for number, record in enumerate(records):
+        for number, record in enumerate(self.opened.bytes_of_records()):
             targets.write(record)
             if number % ROWS == ROWS - 1:
                 self._tell_rows(ROWS, total)

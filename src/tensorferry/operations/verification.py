@@ -25,6 +25,7 @@ from tensorferry.errors import (
     UnsupportedError,
 )
 from tensorferry.formats import tfrecord
+from tensorferry.operations import digests
 from tensorferry.operations.bundles import values_of
 from tensorferry.operations.inputs import Input
 from tensorferry.operations.inspection import Problem
@@ -108,6 +109,8 @@ def verify(
         return VerifyReport(name, format, problems=(Problem.of(error, name),), quick=quick)
     with opened:
         count, problems = _check(opened, quick, progress)
+        if not quick and not problems:
+            problems += _wrong_digest(opened)
         if nan and not quick:
             problems += _not_finite(opened)
         if duplicates and isinstance(opened, OpenedRecords):
@@ -252,7 +255,19 @@ def _duplicates(opened: OpenedRecords) -> Iterator[Problem]:
             yield Problem(f"the same as record {first}", opened.name, record=number)
 
 
+def _wrong_digest(opened: Opened) -> Iterator[Problem]:
+    """Whether the content is not what a digest in the metadata says."""
+    stored = opened.metadata.get(digests.KEY)
+    if stored is None:
+        return
+    found = digests.digest_of(opened).digest
+    if found != stored:
+        yield Problem(
+            f"the content's digest is {found}, {str(stored)[:80]!r} by the metadata", opened.name
+        )
+
+
 def _has_checksums(opened: Opened) -> bool:
-    if opened.format in CHECKSUMMED:
+    if opened.format in CHECKSUMMED or digests.KEY in opened.metadata:
         return True
     return bool(opened.files) and compression_of(opened.files[0]) is not None
