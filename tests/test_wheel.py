@@ -51,5 +51,13 @@ def test_wheel_in_an_empty_environment(tmp_path):
     )
 
     names = {line.split()[0] for line in listed.splitlines()[2:]}
-    assert names == {"numpy", "ml_dtypes", "isal", "backports.zstd", "click", "tensorferry"}
+    assert names == {
+        "numpy",
+        "ml_dtypes",
+        "isal",
+        "backports.zstd",
+        "cramjam",
+        "click",
+        "tensorferry",
+    }
     assert str(tmp_path) in used.stdout
