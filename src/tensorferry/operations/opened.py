@@ -11,7 +11,6 @@ Records that are no Examples have one column, "record", with their bytes. Which 
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,7 +20,6 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from tensorferry import storage
-from tensorferry.codecs import compression as codecs
 from tensorferry.errors import (
     ChecksumError,
     FerryError,
@@ -29,10 +27,10 @@ from tensorferry.errors import (
     TruncatedError,
     UnsupportedError,
 )
-from tensorferry.formats import HEAD, safetensors, tfrecord
+from tensorferry.formats import tfrecord
 from tensorferry.formats.schema import Feature
 from tensorferry.operations import opening
-from tensorferry.operations.bundles import Bundle
+from tensorferry.operations.files import files_behind
 from tensorferry.operations.inputs import Input
 from tensorferry.operations.records import Records
 from tensorferry.storage import STANDARD_STREAM
@@ -138,8 +136,8 @@ class OpenedTensors(Opened):
 
     holds = "tensors"
 
-    def __init__(self, name: str, bundle: Bundle) -> None:
-        files = [bundle.path, *_parts_of(bundle.path)]
+    def __init__(self, name: str, bundle: Any) -> None:
+        files = files_behind(bundle.path)
         super().__init__(name, bundle.format, files, bundle.metadata)
         self.bundle = bundle
 
@@ -184,17 +182,6 @@ class OpenedTensors(Opened):
         }
         for row in range(length):
             yield {name: tensor[row] for name, tensor in listed.items()}
-
-
-def _parts_of(path: str) -> list[str]:
-    """The files that the index of a safetensors model names, and that are there."""
-    if not path.endswith(safetensors.INDEX) or not os.path.isfile(path):
-        return []
-    with open(path, "rb") as file:
-        names = json.load(file).get("weight_map", {}).values()
-    folder = os.path.dirname(path)
-    found = (os.path.join(folder, os.path.basename(name)) for name in dict.fromkeys(names))
-    return [name for name in found if os.path.isfile(name)]
 
 
 def rows_in(infos: Mapping[str, TensorInfo], names: Sequence[str], path: str) -> int:
@@ -417,7 +404,7 @@ def open_input(
     if raw:
         options["raw"] = True
     opened = opening.open(path, format=format, **options)
-    if isinstance(opened, Bundle):
+    if isinstance(opened, Mapping):  # a bundle of any format
         return OpenedTensors(name, opened)
     if isinstance(opened, Records):
         if thorough and path != STANDARD_STREAM and not hasattr(opened.paths[0], "read"):
@@ -435,35 +422,6 @@ def _name_of(given: Any) -> str:
     if isinstance(given, list | tuple) and given:
         return f"{given[0]} and {len(given) - 1} more" if len(given) > 1 else str(given[0])
     return os.fspath(given) if isinstance(given, str | os.PathLike) else str(given)
-
-
-def compression_of(path: str) -> str | None:
-    """How a file is compressed as a whole."""
-    if path == STANDARD_STREAM:
-        return None
-    with storage.open_source(path) as source:
-        head = source.head(HEAD)
-    kind = codecs.detect(head)
-    if kind is None or tfrecord.sniff(head):
-        return None
-    named = codecs.split_suffix(path)[1] == kind
-    return kind if kind != "zlib" or named else None
-
-
-def sizes_of(files: Sequence[str]) -> int | None:
-    """The bytes that files take together; None for a stream."""
-    total = 0
-    for path in files:
-        if path == STANDARD_STREAM:
-            return None
-        if storage.is_url(path):
-            with storage.open_source(path) as source:
-                if source.size is None:
-                    return None
-                total += source.size
-        elif os.path.isfile(path):
-            total += os.path.getsize(path)
-    return total
 
 
 def elements_in(info: TensorInfo) -> int | None:
