@@ -110,6 +110,21 @@ class Opened:
         """One row after the other."""
         raise NotImplementedError
 
+    def _part_of_rows(self, name: str, index: tuple[Any, ...]) -> Any:
+        """A slice of a column; rows behind it are not read."""
+        self.check_names([name])
+        first = index[0] if index else slice(None)
+        if isinstance(first, int) and first >= 0:
+            stop: int | None = first + 1
+        else:
+            backward = not isinstance(first, slice) or (first.start or 0) < 0
+            stop = None if backward or (first.step or 1) < 0 else first.stop
+        if stop is None or stop < 0:
+            return _part(self.tensor(name), index)
+        for batch in self.batches(max(stop, 1), columns=[name]):
+            return _part(batch[name], index)
+        return _part(self.tensor(name), index)
+
     def _unknown(self, name: str) -> FerryError:
         import difflib
 
@@ -299,17 +314,7 @@ class OpenedRecords(Opened):
 
     def part(self, name: str, index: tuple[Any, ...]) -> Any:
         """Some rows of a column, and what is wanted of them."""
-        self.check_names([name])
-        first = index[0] if index else slice(None)
-        records = self._selected([name])
-        if isinstance(first, int) and first < 0:
-            first += len(records)
-        start, stop = (first, first + 1) if isinstance(first, int) else (first.start, first.stop)
-        if stop is None or stop < 0 or (start or 0) < 0:
-            return _part(self.tensor(name), index)
-        for batch in self.batches(max(stop, 1), columns=[name]):
-            return _part(batch[name], index)
-        raise IndexError(f"record {first} of none")
+        return self._part_of_rows(name, index)
 
     def batches(self, rows: int = ROWS, *, columns: Sequence[str] | None = None) -> Iterator[Any]:
         """Dicts of columns."""
@@ -360,7 +365,7 @@ class OpenedTable(Opened):
 
     def part(self, name: str, index: tuple[Any, ...]) -> Any:
         """Some rows of a column, and what is wanted of them."""
-        return _part(self.tensor(name), index)
+        return self._part_of_rows(name, index)
 
     def batches(self, rows: int = ROWS, *, columns: Sequence[str] | None = None) -> Iterator[Any]:
         """Dicts of columns."""
