@@ -30,6 +30,31 @@ def test_show(files, call, name):
     assert sum(found["histogram"]["counts"]) == 4
 
 
+@pytest.mark.parametrize("name", ["rows.tfrecord", "rows.parquet", "values.npz"])
+@pytest.mark.parametrize(
+    ("index", "expected"),
+    [
+        ("3", np.s_[3]),
+        ("-1", np.s_[-1]),
+        ("5:7", np.s_[5:7]),
+        ("-3:,1", np.s_[-3:, 1]),
+        ("::-13", np.s_[::-13]),
+        ("...,2", np.s_[..., 2]),
+        (":0", np.s_[:0]),
+        ("38:99", np.s_[38:99]),
+    ],
+)
+def test_indexes(files, call, name, index, expected):
+    """An index means what it means in NumPy, be it of a tensor or of rows."""
+    ran = call("show", files / name, f"score[{index}]", "--json")
+    found = np.array(json.loads(ran.out)["excerpt"]["values"], np.float32)
+
+    assert ran.code == 0
+    assert np.array_equal(
+        found.reshape(columns()["score"][expected].shape), columns()["score"][expected]
+    )
+
+
 @pytest.mark.parametrize("name", ROWS)
 def test_rows(files, call, name):
     """The first, the last and the chosen rows are those of the file, one JSON object a line."""

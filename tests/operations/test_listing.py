@@ -40,6 +40,11 @@ def test_nothing_is_lost(names):
     assert sum(node.tensors for node in nodes) == len(names)
 
 
+def test_deep_names():
+    """A name of many steps is no deep tree."""
+    assert len(grow(infos("a/" * 100_000, "b"))) == 2
+
+
 def test_other_shapes_are_other_entries():
     """Only tensors of one dtype and shape are collapsed."""
     mixed = [*infos("a.0", "a.1"), TensorInfo("a.2", "float32", (4,), 16)]

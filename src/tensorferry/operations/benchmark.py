@@ -18,7 +18,8 @@ import numpy as np
 from tensorferry import dtypes, formats
 from tensorferry.errors import FerryError, MissingExtraError
 from tensorferry.operations.digests import hash_content
-from tensorferry.operations.opened import open_input, sizes_of
+from tensorferry.operations.files import sizes_of
+from tensorferry.operations.opened import open_input
 from tensorferry.operations.opening import load
 from tensorferry.operations.saving import save
 from tensorferry.operations.verification import arrays_in, verify

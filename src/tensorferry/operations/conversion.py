@@ -27,8 +27,9 @@ from tensorferry.errors import UnknownFormatError, UnsupportedError
 from tensorferry.formats import safetensors
 from tensorferry.operations import casting
 from tensorferry.operations.comparison import DiffReport, diff
+from tensorferry.operations.files import sizes_of
 from tensorferry.operations.names import Renaming
-from tensorferry.operations.opened import Opened, OpenedTensors, open_input, sizes_of
+from tensorferry.operations.opened import Opened, OpenedTensors, open_input
 from tensorferry.operations.transfer import SINGLE, Changes, Progress, Transfer
 from tensorferry.shards import parse_size
 from tensorferry.storage import STANDARD_STREAM
@@ -218,7 +219,7 @@ def _notes(opened: Opened, format: str, changes: Changes) -> tuple[str, ...]:
     notes = list(opened.notes)
     if opened.metadata and formats.TABLE[format].holds == "records":
         notes.append(f"{format} has no place for metadata: {', '.join(opened.metadata)}")
-    nested = isinstance(opened, OpenedTensors) and opened.bundle.layout is not None
+    nested = isinstance(opened, OpenedTensors) and getattr(opened.bundle, "layout", None)
     if nested and (changes.select or changes.rename) and format not in SINGLE:
         notes.append("the tensors are no longer nested as they were")
     return tuple(notes)

@@ -19,8 +19,8 @@ from tensorferry import formats, storage
 from tensorferry.codecs import compression as codecs
 from tensorferry.errors import UnsupportedError
 from tensorferry.operations.conversion import ConvertReport, convert
+from tensorferry.operations.files import sizes_of
 from tensorferry.operations.inputs import Input
-from tensorferry.operations.opened import sizes_of
 
 LIST = ".ferry-convert.json"
 VERSION = 1
@@ -63,7 +63,8 @@ def convert_all(
     targets = _targets(sources, directory, format)
     if not options.get("dry_run"):
         os.makedirs(directory, exist_ok=True)
-    wanted = {key: str(value) for key, value in sorted(options.items())}
+    # What makes no difference to the bytes does not count.
+    wanted = {k: str(v) for k, v in sorted(options.items()) if k not in ("dry_run", "verify")}
     done = _Finished(os.path.join(directory, LIST), wanted, format)
     stop = threading.Event()
 

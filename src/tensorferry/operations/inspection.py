@@ -15,16 +15,9 @@ from typing import Any
 from tensorferry import formats, storage
 from tensorferry.errors import FerryError, FormatError
 from tensorferry.operations import inputs
+from tensorferry.operations.files import compression_of, sizes_of
 from tensorferry.operations.inputs import Input
-from tensorferry.operations.opened import (
-    Holds,
-    Opened,
-    OpenedRecords,
-    compression_of,
-    elements_in,
-    open_input,
-    sizes_of,
-)
+from tensorferry.operations.opened import Holds, Opened, OpenedRecords, elements_in, open_input
 from tensorferry.storage import STANDARD_STREAM
 from tensorferry.tensors import TensorInfo
 
@@ -178,7 +171,7 @@ def _infos(opened: Opened) -> tuple[dict[str, TensorInfo], list[Problem]]:
 
 
 def _version(format: str, path: str) -> str | None:
-    if format == "npy" and path != STANDARD_STREAM:
+    if format == "npy" and (storage.is_url(path) or os.path.isfile(path)):
         with storage.open_source(path) as source:
             head = source.head(formats.HEAD)
         if formats.get("npy").sniff(head):

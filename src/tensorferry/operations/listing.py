@@ -20,6 +20,9 @@ from typing import Any, Literal
 from tensorferry.operations.opened import elements_in, open_input
 from tensorferry.tensors import TensorInfo
 
+DEEPEST = 50
+"""How many steps a name is parted into, at most: the rest of it is one."""
+
 Sort = Literal["file", "name", "size"]
 
 _NUMBER = re.compile(r"[0-9]+")
@@ -216,7 +219,7 @@ def grow(infos: Iterable[TensorInfo]) -> list[Node]:
     """The tree of the names of tensors."""
     root: dict[str, Any] = {}
     for info in infos:
-        parts = _SEPARATOR.split(info.name)
+        parts = _SEPARATOR.split(info.name, DEEPEST)
         steps = [a + b for a, b in itertools.zip_longest(parts[::2], parts[1::2], fillvalue="")]
         place = root
         for step in steps[:-1]:

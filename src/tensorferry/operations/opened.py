@@ -20,7 +20,6 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from tensorferry import storage
-from tensorferry.codecs import compression as codecs
 from tensorferry.errors import (
     ChecksumError,
     FerryError,
@@ -28,10 +27,9 @@ from tensorferry.errors import (
     TruncatedError,
     UnsupportedError,
 )
-from tensorferry.formats import HEAD, tfrecord
+from tensorferry.formats import tfrecord
 from tensorferry.formats.schema import Feature
 from tensorferry.operations import opening
-from tensorferry.operations.bundles import Bundle
 from tensorferry.operations.inputs import Input
 from tensorferry.operations.records import Records
 from tensorferry.storage import STANDARD_STREAM
@@ -111,6 +109,21 @@ class Opened:
         """One row after the other."""
         raise NotImplementedError
 
+    def _part_of_rows(self, name: str, index: tuple[Any, ...]) -> Any:
+        """A slice of a column; rows behind it are not read."""
+        self.check_names([name])
+        first = index[0] if index else slice(None)
+        if isinstance(first, int) and first >= 0:
+            stop: int | None = first + 1
+        else:
+            backward = not isinstance(first, slice) or (first.start or 0) < 0
+            stop = None if backward or (first.step or 1) < 0 else first.stop
+        if stop is None or stop < 0:
+            return _part(self.tensor(name), index)
+        for batch in self.batches(max(stop, 1), columns=[name]):
+            return _part(batch[name], index)
+        return _part(self.tensor(name), index)
+
     def _unknown(self, name: str) -> FerryError:
         import difflib
 
@@ -137,7 +150,7 @@ class OpenedTensors(Opened):
 
     holds = "tensors"
 
-    def __init__(self, name: str, bundle: Bundle) -> None:
+    def __init__(self, name: str, bundle: Any) -> None:
         super().__init__(name, bundle.format, bundle.files, bundle.metadata)
         self.bundle = bundle
 
@@ -299,17 +312,7 @@ class OpenedRecords(Opened):
 
     def part(self, name: str, index: tuple[Any, ...]) -> Any:
         """Some rows of a column, and what is wanted of them."""
-        self.check_names([name])
-        first = index[0] if index else slice(None)
-        records = self._selected([name])
-        if isinstance(first, int) and first < 0:
-            first += len(records)
-        start, stop = (first, first + 1) if isinstance(first, int) else (first.start, first.stop)
-        if stop is None or stop < 0 or (start or 0) < 0:
-            return _part(self.tensor(name), index)
-        for batch in self.batches(max(stop, 1), columns=[name]):
-            return _part(batch[name], index)
-        raise IndexError(f"record {first} of none")
+        return self._part_of_rows(name, index)
 
     def batches(self, rows: int = ROWS, *, columns: Sequence[str] | None = None) -> Iterator[Any]:
         """Dicts of columns."""
@@ -360,7 +363,7 @@ class OpenedTable(Opened):
 
     def part(self, name: str, index: tuple[Any, ...]) -> Any:
         """Some rows of a column, and what is wanted of them."""
-        return _part(self.tensor(name), index)
+        return self._part_of_rows(name, index)
 
     def batches(self, rows: int = ROWS, *, columns: Sequence[str] | None = None) -> Iterator[Any]:
         """Dicts of columns."""
@@ -404,7 +407,7 @@ def open_input(
     if raw:
         options["raw"] = True
     opened = opening.open(path, format=format, **options)
-    if isinstance(opened, Bundle):
+    if isinstance(opened, Mapping):  # a bundle of any format
         return OpenedTensors(name, opened)
     if isinstance(opened, Records):
         if thorough and path != STANDARD_STREAM and not hasattr(opened.paths[0], "read"):
@@ -422,35 +425,6 @@ def _name_of(given: Any) -> str:
     if isinstance(given, list | tuple) and given:
         return f"{given[0]} and {len(given) - 1} more" if len(given) > 1 else str(given[0])
     return os.fspath(given) if isinstance(given, str | os.PathLike) else str(given)
-
-
-def compression_of(path: str) -> str | None:
-    """How a file is compressed as a whole."""
-    if path == STANDARD_STREAM:
-        return None
-    with storage.open_source(path) as source:
-        head = source.head(HEAD)
-    kind = codecs.detect(head)
-    if kind is None or tfrecord.sniff(head):
-        return None
-    named = codecs.split_suffix(path)[1] == kind
-    return kind if kind != "zlib" or named else None
-
-
-def sizes_of(files: Sequence[str]) -> int | None:
-    """The bytes that files take together; None for a stream."""
-    total = 0
-    for path in files:
-        if path == STANDARD_STREAM:
-            return None
-        if storage.is_url(path):
-            with storage.open_source(path) as source:
-                if source.size is None:
-                    return None
-                total += source.size
-        elif os.path.isfile(path):
-            total += os.path.getsize(path)
-    return total
 
 
 def elements_in(info: TensorInfo) -> int | None:

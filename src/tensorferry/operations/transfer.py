@@ -73,15 +73,27 @@ class Changes:
 
 
 class _Watched(Bundle):
-    """A bundle that changes its tensors on the way, and tells of each."""
+    """A bundle that changes the tensors of another on the way, and tells of each."""
 
-    def __init__(self, bundle: Bundle, change: Any, tell: Callable[[str], None]) -> None:
-        self.__dict__.update(vars(bundle))
-        self._change, self._tell = change, tell
+    def __init__(
+        self, bundle: Bundle, metadata: dict[str, Any], change: Any, tell: Callable[[str], None]
+    ) -> None:
+        self.path, self.format, self.metadata = bundle.path, bundle.format, metadata
+        self._bundle, self._change, self._tell = bundle, change, tell
+
+    @property
+    def layout(self) -> Any:
+        """That of the other."""
+        return self._bundle.layout
+
+    @property
+    def origins(self) -> Mapping[str, Any]:
+        """Those of the other."""
+        return self._bundle.origins
 
     def tensors(self) -> Iterator[tuple[str, Any]]:
         """Names and tensors, one by one."""
-        for name, tensor in super().tensors():
+        for name, tensor in self._bundle.tensors():
             yield name, self._change(tensor, name)
             self._tell(name)
 
@@ -163,10 +175,9 @@ class Transfer:
             (name,) = self.names
             return self._tensor(name), metadata
         renamed = self.changes.select or self.changes.rename
-        if isinstance(self.opened, OpenedTensors) and not renamed:
-            bundle = _Watched(self.opened.bundle, self.changes.cast, self._tell_tensor)
-            bundle.metadata = self._metadata
-            return bundle, {}
+        bundle = self.opened.bundle if isinstance(self.opened, OpenedTensors) else None
+        if isinstance(bundle, Bundle) and not renamed:
+            return _Watched(bundle, self._metadata, self.changes.cast, self._tell_tensor), {}
         if self.format in SINGLE:
             raise UnsupportedError(
                 f"{self.format} holds one tensor, and there are {len(self.names)}",

@@ -27,16 +27,11 @@ from tensorferry.errors import (
 from tensorferry.formats import tfrecord
 from tensorferry.operations import digests
 from tensorferry.operations.bundles import values_of
+from tensorferry.operations.files import compression_of
 from tensorferry.operations.inputs import Input
 from tensorferry.operations.inspection import Problem
 from tensorferry.operations.measures import as_numbers, chunks_of
-from tensorferry.operations.opened import (
-    Opened,
-    OpenedRecords,
-    OpenedTensors,
-    compression_of,
-    open_input,
-)
+from tensorferry.operations.opened import Opened, OpenedRecords, OpenedTensors, open_input
 from tensorferry.operations.records import Records
 from tensorferry.tensors import RaggedTensor, SparseTensor
 
