@@ -11,7 +11,7 @@ SOURCES := $(shell find src native CMakeLists.txt pyproject.toml README.md -type
 
 .PHONY: demo test lint format bench bench-peers fuzz frameworks clean
 
-demo: $(VENV)/package.stamp
+demo: $(VENV)/package.stamp $(VENV)/demo.stamp
 	@$(BIN)/python examples/demo.py
 
 test: lint
@@ -46,6 +46,11 @@ fuzz:
 $(VENV)/tools.stamp:
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) install $(BUILD_TOOLS)
+	@touch $@
+
+# For the formats that need it.
+$(VENV)/demo.stamp: $(VENV)/tools.stamp
+	$(PIP) install "pyarrow>=17"
 	@touch $@
 
 $(VENV)/package.stamp: $(VENV)/tools.stamp $(SOURCES)

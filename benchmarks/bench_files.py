@@ -106,7 +106,7 @@ def report_times(report: Report, work: str, times: dict[str, float], base: str) 
             work=work,
             by=name,
             time=duration(seconds),
-            rate=f"{SIZE / seconds / 1e9:.2f} GB/s" if seconds > 1e-3 else "lazily",
+            rate=f"{SIZE / seconds / 1e9:.2f} GB/s" if seconds > 0.02 else "lazily",
             ratio=seconds / times[base],
         )
 
@@ -132,7 +132,12 @@ def bench_writing(report: Report, folder: Path, data: dict[str, Any]) -> None:
         write()
     ours = Path(path("ours.safetensors")).read_bytes()
     assert ours == Path(path("theirs.safetensors")).read_bytes()
-    report_times(report, "write 1 GB", best(writers, seconds=3), "tensorferry, safetensors")
+    # By themselves first: what others left for the disk to do slows down whoever comes next.
+    few = ("raw writev", "tensorferry, safetensors", "safetensors")
+    times = best({name: writers[name] for name in few}, seconds=3)
+    report_times(report, "write 1 GB, these three", times, "tensorferry, safetensors")
+    times = best({name: writers[name] for name in writers if name != "raw writev"}, seconds=3)
+    report_times(report, "write 1 GB, all", times, "tensorferry, safetensors")
 
     durable: dict[str, Writer] = {
         "tensorferry, durable": lambda: ferry.save(data, path("durable.safetensors")),
@@ -192,7 +197,7 @@ def bench_reading(report: Report, folder: Path, data: dict[str, Any]) -> None:
 
 
 def bench_deflate(report: Report, folder: Path, data: dict[str, Any]) -> None:
-    some = dict(list(data.items())[:8])
+    some = dict(list(data.items())[:2])
 
     def path(name: str) -> str:
         return str(folder / name)
@@ -208,10 +213,10 @@ def bench_deflate(report: Report, folder: Path, data: dict[str, Any]) -> None:
     check(dict(np.load(path("ours_z.npz"))), some)
     for name, seconds in times.items():
         report.add(
-            work="deflated npz, 128 MB",
+            work="deflated npz, 32 MB",
             by=name,
             time=duration(seconds),
-            rate=f"{SIZE / 8 / seconds / 1e9:.2f} GB/s",
+            rate=f"{SIZE / 32 / seconds / 1e9:.2f} GB/s",
             ratio=seconds / times["tensorferry"],
         )
     ratio = os.path.getsize(path("ours_z.npz")) / os.path.getsize(path("theirs_z.npz"))
@@ -223,10 +228,10 @@ def bench_deflate(report: Report, folder: Path, data: dict[str, Any]) -> None:
     times = best(readers, seconds=1)
     for name, seconds in times.items():
         report.add(
-            work="inflate npz, 128 MB",
+            work="inflate npz, 32 MB",
             by=name,
             time=duration(seconds),
-            rate=f"{SIZE / 8 / seconds / 1e9:.2f} GB/s",
+            rate=f"{SIZE / 32 / seconds / 1e9:.2f} GB/s",
             ratio=seconds / times["tensorferry"],
         )
 

@@ -125,21 +125,29 @@ def show_files(folder: Path, value: dict[str, Any]) -> None:
     """Predictions and weights into files of every format and back."""
     heading(f"{'Into files and back':<37} {'size':>12} {'write':>12} {'read':>12}")
     cases = {"predictions": value, "weights": weights()}
-    names = ("npz", "safetensors", "json", "structure", "arrow", "parquet", "safetensors.zst")
+    names = (
+        "npz",
+        "safetensors",
+        "json",
+        "structure",
+        "arrow",
+        "parquet",
+        "safetensors.zst",
+        "ckpt",
+    )
     for what, content in cases.items():
-        for suffix in names if what == "predictions" else ("npz", "safetensors", "arrow"):
+        for suffix in names if what == "predictions" else ("npz", "safetensors", "arrow", "ckpt"):
             path = folder / f"{what}.{suffix}"
             try:
-                write = timed(partial(ferry.save, content, path, durable=False))[1]
+                saved, write = timed(partial(ferry.save, content, path, durable=False))
             except ferry.MissingExtraError as error:
-                print(f"  {what:<22} {suffix:<12} {str(error).replace(chr(10), '; ')}")
+                print(f"  {what:<20} {suffix:<15} {str(error).replace(chr(10), '; ')}")
                 continue
             result, read = timed(partial(ferry.load, path))
             good = same(content, result)
             verdict = paint("✓ same bits", "32") if good else paint("✗ differs", "31")
             times = f"{write * 1e3:9,.2f} ms {read * 1e3:9,.2f} ms"
-            size = path.stat().st_size
-            print(f"  {what:<22} {suffix:<12} {size:>10,} B {times}   {verdict}")
+            print(f"  {what:<20} {suffix:<15} {saved.nbytes:>9,} B {times}   {verdict}")
             if not good:
                 raise SystemExit(1)
 

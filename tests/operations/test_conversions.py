@@ -66,7 +66,6 @@ def test_old_weights_in_keras_3(name, old, keras, batch, tmp_path):
     path = tmp_path / name
     if name == "saved":
         old.save(str(path), save_format="tf")
-        path = path / "variables/variables"
     elif name == "old.keras":
         old.save(str(path))
     else:
@@ -93,10 +92,20 @@ def test_checkpoint_of_keras_2_to_weights_of_keras_3(old, keras, batch, tmp_path
     np.testing.assert_allclose(predictions(model, batch), predictions(old, batch), atol=1e-6)
 
 
+def test_into_keras_2(old, old_keras, batch, tmp_path):
+    """A model of Keras 2 takes weights like any other."""
+    ferry.save_weights(old, tmp_path / "x.safetensors", durable=False)
+    model = make(old_keras)
+
+    assert ferry.load_weights(model, tmp_path / "x.safetensors").ok
+
+    np.testing.assert_allclose(predictions(model, batch), predictions(old, batch), atol=1e-6)
+
+
 def test_saved_model_to_safetensors(old, tmp_path):
     """The variables of a SavedModel, under readable names."""
     old.save(str(tmp_path / "saved"), save_format="tf")
-    with ferry.open(tmp_path / "saved/variables/variables") as bundle:
+    with ferry.open(tmp_path / "saved") as bundle:
         ferry.save(bundle, tmp_path / "x.safetensors", durable=False)
         names = set(bundle)
 
