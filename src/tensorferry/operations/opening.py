@@ -26,7 +26,6 @@ from tensorferry.formats import safetensors, tfrecord
 from tensorferry.formats.note import Note
 from tensorferry.operations import contents, sidecars
 from tensorferry.operations.bundles import Bundle, Framework
-from tensorferry.operations.records import Records
 from tensorferry.storage import STANDARD_STREAM, Source
 
 # What only TFRecords are opened with.
@@ -74,7 +73,7 @@ def load(
         format, to, verify, dequantize, placed, parts=False, storage_options=storage_options
     )
     with reading.open(path, options, tables=False) as opened:
-        if not isinstance(opened, Records):
+        if hasattr(opened, "value"):  # all but records
             return opened.value()
         if options.get("raw"):
             return list(opened)
@@ -134,7 +133,7 @@ class _Reading:
         if found is not None and formats.TABLE[found].carries == "files":
             return self._open_files(path, found, options)
         if _is_many(path):
-            return Records(path, verify=self.verify, **options)
+            return _records(path, verify=self.verify, **options)
         try:
             return self._open(path, options, tables)
         except sidecars.OtherFileError:
@@ -223,12 +222,12 @@ class _Reading:
             aliases=opened.aliases,
         )
 
-    def _open_records(self, path: Any, source: Source, options: dict[str, Any]) -> Records:
+    def _open_records(self, path: Any, source: Source, options: dict[str, Any]) -> Any:
         # What a stream gave to be recognised is in the source; all else is opened again.
         is_stream = source.buffer is None and not storage.is_url(path)
         if not is_stream:
             source.close()
-        return Records(source if is_stream else path, verify=self.verify, **options)
+        return _records(source if is_stream else path, verify=self.verify, **options)
 
     def _open_table(self, source: Source, format: str, options: dict[str, Any]) -> Any:
         """A table of rows; None if the file holds whole tensors, or others than meet the eye."""
@@ -260,6 +259,12 @@ class _Reading:
             verify=self.verify,
             options=options if about is None else {**about.options, **options},
         )
+
+
+def _records(path: Any, **options: Any) -> Any:
+    from tensorferry.operations.records import Records  # with all that decodes Examples
+
+    return Records(path, **options)
 
 
 def _index_of(path: Any) -> Any:
