@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 import operator
+import sys
 from collections import namedtuple
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -296,7 +297,8 @@ def as_tensor(value: Any) -> Array:
     """
     if not isinstance(value, np.ndarray | np.generic):
         return _from_python(value)
-    if isinstance(value, np.ma.MaskedArray):
+    # There are none before somebody imports what makes them.
+    if "numpy.ma" in sys.modules and isinstance(value, np.ma.MaskedArray):
         raise UnsupportedError(
             "a masked array has no counterpart", hint="use array.filled(...) or a SparseTensor"
         )

@@ -177,7 +177,10 @@ class _Reading:
             is_known = "*" in name or shards.is_set(name) or formats.named(stem) is not None
             if is_known if storage.is_url(name) else os.path.isfile(name):
                 return None
+        is_place = storage.is_url(name) or os.path.isdir(name)
         for found in FOUND_BY_PATH:
+            if found == "savedmodel" and not is_place and "saved_model." not in name:
+                continue
             module: Any = formats.get(found)
             if module.resolve(name, storage_options=self.storage_options) is not None:
                 return found
