@@ -102,7 +102,7 @@ def test_cut_at_every_offset(stream, tmp_path):
             continue
         error = refused(SAMPLE[:end], ferry.TruncatedError, "ends inside record", stream=stream)
         assert error.offset == STARTS[whole]
-        assert f"the {whole} records before byte {STARTS[whole]} are whole" in str(error)
+        assert f"{whole} records come before byte {STARTS[whole]}" in str(error)
         assert "repair(path, target)" in error.hint
         records, (damage,) = read(SAMPLE[:end], stream=stream, on_error="skip")
         assert records == RECORDS[:whole]

@@ -176,6 +176,10 @@ def test_a_changed_file_is_noticed(tmp_path):
         '{"tensorferry": 1, "files": [{}]}',
         '{"tensorferry": 1, "files": [{"size": 144, "crc32c": -1, "metadata": {}, "options": 1}]}',
         '{"tensorferry": 1, "files": [{"size": 1, "crc32c": 1, "metadata": {}, "options": {}}]}',
+        '{"tensorferry": 1, "files": [{"size": 144, "crc32c": 1, "metadata": {}, '
+        '"options": {"verify": false}}]}',
+        '{"tensorferry": 1, "files": [{"size": 144, "crc32c": 1, "metadata": {}, '
+        '"options": {"dtype": "int8", "shape": ["x"], "byteorder": "big", "order": "C"}}]}',
     ],
 )
 def test_sidecars_that_lie(text, tmp_path):

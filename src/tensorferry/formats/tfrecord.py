@@ -380,7 +380,7 @@ class Frames:
             )
         return TruncatedError(
             f"the file ends inside record {self.record}: "
-            f"the {self.record} records before byte {offset} are whole",
+            f"{self.record} records come before byte {offset}",
             path=self.path,
             offset=offset,
             hint=hint,

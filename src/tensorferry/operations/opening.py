@@ -260,7 +260,7 @@ class _Reading:
             dequantize=self.dequantize,
             parts=self.parts,
             verify=self.verify,
-            options=options if about is None else {**about.options, **options},
+            options={**about.options, **options} if about and format == "raw" else options,
         )
 
 

@@ -24,6 +24,8 @@ from tensorferry.storage import Source, byte_view
 SUFFIX = ".json"
 KEY = "tensorferry"
 VERSION = 1
+# Of raw values, the one format that has to be told what it holds.
+OPTIONS = ("shape", "dtype", "byteorder", "order")
 # A sidecar is small; what is larger belongs to something else.
 MAX_SIZE = 64 << 20
 
@@ -140,6 +142,14 @@ def _about(node: Any, path: str) -> About:
             raise FormatError(f"{name!r} of a sidecar is no {kind.__name__}", path=path)
     if not all(isinstance(value, str) for value in node["metadata"].values()):
         raise FormatError("the metadata of a sidecar is no object of strings", path=path)
+    shape, *others = (node["options"].get(name) for name in OPTIONS)
+    is_shape = isinstance(shape, list) and all(type(size) is int for size in shape)
+    if node["options"] and not (
+        node["options"].keys() == set(OPTIONS)
+        and is_shape
+        and all(isinstance(option, str) for option in others)
+    ):
+        raise FormatError("the options of a sidecar are not those of raw values", path=path)
     return About(**node)
 
 
