@@ -200,29 +200,17 @@ class _Parser:
     def parse(self, block: Block, first: int, path: str) -> Array:
         """The columns of a block's entries, of which the first has the number `first`."""
         data = block.data
-        spans = zip(block.starts, block.ends, strict=True)
-        heads = [
-            bytes(data[at : min(end, at + 4 + data[at + 3])]) if at + 3 < end else b""
-            for at, end in spans
-        ]
+        heads, columns = _native.bundle_entries(data, block.starts, block.ends)
         known = self._heads
-        for head in set(heads) - known.keys():
-            known[head] = self._parse_head(head)
-        raw = np.frombuffer(data, np.uint8)
-        kinds = np.array([known[head] for head in heads], np.int64)
-        stop = np.array(block.ends, np.int64)
-        position = np.array(block.starts, np.int64)
-        position += np.fromiter(map(len, heads), np.int64, len(heads))
-        sound = kinds >= 0
-        columns = [kinds]
-        for tag in (0x18, 0x20, 0x28):
-            columns.append(_take_varints(raw, tag, position, stop, sound))
-        columns.append(_take_checksums(raw, position, stop, sound))
+        for head in heads:
+            if head not in known:
+                known[head] = self._parse_head(head)
+        table = np.frombuffer(bytearray(columns), np.int64).reshape(5, -1)
+        table[0] = np.array([*(known[head] for head in heads), -1], np.int64)[table[0]]
         # Strings, of which the shape does not tell the size, are looked at one by one.
-        sizes = [-1 if kind.nbytes is None else kind.nbytes for kind in self.kinds] or [0]
-        sound &= (position == stop) & (np.array(sizes, np.int64)[kinds] == columns[3])
-        sound &= columns[2] <= _SIGNED - 1 - columns[3]
-        table = np.array(columns)
+        sizes = [-1 if kind.nbytes is None else kind.nbytes for kind in self.kinds]
+        sound = np.array([*sizes, -1], np.int64)[table[0]] == table[3]
+        sound &= table[2] <= _SIGNED - 1 - table[3]
         for number in np.flatnonzero(~sound).tolist():
             key, start, end = block.keys[number], block.starts[number], block.ends[number]
             try:
@@ -237,9 +225,6 @@ class _Parser:
 
     def _parse_head(self, head: bytes) -> int:
         """The kind of entries that start so; -1 if they have to be looked at one by one."""
-        is_usual = len(head) >= 4 and head[0] == 0x08 and head[1] < 0x80 and head[2] == 0x12
-        if not is_usual or head[3] > 0x7F or len(head) != 4 + head[3]:
-            return -1
         try:
             return self._number(_parse_fields(head, 0, len(head)).kind)
         except (FormatError, UnsupportedError):
@@ -250,33 +235,6 @@ class _Parser:
         if number == len(self.kinds):
             self.kinds.append(kind)
         return number
-
-
-def _take_varints(raw: Array, tag: int, position: Array, stop: Array, sound: Array) -> Array:
-    """The numbers behind a tag, 0 where it is not; `position` moves behind them."""
-    values = np.zeros(len(position), np.int64)
-    rows = np.flatnonzero(sound & (position < stop))
-    rows = rows[raw[position[rows]] == tag]
-    position[rows] += 1
-    for shift in range(0, 63, 7):
-        if not len(rows):
-            return values
-        byte = raw[position[rows]].astype(np.int64)  # behind each entry there are restarts
-        values[rows] |= (byte & 0x7F) << shift
-        position[rows] += 1
-        rows = rows[byte >= 0x80]
-    sound[rows] = False  # of ten bytes: negative, or no number
-    return values
-
-
-def _take_checksums(raw: Array, position: Array, stop: Array, sound: Array) -> Array:
-    values = np.zeros(len(position), np.int64)
-    rows = np.flatnonzero(sound & (position + 5 <= stop))
-    rows = rows[raw[position[rows]] == 0x35]
-    for place in range(4):
-        values[rows] |= raw[position[rows] + 1 + place].astype(np.int64) << 8 * place
-    position[rows] += 5
-    return values
 
 
 def _signed(value: int) -> int:
@@ -446,8 +404,7 @@ def check_shards(index: Index, path: str) -> list[int]:
             path=path,
             tensor=index.name(int(numbers[wrong[0]])),
         )
-    found: list[int] = np.unique(shards).tolist()
-    return found
+    return sorted(set(shards.tolist()))
 
 
 def _plain(index: Index) -> Array:

@@ -71,16 +71,16 @@ class TensorReader:
     def make(self, number: int) -> Stored:
         """The tensor of a number."""
         kind = self.index.kind(number)
+        if kind.row.bits and number not in self._pieces:  # nearly all
+            return StoredNumbers(kind, number, self)
         if number in self._pieces:
             pieces = tuple((starts, self.make(piece)) for starts, piece in self._pieces[number])
             return slices.StoredSlices(kind.row, kind.shape, pieces)
         if kind.row.numpy is None:
             return StoredVariants(self.index.entry(number))
-        if not kind.row.bits:
-            entry = self.index.entry(number)
-            source = self._files[entry.shard]
-            return StoredStrings(entry, source, self.index.big_endian, self._verify)
-        return StoredNumbers(kind, number, self)
+        entry = self.index.entry(number)
+        source = self._files[entry.shard]
+        return StoredStrings(entry, source, self.index.big_endian, self._verify)
 
     def array(self, number: int) -> StoredArray:
         """A tensor of numbers, ready to be read."""
