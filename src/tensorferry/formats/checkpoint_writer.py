@@ -21,12 +21,10 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
 from collections.abc import Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -47,6 +45,9 @@ from tensorferry.formats.entries import chunks
 from tensorferry.formats.note import Note
 from tensorferry.storage import FileSink, Replacement, sink as sinks
 from tensorferry.tensors import Array, RaggedTensor, SparseTensor, Tensor, as_tensor
+
+if TYPE_CHECKING:  # reading, which needs none, imports this module
+    from concurrent.futures import ThreadPoolExecutor
 
 NOTE = "_TENSORFERRY"
 HIDDEN = (graphs.KEY, NOTE)
@@ -230,6 +231,8 @@ def _replace(
     options: Options,
 ) -> Written:
     """Writes all files: see above."""
+    from concurrent.futures import ThreadPoolExecutor
+
     index = prefix + states.INDEX
     count = shards + 1 if _count_shards(index, options) == shards else shards
     paths = [data_path(prefix, shard, count) for shard in range(shards)]
@@ -264,7 +267,7 @@ def _link(paths: list[str], others: list[str], *, durable: bool) -> bool:
     """Gives files other names, too; False if the file system cannot."""
     for path, other in zip(paths, others, strict=True):
         directory, name = os.path.split(other)
-        temporary = os.path.join(directory, f".{name[:50]}.{secrets.token_hex(8)}.tmp")
+        temporary = os.path.join(directory, f".{name[:50]}.{os.urandom(8).hex()}.tmp")
         try:
             os.link(path, temporary)
             sinks.replace(temporary, other)  # frees a large old file in a thread

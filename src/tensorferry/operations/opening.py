@@ -172,12 +172,10 @@ class _Reading:
         if not isinstance(path, str | os.PathLike) or os.fspath(path) == STANDARD_STREAM:
             return None
         name = storage.localize(path)
-        if not _NAMES.search(name):
-            stem, _ = codecs.split_suffix(name)
-            is_known = "*" in name or shards.is_set(name) or formats.named(stem) is not None
-            if is_known if storage.is_url(name) else os.path.isfile(name):
-                return None
-        is_place = storage.is_url(name) or os.path.isdir(name)
+        is_url = storage.is_url(name)
+        if not _NAMES.search(name) and (_is_one_file(name) if is_url else os.path.isfile(name)):
+            return None
+        is_place = is_url or os.path.isdir(name)
         for found in FOUND_BY_PATH:
             if found == "savedmodel" and not is_place and "saved_model." not in name:
                 continue
@@ -278,6 +276,12 @@ def _index_of(path: Any) -> Any:
         if name.endswith(".safetensors") and not os.path.exists(name) and os.path.exists(index):
             return index
     return path
+
+
+def _is_one_file(url: str) -> bool:
+    """Whether the name of an object tells its format, or that there are several."""
+    stem, _ = codecs.split_suffix(url)
+    return "*" in url or shards.is_set(url) or formats.named(stem) is not None
 
 
 def _is_many(path: Any) -> bool:
