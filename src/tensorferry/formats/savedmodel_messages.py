@@ -133,7 +133,8 @@ class Span(NamedTuple):
     end: int
 
 
-def _parse_schema(text: str) -> dict[str, dict[int, Field]]:
+def parse_schema(text: str) -> dict[str, dict[int, Field]]:
+    """The fields of messages, by the messages' names and the fields' numbers."""
     tables: dict[str, dict[int, Field]] = {}
     for line in text.strip().replace("\n    ", " ").splitlines():
         message, _, described = line.partition(":")
@@ -148,7 +149,7 @@ def _parse_schema(text: str) -> dict[str, dict[int, Field]]:
     return tables
 
 
-TABLES = _parse_schema(SCHEMA)
+TABLES = parse_schema(SCHEMA)
 
 # What a varint stands for, where it is not the number itself.
 NUMBERS: dict[str, Callable[[int], Any]] = {
@@ -162,11 +163,14 @@ class Reader:
     """Reads the messages of one buffer.
 
     Attributes:
+        tables: The messages that are known.
         data: The buffer.
         path: Names it in errors.
     """
 
-    def __init__(self, data: bytes | memoryview, path: str) -> None:
+    tables = TABLES
+
+    def __init__(self, data: bytes | memoryview, path: str = "") -> None:
         self.data = data
         self.path = path
 
@@ -183,7 +187,7 @@ class Reader:
         Raises:
             FormatError: The bytes are no such message, or have a single field twice.
         """
-        table = TABLES[message]
+        table = self.tables[message]
         found: dict[str, Any] = {}
         for number, wire, first, last in _native.MessageFields(self.data, *span):
             field = table.get(number)
