@@ -13,7 +13,7 @@ leads from text to bytes in `savedmodel_text`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from tensorferry import _native
 from tensorferry.errors import FerryError, FormatError
@@ -133,9 +133,12 @@ class Span(NamedTuple):
     end: int
 
 
-def parse_schema(text: str) -> dict[str, dict[int, Field]]:
+Tables = dict[str, dict[int, Field]]
+
+
+def parse_schema(text: str) -> Tables:
     """The fields of messages, by the messages' names and the fields' numbers."""
-    tables: dict[str, dict[int, Field]] = {}
+    tables: Tables = {}
     for line in text.strip().replace("\n    ", " ").splitlines():
         message, _, described = line.partition(":")
         if not message:
@@ -168,7 +171,7 @@ class Reader:
         path: Names it in errors.
     """
 
-    tables = TABLES
+    tables: ClassVar[Tables] = TABLES
 
     def __init__(self, data: bytes | memoryview, path: str = "") -> None:
         self.data = data
