@@ -113,6 +113,15 @@ def classes(report: Report) -> None:
     theirs = official_read_classes(data)
     assert np.array_equal(read.scores, theirs[1])
     assert read.labels.astype(str).tolist() == theirs[0]
+    order = np.argsort(-scores, axis=1)
+    ranked = serving.ClassifyResponse(
+        np.array(labels, object)[np.arange(128)[:, None], order],
+        np.take_along_axis(scores, order, axis=1),
+    ).to_bytes()
+    assert (
+        serving.ClassifyResponse.from_bytes(ranked).labels.astype(str).tolist()
+        == (official_read_classes(ranked)[0])
+    )
     what = "Classify, answer of 128 x 10 classes"
     compare(report, f"{what}: build", response.to_bytes, lambda: official_classes(labels, numbers))
     compare(
@@ -120,6 +129,12 @@ def classes(report: Report) -> None:
         f"{what}: read",
         lambda: serving.ClassifyResponse.from_bytes(data),
         lambda: official_read_classes(data),
+    )
+    compare(
+        report,
+        f"{what}, best first: read",
+        lambda: serving.ClassifyResponse.from_bytes(ranked),
+        lambda: official_read_classes(ranked),
     )
 
 

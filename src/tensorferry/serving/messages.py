@@ -107,8 +107,10 @@ class Reader(TableReader):
     def _entry(self, span: Span) -> tuple[str, int, int]:
         """The key of an entry of a map, and where its value stands."""
         fields = list(_native.MessageFields(self.data, *span))
-        if len(fields) == 2 and fields[0][:2] == (1, BYTES) and fields[1][:2] == (2, BYTES):
-            return self.text(*fields[0][2:]), *fields[1][2:]
+        if len(fields) == 2:
+            (key, wire, first, last), (value, kind, start, end) = fields
+            if key == 1 and value == 2 and wire == kind == BYTES:
+                return self.text(first, last), start, end
         entry = self.read("TensorEntry", span)
         return entry.get("key", ""), *entry.get("value", (span.end, span.end))
 

@@ -8,7 +8,7 @@ A score or value of 0 and an empty label are not written, as protobuf has it.
 
 from __future__ import annotations
 
-from itertools import chain, pairwise
+from itertools import accumulate, chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -18,9 +18,12 @@ from tensorferry.dtypes import BY_NAME
 from tensorferry.errors import FormatError, UnsupportedError
 from tensorferry.formats.json_bodies import describe, from_leaves, to_leaves, to_utf8
 from tensorferry.formats.savedmodel_messages import BYTES, Span
-from tensorferry.formats.structure import varint
-from tensorferry.serving.messages import Reader, as_dense, bytes_field, is_plain
+from tensorferry.formats.structure import utf8, varint
+from tensorferry.serving.messages import Reader, as_dense, bytes_field
 from tensorferry.tensors import Array, RaggedTensor
+
+# The bytes of a class that has an empty label in so many words, and a score.
+SHORTEST = 9
 
 FLOAT32 = BY_NAME["float32"]
 
@@ -31,20 +34,20 @@ _REGRESSION = np.frombuffer(b"\x0a\x05\x0d", np.uint8)
 def write_classes(labels: Any, scores: Any) -> bytes:
     """A ClassificationResult."""
     names, numbers, lengths = _flat(labels, scores)
-    bits = numbers.tobytes()
-    heads: dict[bytes, bytes] = {}  # most labels come again and again
-    classes = []
-    for place, label in enumerate(names):
-        score = bits[4 * place : 4 * place + 4]
-        if score == b"\0\0\0\0":
-            classes.append(bytes_field(1, bytes_field(1, label) if label else b""))
-            continue
-        head = heads.get(label)
-        if head is None:
-            text = bytes_field(1, label) if label else b""
-            head = heads[label] = b"\n" + varint(len(text) + 5) + text + b"\x15"
-        classes.append(head + score)
-    ends = np.cumsum([0, *lengths]).tolist()
+    bits = numbers.view("V4").tolist()
+    # Most labels come again and again.
+    texts = {label: bytes_field(1, label) if label else b"" for label in set(names)}
+    if numbers.view(np.uint32).all():
+        heads = {
+            label: b"\n" + varint(len(text) + 5) + text + b"\x15" for label, text in texts.items()
+        }
+        classes = [heads[label] + score for label, score in zip(names, bits, strict=True)]
+    else:
+        classes = [
+            bytes_field(1, texts[label] + b"\x15" + score if any(score) else texts[label])
+            for label, score in zip(names, bits, strict=True)
+        ]
+    ends = [0, *accumulate(lengths)]
     return b"".join(bytes_field(1, b"".join(classes[start:end])) for start, end in pairwise(ends))
 
 
@@ -74,11 +77,16 @@ def _flat(labels: Any, scores: Any) -> tuple[list[bytes], Array, list[int]]:
 
 def _classes(values: Any, what: str) -> tuple[Any, list[int]]:
     """Labels or scores, flat, and how many each example has."""
-    accepted = values if is_plain(values) else frameworks.accept(values)
-    if isinstance(accepted, RaggedTensor):
+    flat: Any
+    if type(values) is list and set(map(type, values)) == {list}:
+        flat, lengths = list(chain.from_iterable(values)), list(map(len, values))
+        if what == "labels" and set(map(type, flat)) == {str}:
+            return [utf8(label) for label in flat], lengths
+        flat = as_dense(flat, what)
+        shape, fits = (len(lengths), None, *flat.shape[1:]), flat.ndim == 1
+    elif isinstance(accepted := frameworks.accept(values), RaggedTensor):
         flat, shape = accepted.flat_values, accepted.shape
-        fits = accepted.ragged_rank == 1 and flat.ndim == 1
-        lengths = accepted.row_lengths.tolist()
+        lengths, fits = accepted.row_lengths.tolist(), len(shape) == 2
     else:
         flat = as_dense(accepted, what)
         shape, fits = flat.shape, flat.ndim == 2
@@ -124,35 +132,85 @@ def as_floats(array: Array, what: str) -> Array:
 
 def read_classes(reader: Reader, span: Span) -> tuple[Any, Any]:
     """The labels and the scores of a ClassificationResult."""
-    labels: list[bytes] = []
-    scores: list[bytes] = []
-    lengths = []
+    rows = _Rows(reader)
     for row in reader.each(1, span):
+        rows.read(row)
+        if len(rows.lengths) == 1 and len(rows.ends) == len(rows.labels) > 0:
+            alike = _read_alike(rows.data, span, row, rows.ends)
+            if alike is not None:
+                return _arrange(rows.labels * len(alike), alike, rows.lengths * len(alike))
+    scores = np.frombuffer(b"".join(rows.scores), np.float32)
+    return _arrange(rows.labels, scores, rows.lengths)
+
+
+class _Rows:
+    """Gathers the classes of examples, of which there may be very many.
+
+    Most are as most writers have them: a short label, then a score. What stands before the score is
+    kept, so that a label that comes again is known by its bytes.
+    """
+
+    def __init__(self, reader: Reader) -> None:
+        self.reader = reader
+        self.data = bytes(reader.data)  # itself, unless it is a view: slices of one take longer
+        self.labels: list[bytes] = []
+        self.scores: list[bytes] = []
+        self.lengths: list[int] = []
+        self.ends: list[int] = []  # of the scores of usual classes that were new
+        self._heads: dict[bytes, bytes] = {}
+
+    def read(self, span: Span) -> None:
+        """Adds the classes of one example."""
+        data, labels, scores, heads = self.data, self.labels, self.scores, self._heads
         before = len(labels)
-        _read_row(reader, row, labels, scores)
-        lengths.append(len(labels) - before)
-    return _arrange(labels, np.frombuffer(b"".join(scores), np.float32), lengths)
+        place, end = span
+        while place + SHORTEST <= end:
+            last = place + 2 + data[place + 1]
+            label = heads.get(data[place : last - 4]) if last <= end else None
+            if label is None:
+                break
+            labels.append(label)
+            scores.append(data[last - 4 : last])
+            place = last
+        for number, wire, start, last in _native.MessageFields(data, place, end):
+            if number == 1:
+                if wire != BYTES:
+                    self.reader.read("Classifications", span)  # says what is wrong
+                self._add(Span(start, last))
+        self.lengths.append(len(labels) - before)
+
+    def _add(self, span: Span) -> None:
+        """Adds a class that was not there before."""
+        data, (start, end) = self.data, span
+        fields = self.reader.read("Class", span)
+        label = fields.get("label", "").encode()
+        self.labels.append(label)
+        self.scores.append(fields.get("score", 0).to_bytes(4, "little"))
+        size = end - start
+        if size < 128 and data[start:end] == bytes_field(1, label) + b"\x15" + self.scores[-1]:
+            self.ends.append(end)
+            self._heads[b"\n" + bytes((size,)) + data[start : end - 4]] = label
 
 
-def _read_row(reader: Reader, span: Span, labels: list[bytes], scores: list[bytes]) -> None:
-    """Adds the classes of one example."""
-    data = reader.data
-    for number, wire, start, end in _native.MessageFields(data, *span):
-        if number != 1:
-            continue
-        if wire != BYTES:
-            reader.read("Classifications", span)  # says what is wrong
-        # As writers have it, a short label and then a score: there may be very many of them.
-        size = end - start - 7
-        if 0 <= size < 128 and (data[start], data[start + 1], data[end - 5]) == (10, size, 21):
-            label = bytes(data[start + 2 : end - 5])
-            if label.isascii():
-                labels.append(label)
-                scores.append(bytes(data[end - 4 : end]))
-                continue
-        fields = reader.read("Class", Span(start, end))
-        labels.append(fields.get("label", "").encode())
-        scores.append(fields.get("score", 0).to_bytes(4, "little"))
+def _read_alike(data: bytes, span: Span, first: Span, ends: list[int]) -> Array | None:
+    """The scores [examples, classes] of a result whose examples differ in nothing else.
+
+    Args:
+        data: The buffer.
+        span: The result.
+        first: Its first example.
+        ends: Where the scores of that one end.
+    """
+    stride = first.end - span.start
+    if (span.end - span.start) % stride:
+        return None
+    grid = np.frombuffer(data, np.uint8, span.end - span.start, span.start).reshape(-1, stride)
+    places = (np.array(ends)[:, None] - span.start + np.arange(-4, 0)).ravel()
+    fixed = np.ones(stride, bool)
+    fixed[places] = False
+    if not (grid[:, fixed] == grid[0, fixed]).all():
+        return None
+    return np.ascontiguousarray(grid[:, places]).view(np.float32)
 
 
 def _arrange(labels: list[bytes], scores: Array, lengths: list[int]) -> tuple[Any, Any]:
@@ -174,7 +232,7 @@ def classes_to_lists(labels: Any, scores: Any) -> list[Any]:
     pairs = [
         [label.decode(), score] for label, score in zip(names, to_leaves(numbers), strict=True)
     ]
-    return [pairs[start:end] for start, end in pairwise(np.cumsum([0, *lengths]).tolist())]
+    return [pairs[start:end] for start, end in pairwise([0, *accumulate(lengths)])]
 
 
 def classes_from_lists(rows: list[Any]) -> tuple[Any, Any]:
