@@ -219,6 +219,38 @@ def test_one_result_for_each_task():
             serving.MultiInferenceResponse.from_bytes(result)
 
 
+def test_damaged_classes_as_official(tf):
+    """Of a damaged answer, what is not refused is what Serving's own classes read."""
+    from tensorflow_serving.apis import classification_pb2
+
+    generator = np.random.default_rng(0)
+    labels = np.array([b"", b"a", "ö".encode(), b"x" * 121], object)
+    accepted = 0
+    for _ in range(4000):
+        orders = generator.integers(0, 4, (generator.integers(1, 5), 3))
+        if generator.random() < 0.5:
+            orders[:] = orders[0]
+        scores = generator.choice(np.float32([0, 0.5, 2]), orders.shape)
+        damaged = bytearray(serving.ClassifyResponse(labels[orders], scores).to_bytes())
+        for place in generator.integers(0, len(damaged), 2):
+            damaged[place] = generator.integers(0, 256)
+        try:
+            response = serving.ClassifyResponse.from_bytes(damaged)
+        except ferry.FormatError:
+            continue
+        accepted += 1
+        proto = classification_pb2.ClassificationResponse.FromString(bytes(damaged))
+        rows = [row.classes for row in proto.result.classifications]
+        for part, values in (
+            (response.labels, [one.label.encode() for row in rows for one in row]),
+            (response.scores, np.float32([one.score for row in rows for one in row])),
+        ):
+            flat = part.flat_values if isinstance(part, ferry.RaggedTensor) else part.ravel()
+            assert np.array_equal(flat, values, equal_nan=part is response.scores)
+
+    assert accepted > 500
+
+
 def test_slices_of_a_larger_buffer():
     """A message may lie in any buffer; what is writable is not shared as such."""
     for kind, sample in SAMPLES.values():

@@ -130,6 +130,24 @@ def test_classes_both_ways(apis, spec, classes):
     assert response.to_bytes() == data
 
 
+@pytest.mark.parametrize("ranked", [False, True])
+def test_many_classes(apis, ranked):
+    """Labels that come again, in one order or in each example's own, with scores of every kind."""
+    generator = np.random.default_rng(0)
+    labels = np.array([b"cat", b"", "f\u00e4hre".encode(), b"x" * 120, b"y" * 121, b"dog"], object)
+    orders = np.array([generator.permutation(6) if ranked else np.arange(6) for _ in range(50)])
+    for scores in (generator.random((50, 6), np.float32), np.zeros((50, 6), np.float32)):
+        data = serving.ClassifyResponse(labels[orders], scores).to_bytes()
+        proto = apis.classification.ClassificationResponse.FromString(data)
+        found = [[(c.label, c.score) for c in row.classes] for row in proto.result.classifications]
+        assert [[label.encode() for label, _ in row] for row in found] == labels[orders].tolist()
+        assert [[score for _, score in row] for row in found] == scores.tolist()
+        for buffer in (data, memoryview(data)):
+            response = serving.ClassifyResponse.from_bytes(buffer)
+            assert same(response.labels, labels[orders])
+            assert same(response.scores, scores)
+
+
 @given(specs(), st.lists(FLOATS, max_size=20))
 def test_values_both_ways(apis, spec, values):
     """Values, zeros among them, the same bytes as Serving's own."""
