@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tensorferry import limits as limits, tfio as tfio
+    from tensorferry import limits as limits, serving as serving, tfio as tfio
     from tensorferry.errors import (
         ChecksumError as ChecksumError,
         FerryError as FerryError,
@@ -100,7 +100,7 @@ _HOMES = {
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
-_MODULES = ("limits", "tfio")
+_MODULES = ("limits", "serving", "tfio")
 
 __all__ = ["__version__", *_MODULES, *_HOME_OF]
 
