@@ -19,7 +19,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from tensorferry.errors import FormatError
 from tensorferry.formats import json as text
@@ -40,8 +40,6 @@ MODELING = {
     "regularizers",
     "random",
 }
-
-_REGISTERED = "registered_name"
 
 # Keras itself writes NaN and Infinity, which are no JSON.
 _DECODER = json.JSONDecoder()
@@ -120,14 +118,34 @@ def _objects(config: Any) -> Iterator[tuple[str, dict[str, Any]]]:
         left += [(f"{place}/{key}".lstrip("/"), value) for key, value in reversed(pairs)]
 
 
-def names(config: Any) -> Iterator[tuple[str, str]]:
-    """The class of each object, or the function, with the name that Keras looks it up by."""
-    for _, node in _objects(config):
-        kind, inner, registered = (node.get(key) for key in ("class_name", "config", _REGISTERED))
+class Named(NamedTuple):
+    """A class or function that a config names.
+
+    Attributes:
+        place: Where, with "/" between the keys.
+        name: Of the class or function alone.
+        key: What Keras looks it up by: "package>Name" for what was registered so.
+        module: Where it is said to be from; None where nothing is said.
+        is_function: Whether it is a function.
+    """
+
+    place: str
+    name: str
+    key: str
+    module: str | None
+    is_function: bool
+
+
+def names(config: Any) -> Iterator[Named]:
+    """The classes and functions of a config."""
+    for place, node in _objects(config):
+        kind, inner, key = node.get("class_name"), node.get("config"), node.get("registered_name")
+        module = node.get("module") if isinstance(node.get("module"), str) else None
         if kind == "function" and isinstance(inner, str):
-            yield inner.rpartition(">")[2], inner
+            yield Named(place, inner.rpartition(">")[2], inner, module, True)
         elif isinstance(kind, str) and kind != "function":
-            yield kind.rpartition(">")[2], registered if isinstance(registered, str) else kind
+            key = key if isinstance(key, str) else kind
+            yield Named(place, kind.rpartition(">")[2], key, module, False)
 
 
 def texts(config: Any) -> set[str]:

@@ -187,7 +187,7 @@ def is_own_function(name: str) -> bool:
 
 def is_own_class(name: str) -> bool:
     """Whether Keras itself has a class of that name: old configs do not say where from."""
-    places = ("layers", "models", "optimizers", "losses", "metrics", *_FUNCTIONS)
+    places = ("layers", "models", "dtype_policies", *_FUNCTIONS)
     return any(isinstance(getattr(getattr(keras, part), name, None), type) for part in places)
 
 

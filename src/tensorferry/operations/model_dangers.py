@@ -6,6 +6,7 @@ and machines, is a danger of one of these kinds, and refused unless the caller a
 
     lambda      a Lambda layer with Python bytecode that the file brings along
     pickle      a pickled object, which can run anything
+    class       a class that `custom_objects` does not have, of a module that nobody names
     module      a class of a module outside of Keras, which `custom_objects` does not have
     function    a function that is neither Keras' own nor in `custom_objects`
     gadget      something of Keras that is no part of a model
@@ -22,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from tensorferry.errors import UnsupportedError
 from tensorferry.formats import keras_config, savedmodel
@@ -31,6 +32,7 @@ from tensorferry.formats.keras_config import Finding
 KINDS = (
     "lambda",
     "pickle",
+    "class",
     "module",
     "function",
     "gadget",
@@ -104,13 +106,17 @@ def refuse(dangers: Iterable[Danger], allow: frozenset[str], path: str) -> tuple
     lines = [f"\n  {danger}" for danger in refused[:SHOWN]]
     if len(refused) > SHOWN:
         lines.append(f"\n  and {len(refused) - SHOWN} more")
-    kinds = ", ".join(repr(kind) for kind in dict.fromkeys(danger.kind for danger in refused))
-    named = {"module", "function", "registered"} & {danger.kind for danger in refused}
-    given = "give classes and functions in custom_objects=; " if named else ""
+    kinds = dict.fromkeys(danger.kind for danger in refused)
+    hints = []
+    if {"class", "module", "function", "registered"} & {*kinds}:
+        hints.append("give classes and functions in custom_objects=")
+    trusted = ", ".join(repr(kind) for kind in kinds if kind != "class")
+    if trusted:
+        hints.append(f"if you trust whoever made the file, allow=({trusted},)")
     raise UnsupportedError(
-        f"the model was not loaded, because it would do more than compute:{''.join(lines)}",
+        f"the model was not loaded, because of what it needs or would do:{''.join(lines)}",
         path=path,
-        hint=f"{given}if you trust whoever made the file, allow=({kinds},)",
+        hint="; ".join(hints),
     )
 
 
@@ -132,13 +138,21 @@ def in_savedmodel(model: savedmodel.SavedModel, graph: savedmodel.MetaGraph) -> 
     return found
 
 
+class Known(Protocol):
+    """What Keras can tell of names, as `tensorferry.frameworks.keras_models` does."""
+
+    def is_own_function(self, name: str) -> bool:
+        """Whether Keras itself has a function of that name for configs."""
+
+    def is_own_class(self, name: str) -> bool:
+        """Whether Keras itself has a class of that name."""
+
+    def registered_names(self) -> set[str]:
+        """The names of classes and functions that the program registered for configs."""
+
+
 def in_config(
-    config: Any,
-    findings: Iterable[Finding],
-    custom_objects: Mapping[str, Any],
-    *,
-    is_own_function: Any,
-    registered: set[str],
+    config: Any, findings: Iterable[Finding], custom_objects: Mapping[str, Any], known: Known
 ) -> list[Danger]:
     """The dangers of the config of a Keras model.
 
@@ -146,22 +160,28 @@ def in_config(
         config: As read from the file.
         findings: What `keras_config` found in it.
         custom_objects: What the caller supplies, by name.
-        is_own_function: Whether Keras itself has a function of some name.
-        registered: The names that the program registered with Keras.
+        known: What Keras knows itself.
     """
     found = []
     for finding in findings:
         bare = finding.name.rpartition(">")[2]
-        if {finding.name, bare} & {*custom_objects} and finding.kind in ("module", "function"):
+        if finding.kind in ("module", "function") and {finding.name, bare} & {*custom_objects}:
             continue
-        if finding.kind == "function" and is_own_function(finding.name):
+        if finding.kind == "function" and known.is_own_function(finding.name):
             continue
         kind = _OF_FINDING.get(finding.kind, finding.kind)
         found.append(Danger(kind, finding.place, finding.detail))
     supplied = {*supply(config, custom_objects)}
-    for name in sorted(keras_config.texts(config) & registered - supplied):
+    registered = known.registered_names() - supplied
+    for name in sorted(keras_config.texts(config) & registered):
         detail = f"uses {name[:100]!r}, which this program registered"
         found.append(Danger("registered", "", detail))
+    for one in keras_config.names(config):
+        if one.is_function or one.module is not None or one.key in supplied | registered:
+            continue
+        if not one.name.startswith("__") and not known.is_own_class(one.name):
+            detail = f"needs the class {one.name[:100]!r}, which custom_objects does not have"
+            found.append(Danger("class", one.place, detail))
     return found
 
 
@@ -171,7 +191,7 @@ def supply(config: Any, custom_objects: Mapping[str, Any]) -> dict[str, Any]:
     A class that was registered as "package>Name" is looked up by that, and known as "Name".
     """
     found = dict(custom_objects)
-    for bare, key in keras_config.names(config):
-        if bare in custom_objects:
-            found.setdefault(key, custom_objects[bare])
+    for one in keras_config.names(config):
+        if one.name in custom_objects:
+            found.setdefault(one.key, custom_objects[one.name])
     return found

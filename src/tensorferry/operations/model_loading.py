@@ -163,13 +163,7 @@ def _load_archive(
             hint="make the model, and set its variables: ferry.load_weights(model, path)",
         )
     keras = frameworks.load("keras_models", "keras")
-    found = dangers.in_config(
-        [config, training],
-        findings,
-        custom_objects,
-        is_own_function=keras.is_own_function,
-        registered=keras.registered_names(),
-    )
+    found = dangers.in_config([config, training], findings, custom_objects, keras)
     allowed = dangers.refuse(found, kinds, path)
     supplied = dangers.supply([config, training], custom_objects)
     safe = not {"lambda", "pickle"} & {danger.kind for danger in allowed}

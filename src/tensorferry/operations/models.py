@@ -26,7 +26,7 @@ from tensorferry import dtypes, formats, frameworks, storage
 from tensorferry.errors import FormatError, UnsupportedError
 from tensorferry.formats import keras_config
 from tensorferry.frameworks.programs import NotKept, find_paths
-from tensorferry.frameworks.variables import Variable, list_variables
+from tensorferry.frameworks.variables import Variable, find_variables, list_variables
 from tensorferry.operations import model_dangers as dangers, weights
 from tensorferry.operations.model_report import ModelReport
 from tensorferry.storage.directory import replacing_path
@@ -270,7 +270,7 @@ def _save_archive(model: Any, path: str, *, dry_run: bool, durable: bool) -> Mod
             hint="a path without an ending is a SavedModel, which takes other models, too",
         )
     config = keras.describe(model)
-    variables = list_variables(model)
+    variables = find_variables(model).variables  # layers without any are models, too
     infos = _infos(variables)
     kept = ["the config of the model", f"{len(infos)} variables"]
     if any(variable.optimizer for variable in variables):
@@ -295,13 +295,7 @@ def _save_archive(model: Any, path: str, *, dry_run: bool, durable: bool) -> Mod
 
 def _needs(config: Any, keras: Any) -> Iterator[str]:
     """What `load_model` will ask for."""
-    found = dangers.in_config(
-        config,
-        keras_config.find(config),
-        {},
-        is_own_function=keras.is_own_function,
-        registered=keras.registered_names(),
-    )
+    found = dangers.in_config(config, keras_config.find(config), {}, keras)
     for danger in found:
         yield str(danger)
 
@@ -332,7 +326,8 @@ def _save_variables(
         kept.append("the state of the optimizer")
     files = [os.path.basename(path)]
     if found == "checkpoint":
-        files = [f"{files[0]}.data-00000-of-00001", f"{files[0]}.index"]
+        files = ["checkpoint", f"{files[0]}.data-00000-of-00001", f"{files[0]}.index"]
+        options.setdefault("layout", "objects")  # which tf.train.Checkpoint restores
     report = ModelReport(
         path,
         found,
