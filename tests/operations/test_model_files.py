@@ -255,6 +255,7 @@ def test_refused(tmp_path):
         (lambda x: object(), {"inputs": X}, "found return value of type object"),
         (lambda x: x, {}, "what the signature 'serving_default' takes is not known"),
         (lambda x: x, {"inputs": X, "signatures": {}}, "empty"),
+        (keras.layers.Dense(2, name="early"), {"inputs": X}, "early was not built yet"),
         (Nothing(), {}, "no function that could be called"),
         (Nothing(), {"signatures": ["go"]}, "names 'go', which Nothing has not"),
         ({"a": tf.Variable(1.0)}, {}, "a dict has no function"),
@@ -313,6 +314,7 @@ def test_what_examples_mean(tmp_path):
 
     report = ferry.save_model(fixed, tmp_path / "x", inputs=X, dry_run=True)
     assert report.signatures[0].inputs == {"x": "float32[2, 3]"}
+    assert report.signatures[0].notes[0].startswith("only the size of the examples is taken")
     ragged = ferry.RaggedTensor.from_rows([[1, 2], [3]])
     report = ferry.save_model(lambda r: r * 2, tmp_path / "x", inputs=ragged, durable=False)
     assert list(report.signatures[0].inputs) == ["r_values", "r_row_splits"]

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -69,7 +70,7 @@ def run(path, exchanges):
 
 
 def test_killed_at_any_moment(tmp_path):
-    """kill -9 leaves the old or the new directory, whole, and never a mixture of both."""
+    """A kill -9 leaves the old or the new directory, whole, and never a mixture of both."""
     path = tmp_path / "model"
     path.mkdir()
     for name in ("saved_model.pb", "index", "data"):
@@ -151,7 +152,7 @@ def test_a_rename_that_fails_is_taken_back(tmp_path, monkeypatch):
     rename = os.rename
 
     def refuse(one, other):
-        if other == str(path) and open(f"{one}/saved_model.pb").read() == "new":
+        if other == str(path) and Path(one, "saved_model.pb").read_text() == "new":
             raise PermissionError
         rename(one, other)
 

@@ -18,7 +18,7 @@ import logging
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import FunctionType, MethodType
 from typing import Any
 
@@ -267,13 +267,16 @@ def _functions(model: _Model, signatures: Any, inputs: Any) -> dict[str, tuple[A
 
 def _trace(name: str, function: Any, examples: Any, model: _Model) -> tuple[Any, Signature]:
     if examples is not None:
+        wanted = calls.example_arguments(function, examples)
         try:
-            return _trace_call(name, function, calls.example_arguments(function, examples))
+            return _trace_call(name, function, wanted)
         except UnsupportedError:
             exact = calls.example_arguments(function, examples, exact=True)
-            if exact == calls.example_arguments(function, examples):
+            if exact == wanted:
                 raise
-            return _trace_call(name, function, exact)
+            concrete, signature = _trace_call(name, function, exact)
+            note = "only the size of the examples is taken: the code works with no other"
+            return concrete, replace(signature, notes=(*signature.notes, note))
     arguments = calls.known_arguments(function)
     if arguments is None and model.known is not None:
         arguments = model.known

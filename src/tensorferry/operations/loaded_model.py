@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from tensorferry import frameworks
 from tensorferry.errors import UnsupportedError
+from tensorferry.formats.parts import Stored
 from tensorferry.frameworks.variables import Variable
 from tensorferry.operations.model_dangers import Danger
 from tensorferry.tensors import Array
-
-Give = Callable[[Any, str], Any]
 
 
 @dataclass(frozen=True)
@@ -49,19 +50,29 @@ class LoadedSignature:
 
 
 class Values(Mapping[str, Array]):
-    """The values that a model's variables have now, by name."""
+    """The values that a model's variables have now, by name.
 
-    def __init__(self, variables: list[Variable]) -> None:
-        self._variables = {variable.name: variable for variable in variables}
+    Args:
+        variables: Of the model.
+        stored: Those that the framework does not show, as they are in the file.
+    """
+
+    def __init__(
+        self, variables: Iterable[Variable], stored: Mapping[str, Stored] | None = None
+    ) -> None:
+        self._read: dict[str, Callable[[], Any]] = {
+            name: tensor.read for name, tensor in (stored or {}).items()
+        }
+        self._read.update({variable.name: variable.read for variable in variables})
 
     def __getitem__(self, name: str) -> Array:
-        return self._variables[name].read()
+        return np.asarray(self._read[name]())
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._variables)
+        return iter(self._read)
 
     def __len__(self) -> int:
-        return len(self._variables)
+        return len(self._read)
 
     def __repr__(self) -> str:
         return f"<values of {len(self)} variables>"

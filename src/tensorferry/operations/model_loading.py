@@ -19,7 +19,7 @@ from tensorferry import frameworks, storage
 from tensorferry.errors import UnsupportedError
 from tensorferry.formats import savedmodel, savedmodel_ops
 from tensorferry.frameworks.programs import DEFAULT
-from tensorferry.frameworks.variables import Variable, list_variables
+from tensorferry.frameworks.variables import find_variables
 from tensorferry.operations import model_dangers as dangers
 from tensorferry.operations.loaded_model import LoadedModel, LoadedSignature, Values
 from tensorferry.operations.model_dangers import Allow, Danger
@@ -114,8 +114,11 @@ def _load_program(
             hint=f"it has {', '.join(signatures) or 'none'}",
         )
     call = _call_of(programs, loaded, signatures, signature)
-    variables = programs.variables_of(loaded, by_name=graph.objects is None)
-    return LoadedModel(path, "savedmodel", signatures, Values(variables), to, found, loaded, call)
+    in_graph = graph.objects is None  # TensorFlow 1, of which not all variables are objects
+    variables = programs.variables_of(loaded, by_name=in_graph)
+    stored = read.open_variables().stored if in_graph and read.has_variables else None
+    values = Values(variables, stored)
+    return LoadedModel(path, "savedmodel", signatures, values, to, found, loaded, call)
 
 
 def _dangers_of(model: savedmodel.SavedModel, graph: savedmodel.MetaGraph) -> list[Danger]:
@@ -169,11 +172,8 @@ def _load_archive(
     safe = not {"lambda", "pickle"} & {danger.kind for danger in allowed}
     model = keras.load(path, supplied, safe=safe, compile=compile)
     call = partial(_predict, keras, model)
-    return LoadedModel(path, "keras", {}, Values(_weights_of(model)), to, allowed, model, call)
-
-
-def _weights_of(model: Any) -> list[Variable]:
-    return list_variables(model) if model.weights else []
+    values = Values(find_variables(model).variables)
+    return LoadedModel(path, "keras", {}, values, to, allowed, model, call)
 
 
 def _predict(keras: Any, model: Any, positional: tuple[Any, ...], named: Mapping[str, Any]) -> Any:

@@ -57,7 +57,7 @@ class ModelReport:
         yield from _shown("keeps", self.kept)
         yield from _shown("leaves out", [f"{one.what}: {one.reason}" for one in self.not_kept])
         yield from _shown("path", [f"{one.path} ({one.place})" for one in self.absolute_paths])
-        yield from _shown("needs to be loaded", self.needs)
+        yield from _shown("loading asks for", self.needs)
 
 
 def _shown(what: str, lines: tuple[str, ...] | list[str]) -> Iterator[str]:
