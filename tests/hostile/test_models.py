@@ -199,6 +199,25 @@ def test_tables_of_objects_that_are_no_assets(vocabulary):
     refused(change(vocabulary, edit), "read")
 
 
+def test_functions_that_call_themselves(tmp_path):
+    """A function without end is an error of a living process."""
+
+    def edit(graph):
+        library = graph.graph_def.library.function
+        names = [one.signature.name for one in library]
+        inner = next(name for name in names if name.startswith("__inference_<lambda>"))
+        for function in library:
+            if function.signature.name == inner:
+                node = function.node_def.add(name="again", op="StatefulPartitionedCall")
+                node.attr["f"].func.name = inner
+                node.attr["Tin"].list.SetInParent()
+                node.attr["Tout"].list.SetInParent()
+
+    path = change(write(tmp_path / "model", lambda x, module: {"y": x + 1}), edit)
+    with pytest.raises(UnsupportedError, match="TensorFlow cannot load it"):
+        ferry.load_model(path, allow=True)
+
+
 def test_damaged_models(tmp_path):
     """What our own reader finds damaged is not given to TensorFlow."""
     path = write(tmp_path / "model", lambda x, module: {"y": x + 1})
@@ -334,6 +353,25 @@ def test_registered_classes(hostile):
         for path in hostile(layer):
             refused(path, "registered")
     assert not made
+
+
+def test_weights_that_lead_elsewhere(hostile, tmp_path):
+    """Links in the weights are refused before the HDF5 library follows them."""
+    (path, legacy) = hostile()
+    with h5py.File(legacy, "a") as file:
+        file["model_weights/other"] = h5py.ExternalLink("/etc/secret.h5", "/x")
+    with pytest.raises(UnsupportedError, match="is a"):
+        ferry.load_model(legacy, allow=True)
+    with h5py.File(tmp_path / "w.h5", "w") as file:
+        file["layers/dense/vars/0"] = h5py.SoftLink("/elsewhere")
+    with zipfile.ZipFile(path) as file:
+        members = {name: file.read(name) for name in file.namelist()}
+    members["model.weights.h5"] = (tmp_path / "w.h5").read_bytes()
+    with zipfile.ZipFile(path, "w") as file:
+        for name, data in members.items():
+            file.writestr(name, data)
+    with pytest.raises(UnsupportedError, match="is a"):
+        ferry.load_model(path, allow=True)
 
 
 def test_archives_that_lie(hostile, tmp_path):

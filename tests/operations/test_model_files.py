@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 
 import keras
 import numpy as np
@@ -322,6 +324,58 @@ def test_what_examples_mean(tmp_path):
     assert loaded(ragged).to_list() == [[2, 4], [6]]
     parts = loaded.signatures["serving_default"](r_values=[5], r_row_splits=[0, 0, 1])
     assert parts["output_0_values"].tolist() == [10]
+
+
+def test_several_signatures_of_keras(tmp_path):
+    """Other functions of a Keras model take what the model takes, if nothing else is said."""
+    model = trained()
+    report = ferry.save_model(
+        model,
+        tmp_path / "x",
+        signatures={
+            "serving_default": model,
+            "probabilities": lambda x: {"p": tf.nn.softmax(model(x))},
+            "sum": (lambda x, y: x + y, (X, X)),
+        },
+        durable=False,
+    )
+    loaded = ferry.load_model(tmp_path / "x")
+
+    assert [one.name for one in report.signatures] == list(loaded.signatures)
+    assert report.signatures[1].inputs == {"x": "float32[?, 3]"}
+    expected = tf.nn.softmax(model(X)).numpy()
+    np.testing.assert_allclose(loaded.signatures["probabilities"](X)["p"], expected, rtol=1e-6)
+    np.testing.assert_array_equal(loaded.signatures["sum"](x=X, y=X)["output_0"], X + X)
+    np.testing.assert_allclose(loaded(X), model(X), rtol=1e-6)
+
+
+WITHOUT_TENSORFLOW = """
+import sys
+import keras, numpy as np
+import tensorferry as ferry
+model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
+ferry.save_model(model, sys.argv[1] + "/x.keras")
+loaded = ferry.load_model(sys.argv[1] + "/x.keras")
+x = np.ones((1, 3), "float32")
+assert np.allclose(loaded(x), model(x)) and np.allclose(loaded([[1, 1, 1]]), model(x))
+try:
+    ferry.save_model(model, sys.argv[1] + "/x")
+except ferry.UnsupportedError as error:
+    print(error.message)
+"""
+
+
+def test_another_backend_of_keras(tmp_path):
+    """Keras' own files need no TensorFlow; programs do, and that is said."""
+    pytest.importorskip("scipy", reason="the backend numpy of Keras needs scipy")
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_TENSORFLOW, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "KERAS_BACKEND": "numpy"},
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.startswith("Keras computes with numpy here")
 
 
 def test_keras_2(tmp_path):

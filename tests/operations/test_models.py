@@ -354,6 +354,16 @@ def test_files_are_those_that_were_promised(saved):
         assert tuple(sorted(found)) == row.report.files
 
 
+def test_temporary_names_are_not_in_the_model(saved):
+    """Where a model was written first is said nowhere in it."""
+    folder, rows, _ = saved
+    for name in rows:
+        for place, _, files in os.walk(folder / name):
+            for file in files:
+                with open(os.path.join(place, file), "rb") as opened:
+                    assert f".{name}.".encode() not in opened.read()
+
+
 def test_nothing_of_the_model_is_changed(tmp_path):
     """An object that was saved has the attributes that it had, and can be saved again."""
     plain = Plain()

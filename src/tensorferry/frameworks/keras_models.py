@@ -198,5 +198,23 @@ def registered_names() -> set[str]:
 
 def predict(model: Any, arguments: tuple[Any, ...]) -> Any:
     """What a model gives outside of training."""
-    given = [np.asarray(part) if isinstance(part, list) else part for part in arguments]
+    given = [_as_input(part) for part in arguments]
     return model(*given, training=False) if _takes_training(model) else model(*given)
+
+
+def _as_input(value: Any) -> Any:
+    """Numbers in lists are one tensor; other lists and dicts are inputs by place and name."""
+    if isinstance(value, Mapping):
+        return {key: _as_input(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        if _is_numbers(value):
+            array = np.asarray(value)
+            return array.astype("float32") if array.dtype == np.float64 else array
+        return [_as_input(part) for part in value]
+    return value
+
+
+def _is_numbers(value: Any) -> bool:
+    if isinstance(value, list | tuple):
+        return all(map(_is_numbers, value))
+    return isinstance(value, int | float | str | bytes)

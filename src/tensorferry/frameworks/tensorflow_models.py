@@ -19,6 +19,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from types import FunctionType, MethodType
 from typing import Any
 
@@ -47,7 +48,7 @@ _Node = tf.__internal__.tracking.AutoTrackable
 _Resource = tf.saved_model.experimental.TrackableResource
 # What Keras calls inputs that nobody named.
 _NUMBERED = re.compile(r"keras_tensor(_\d+)?")
-_FUNCTIONS = (Function, Concrete, FunctionType, MethodType)
+_FUNCTIONS = (Function, Concrete, FunctionType, MethodType, partial)
 
 
 @dataclass
@@ -96,9 +97,10 @@ def plan(
         default = first
     if "__call__" not in vars(root):
         root.__call__ = default
-    _refuse_python(traced)
+    nodes = {name: list(_nodes(concrete)) for name, concrete in traced.items()}
+    _refuse_python(nodes)
     _track_captured(root, looked, traced)
-    paths, assets = _paths(root, traced)
+    paths, assets = _paths(root, nodes)
     variables = find_variables(root).variables
     kept = [f"the program: {', '.join(named)}", f"{len(variables)} variables"]
     if assets:
@@ -193,6 +195,8 @@ def _has_method(model: Any, name: str) -> bool:
 
 def _referenced(function: Any) -> dict[str, Any]:
     """What a function refers to by name and may keep state in."""
+    while isinstance(function, partial):
+        function = function.func
     python = getattr(function, "python_function", function)
     owner = getattr(python, "__self__", getattr(function, "__self__", None))
     plain = getattr(python, "__func__", python)
@@ -269,12 +273,12 @@ def _trace(name: str, function: Any, examples: Any, model: _Model) -> tuple[Any,
     if examples is not None:
         wanted = calls.example_arguments(function, examples)
         try:
-            return _trace_call(name, function, wanted)
+            return calls.trace(name, function, wanted)
         except UnsupportedError:
             exact = calls.example_arguments(function, examples, exact=True)
             if exact == wanted:
                 raise
-            concrete, signature = _trace_call(name, function, exact)
+            concrete, signature = calls.trace(name, function, exact)
             note = "only the size of the examples is taken: the code works with no other"
             return concrete, replace(signature, notes=(*signature.notes, note))
     arguments = calls.known_arguments(function)
@@ -287,14 +291,7 @@ def _trace(name: str, function: Any, examples: Any, model: _Model) -> tuple[Any,
             f"what the signature {name!r} takes is not known",
             hint="inputs= takes example inputs (a tuple for several arguments), or tf.TensorSpec",
         )
-    return _trace_call(name, function, arguments)
-
-
-def _trace_call(name: str, function: Any, arguments: Arguments) -> tuple[Any, Signature]:
-    concrete, signature = calls.trace(name, function, arguments)
-    if isinstance(function, Function):  # what makes the root callable is kept for these, too
-        function.get_concrete_function(*arguments.positional, **arguments.named)
-    return concrete, signature
+    return calls.trace(name, function, arguments)
 
 
 def _own_functions(model: Any) -> Iterator[tuple[str, Any]]:
@@ -309,9 +306,9 @@ def _own_functions(model: Any) -> Iterator[tuple[str, Any]]:
         yield name, getattr(model, name)
 
 
-def _refuse_python(traced: Mapping[str, Any]) -> None:
-    for name, concrete in traced.items():
-        for node in _nodes(concrete):
+def _refuse_python(nodes: Mapping[str, list[Any]]) -> None:
+    for name, held in nodes.items():
+        for node in held:
             if node.op in PYTHON_OPS:
                 raise UnsupportedError(
                     f"the signature {name!r} calls back into Python ({node.op} {node.name!r}), "
@@ -400,7 +397,7 @@ def _descendants(model: Any) -> dict[int, Any]:
 # What there is to say
 
 
-def _paths(root: Any, traced: Mapping[str, Any]) -> tuple[list[FoundPath], list[str]]:
+def _paths(root: Any, nodes: Mapping[str, list[Any]]) -> tuple[list[FoundPath], list[str]]:
     """Absolute paths in constants, and the files that go along."""
     assets = []
     found: dict[str, FoundPath] = {}
@@ -409,8 +406,8 @@ def _paths(root: Any, traced: Mapping[str, Any]) -> tuple[list[FoundPath], list[
             path = tf.get_static_value(part.asset_path).decode("utf-8", "replace")
             assets.append(path)
             found[path] = FoundPath(path, "an asset, copied; a table's name may still say it", True)
-    for name, concrete in traced.items():
-        for node in _nodes(concrete):
+    for name, held in nodes.items():
+        for node in held:
             if node.op != "Const" or node.attr["dtype"].type != tf.string.as_datatype_enum:
                 continue
             for text in tf.make_ndarray(node.attr["value"].tensor).reshape(-1)[:100_000]:

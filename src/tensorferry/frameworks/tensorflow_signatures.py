@@ -83,7 +83,10 @@ def known_arguments(function: Any) -> Arguments | None:
     if not traced:
         return None
     positional, named = traced[0].structured_input_signature
-    return Arguments(tuple(positional), dict(named), "the call that it was traced for")
+    origin = "the call that it was traced for"
+    if len(traced) > 1:
+        origin = f"one of {len(traced)} calls that it was traced for"
+    return Arguments(tuple(positional), dict(named), origin)
 
 
 def concrete_functions(function: Any) -> list[Any]:
