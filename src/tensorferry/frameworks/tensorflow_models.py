@@ -91,12 +91,8 @@ def plan(
         concrete, signature = _trace(name, function, examples, looked)
         traced[name] = concrete
         described.append(signature)
-    first = next(iter(named.values()))[0]
-    default = calls.call_function(looked.forward or first)
-    if isinstance(default, Function) and not calls.concrete_functions(default):
-        default = first
     if "__call__" not in vars(root):
-        root.__call__ = default
+        root.__call__ = named.get(DEFAULT, next(iter(named.values())))[0]
     nodes = {name: list(_nodes(concrete)) for name, concrete in traced.items()}
     _refuse_python(nodes)
     _track_captured(root, looked, traced)
