@@ -8,6 +8,7 @@ import marshal
 import os
 import sys
 import zipfile
+from dataclasses import replace
 
 import h5py
 import keras
@@ -218,6 +219,42 @@ def test_functions_that_call_themselves(tmp_path):
         ferry.load_model(path, allow=True)
 
 
+def test_two_models_in_one_directory(tmp_path):
+    """Which of several files TensorFlow loads is not left to chance, or to whoever made them."""
+    path = write(tmp_path / "model", lambda x, module: {"y": x + 1})
+    text = 'meta_graphs { meta_info_def { tags: "serve" } }'
+    for name in ("saved_model.pbtxt", "saved_model.cpb"):
+        (path / name).write_text(text)
+        for given in (path, path / "saved_model.pb", path / name):
+            with pytest.raises(UnsupportedError, match="and each is a model"):
+                ferry.load_model(given, allow=True)
+        (path / name).unlink()
+    assert ferry.load_model(path / "saved_model.pb").signatures
+
+
+def test_a_model_that_two_readers_see_differently(tmp_path, monkeypatch):
+    """If TensorFlow sees other ops than those that were judged, nothing is loaded."""
+    from tensorferry.formats import savedmodel
+
+    path = write(tmp_path / "model", lambda x, module: {"y": x + 1})
+    other = write(tmp_path / "other", lambda x, module: {"y": tf.io.read_file("/etc/hostname")})
+    sound = savedmodel.read(path)
+    monkeypatch.setattr(savedmodel, "read", lambda path: replace(sound, path=str(other)))
+    with pytest.raises(FormatError, match="sees another model in it than we do: AddV2"):
+        ferry.load_model(other)
+
+
+def test_damaged_variables(tmp_path):
+    """A damaged index is found by our own reader."""
+    path = write(tmp_path / "model", lambda x, module: {"y": x + module.value})
+    index = path / "variables/variables.index"
+    data = bytearray(index.read_bytes())
+    data[20] ^= 1
+    index.write_bytes(data)
+    with pytest.raises(FormatError):
+        ferry.load_model(path, allow=True)
+
+
 def test_damaged_models(tmp_path):
     """What our own reader finds damaged is not given to TensorFlow."""
     path = write(tmp_path / "model", lambda x, module: {"y": x + 1})
@@ -372,6 +409,33 @@ def test_weights_that_lead_elsewhere(hostile, tmp_path):
             file.writestr(name, data)
     with pytest.raises(UnsupportedError, match="is a"):
         ferry.load_model(path, allow=True)
+
+
+def test_names_that_lie(hostile, tmp_path):
+    """Keras goes by the name and we by the bytes: both have to say the same."""
+    (archive, legacy) = hostile()
+    assert ferry.load_model(legacy)(X).shape == (1, 2)
+    for source, name in ((archive, "y.h5"), (legacy, "y.keras")):
+        (tmp_path / name).write_bytes(source.read_bytes())
+        with pytest.raises(FormatError, match="expected .* by its name"):
+            ferry.load_model(tmp_path / name, allow=True)
+
+
+def test_configs_that_two_readers_see_differently(hostile, tmp_path, monkeypatch):
+    """A config that the HDF5 library reads is the one that was judged."""
+    from tensorferry.formats import keras as files
+
+    (_, legacy) = hostile()
+    read = files.open_stored
+
+    def other(path):
+        opened = read(path)
+        opened.config = {"class_name": "Sequential", "config": {"layers": []}}
+        return opened
+
+    monkeypatch.setattr(files, "open_stored", other)
+    with pytest.raises(FormatError, match="the HDF5 library sees another model_config"):
+        ferry.load_model(legacy)
 
 
 def test_archives_that_lie(hostile, tmp_path):

@@ -6,7 +6,8 @@ by ops that read them: that an op is there says nothing. Here it is asked where 
     SaveV2, RestoreV2 ...         fine where only saving and restoring leads to it
     InitializeTableFromTextFile   fine where the name of the file is that of an asset
 
-The messages are parsed, after our own reader found them sound, and nothing is run.
+The messages are parsed, after our own reader found them sound, and nothing is run. Two parsers may
+see two models in one file: `Seen` has what TensorFlow sees, to be compared.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from tensorflow.python.saved_model import loader_impl
+import tensorflow as tf
+
+from tensorferry.errors import FormatError
 
 # The body of the graph itself; others are functions.
 _MAIN = ""
@@ -39,19 +42,42 @@ class Misuse(NamedTuple):
     writes: bool
 
 
-def find_misused(directory: str, tags: Iterable[str], suspects: frozenset[str]) -> list[Misuse]:
-    """The suspects that loading or calling the model leads to.
+class Seen(NamedTuple):
+    """What TensorFlow sees in a graph.
+
+    Attributes:
+        ops: The names of all ops, in functions too.
+        assets: The names of its assets.
+        misused: Ops that restore and save, where something else leads to them.
+    """
+
+    ops: frozenset[str]
+    assets: frozenset[str]
+    misused: tuple[Misuse, ...]
+
+
+def look(directory: str, tags: Iterable[str], suspects: frozenset[str]) -> Seen:
+    """What TensorFlow would load.
 
     Args:
         directory: Of a SavedModel that was found to be sound.
         tags: Of its graph.
         suspects: Ops that save and restore.
+
+    Raises:
+        FormatError: TensorFlow sees no such graph.
     """
     wanted = set(tags)
-    for graph in loader_impl.parse_saved_model(directory).meta_graphs:
-        if set(graph.meta_info_def.tags) == wanted:
-            return list(_Graph(graph).find(suspects))
-    return []
+    try:
+        parsed = tf.__internal__.saved_model.parse_saved_model(directory)
+    except (OSError, ValueError) as error:
+        raise FormatError(f"TensorFlow does not parse it: {error}", path=directory) from None
+    found = [one for one in parsed.meta_graphs if set(one.meta_info_def.tags) == wanted]
+    if len(found) != 1:
+        raise FormatError(f"TensorFlow sees {len(found)} graphs of these tags", path=directory)
+    graph = _Graph(found[0])
+    assets = frozenset(one.filename for one in found[0].asset_file_def)
+    return Seen(graph.ops(), assets, tuple(graph.find(suspects)))
 
 
 class _Graph:
@@ -78,6 +104,11 @@ class _Graph:
         for key in _INITIALIZERS:
             held = graph.collection_def[key].node_list.value if key in graph.collection_def else ()
             self._outputs += [name.split(":")[0] for name in held]
+
+    def ops(self) -> frozenset[str]:
+        """The ops of all nodes that are no functions."""
+        found = {node.op for body in self._bodies.values() for node in body}
+        return frozenset(found - {*self._functions})
 
     def find(self, suspects: frozenset[str]) -> Iterator[Misuse]:
         """Walks over everything that can be called."""

@@ -16,8 +16,9 @@ from functools import partial
 from typing import Any
 
 from tensorferry import frameworks, storage
-from tensorferry.errors import UnsupportedError
-from tensorferry.formats import savedmodel, savedmodel_ops
+from tensorferry.errors import FormatError, UnsupportedError
+from tensorferry.formats import keras_config, savedmodel, savedmodel_ops
+from tensorferry.formats.hdf5 import SIGNATURE
 from tensorferry.frameworks.programs import DEFAULT
 from tensorferry.frameworks.variables import find_variables
 from tensorferry.operations import model_dangers as dangers
@@ -86,15 +87,19 @@ def _load_program(
     tags: Iterable[str] | None,
     to: str,
 ) -> LoadedModel:
+    _check_file(path)
     read = savedmodel.read(path)
     wanted = None if tags is None else tuple(tags)
     try:
         graph = read.find(wanted)
     except KeyError as error:
         raise UnsupportedError(str(error.args[0]), path=path, hint="tags= chooses one") from None
-    dangers.refuse(dangers.in_savedmodel(read, graph), kinds, path)
+    if read.has_variables:
+        read.open_variables().close()  # damage is found here, and not by TensorFlow
+    found = dangers.in_savedmodel(read, graph)
+    dangers.refuse(found, kinds, path)
     programs = frameworks.load("tensorflow_programs", "tensorflow")
-    found = dangers.refuse(_dangers_of(read, graph), kinds, path)
+    allowed = dangers.refuse([*found, *_dangers_of(read, graph)], kinds, path)
     loaded = programs.load(read.path, graph.tags)
     signatures = {
         name: LoadedSignature(
@@ -118,18 +123,45 @@ def _load_program(
     variables = programs.variables_of(loaded, by_name=in_graph)
     stored = read.open_variables().stored if in_graph and read.has_variables else None
     values = Values(variables, stored)
-    return LoadedModel(path, "savedmodel", signatures, values, to, found, loaded, call)
+    return LoadedModel(path, "savedmodel", signatures, values, to, allowed, loaded, call)
+
+
+def _check_file(path: str) -> None:
+    """Refuses a directory of which TensorFlow may read another file than we do."""
+    directory = os.path.dirname(savedmodel.resolve(path) or "") or "."
+    found = [name for name in savedmodel.FILES if os.path.exists(os.path.join(directory, name))]
+    if len(found) > 1:
+        raise UnsupportedError(
+            f"it has {' and '.join(found)}, and each is a model",
+            path=path,
+            hint="remove all but one: which of them is loaded differs from program to program",
+        )
+    if found[0].endswith(".cpb"):
+        raise UnsupportedError(
+            f"TensorFlow loads no {found[0]} in Python", path=path, hint="ferry.open reads it"
+        )
 
 
 def _dangers_of(model: savedmodel.SavedModel, graph: savedmodel.MetaGraph) -> list[Danger]:
-    """All dangers of a graph, those among them that depend on where an op is used."""
-    found = dangers.in_savedmodel(model, graph)
-    if any(risk.expected for risk in graph.risks):
-        graphs = frameworks.load("tensorflow_graphs", "tensorflow")
-        for misuse in graphs.find_misused(model.path, graph.tags, savedmodel_ops.EXPECTED):
-            kind = "write" if misuse.writes else "read"
-            detail = f"the op {misuse.op} {kind}s files that are not the model's own"
-            found.append(Danger(kind, misuse.place[:100], detail))
+    """The dangers that depend on where an op is used, as TensorFlow sees the file.
+
+    Raises:
+        FormatError: TensorFlow sees another model than our own reader.
+    """
+    graphs = frameworks.load("tensorflow_graphs", "tensorflow")
+    seen = graphs.look(model.path, graph.tags, savedmodel_ops.EXPECTED)
+    strange = seen.ops.symmetric_difference(graph.ops)
+    strange |= seen.assets - {asset.name for asset in model.assets}
+    if strange:
+        raise FormatError(
+            f"TensorFlow sees another model in it than we do: {', '.join(sorted(strange)[:5])}",
+            path=model.path,
+        )
+    found = []
+    for misuse in seen.misused:
+        kind = "write" if misuse.writes else "read"
+        detail = f"the op {misuse.op} {kind}s files that are not the model's own"
+        found.append(Danger(kind, misuse.place[:100], detail))
     return found
 
 
@@ -155,6 +187,7 @@ def _load_archive(
 ) -> LoadedModel:
     from tensorferry.formats import keras as files
 
+    _check_kind(path)
     with files.open_stored(path) as opened:
         config = opened.config
         findings = opened.findings
@@ -166,6 +199,8 @@ def _load_archive(
             hint="make the model, and set its variables: ferry.load_weights(model, path)",
         )
     keras = frameworks.load("keras_models", "keras")
+    if not path.endswith(".keras"):
+        _check_config(path, config, training)
     found = dangers.in_config([config, training], findings, custom_objects, keras)
     allowed = dangers.refuse(found, kinds, path)
     supplied = dangers.supply([config, training], custom_objects)
@@ -174,6 +209,31 @@ def _load_archive(
     call = partial(_predict, keras, model)
     values = Values(find_variables(model).variables)
     return LoadedModel(path, "keras", {}, values, to, allowed, model, call)
+
+
+def _check_kind(path: str) -> None:
+    """Refuses a file that is something else than its name says: Keras goes by the name."""
+    with open(path, "rb") as file:
+        head = file.read(len(SIGNATURE))
+    start = b"PK\x03\x04" if path.endswith(".keras") else SIGNATURE
+    if not head.startswith(start):
+        raise FormatError(
+            f"starts with {head.hex(' ')!r}, expected {start.hex(' ')!r} by its name",
+            path=path,
+            offset=0,
+        )
+
+
+def _check_config(path: str, config: Any, training: Any) -> None:
+    """Compares what was judged with what the HDF5 library sees, which Keras reads with."""
+    import h5py  # Keras needs it, too
+
+    for key, judged in (("model_config", config), ("training_config", training)):
+        with h5py.File(path, "r") as file:
+            text = file.attrs.get(key)
+        data = text.encode() if isinstance(text, str) else text
+        if (None if data is None else keras_config.parse(data, what=key)) != judged:
+            raise FormatError(f"the HDF5 library sees another {key} in it than we do", path=path)
 
 
 def _predict(keras: Any, model: Any, positional: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
