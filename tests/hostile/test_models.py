@@ -417,7 +417,7 @@ def test_names_that_lie(hostile, tmp_path):
     assert ferry.load_model(legacy)(X).shape == (1, 2)
     for source, name in ((archive, "y.h5"), (legacy, "y.keras")):
         (tmp_path / name).write_bytes(source.read_bytes())
-        with pytest.raises(FormatError, match="expected .* by its name"):
+        with pytest.raises(FormatError, match=r"expected .* by its name"):
             ferry.load_model(tmp_path / name, allow=True)
 
 

@@ -387,5 +387,7 @@ def test_keras_2(tmp_path):
     np.testing.assert_allclose(ferry.load_model(tmp_path / "x")(X), model(X), rtol=1e-6)
     model.save(tmp_path / "y", save_format="tf")
     np.testing.assert_allclose(ferry.load_model(tmp_path / "y")(X), model(X), rtol=1e-6)
+    inputs = tf_keras.Input((3,))
+    model = tf_keras.Model(inputs, tf_keras.layers.Dense(2, activation="relu")(inputs))
     model.save(tmp_path / "z.h5")
     np.testing.assert_allclose(ferry.load_model(tmp_path / "z.h5")(X), model(X), rtol=1e-6)

@@ -10,7 +10,7 @@ import sys
 import numpy as np
 import pytest
 import tensorflow as tf
-from conftest import CORPUS
+from conftest import CORPUS, ROOT
 
 import tensorferry as ferry
 from tensorferry.errors import FormatError, MismatchError, UnsupportedError
@@ -190,6 +190,14 @@ def test_what_does_not_fit(path):
             call()
     with pytest.raises(UnsupportedError, match="no signature is called 'third'"):
         ferry.load_model(path, signature="third")
+
+
+def test_files_of_keras_2():
+    """What Keras 3 cannot make of an old file is said, with what can be done."""
+    for name in ("keras-2.12.h5", "keras-2.13.keras"):
+        with pytest.raises(UnsupportedError, match="Keras cannot load it") as caught:
+            ferry.load_model(ROOT / "tests/golden/keras" / name)
+        assert "load_weights" in caught.value.hint
 
 
 def test_what_is_no_model(tmp_path):

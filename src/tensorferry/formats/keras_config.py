@@ -29,6 +29,7 @@ MODELING = {
     "activations",
     "constraints",
     "dtype_policies",
+    "engine",
     "initializers",
     "layers",
     "losses",

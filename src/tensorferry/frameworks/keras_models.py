@@ -176,7 +176,8 @@ def load(path: str, custom_objects: Mapping[str, Any], *, safe: bool, compile: b
         raise UnsupportedError(
             f"Keras cannot load it: {type(error).__name__}: {str(error).strip()[:500]}",
             path=path,
-            hint="custom_objects= takes classes and functions by their names",
+            hint="custom_objects= supplies classes and functions; ferry.load_weights takes the "
+            "weights alone, into a model that you make",
         ) from error
 
 
@@ -188,7 +189,9 @@ def is_own_function(name: str) -> bool:
 def is_own_class(name: str) -> bool:
     """Whether Keras itself has a class of that name: old configs do not say where from."""
     places = ("layers", "models", "dtype_policies", *_FUNCTIONS)
-    return any(isinstance(getattr(getattr(keras, part), name, None), type) for part in places)
+    return name == "Functional" or any(
+        isinstance(getattr(getattr(keras, part), name, None), type) for part in places
+    )
 
 
 def registered_names() -> set[str]:
