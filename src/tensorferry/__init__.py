@@ -39,6 +39,13 @@ if TYPE_CHECKING:
         convert as convert,
     )
     from tensorferry.operations.inspection import FileInfo as FileInfo, inspect as inspect
+    from tensorferry.operations.loaded_model import (
+        LoadedModel as LoadedModel,
+        LoadedSignature as LoadedSignature,
+    )
+    from tensorferry.operations.model_loading import load_model as load_model
+    from tensorferry.operations.model_report import ModelReport as ModelReport
+    from tensorferry.operations.models import save_model as save_model
     from tensorferry.operations.opening import load as load, open as open  # noqa: A004
     from tensorferry.operations.record_writer import writer as writer
     from tensorferry.operations.records import Records as Records, repair as repair
@@ -87,6 +94,10 @@ _HOMES = {
     "tensorferry.operations.comparison": ("DiffReport", "diff"),
     "tensorferry.operations.conversion": ("ConvertReport", "convert"),
     "tensorferry.operations.inspection": ("FileInfo", "inspect"),
+    "tensorferry.operations.loaded_model": ("LoadedModel", "LoadedSignature"),
+    "tensorferry.operations.model_report": ("ModelReport",),
+    "tensorferry.operations.model_loading": ("load_model",),
+    "tensorferry.operations.models": ("save_model",),
     "tensorferry.operations.opening": ("load", "open"),
     "tensorferry.operations.record_writer": ("writer",),
     "tensorferry.operations.records": ("Records", "repair"),

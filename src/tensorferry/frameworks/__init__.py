@@ -161,13 +161,26 @@ def _canonical(tensor: Any) -> Any:
 
 
 def _module(name: str) -> Framework:
+    return cast(Framework, load(name, name))
+
+
+def load(module: str, package: str) -> Any:
+    """A module of this folder.
+
+    Args:
+        module: Its name.
+        package: The framework that it imports.
+
+    Raises:
+        MissingExtraError: The framework is not installed.
+    """
     try:
-        return cast(Framework, import_module(f"tensorferry.frameworks.{name}"))
+        return import_module(f"tensorferry.frameworks.{module}")
     except ModuleNotFoundError as error:
-        if error.name != name:
+        if error.name != package:
             raise
         raise MissingExtraError(
-            f"{name} is not installed", hint=f"pip install 'tensorferry[{name}]'"
+            f"{package} is not installed", hint=f"pip install 'tensorferry[{package}]'"
         ) from None
 
 
