@@ -47,6 +47,10 @@ if TYPE_CHECKING:
     from tensorferry.operations.model_report import ModelReport as ModelReport
     from tensorferry.operations.models import save_model as save_model
     from tensorferry.operations.opening import load as load, open as open  # noqa: A004
+    from tensorferry.operations.predictions import (
+        predict as predict,
+        save_predictions as save_predictions,
+    )
     from tensorferry.operations.record_writer import writer as writer
     from tensorferry.operations.records import Records as Records, repair as repair
     from tensorferry.operations.saving import save as save
@@ -99,6 +103,7 @@ _HOMES = {
     "tensorferry.operations.model_loading": ("load_model",),
     "tensorferry.operations.models": ("save_model",),
     "tensorferry.operations.opening": ("load", "open"),
+    "tensorferry.operations.predictions": ("predict", "save_predictions"),
     "tensorferry.operations.record_writer": ("writer",),
     "tensorferry.operations.records": ("Records", "repair"),
     "tensorferry.operations.saving": ("save",),

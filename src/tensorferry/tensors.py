@@ -391,6 +391,40 @@ def _has_numpy_floats(value: Any) -> bool:
     return isinstance(value, np.ndarray | np.generic)
 
 
+def concatenate(tensors: Sequence[Tensor]) -> Tensor:
+    """Tensors of one kind, one behind the other along their first dimension."""
+    if isinstance(tensors[0], SparseTensor):
+        return _concatenated_sparse(tensors)  # type: ignore[arg-type]
+    if isinstance(tensors[0], RaggedTensor):
+        return _concatenated_ragged(tensors)  # type: ignore[arg-type]
+    return np.concatenate(tensors)  # type: ignore[arg-type]
+
+
+def _concatenated_ragged(tensors: Sequence[RaggedTensor]) -> RaggedTensor:
+    nested = []
+    for levels in zip(*(tensor.nested_row_splits for tensor in tensors), strict=True):
+        start, pieces = 0, [np.zeros(1, levels[0].dtype)]
+        for splits in levels:
+            pieces.append(splits[1:] + np.asarray(start, splits.dtype))
+            start += int(splits[-1])
+        if start > np.iinfo(levels[0].dtype).max:
+            raise FormatError(f"{start} values have row splits of {levels[0].dtype}")
+        nested.append(np.concatenate(pieces))
+    return RaggedTensor(np.concatenate([tensor.flat_values for tensor in tensors]), tuple(nested))
+
+
+def _concatenated_sparse(tensors: Sequence[SparseTensor]) -> SparseTensor:
+    pieces, rows = [], 0
+    for tensor in tensors:
+        indices = tensor.indices.copy()
+        indices[:, 0] += rows
+        pieces.append(indices)
+        rows += tensor.shape[0]
+    shape = np.array([rows, *tensors[0].shape[1:]], np.int64)
+    values = np.concatenate([tensor.values for tensor in tensors])
+    return SparseTensor(np.concatenate(pieces), values, shape)
+
+
 def is_namedtuple(value: Any) -> bool:
     """Whether it is an instance of a class made by `namedtuple` or `NamedTuple`."""
     return isinstance(value, tuple) and hasattr(value, "_fields")

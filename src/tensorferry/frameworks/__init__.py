@@ -96,6 +96,18 @@ def _owner(value: Any) -> Any:
     return next((module for module in used if module.owns(value)), None)
 
 
+def framework_of(model: Any) -> str | None:
+    """Whose tensors a model takes: the framework that its class comes from, if any."""
+    for kind in type(model).__mro__:
+        root = kind.__module__.partition(".")[0]
+        if root in NAMES:
+            return root
+        if root == "keras":
+            backend = str(sys.modules["keras"].config.backend())
+            return backend if backend in NAMES else None
+    return None
+
+
 def _from_protocol(value: Any) -> Any:
     if hasattr(value, "__dlpack__"):
         try:

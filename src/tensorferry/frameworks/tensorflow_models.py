@@ -376,6 +376,8 @@ def _track_captured(root: Any, model: _Model, traced: Mapping[str, Any]) -> None
                     resources.append(part)
     if resources:
         root.resources = resources
+    # A variable of Keras stands for TensorFlow's own, which is inside.
+    known |= {id(part.value): part for part in known.values() if hasattr(part, "value")}
     captured = []
     for concrete in (*traced.values(), *calls.concrete_functions(root.__call__)):
         for variable in concrete.graph.variables:
