@@ -82,5 +82,6 @@ inline nb::tuple range(std::uint64_t count, std::uint64_t end, tfrecord::Status 
 void bind_tensorproto(nb::module_& module);
 void bind_tfrecord(nb::module_& module);
 void bind_example(nb::module_& module);
+void bind_highwayhash(nb::module_& module);
 
 }  // namespace ferry::python

@@ -232,7 +232,7 @@ def read(
     Args:
         path: The directory, one of the files in `FILES`, or any file with a SavedModel or a
             GraphDef; local or a URL.
-        verify: Check the hashes of a model in chunks, at some megabytes a second.
+        verify: Check the hashes of a model in chunks.
         storage_options: For the store of a URL.
 
     Raises:
