@@ -20,7 +20,7 @@ A model is a program, which is neither run nor changed here: what it would do is
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
@@ -33,6 +33,7 @@ from tensorferry.formats import (
     savedmodel_objects as objects,
     savedmodel_ops as ops,
     savedmodel_specs as specs,
+    savedmodel_variables as variables,
 )
 from tensorferry.formats.savedmodel_assets import Asset, storage_join
 from tensorferry.formats.savedmodel_graph import Function, Graph
@@ -45,6 +46,7 @@ from tensorferry.storage import Source
 if TYPE_CHECKING:  # looking into a model needs none of them
     from tensorferry.formats.checkpoint import Checkpoint, Names
     from tensorferry.formats.parts import Stored
+    from tensorferry.outlines import TensorInfo
 
 __all__ = [
     "Asset",
@@ -59,6 +61,7 @@ __all__ = [
     "Signature",
     "TensorSpec",
     "Variable",
+    "list_variables",
     "open_stored",
     "read",
     "resolve",
@@ -329,7 +332,7 @@ def _read_meta_graph(
     definitions = [
         assets.read_definition(reader, place) for place in given.get("asset_file_def", [])
     ]
-    variables = held.variables if held is not None else _by_name(reader, given, graph)
+    known = held.variables if held is not None else _by_name(reader, given, graph)
     meta_graph = MetaGraph(
         tuple(info.get("tags", [])),
         info.get("tensorflow_version", ""),
@@ -337,7 +340,7 @@ def _read_meta_graph(
         MappingProxyType(signatures),
         graph,
         held,
-        variables,
+        known,
         ops.find_custom(graph.ops),
         ops.find_risks(graph.ops),
     )
@@ -441,7 +444,7 @@ def open_stored(
     if not storage.exists(f"{prefix}.index", options=storage_options):
         model = read(path, verify=verify, storage_options=storage_options)
         if any(graph.variables for graph in model.meta_graphs):
-            raise FileNotFoundError(f"{prefix}.index: the variables of the model are not there")
+            raise _missing(prefix)
         return checkpoint.Checkpoint(prefix, 2, {}, {})
     opened = checkpoint.open_stored(
         prefix,
@@ -453,42 +456,41 @@ def open_stored(
     graph = opened.graph
     if held is None or graph is None or names == "keys":
         return opened
-    return _rename(opened, held.match_keys(graph), held, names)
+    return variables.rename(opened, held.match_keys(graph), held, names)
 
 
-def _rename(opened: Checkpoint, keys: Mapping[str, str], held: Objects, names: Names) -> Checkpoint:
-    """The same checkpoint, with its variables called as the model calls them."""
-    before = {key: name for name, key in opened.keys.items()}
-    renamed: dict[str, str] = {}  # the new name of each
-    taken = set()
-    for path, key in keys.items():
-        own = held.variables[path].name
-        wanted = own if names == "variables" and own and own not in taken else path
-        if key in before and wanted not in taken:
-            renamed[before[key]] = wanted
-            taken.add(wanted)
-    for name, key in opened.keys.items():
-        if name not in renamed:
-            renamed[name] = name if name not in taken else key
-            taken.add(renamed[name])
-    opened.stored = _Renamed(opened.stored, {renamed[name]: name for name in opened.stored})
-    opened.keys = {renamed[name]: key for name, key in opened.keys.items()}
-    opened.slots = {renamed.get(name, name): slot for name, slot in opened.slots.items()}
-    return opened
+def list_variables(
+    model: SavedModel, *, names: Names = "paths"
+) -> tuple[list[TensorInfo], list[str]] | None:
+    """What the variables are like, or the constants of a frozen graph, and the files they are in.
+
+    None where that is not told quickly: `open_stored` opens what is remote, large or damaged.
+
+    Args:
+        model: What was read.
+        names: As `open_stored` has it.
+
+    Raises:
+        FileNotFoundError: The variables are not there.
+        FormatError: A constant is damaged.
+    """
+    if model.kind == "graph":
+        constants = model.find().constants
+        return [variables.describe_constant(name, constants[name]) for name in constants], []
+    if not model.has_variables:
+        if any(graph.variables for graph in model.meta_graphs):
+            raise _missing(storage_join(model.path, VARIABLES))
+        return [], []
+    if storage.is_url(model.path):
+        return None
+    from tensorferry.formats import checkpoint_outline
+
+    outline = checkpoint_outline.read(storage_join(model.path, VARIABLES))
+    if outline is None:
+        return None
+    held = next((graph.objects for graph in model.meta_graphs if graph.objects), None)
+    return variables.describe(outline, held, names), outline.files
 
 
-class _Renamed(Mapping[str, "Stored"]):
-    """The same tensors by other names."""
-
-    def __init__(self, stored: Mapping[str, Stored], names: Mapping[str, str]) -> None:
-        self._stored = stored
-        self._names = names
-
-    def __getitem__(self, name: str) -> Stored:
-        return self._stored[self._names[name]]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
-
-    def __len__(self) -> int:
-        return len(self._names)
+def _missing(prefix: str) -> FileNotFoundError:
+    return FileNotFoundError(f"{prefix}.index: the variables of the model are not there")

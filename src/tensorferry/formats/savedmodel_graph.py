@@ -21,9 +21,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tensorferry import _native, dtypes, limits
 from tensorferry.dtypes import DType
 from tensorferry.errors import FerryError, FormatError, LimitError
-from tensorferry.formats import tensorproto
 from tensorferry.formats.savedmodel_messages import BYTES, VARINT, Reader, Span
-from tensorferry.formats.savedmodel_specs import TensorSpec, read_dtype, read_shape
+from tensorferry.formats.savedmodel_specs import TensorSpec, read_dtype, read_shape, read_tensor
 
 if TYPE_CHECKING:
     from tensorferry.formats.parts import Stored
@@ -88,10 +87,7 @@ class StoredConstant:
 
     def read(self) -> Any:
         """The tensor."""
-        try:
-            return tensorproto.read(self.reader.data, start=self.span.start, end=self.span.end)
-        except FerryError as error:
-            raise self.reader.located(error) from None
+        return read_tensor(self.reader, self.span)
 
     def read_part(self, index: Any) -> Any:
         """What indexing it gives."""
@@ -135,6 +131,11 @@ class Constants(Mapping[str, "Stored"]):
     def __contains__(self, name: object) -> bool:
         return self._find(name) is not None
 
+    @property
+    def nbytes(self) -> int:
+        """How many bytes of the file they take together."""
+        return sum(span.end - span.start for span in self._places.values())
+
 
 @dataclass(frozen=True, slots=True)
 class Graph:
@@ -151,7 +152,7 @@ class Graph:
     nodes: int
     ops: Mapping[str, int]
     functions: Mapping[str, Function]
-    constants: Mapping[str, Stored]
+    constants: Constants
     variables: tuple[TensorSpec, ...]
 
 

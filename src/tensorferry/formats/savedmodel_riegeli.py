@@ -22,8 +22,6 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
-import numpy as np
-
 from tensorferry import _native, limits
 from tensorferry.errors import (
     ChecksumError,
@@ -192,6 +190,7 @@ def _decompress(
     if kind == 0:
         return body
     import cramjam
+    import numpy as np
 
     decoders = {
         ord("b"): cramjam.brotli.decompress_into,
