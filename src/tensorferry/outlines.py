@@ -6,6 +6,7 @@ looking into a file takes less time than importing it.
 
 from __future__ import annotations
 
+import math
 from collections import namedtuple
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -49,6 +50,12 @@ class TensorInfo:
     kind: Kind = "dense"
     quantized: str | None = None
     origin: Mapping[str, Any] = field(default_factory=dict)
+
+
+def elements_in(info: TensorInfo) -> int | None:
+    """How many values a tensor has; None where a dimension varies."""
+    sizes = [size for size in info.shape if size is not None]
+    return math.prod(sizes) if len(sizes) == len(info.shape) else None
 
 
 def is_namedtuple(value: Any) -> bool:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from tensorferry.cli import options as shared, text
+from tensorferry.errors import FormatError
 
 if TYPE_CHECKING:
     from tensorferry.operations.listing import Entry, Listing, Node
@@ -57,9 +59,30 @@ def tree_command(paths: tuple[str, ...], as_json: bool, **wanted: Any) -> None:
         return
     for listing in _headed(listings):
         table = text.Table(("name", "dtype", "shape", "count", "size"), right=(3, 4))
+        for cells in _signatures(listing.path, wanted):
+            table.add(*cells, "", "")
         _branches(table, grow(listing.tensors), "")
         if len(table):
             shared.echo(table.lines())
+
+
+def _signatures(path: str, wanted: dict[str, Any]) -> Iterable[tuple[str, str, str]]:
+    """The signatures of a SavedModel as branches, before its variables."""
+    from tensorferry.operations import inputs
+
+    if wanted["match"] or inputs.model_of(path, wanted["format"], None) is None:
+        return
+    from tensorferry.cli import model
+    from tensorferry.operations.inspection import inspect
+
+    try:
+        found = inspect(path, format=wanted["format"], **wanted["options"]).model
+    except FormatError as error:
+        print(f"ferry: no signatures: {error}".splitlines()[0], file=sys.stderr)
+        return
+    if found is not None:
+        yield from model.branches(found)
+        yield "variables", "", ""
 
 
 def _list(

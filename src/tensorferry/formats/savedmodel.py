@@ -36,6 +36,7 @@ from tensorferry.formats import (
     savedmodel_variables as variables,
 )
 from tensorferry.formats.savedmodel_assets import Asset, storage_join
+from tensorferry.formats.savedmodel_fingerprint import FINGERPRINT, Fingerprint, read_fingerprint
 from tensorferry.formats.savedmodel_graph import Function, Graph
 from tensorferry.formats.savedmodel_messages import BYTES, Reader, Span
 from tensorferry.formats.savedmodel_objects import ConcreteFunction, Objects, Variable
@@ -74,7 +75,6 @@ FILES = ("saved_model.pb", "saved_model.cpb", "saved_model.pbtxt")
 # Up to how many bytes a file is copied: that is faster to walk over than its map.
 SMALL = 16 << 20
 VARIABLES = "variables/variables"
-FINGERPRINT = "fingerprint.pb"
 KERAS = "keras_metadata.pb"
 
 Kind = Literal["binary", "text", "chunks", "graph"]
@@ -84,18 +84,6 @@ Options = Mapping[str, Any] | None
 def sniff(head: bytes) -> bool:
     """Never: a SavedModel is found by its path, and starts as a TensorProto may."""
     return False
-
-
-@dataclass(frozen=True, slots=True)
-class Fingerprint:
-    """What fingerprint.pb says of a model: hashes by TensorFlow, which are not checked."""
-
-    uuid: str
-    saved_model_checksum: int
-    graph_def_program_hash: int
-    signature_def_hash: int
-    saved_object_graph_hash: int
-    checkpoint_hash: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +164,17 @@ class SavedModel:
     keras_metadata: bool = False
     has_variables: bool = False
     _options: Options = field(default=None, repr=False, compare=False)
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The file that was read, and those beside it but for the variables'."""
+        found = [self.file]
+        if self.fingerprint is not None:
+            found.append(storage_join(self.path, FINGERPRINT))
+        if self.keras_metadata:
+            found.append(storage_join(self.path, KERAS))
+        sound = (asset.name for asset in self.assets if asset.problem is None)
+        return (*found, *(assets.asset_path(name, self.path) for name in sound))
 
     def find(self, tags: Iterable[str] | None = None) -> MetaGraph:
         """The MetaGraph of some tags, or the only one.
@@ -264,7 +263,7 @@ def read(
         fields.get("saved_model_schema_version", 0),
         tuple(graph for graph, _ in found),
         assets.find_assets(definitions, directory, storage_options),
-        _read_fingerprint(storage_join(directory, FINGERPRINT), storage_options),
+        read_fingerprint(storage_join(directory, FINGERPRINT), storage_options),
         storage.exists(storage_join(directory, KERAS), options=storage_options),
         storage.exists(storage_join(directory, f"{VARIABLES}.index"), options=storage_options),
         storage_options,
@@ -378,25 +377,6 @@ def _read_collection(reader: Reader, span: Span | None) -> dict[str, None] | Non
     held = reader.read("BytesList", fields["bytes_list"]).get("value", [])
     names = (reader.read("VariableDef", place).get("variable_name", "") for place in held)
     return dict.fromkeys(name.partition(":")[0] for name in names)
-
-
-def _read_fingerprint(path: str, options: Options) -> Fingerprint | None:
-    if not storage.exists(path, options=options):
-        return None
-    with storage.open_source(path, options=options) as source:
-        reader = Reader(source.everything(), path)
-    try:
-        fields = reader.read("FingerprintDef", Span(0, len(reader.data)))
-    except FerryError as error:
-        raise reader.located(error) from None
-    hashes = (
-        "saved_model_checksum",
-        "graph_def_program_hash",
-        "signature_def_hash",
-        "saved_object_graph_hash",
-        "checkpoint_hash",
-    )
-    return Fingerprint(fields.get("uuid", ""), *(fields.get(name, 0) for name in hashes))
 
 
 # Values

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 import stat
 import sys
 import threading
@@ -108,7 +107,7 @@ class ReplacingSink(FileSink):
     def __init__(self, target: str, *, mode: int | None = None, durable: bool = True) -> None:
         directory, name = os.path.split(target)
         # At most 50 characters of it, because a name has at most 255 bytes.
-        self._temporary = os.path.join(directory, f".{name[:50]}.{secrets.token_hex(8)}.tmp")
+        self._temporary = os.path.join(directory, f".{name[:50]}.{os.urandom(8).hex()}.tmp")
         # Opened first, so that it cannot fail when all is written.
         self._folder = os.open(directory, os.O_RDONLY) if durable else None
         try:
