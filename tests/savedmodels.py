@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import time
 import tracemalloc
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
 from conftest import CORPUS
 
+import tensorferry as ferry
+from tensorferry import errors
 from tensorferry.formats import savedmodel, savedmodel_text
 
 # Of others
@@ -196,7 +199,10 @@ def read(data: bytes, path, name: str = "saved_model.pb") -> savedmodel.SavedMod
 
 
 def refused(data: bytes, path, kind: type[Exception], match: str, name="saved_model.pb"):
-    """The error that some bytes give, at once and without a large allocation."""
+    """The error that some bytes give, at once and without a large allocation.
+
+    What is wrong with the graph, `tensorferry.inspect` says too.
+    """
     tracemalloc.start()
     start = time.perf_counter()
     try:
@@ -207,6 +213,11 @@ def refused(data: bytes, path, kind: type[Exception], match: str, name="saved_mo
         tracemalloc.stop()
     assert peak < 4 << 20 or peak < 100 * len(data)
     assert time.perf_counter() - start < 5
+    with suppress(errors.FerryError):
+        savedmodel.read(path / name)
+        return caught.value  # what is wrong is read when it is asked for
+    with pytest.raises(kind, match=match):
+        ferry.inspect(path / name, verify=True)
     return caught.value
 
 

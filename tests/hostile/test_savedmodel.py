@@ -7,6 +7,7 @@ import tracemalloc
 import pytest
 from savedmodels import CONST, SAMPLE, encode, field, model_of, read, refused, varint
 
+import tensorferry as ferry
 from tensorferry import errors
 from tensorferry.formats import savedmodel
 
@@ -133,6 +134,8 @@ def test_functions_that_call_themselves(tmp_path):
     ):
         graph = read(model_of(function("f", attributes, op)), tmp_path).find()
         assert graph.recursive_functions == ("f",)
+        (note,) = (note for note in ferry.inspect(tmp_path).notes if "call themselves" in note)
+        assert note.endswith(": f")
 
     bodies = "".join(
         f'function {{ signature {{ name: "{name}" }} node_def {{ name: "n" op: "{called}" }} }}'

@@ -7,6 +7,7 @@ import os
 import pytest
 from savedmodels import encode, read
 
+import tensorferry as ferry
 from tensorferry import errors
 from tensorferry.formats import savedmodel
 
@@ -34,6 +35,9 @@ def test_assets_that_lead_elsewhere(tmp_path, name):
 
     assert asset.problem
     assert asset.size is None
+    info = ferry.inspect(tmp_path / "model")
+    assert asset.problem in info.problems[0].problem
+    assert not [file for file in info.files if "secret" in file]
     with pytest.raises(errors.FormatError, match="asset"):
         savedmodel.read(tmp_path / "model").open_asset(asset.name)
 
@@ -62,3 +66,6 @@ def test_assets_that_are_links(tmp_path):
         "broken": (None, "there is no such file"),
         "pipe": (None, "it is no regular file"),
     }
+    info = ferry.inspect(tmp_path / "model")
+    assert len(info.problems) == 4
+    assert {os.path.basename(file) for file in info.files} == {"saved_model.pb", "real", "inside"}

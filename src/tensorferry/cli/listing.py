@@ -13,6 +13,7 @@ from tensorferry.errors import FormatError
 
 if TYPE_CHECKING:
     from tensorferry.operations.listing import Entry, Listing, Node
+    from tensorferry.operations.model_outline import ModelInfo
 
 
 def _listing_options(function: Any) -> Any:
@@ -54,35 +55,42 @@ def tree_command(paths: tuple[str, ...], as_json: bool, **wanted: Any) -> None:
 
     listings = _list(paths, **wanted)
     if as_json:
-        files = [{"path": found.path, "tree": grow(found.tensors)} for found in listings]
+        files = [
+            {
+                "path": found.path,
+                "tree": grow(found.tensors),
+                "model": _find_model(found.path, wanted),
+            }
+            for found in listings
+        ]
         shared.echo_json("tree", files=files)
         return
     for listing in _headed(listings):
         table = text.Table(("name", "dtype", "shape", "count", "size"), right=(3, 4))
-        for cells in _signatures(listing.path, wanted):
-            table.add(*cells, "", "")
+        found = _find_model(listing.path, wanted)
+        if found is not None:
+            from tensorferry.cli import model
+
+            for cells in model.branches(found):
+                table.add(*cells, "", "")
         _branches(table, grow(listing.tensors), "")
         if len(table):
             shared.echo(table.lines())
 
 
-def _signatures(path: str, wanted: dict[str, Any]) -> Iterable[tuple[str, str, str]]:
-    """The signatures of a SavedModel as branches, before its variables."""
+def _find_model(path: str, wanted: dict[str, Any]) -> ModelInfo | None:
+    """The model that a SavedModel is, whose signatures stand before its variables."""
     from tensorferry.operations import inputs
 
     if wanted["match"] or inputs.model_of(path, wanted["format"], None) is None:
-        return
-    from tensorferry.cli import model
+        return None
     from tensorferry.operations.inspection import inspect
 
     try:
-        found = inspect(path, format=wanted["format"], **wanted["options"]).model
+        return inspect(path, format=wanted["format"], **wanted["options"]).model
     except FormatError as error:
-        print(f"ferry: no signatures: {error}".splitlines()[0], file=sys.stderr)
-        return
-    if found is not None:
-        yield from model.branches(found)
-        yield "variables", "", ""
+        print(text.clean(f"ferry: no signatures: {error}".splitlines()[0]), file=sys.stderr)
+        return None
 
 
 def _list(

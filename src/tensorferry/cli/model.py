@@ -48,7 +48,7 @@ def lines(model: ModelInfo) -> Iterable[str]:
 
 
 def branches(model: ModelInfo) -> Iterable[tuple[str, str, str]]:
-    """The signatures as a tree: name, dtype and shape of each line."""
+    """The signatures as a tree, before the variables: name, dtype and shape of each line."""
     for graph in model.graphs:
         if not graph.signatures:
             continue
@@ -57,11 +57,12 @@ def branches(model: ModelInfo) -> Iterable[tuple[str, str, str]]:
         for place, signature in enumerate(_ordered(graph)):
             last = place == len(graph.signatures) - 1
             yield f"{'└ ' if last else '├ '}{signature.name}", "", ""
-            rows = list(_arguments(signature))
+            rows = [(way, each) for way, found in _sides(signature) for each in found]
             for number, (way, argument) in enumerate(rows):
                 mark = "└ " if number == len(rows) - 1 else "├ "
                 name = f"{'  ' if last else '│ '}{mark}{way} {argument.name}"
                 yield name, _dtype(argument), _shape(argument)
+    yield "variables", "", ""
 
 
 def _graph_fields(graph: GraphInfo) -> Iterable[tuple[str, Any]]:
@@ -79,15 +80,16 @@ def _graph_fields(graph: GraphInfo) -> Iterable[tuple[str, Any]]:
 def _signatures(signatures: Sequence[SignatureInfo]) -> Iterable[str]:
     table = text.Table(("signature", "", "name", "dtype", "shape", "method"), flexible=(0, 2, 5))
     for signature in signatures[:NAMED]:
-        rows = list(_arguments(signature))
         name, method = signature.name, signature.method.removeprefix(PREDICT)
-        if not rows:
+        if not signature.inputs and not signature.outputs:
             table.add(name, "", "", "", "", method)
-        for way, argument in rows[:NAMED]:
-            table.add(name, way, argument.name, _dtype(argument), _shape(argument), method)
-            name = method = ""
-        if len(rows) > NAMED:
-            table.add("", "", f"and {len(rows) - NAMED:,} more", "", "", "", colour="dim")
+        for way, arguments in _sides(signature):
+            for argument in arguments[:NAMED]:
+                table.add(name, way, argument.name, _dtype(argument), _shape(argument), method)
+                name = method = ""
+            if len(arguments) > NAMED:
+                more = f"and {len(arguments) - NAMED:,} more"
+                table.add("", way, more, "", "", "", colour="dim")
     yield from table.lines()
     if len(signatures) > NAMED:
         yield text.paint(f"and {len(signatures) - NAMED:,} signatures more: --json", "dim")
@@ -98,10 +100,8 @@ def _ordered(graph: GraphInfo) -> list[SignatureInfo]:
     return sorted(graph.signatures, key=lambda signature: signature.name.startswith("__"))
 
 
-def _arguments(signature: SignatureInfo) -> Iterable[tuple[str, ArgumentInfo]]:
-    for way, arguments in (("in", signature.inputs), ("out", signature.outputs)):
-        for argument in arguments:
-            yield way, argument
+def _sides(signature: SignatureInfo) -> tuple[tuple[str, tuple[ArgumentInfo, ...]], ...]:
+    return ("in", signature.inputs), ("out", signature.outputs)
 
 
 def _dtype(argument: ArgumentInfo) -> str:
