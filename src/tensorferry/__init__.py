@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         convert as convert,
     )
     from tensorferry.operations.inspection import FileInfo as FileInfo, inspect as inspect
+    from tensorferry.operations.model_outline import ModelInfo as ModelInfo
     from tensorferry.operations.opening import load as load, open as open  # noqa: A004
     from tensorferry.operations.record_writer import writer as writer
     from tensorferry.operations.records import Records as Records, repair as repair
@@ -87,6 +88,7 @@ _HOMES = {
     "tensorferry.operations.comparison": ("DiffReport", "diff"),
     "tensorferry.operations.conversion": ("ConvertReport", "convert"),
     "tensorferry.operations.inspection": ("FileInfo", "inspect"),
+    "tensorferry.operations.model_outline": ("ModelInfo",),
     "tensorferry.operations.opening": ("load", "open"),
     "tensorferry.operations.record_writer": ("writer",),
     "tensorferry.operations.records": ("Records", "repair"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from typing import Any
 
@@ -99,6 +98,10 @@ def _size(info: FileInfo) -> str:
 
 
 def _metadata(info: FileInfo) -> str:
+    if not info.metadata:
+        return ""
+    import json
+
     return ", ".join(
         f"{name}={value if isinstance(value, str) else json.dumps(value, default=str)}"
         for name, value in info.metadata.items()

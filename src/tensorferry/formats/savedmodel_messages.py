@@ -164,11 +164,13 @@ class Reader:
     Attributes:
         data: The buffer.
         path: Names it in errors.
+        shapes: Those that were read, by their bytes.
     """
 
     def __init__(self, data: bytes | memoryview, path: str) -> None:
         self.data = data
         self.path = path
+        self.shapes: dict[bytes | None, tuple[int | None, ...] | None] = {}
 
     def read(self, message: str, span: Span, *, without: str = "") -> dict[str, Any]:
         """The fields of a message by name: numbers, texts, spans, or lists of those.

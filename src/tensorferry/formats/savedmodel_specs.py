@@ -77,6 +77,10 @@ class TypeSpec:
     state: Any
 
 
+# Up to how many bytes a shape is remembered.
+SHORT = 96
+
+
 def show_shape(shape: Shape) -> str:
     """A shape as people write it: "[?, 3]", or "[...]" for an unknown rank."""
     if shape is None:
@@ -107,6 +111,16 @@ def read_shape(reader: Reader, span: Span) -> Shape:
         FormatError: A dimension is negative, and not -1.
         LimitError: There are more dimensions than TensorFlow allows.
     """
+    raw = bytes(reader.data[span.start : span.end]) if span.end - span.start <= SHORT else None
+    if raw in reader.shapes:  # of most there are many
+        return reader.shapes[raw]
+    shape = _read_shape(reader, span)
+    if raw is not None:
+        reader.shapes[raw] = shape
+    return shape
+
+
+def _read_shape(reader: Reader, span: Span) -> Shape:
     fields = reader.read("TensorShapeProto", span)
     dims = fields.get("dim", [])
     if fields.get("unknown_rank", False):
