@@ -308,14 +308,29 @@ def test_frozen_graph(tf, tmp_path):
         tf.io.read_file(tf.constant("x", name="name"))
     path = tmp_path / "frozen.pb"
     path.write_bytes(graph.as_graph_def().SerializeToString())
-    info = ferry.inspect(path, format="savedmodel")
+    info = ferry.inspect(path)
 
+    assert info == ferry.inspect(path, format="savedmodel")
     assert info.model.kind == "graph"
     assert info.notes == ("the graph reads files: ReadFile",)
-    with ferry.open(path, format="savedmodel") as bundle:
+    with ferry.open(path) as bundle:
         assert list(info.tensors) == [bundle.info[name] for name in bundle]
         assert {t.name: t.shape for t in info.tensors} == {"w": (2, 3), "name": ()}
     assert info.files == (str(path),)
+
+
+def test_what_no_frozen_graph_is(tf, tmp_path):
+    """TensorProtos, Examples and StructuredValues in a .pb are not taken for graphs."""
+    feature = tf.train.Feature(int64_list=tf.train.Int64List(value=[1]))
+    example = tf.train.Example(features=tf.train.Features(feature={"x": feature}))
+    path = tmp_path / "tensor.pb"
+    path.write_bytes(tf.io.serialize_tensor(np.float32([1, 2])).numpy())
+    assert ferry.inspect(path).format == "tensorproto"
+    for data in (example.SerializeToString(), ferry.dumps([None, 1], format="structure"), b"\n"):
+        path.write_bytes(data)
+        with pytest.raises(errors.FormatError) as caught:
+            ferry.inspect(path)
+        assert "node" not in str(caught.value)
 
 
 def test_remote(s3, module_path):

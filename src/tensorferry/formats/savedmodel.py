@@ -20,6 +20,7 @@ A model is a program, which is neither run nor changed here: what it would do is
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -81,9 +82,17 @@ Kind = Literal["binary", "text", "chunks", "graph"]
 Options = Mapping[str, Any] | None
 
 
+# The first node of a frozen graph, as far as its name goes: no other message starts so.
+_FIRST_NODE = re.compile(rb"\n[\x80-\xff]{0,4}[\x00-\x7f]\n([\x01-\x7f])([A-Za-z0-9.][\w./>\\-]*)")
+
+
 def sniff(head: bytes) -> bool:
-    """Never: a SavedModel is found by its path, and starts as a TensorProto may."""
-    return False
+    """Whether it is a frozen graph; a SavedModel, found by its path, starts as TensorProtos do."""
+    found = _FIRST_NODE.match(head)
+    if found is None:
+        return False
+    end = found.start(2) + found[1][0]  # where the name ends, and the op follows
+    return found.end() >= min(end, len(head)) and head[end : end + 1] in (b"", b"\x12")
 
 
 @dataclass(frozen=True, slots=True)

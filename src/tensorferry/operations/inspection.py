@@ -131,9 +131,11 @@ def inspect(path: Any, *, format: str | None = None, **options: Any) -> FileInfo
         return _inspect_model(given, model, **options)
     from tensorferry.operations.opened import open_input
 
-    options = {"on_error": "skip", "verify": False, **options}
-    with open_input(given, format=format, **options) as opened:
-        return describe(opened)
+    reading = {"on_error": "skip", "verify": False, **options}
+    with open_input(given, format=format, **reading) as opened:
+        if opened.format != "savedmodel":
+            return describe(opened)
+    return _inspect_model(given, opened.name, **options)  # a frozen graph, known by its bytes
 
 
 def _one(path: Any) -> Any:
