@@ -30,4 +30,5 @@ NB_MODULE(_native, module) {
   ferry::python::bind_example(module);
   ferry::python::bind_example_encode(module);
   ferry::python::bind_checkpoint(module);
+  ferry::python::bind_highwayhash(module);
 }

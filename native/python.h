@@ -84,5 +84,6 @@ void bind_tfrecord(nb::module_& module);
 void bind_example(nb::module_& module);
 void bind_example_encode(nb::module_& module);
 void bind_checkpoint(nb::module_& module);
+void bind_highwayhash(nb::module_& module);
 
 }  // namespace ferry::python

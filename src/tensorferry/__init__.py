@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         LoadedSignature as LoadedSignature,
     )
     from tensorferry.operations.model_loading import load_model as load_model
+    from tensorferry.operations.model_outline import ModelInfo as ModelInfo
     from tensorferry.operations.model_report import ModelReport as ModelReport
     from tensorferry.operations.models import save_model as save_model
     from tensorferry.operations.opening import load as load, open as open  # noqa: A004
@@ -99,8 +100,9 @@ _HOMES = {
     "tensorferry.operations.conversion": ("ConvertReport", "convert"),
     "tensorferry.operations.inspection": ("FileInfo", "inspect"),
     "tensorferry.operations.loaded_model": ("LoadedModel", "LoadedSignature"),
-    "tensorferry.operations.model_report": ("ModelReport",),
     "tensorferry.operations.model_loading": ("load_model",),
+    "tensorferry.operations.model_outline": ("ModelInfo",),
+    "tensorferry.operations.model_report": ("ModelReport",),
     "tensorferry.operations.models": ("save_model",),
     "tensorferry.operations.opening": ("load", "open"),
     "tensorferry.operations.predictions": ("predict", "save_predictions"),

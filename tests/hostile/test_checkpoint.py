@@ -15,6 +15,7 @@ from conftest import CORPUS
 from tensorferry import _native, errors
 from tensorferry.formats import (
     checkpoint,
+    checkpoint_entries,
     checkpoint_index as indexes,
     checkpoint_slices as slices,
     checkpoint_table as tables,
@@ -23,7 +24,7 @@ from tensorferry.formats.checkpoint_table import MAGIC, mask, varint
 from tensorferry.storage import Buffers, open_source
 
 DATA = ".data-00000-of-00001"
-HEADER = indexes.encode_header(1)
+HEADER = checkpoint_entries.encode_header(1)
 
 
 def table(entries: dict[bytes, bytes]) -> bytes:
@@ -299,8 +300,8 @@ def test_entries(tmp_path, value, match):
 def test_entries_are_parsed_alike(tmp_path):
     """The fields of an entry in another order, or with unknown ones, mean the same."""
     crc = mask(_native.crc32c(bytes(8)))
-    usual = indexes.encode_kind(indexes.dtypes.BY_NAME["float32"], (2,))
-    usual += indexes.encode_place(0, 8, 8, crc)
+    usual = checkpoint_entries.encode_kind(checkpoint_entries.dtypes.BY_NAME["float32"], (2,))
+    usual += checkpoint_entries.encode_place(0, 8, 8, crc)
     turned = b"\x35" + struct.pack("<I", crc) + field(5, 8) + field(4, 8)
     turned += field(2, field(2, field(1, 2))) + field(1, 101) + field(99, b"?")
     for value in (usual, turned, entry(offset=8, crc=crc)):

@@ -5,7 +5,6 @@ An error is one to three lines on the standard error; `--debug` adds where it ca
 
 from __future__ import annotations
 
-import difflib
 import os
 import sys
 from collections.abc import Sequence
@@ -70,6 +69,8 @@ class Application(click.Group):
         name = args[0]
         if name not in COMMANDS:
             if not _is_path(name):
+                import difflib
+
                 near = difflib.get_close_matches(name, COMMANDS, n=1)
                 hint = f"did you mean `ferry {near[0]}`?" if near else "see `ferry --help`"
                 raise click.UsageError(f"no file or command is called {name!r}\nhint: {hint}")

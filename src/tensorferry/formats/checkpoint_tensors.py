@@ -11,7 +11,7 @@ from typing import Any
 from tensorferry import _native
 from tensorferry.dtypes import DType
 from tensorferry.errors import ChecksumError, FormatError
-from tensorferry.formats import checkpoint_index as indexes, checkpoint_slices as slices
+from tensorferry.formats import checkpoint_entries as entries, checkpoint_slices as slices
 from tensorferry.formats.checkpoint_index import Index
 from tensorferry.formats.checkpoint_strings import StoredStrings, StoredVariants
 from tensorferry.formats.checkpoint_table import mask
@@ -116,7 +116,7 @@ class StoredNumbers:
 
     kind: Kind = "dense"
 
-    def __init__(self, kind: indexes.Kind, number: int, reader: TensorReader) -> None:
+    def __init__(self, kind: entries.Kind, number: int, reader: TensorReader) -> None:
         self._kind = kind
         self._number = number
         self._reader = reader
@@ -158,7 +158,7 @@ class _Verified:
 
     __slots__ = ("_entry", "_is_sound", "_source")
 
-    def __init__(self, source: Source, entry: indexes.Entry) -> None:
+    def __init__(self, source: Source, entry: entries.Entry) -> None:
         self._source = source
         self._entry = entry
         self._is_sound = False

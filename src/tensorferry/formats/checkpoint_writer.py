@@ -31,6 +31,7 @@ import numpy as np
 from tensorferry import _native, dtypes, storage
 from tensorferry.errors import FerryError, UnsupportedError
 from tensorferry.formats import (
+    checkpoint_entries,
     checkpoint_graph as graphs,
     checkpoint_index as indexes,
     checkpoint_state as states,
@@ -39,6 +40,7 @@ from tensorferry.formats import (
     json,
     layout as layouts,
 )
+from tensorferry.formats.checkpoint_entries import NOTE as NOTE, data_path as data_path
 from tensorferry.formats.checkpoint_graph import Path
 from tensorferry.formats.checkpoint_table import Table, mask
 from tensorferry.formats.entries import chunks
@@ -49,7 +51,6 @@ from tensorferry.tensors import Array, RaggedTensor, SparseTensor, Tensor, as_te
 if TYPE_CHECKING:  # reading, which needs none, imports this module
     from concurrent.futures import ThreadPoolExecutor
 
-NOTE = "_TENSORFERRY"
 HIDDEN = (graphs.KEY, NOTE)
 # Arrays up to this size are gathered to so many bytes before they are written.
 SMALL = 1 << 12
@@ -65,11 +66,6 @@ class Written(NamedTuple):
     prefix: str
     paths: list[str]
     nbytes: int
-
-
-def data_path(prefix: str, shard: int, shards: int) -> str:
-    """The path of a data file."""
-    return f"{prefix}.data-{shard:05}-of-{shards:05}"
 
 
 def save_tensors(
@@ -375,7 +371,7 @@ class _DataWriter:
                     row = dtypes.from_numpy(tensor.dtype)
                 except UnsupportedError as error:
                     raise error.located(tensor=key) from None
-                head = indexes.encode_kind(row, tensor.shape)
+                head = checkpoint_entries.encode_kind(row, tensor.shape)
                 if row is not dtypes.STRING:
                     heads[tensor.dtype, tensor.shape] = head
             if len(shards) > 1:
@@ -383,7 +379,7 @@ class _DataWriter:
             shard = shards[number]
             offset = shard.size
             size, crc = shard.write(tensor)
-            entries[name] = head + indexes.encode_place(number, offset, size, crc)
+            entries[name] = head + checkpoint_entries.encode_place(number, offset, size, crc)
         for shard in shards:
             shard.flush()
 
@@ -391,7 +387,7 @@ class _DataWriter:
         """Writes the index."""
         keys = sorted(self._entries)
         values = [self._entries[key] for key in keys]
-        table.write([b"", *keys], [indexes.encode_header(shards), *values], sink)
+        table.write([b"", *keys], [checkpoint_entries.encode_header(shards), *values], sink)
 
 
 def _utf8(key: str) -> bytes:

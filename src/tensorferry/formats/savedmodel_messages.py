@@ -169,6 +169,7 @@ class Reader:
         tables: The messages that are known.
         data: The buffer.
         path: Names it in errors.
+        shapes: Those that were read, by their bytes.
     """
 
     tables: ClassVar[Tables] = TABLES
@@ -176,6 +177,7 @@ class Reader:
     def __init__(self, data: bytes | memoryview, path: str = "") -> None:
         self.data = data
         self.path = path
+        self.shapes: dict[bytes | None, tuple[int | None, ...] | None] = {}
 
     def read(self, message: str, span: Span, *, without: str = "") -> dict[str, Any]:
         """The fields of a message by name: numbers, texts, spans, or lists of those.

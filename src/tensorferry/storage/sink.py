@@ -20,10 +20,8 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from typing import Any, BinaryIO, Protocol
 
-import numpy as np
-
 from tensorferry.errors import FormatError, UnsupportedError
-from tensorferry.storage.source import STANDARD_STREAM, byte_view
+from tensorferry.storage.source import STANDARD_STREAM, as_bytes, byte_view
 
 # Small writes are gathered into this many bytes; larger ones go to the system as they are.
 WRITE_BUFFER = 1 << 18
@@ -69,9 +67,7 @@ class FileSink:
 
     def write(self, buffer: Any, /) -> int:
         """Writes all bytes of a contiguous buffer of any type; large ones are not copied."""
-        if isinstance(buffer, np.ndarray):  # as in `byte_view`, whose cast fails without elements
-            buffer = buffer.reshape(-1).view(np.uint8)
-        size = self._file.write(buffer)
+        size = self._file.write(as_bytes(buffer))
         self.position += size
         return size
 
