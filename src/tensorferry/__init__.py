@@ -38,6 +38,8 @@ if TYPE_CHECKING:
         ConvertReport as ConvertReport,
         convert as convert,
     )
+    from tensorferry.operations.diagnosis import diagnose as diagnose
+    from tensorferry.operations.diagnosis_report import DiagnosisReport as DiagnosisReport
     from tensorferry.operations.inspection import FileInfo as FileInfo, inspect as inspect
     from tensorferry.operations.opening import load as load, open as open  # noqa: A004
     from tensorferry.operations.record_writer import writer as writer
@@ -86,6 +88,8 @@ _HOMES = {
     "tensorferry.operations.bundles": ("Bundle",),
     "tensorferry.operations.comparison": ("DiffReport", "diff"),
     "tensorferry.operations.conversion": ("ConvertReport", "convert"),
+    "tensorferry.operations.diagnosis": ("diagnose",),
+    "tensorferry.operations.diagnosis_report": ("DiagnosisReport",),
     "tensorferry.operations.inspection": ("FileInfo", "inspect"),
     "tensorferry.operations.opening": ("load", "open"),
     "tensorferry.operations.record_writer": ("writer",),

@@ -1,0 +1,353 @@
+"""What pickle and cloudpickle make of a living object, found out without writing it anywhere.
+
+pickle asks each object how to reduce it: to a callable, its arguments and a state. `Pickling` does
+the same, object by object, with the pickler's own reducers, so that every object that refuses is
+found and not only the first one. Then the pickler itself has the last word on the whole.
+
+Nothing large is copied. Arrays and tensors are known to pickle and are passed over, as are models
+of Keras, which pickle by their own file format: the caller says what becomes of them. What the
+pickler writes is thrown away. Nothing is ever unpickled.
+"""
+
+from __future__ import annotations
+
+import copyreg
+import pickle
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from types import BuiltinFunctionType, FunctionType, MethodType, SimpleNamespace
+from typing import Any, Literal
+
+import numpy as np
+
+from tensorferry.operations.object_walk import (
+    ATOMS,
+    Part,
+    Walk,
+    attribute_parts,
+    function_parts,
+    parts,
+)
+
+# Seconds that pickling a whole may take.
+PATIENCE = 5.0
+
+# How long what an error says may be; some of TensorFlow's are pages.
+LONGEST = 200
+
+# Containers, which are not to blame for what a user puts in.
+_OPEN = (
+    dict,
+    list,
+    tuple,
+    set,
+    frozenset,
+    deque,
+    partial,
+    np.ndarray,
+    SimpleNamespace,
+    MethodType,
+    BuiltinFunctionType,
+)
+_FRAMEWORKS = ("tensorflow", "keras", "tf_keras", "numpy", "wrapt")
+
+# What a class has without having said so.
+_GIVEN = frozenset(
+    ("__dict__", "__weakref__", "__module__", "__doc__", "__qualname__", "_abc_impl", "__slots__")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What stands in the way.
+
+    Attributes:
+        step: Where, seen from the object that was asked: see `tensorferry.operations.object_walk`.
+        value: What is there.
+        reason: Why it cannot be kept.
+    """
+
+    step: str
+    value: Any
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class StandIn:
+    """What is known of an object that is not pickled for real.
+
+    Attributes:
+        problems: What stands in the way.
+    """
+
+    problems: tuple[Problem, ...] = ()
+
+
+class _RefusedError(Exception):
+    """A stand-in that has problems."""
+
+
+class _TooLongError(Exception):
+    """The whole is too much to pickle just to see whether it can be."""
+
+
+class _Nowhere:
+    """A file that keeps nothing, and ends when time is up."""
+
+    def __init__(self) -> None:
+        self._end = time.monotonic() + PATIENCE
+
+    def write(self, data: Any) -> int:
+        if time.monotonic() > self._end:
+            raise _TooLongError
+        return len(data)
+
+
+class Pickling:
+    """One pickler's view of an object.
+
+    Args:
+        root: The object.
+        way: Which pickler.
+        stand_in: For an object that must not be pickled for real, what is known of it.
+
+    Attributes:
+        walk: Over all that the pickler would look at.
+        blamed: The reasons by place in the walk.
+        kept: The steps to the parts of the root that the pickler takes.
+        unfinished: Why the whole was not judged, if it was not.
+        main: Classes and functions that are kept by name, in a program's `__main__`.
+    """
+
+    def __init__(
+        self,
+        root: Any,
+        way: Literal["pickle", "cloudpickle"],
+        stand_in: Callable[[Any], StandIn | None],
+    ) -> None:
+        self._stand_in = stand_in
+        self._pickler = _pickler_kind(way, self._reduce_stand_in)
+        self._found: list[tuple[Any, Problem]] = []
+        self._leaves: set[int] = set()
+        self.main: dict[str, None] = {}
+        self.walk = Walk(root, self._parts)
+        self.kept = {part.step for part in self._parts(root)}
+        self.blamed: dict[int, str] = {}
+        self._place_blame()
+        self.unfinished: str | None = None
+        self._judge_whole(root)
+
+    @property
+    def fails(self) -> bool:
+        """Whether the object cannot be pickled."""
+        return bool(self.blamed)
+
+    def _place_blame(self) -> None:
+        for holder, problem in self._found:
+            place = self.walk.places.get(id(problem.value))
+            if place is None or not problem.step:
+                place = self.walk.places[id(holder)]
+            node = self.walk.nodes[place]
+            # A class that cannot be found is the fault of whatever brought it in.
+            if node.step == "type({})" and node.holder is not None:
+                place = node.holder
+            sealed = self._sealed(place)
+            reason = problem.reason
+            if sealed != place:
+                inside = self.walk.path(place).removeprefix(self.walk.path(sealed))
+                reason = f"{reason} (at {inside})" if inside.startswith(".") else reason
+            self.blamed.setdefault(sealed, reason)
+
+    def _sealed(self, place: int) -> int:
+        """The thread, queue or the like to whose inside an object belongs, or itself."""
+        found = place
+        for at in reversed(self.walk.line(place)[1:]):
+            value = self.walk.nodes[at].value
+            if isinstance(value, FunctionType | type):
+                if not _is_library(value.__module__):
+                    break
+            elif not isinstance(value, _OPEN):
+                if not _is_library(type(value).__module__):
+                    break
+                found = at
+        return found
+
+    def _judge_whole(self, root: Any) -> None:
+        """The pickler itself decides; it may know more than we do."""
+        try:
+            self._pickler(_Nowhere()).dump(root)
+        except _TooLongError:
+            self.unfinished = f"pickling takes more than {PATIENCE:g} s: not all of it was tried"
+        except _RefusedError:
+            pass
+        except RecursionError as error:
+            place, reason = self._deepest()
+            self.blamed.setdefault(place, f"{reason}: {describe(error)}")
+        except Exception as error:  # whatever objects raise when they are asked
+            if isinstance(error.__cause__, RecursionError):
+                place, reason = self._deepest()
+                self.blamed.setdefault(place, f"{reason}: {describe(error)}")
+            elif not self.blamed:
+                self.blamed[0] = describe(error)
+        else:
+            if self.blamed and self.walk.complete:
+                # Something that is not reached in the end.
+                self.blamed.clear()
+
+    def _deepest(self) -> tuple[int, str]:
+        """What nests too deeply: the attribute of the root with the longest way down."""
+        circle = next(self.walk.circles(), None)
+        if circle is not None:
+            return circle[0], f"it leads back to {self.walk.path(circle[2])}"
+        line = self.walk.line(len(self.walk.nodes) - 1)
+        return line[min(1, len(line) - 1)], f"it nests {len(line)} deep"
+
+    def _parts(self, value: Any) -> Iterator[Part]:
+        if id(value) in self._leaves:
+            return
+        if isinstance(value, np.ndarray) and type(value) is np.ndarray:
+            yield from parts(value)
+            return
+        known = self._stand_in(value)
+        if known is not None:
+            self._found += [(value, problem) for problem in known.problems]
+            for problem in known.problems:
+                if problem.value is not value:
+                    self._leaves.add(id(problem.value))
+                    yield Part(problem.step, problem.value)
+        elif type(value) in (dict, list, tuple, set, frozenset):
+            yield from parts(value)
+        elif isinstance(value, FunctionType | type):
+            yield from self._parts_by_name(value)
+        else:
+            yield from self._parts_of_reduced(value)
+
+    def _blame(self, value: Any, error: Exception) -> None:
+        self._found.append((value, Problem("", value, describe(error))))
+
+    def _parts_by_name(self, value: Any) -> Iterator[Part]:
+        """Functions and classes are kept as names, or by cloudpickle with all they need."""
+        pickler = self._pickler(_Nowhere())
+        reduced = pickler.reduce_by_value(value)
+        if reduced is NotImplemented:
+            try:
+                pickler.dump(value)
+            except Exception as error:
+                self._blame(value, error)
+            else:
+                if value.__module__ == "__main__":
+                    self.main[value.__qualname__] = None
+        elif isinstance(value, FunctionType):
+            yield from function_parts(value)
+        else:
+            for name, part in vars(value).items():
+                if name not in _GIVEN:
+                    plain = isinstance(part, FunctionType) or not hasattr(part, "__get__")
+                    yield Part(f"{{}}.{name}" if plain else f"{{}}.__dict__[{name!r}]", part)
+            for index, base in enumerate(value.__bases__):
+                yield Part(f"{{}}.__bases__[{index}]", base)
+
+    def _parts_of_reduced(self, value: Any) -> Iterator[Part]:
+        pickler = self._pickler(_Nowhere())
+        try:
+            reduce = pickler.dispatch_table.get(type(value))
+            reduced = value.__reduce_ex__(pickler.protocol) if reduce is None else reduce(value)
+            if isinstance(reduced, str):
+                pickler.dump(value)
+                return
+            function, arguments, state, items, pairs = (*reduced, None, None, None)[:5]
+            call = f"{{}}.__reduce_ex__({pickler.protocol})"
+            yield from self._named(
+                value,
+                (
+                    Part(f"{call}[0]", function),
+                    *(Part(f"{call}[1][{at}]", part) for at, part in enumerate(arguments)),
+                ),
+            )
+            yield from self._state_parts(value, state, call)
+            for index, item in enumerate(items or ()):
+                yield Part(f"{{}}[{index}]", item)
+            yield from parts(dict(pairs or ()))
+        except Exception as error:
+            self._blame(value, error)
+
+    def _state_parts(self, value: Any, state: Any, call: str) -> Iterator[Part]:
+        """Attributes by their names, where the state is made of them."""
+        states = state if isinstance(state, tuple) and len(state) == 2 else (state,)
+        if state is None or not all(one is None or isinstance(one, dict) for one in states):
+            yield from self._named(value, (Part(f"{call}[2]", state),))
+            return
+        own = {part.step: part.value for part in attribute_parts(value)}
+        for at, one in enumerate(states):
+            start = f"{call}[2][{at}]" if len(states) == 2 else f"{call}[2]"
+            for name, part in (one or {}).items():
+                step = f"{{}}.{name}" if str(name).isidentifier() else f"{{}}.__dict__[{name!r}]"
+                yield Part(step if own.get(step) is part else f"{start}[{name!r}]", part)
+
+    def _named(self, value: Any, found: Iterable[Part]) -> Iterator[Part]:
+        """The parts under the names that attributes have for them."""
+        own = {id(part.value): part.step for part in attribute_parts(value)}
+        method = getattr(value, "__self__", None) if callable(value) else None
+        for step, part in found:
+            if part is type(value):
+                yield Part("type({})", part)
+            elif part is method and part is not None:
+                yield Part("{}.__self__", part)
+            else:
+                yield Part(step if isinstance(part, ATOMS) else own.get(id(part), step), part)
+
+    def _reduce_stand_in(self, value: Any) -> Any:
+        if type(value) is np.ndarray and value.dtype != object:
+            return int, ()
+        known = self._stand_in(value)
+        if known is None:
+            return NotImplemented
+        if known.problems:
+            raise _RefusedError
+        return int, ()
+
+
+def _is_library(module: Any) -> bool:
+    package = str(module).split(".")[0]
+    return package in _FRAMEWORKS or (package in sys.stdlib_module_names and package != "__main__")
+
+
+def describe(error: BaseException) -> str:
+    """An error in one line."""
+    text = " ".join(str(error).split())
+    text = text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def has_cloudpickle() -> bool:
+    """Whether cloudpickle is installed."""
+    try:
+        import_module("cloudpickle")
+    except ImportError:
+        return False
+    return True
+
+
+def _pickler_kind(way: str, override: Callable[[Any], Any]) -> Any:
+    """A pickler that asks us first."""
+    by_value = way == "cloudpickle"
+    base = import_module("cloudpickle").CloudPickler if by_value else pickle.Pickler
+
+    class Pickler(base):  # type: ignore[misc, valid-type]
+        protocol = pickle.HIGHEST_PROTOCOL if by_value else pickle.DEFAULT_PROTOCOL
+        if not by_value:
+            dispatch_table = copyreg.dispatch_table
+
+        def reduce_by_value(self, value: Any) -> Any:
+            return super().reducer_override(value) if by_value else NotImplemented
+
+        def reducer_override(self, value: Any) -> Any:
+            reduced = override(value)
+            return self.reduce_by_value(value) if reduced is NotImplemented else reduced
+
+    return Pickler

@@ -1,0 +1,399 @@
+"""What frameworks keep of a living object: SavedModels, Keras' files, and weights alone.
+
+Each of the views goes over the same walk (`Structure`) and says of every object whether its way
+keeps it, and why not. A framework keeps what it tracks: attributes that are variables, layers,
+modules, tables, and lists and dicts of those. A variable inside any other Python object is hidden.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from types import FunctionType, ModuleType
+from typing import Any
+
+from tensorferry.errors import FerryError
+from tensorferry.frameworks.variables import find_variables, list_variables, used
+from tensorferry.operations.object_walk import (
+    Part,
+    Walk,
+    attribute_parts,
+    closure_name,
+    parts,
+    used_names,
+)
+
+# Packages whose functions and objects are no place for trouble of the user's.
+LIBRARIES = ("tensorflow", "keras", "tf_keras", "torch", "jax", "jaxlib", "numpy", "tensorferry")
+
+# What sets an object up, and is not run when it is saved.
+_SETTING_UP = ("__init__", "build", "get_config")
+
+
+def tracking_of(name: str) -> Any:
+    """What we know of how a framework tracks objects, if the program uses it."""
+    if used(name) is None:
+        return None
+    if name == "keras":
+        from tensorferry.frameworks import keras_tracking
+
+        return keras_tracking
+    from tensorferry.frameworks import tensorflow_tracking
+
+    return tensorflow_tracking
+
+
+class Structure:
+    """What an object is made of, without what frameworks keep in it for themselves.
+
+    Attributes:
+        root: The object.
+        walk: Over all of it.
+        first: The attributes, items or layers of the object itself.
+    """
+
+    def __init__(self, root: Any) -> None:
+        self.root = root
+        self.tensorflow = tracking_of("tensorflow")
+        self.keras = tracking_of("keras")
+        self._tracked = used("tensorflow")
+        self._torch = used("torch")
+        known = (self._tracked, self._torch, used("jax"))
+        self._modules = [module for module in known if module is not None]
+        self.walk = Walk(root, self._parts)
+        self.first = [part for part in self._parts(root) if not part.step.startswith("type(")]
+
+    def is_saveable(self, value: Any) -> bool:
+        """Whether Keras has its own way of saving it."""
+        return self.keras is not None and bool(self.keras.is_saveable(value))
+
+    def is_bulk(self, value: Any) -> bool:
+        """Whether it is a tensor of numbers, which every pickler keeps."""
+        if self.tensorflow is not None and self.tensorflow.is_bulk(value):
+            return True
+        torch = self._torch
+        return torch is not None and bool(torch.is_bulk(value))
+
+    def is_tracked(self, value: Any) -> bool:
+        """Whether TensorFlow knows the parts of it."""
+        return self._tracked is not None and bool(self._tracked.is_tracked(value))
+
+    def is_function(self, value: Any) -> bool:
+        """Whether it is a `tf.function`."""
+        return self.tensorflow is not None and bool(self.tensorflow.is_function(value))
+
+    def is_variable(self, value: Any) -> bool:
+        """Whether it is a variable of a framework, other than a plain array."""
+        modules = [module for module in (self._tracked, self._torch) if module is not None]
+        if self.keras is not None and self.keras.is_variable(value):
+            return True
+        return any(module.is_variable(value) for module in modules)
+
+    def tracked_children(self, value: Any) -> dict[str, Any]:
+        """See `tensorferry.frameworks.tensorflow`."""
+        found: dict[str, Any] = self._tracked.tracked_children(value)
+        return found
+
+    def keras_roots(self) -> Iterator[int]:
+        """The places of Keras' objects that are in no other of them."""
+        for place, node in enumerate(self.walk.nodes):
+            if self.is_saveable(node.value):
+                line = self.walk.line(place)[:-1]
+                if not any(self.is_saveable(self.walk.nodes[at].value) for at in line):
+                    yield place
+
+    def _parts(self, value: Any) -> Iterator[Part]:
+        if isinstance(value, type | ModuleType) or self.is_variable(value) or self._is_data(value):
+            return
+        package = getattr(value, "__module__", None) or type(value).__module__
+        is_library = isinstance(package, str) and package.split(".")[0] in LIBRARIES
+        if self.is_saveable(value):
+            yield from (Part(*part) for part in self.keras.parts(value))
+        elif self.is_function(value):
+            function = self.tensorflow.python_function(value)
+            if function is not None:
+                yield Part("{}.python_function", function)
+        elif isinstance(value, dict | list | tuple | set):
+            yield from (part for part in parts(value) if not part.step.startswith("{}._self_"))
+        elif isinstance(value, FunctionType):
+            if not is_library:
+                yield from parts(value)
+        elif self.is_tracked(value):
+            yield from self._tracked_parts(value)
+        elif not is_library or self._is_torch_module(value):
+            yield from parts(value)
+
+    def _is_torch_module(self, value: Any) -> bool:
+        return self._torch is not None and bool(self._torch.is_model(value))
+
+    def _is_data(self, value: Any) -> bool:
+        return any(module.owns(value) for module in self._modules)
+
+    def _tracked_parts(self, value: Any) -> Iterator[Part]:
+        tensorflow = self.tensorflow
+        own = tensorflow.is_own(type(value)) and not tensorflow.is_module(value)
+        try:
+            names = set(self.tracked_children(value))
+        except FerryError:
+            names = set()
+        for part in attribute_parts(value):
+            name = part.step.removeprefix("{}.")
+            hidden = name.startswith(("_self_", "_tf_api", "__dict__")) or name in _OF_MODULES
+            if name in names or not (own or hidden):
+                yield part
+        if not own:
+            for name, step, _ in tensorflow.class_functions(value):
+                yield Part(step, _class_attribute(value, name))
+
+
+_OF_MODULES = ("_name", "_name_scope", "_obj_reference_counts_dict", "_keras_api_names")
+
+
+def _class_attribute(value: Any, name: str) -> Any:
+    return next(vars(kind)[name] for kind in type(value).__mro__ if name in vars(kind))
+
+
+class View:
+    """What one way keeps.
+
+    Attributes:
+        structure: Of the object.
+        applies: Whether the way is one for such objects at all.
+        reason: Why it is not, or why nothing can be kept.
+        blamed: Why the way fails, by place in the structure's walk.
+        lost: Why something is left out that one would miss.
+    """
+
+    def __init__(self, structure: Structure) -> None:
+        self.structure = structure
+        self.applies = True
+        self.reason: str | None = None
+        self.blamed: dict[int, str] = {}
+        self.lost: dict[int, str] = {}
+        self._kept: set[int] = set()
+        self._steps: set[tuple[int, str]] = set()
+
+    def keeps(self, holder: Any, part: Part) -> bool:
+        """Whether a part of an object is kept."""
+        return id(part.value) in self._kept or (id(holder), part.step) in self._steps
+
+    def _hidden(self, place: int) -> str:
+        """In what a variable is hidden."""
+        walk = self.structure.walk
+        for at in walk.line(place)[1:]:
+            node = walk.nodes[at]
+            assert node.holder is not None
+            holder = walk.nodes[node.holder].value
+            if self.keeps(holder, Part(node.step, node.value)):
+                continue
+            name = closure_name(node.step, holder)
+            if name is not None:
+                return f"only a function has it, which closes over {name}"
+            if "__globals__" in node.step:
+                return "only a function has it, as a global"
+            return f"in {walk.path(at)}, a {type_name(node.value)}, nothing is tracked"
+        return "it is not tracked"
+
+
+class WeightsView(View):
+    """What `save_weights` writes."""
+
+    def __init__(self, structure: Structure) -> None:
+        super().__init__(structure)
+        try:
+            list_variables(structure.root)
+            self._kept = set(find_variables(structure.root))
+        except FerryError as error:
+            self.reason = error.message
+            return
+        walk = structure.walk
+        places = {place for place, node in enumerate(walk.nodes) if id(node.value) in self._kept}
+        self._kept |= {id(walk.nodes[place].value) for place in walk.above(places)}
+        for place, node in enumerate(walk.nodes):
+            if structure.is_variable(node.value) and id(node.value) not in self._kept:
+                self.lost[place] = f"a hidden variable: {self._hidden(place)}"
+
+
+class KerasView(View):
+    """What a .keras file has.
+
+    Attributes:
+        problems: All that Keras' own ways have, for each of Keras' objects that is in no other.
+    """
+
+    def __init__(self, structure: Structure) -> None:
+        super().__init__(structure)
+        self.problems: dict[int, list[Any]] = {}
+        walk = structure.walk
+        self.applies = structure.is_saveable(structure.root)
+        for place in structure.keras_roots():
+            value = walk.nodes[place].value
+            self.problems[id(value)] = structure.keras.problems(value)
+            self._keep(value)
+        if not self.applies:
+            self.reason = "it is no model or layer of Keras 3"
+            return
+        for place, node in enumerate(walk.nodes):
+            if structure.is_variable(node.value) and id(node.value) not in self._kept:
+                self.lost[place] = f"a hidden variable: {self._hidden(place)}"
+
+    def _keep(self, root: Any) -> None:
+        queue = deque([root])
+        self._kept.add(id(root))
+        while queue:
+            value = queue.popleft()
+            children = self.structure.keras.kept(value) if self.structure.is_saveable(value) else ()
+            if isinstance(value, dict | list | tuple):
+                children = parts(value)
+            for step, child in children:
+                self._steps.add((id(value), step))
+                if id(child) not in self._kept:
+                    self._kept.add(id(child))
+                    queue.append(child)
+
+
+class SavedModelView(View):
+    """What a SavedModel has."""
+
+    def __init__(self, structure: Structure) -> None:
+        super().__init__(structure)
+        root = structure.root
+        self.applies = structure.is_tracked(root) and not structure.is_variable(root)
+        if not self.applies:
+            self.reason = "TensorFlow saves a tf.Module or another object that it tracks"
+            return
+        self._owners: list[Any] = []
+        self._follow(root)
+        self._untraced = False
+        self._captured: set[int] = set()
+        self._judge_functions()
+        self._judge_resources()
+
+    def _follow(self, root: Any) -> None:
+        queue = deque([root])
+        self._kept.add(id(root))
+        walk = self.structure.walk
+        while queue:
+            value = queue.popleft()
+            self._owners.append(value)
+            try:
+                children = self.structure.tracked_children(value)
+            except FerryError as error:
+                self.blamed[walk.places.get(id(value), 0)] = _lower(error.message)
+                continue
+            place = walk.places.get(id(value))
+            if place is not None and self.structure.tensorflow.is_iterator(value):
+                self.blamed[place] = "a position in a dataset cannot be exported"
+            for name, child in children.items():
+                self._steps |= {(id(value), f"{{}}.{name}"), (id(value), f"{{}}[{name}]")}
+                self._steps.add((id(value), f"{{}}[{name!r}]"))
+                if id(child) not in self._kept:
+                    self._kept.add(id(child))
+                    queue.append(child)
+        self._follow_tuples()
+
+    def _follow_tuples(self) -> None:
+        """Tuples are tracked by copies, and layers of Keras by other names than the user's."""
+        walk = self.structure.walk
+        for node in walk.nodes[1:]:
+            assert node.holder is not None
+            holder = walk.nodes[node.holder].value
+            keras = self.structure.keras
+            if keras is not None and keras.is_variable(node.value):
+                if id(keras.backing(node.value)) in self._kept:
+                    self._kept.add(id(node.value))
+            elif isinstance(node.value, tuple) and self.keeps(holder, Part(node.step, node.value)):
+                self._steps |= {(id(node.value), part.step) for part in parts(node.value)}
+
+    def _judge_functions(self) -> None:
+        tensorflow, walk = self.structure.tensorflow, self.structure.walk
+        for owner in self._owners:
+            found = [(step, one, one) for step, one in self._own_functions(owner)]
+            found += [
+                (step, _class_attribute(owner, name), one)
+                for name, step, one in tensorflow.class_functions(owner)
+            ]
+            for step, part, function in found:
+                place = walk.places.get(id(part))
+                if place is None:
+                    continue
+                self._captured |= tensorflow.captured(function)
+                python = tensorflow.python_function(part)
+                names = used_names(python.__code__) if python is not None else set()
+                if not tensorflow.is_exportable(function):
+                    self.lost[place] = "never called, no input_signature: it has no graph to save"
+                    continue
+                self._kept.add(id(part))
+                self._steps.add((id(owner), step))
+                self._untraced |= not tensorflow.traces(function)
+                if tensorflow.calls_python(function) or names & {"py_function", "numpy_function"}:
+                    self.blamed[place] = "it calls Python code, which stays in this process"
+
+    def _own_functions(self, owner: Any) -> Iterator[tuple[str, Any]]:
+        for step, child in attribute_parts(owner) if hasattr(owner, "__dict__") else ():
+            if self.structure.is_function(child) and not step.startswith("{}._"):
+                yield step, child
+
+    def _judge_resources(self) -> None:
+        structure, walk = self.structure, self.structure.walk
+        for place, node in enumerate(walk.nodes):
+            value = node.value
+            if structure.keras is not None and structure.keras.is_variable(value):
+                value = structure.keras.backing(value)
+            handle = structure.tensorflow.handle(value)
+            if handle is None or id(node.value) in self._kept or id(value) in self._kept:
+                continue
+            if node.holder is not None and self.keeps(
+                walk.nodes[node.holder].value, Part(node.step, node.value)
+            ):
+                continue
+            line = walk.line(place)
+            kind = "variable" if structure.is_variable(node.value) else type_name(node.value)
+            hidden = self._hidden(place)
+            if id(handle) in self._captured or self._is_used(line):
+                self.blamed[place] = f"a function uses this untracked {kind}: {hidden}"
+            else:
+                self.lost[place] = f"a hidden {kind}: {hidden}"
+
+    def _is_used(self, line: list[int]) -> bool:
+        """Whether the code that will be traced names what leads to a resource."""
+        walk, structure = self.structure.walk, self.structure
+        last = max(
+            at for at in range(len(line)) if id(walk.nodes[line[at]].value) in self._kept or at == 0
+        )
+        owner = walk.nodes[line[last]].value
+        step = walk.nodes[line[last + 1]].step
+        if structure.is_function(owner):
+            return not structure.tensorflow.traces(owner)
+        is_layer = structure.is_saveable(owner) and structure.keras.is_built(owner)
+        if not (self._untraced or is_layer):
+            return False
+        if step.startswith("type("):
+            name = step.split("'")[1]
+            return is_layer and name not in _SETTING_UP
+        name = step.removeprefix("{}.").split("[")[0]
+        return any(name in used_names(function.__code__) for function in self._methods(owner))
+
+    def _methods(self, owner: Any) -> Iterator[FunctionType]:
+        for kind in type(owner).__mro__:
+            if kind.__module__.split(".")[0] in LIBRARIES:
+                continue
+            for name, child in vars(kind).items():
+                if self.structure.is_function(child):
+                    child = self.structure.tensorflow.python_function(child)
+                if isinstance(child, FunctionType) and name not in _SETTING_UP:
+                    yield child
+
+
+def type_name(value: Any) -> str:
+    """The name of a type, with its module where that says something."""
+    kind = type(value)
+    name = kind.__qualname__.replace("<locals>.", "")
+    module = kind.__module__
+    return (
+        name if module in ("builtins", "__main__") else f"{module.lstrip('_').split('.')[0]}.{name}"
+    )
+
+
+def _lower(text: str) -> str:
+    return text[:1].lower() + text[1:]
