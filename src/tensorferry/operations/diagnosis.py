@@ -102,9 +102,9 @@ class _Diagnosis:
         for part in self._structure.first:
             self._row(part.step.replace("{}", "model", 1), part.value)
         for way, pickling in self._picklings.items():
-            walk = pickling.walk
             for place, reason in pickling.blamed.items():
-                self._blame(way, walk.path(place), walk.nodes[place].value, reason)
+                value = pickling.walk.nodes[place].value
+                self._blame(way, pickling.walk.path(place), value, reason)
         for one in self._keras.problems.get(id(root), ()):
             path = one.step.replace("{}", "model", 1)
             self._blame("keras", path, one.value, one.reason)
@@ -214,6 +214,9 @@ class _Diagnosis:
         pickling = self._picklings.get(way)
         if pickling is None:
             return "unjudged"
+        step = f"{{}}{path.removeprefix('model')}"
+        if not pickling.blamed and step in pickling.kept:
+            return "keeps"
         if way not in self._failing:
             self._failing[way] = pickling.walk.above(pickling.blamed)
         place = pickling.walk.places.get(id(value)) if not isinstance(value, ATOMS) else None
@@ -223,7 +226,6 @@ class _Diagnosis:
         line = self._structure.walk.line(at) if at is not None else [0]
         if any(self._structure.is_saveable(self._structure.walk.nodes[one].value) for one in line):
             return self._keras_verdict(path, value, at)
-        step = f"{{}}{path.removeprefix('model')}"
         return "keeps" if step in pickling.kept else "drops"
 
     def _keras_verdict(self, path: str, value: Any, place: int | None) -> Verdict:

@@ -11,6 +11,7 @@ The walk is breadth-first, each object is met once, and the path is the shortest
 from __future__ import annotations
 
 import dis
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -43,8 +44,11 @@ ATOMS = (
     type(NotImplemented),
 )
 
-# How many objects a walk looks at: beyond, a model is data, and a longer list of it helps nobody.
+# How many objects a walk looks at, how deep and for how many seconds: beyond, a model is data, and
+# knowing more of it helps nobody. Picklers do not go as deep.
 OBJECTS = 300_000
+DEPTH = 10_000
+PATIENCE = 3.0
 
 
 class Part(NamedTuple):
@@ -66,11 +70,13 @@ class Node(NamedTuple):
         value: The object, which also keeps its identity from being used again.
         holder: The place in the walk of the object where it was met first; None for the root.
         step: See `Part`.
+        depth: How many steps it is from the root.
     """
 
     value: Any
     holder: int | None
     step: str
+    depth: int
 
 
 class Walk:
@@ -90,13 +96,17 @@ class Walk:
     def __init__(
         self, root: Any, parts: Callable[[Any], Iterable[Part]], *, name: str = "model"
     ) -> None:
-        self.nodes = [Node(root, None, name)]
+        self.nodes = [Node(root, None, name, 0)]
         self.places = {id(root): 0}
         self.complete = True
         self._holders: list[list[tuple[int, str]]] = [[]]
-        queue = deque([0])
+        queue, end = deque([0]), time.monotonic() + PATIENCE
         while queue:
             place = queue.popleft()
+            depth = self.nodes[place].depth + 1
+            if depth > DEPTH or (not place % 1024 and time.monotonic() > end):
+                self.complete = False
+                return
             for step, value in parts(self.nodes[place].value):
                 if isinstance(value, ATOMS):
                     continue
@@ -109,7 +119,7 @@ class Walk:
                     return
                 self.places[id(value)] = len(self.nodes)
                 queue.append(len(self.nodes))
-                self.nodes.append(Node(value, place, step))
+                self.nodes.append(Node(value, place, step, depth))
                 self._holders.append([(place, step)])
 
     def path(self, place: int) -> str:

@@ -17,10 +17,17 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from importlib import import_module
-from types import BuiltinFunctionType, FunctionType, MethodType, SimpleNamespace
+from types import (
+    BuiltinFunctionType,
+    FunctionType,
+    MemberDescriptorType,
+    MethodType,
+    SimpleNamespace,
+)
 from typing import Any, Literal
 
 import numpy as np
@@ -36,6 +43,9 @@ from tensorferry.operations.object_walk import (
 
 # Seconds that pickling a whole may take.
 PATIENCE = 5.0
+
+# From this many steps on, what is wrong with something too deep is not that it is a circle.
+DEEP = 100
 
 # How long what an error says may be; some of TensorFlow's are pages.
 LONGEST = 200
@@ -117,7 +127,6 @@ class Pickling:
         stand_in: For an object that must not be pickled for real, what is known of it.
 
     Attributes:
-        walk: Over all that the pickler would look at.
         blamed: The reasons by place in the walk.
         kept: The steps to the parts of the root that the pickler takes.
         unfinished: Why the whole was not judged, if it was not.
@@ -132,20 +141,41 @@ class Pickling:
     ) -> None:
         self._stand_in = stand_in
         self._pickler = _pickler_kind(way, self._reduce_stand_in)
+        self._idle = self._pickler(_Nowhere())
         self._found: list[tuple[Any, Problem]] = []
         self._leaves: set[int] = set()
+        self._root = root
         self.main: dict[str, None] = {}
-        self.walk = Walk(root, self._parts)
-        self.kept = {part.step for part in self._parts(root)}
         self.blamed: dict[int, str] = {}
-        self._place_blame()
         self.unfinished: str | None = None
-        self._judge_whole(root)
+        self.kept = {part.step for part in self._parts(root)}
+        self._judge()
 
-    @property
-    def fails(self) -> bool:
-        """Whether the object cannot be pickled."""
-        return bool(self.blamed)
+    @cached_property
+    def walk(self) -> Walk:
+        """Over all that the pickler would look at."""
+        self._found.clear()
+        return Walk(self._root, self._parts)
+
+    def _judge(self) -> None:
+        """The pickler itself decides. Only if it refuses, we look for what it does not name."""
+        failure: Exception | None = None
+        try:
+            self._pickler(_Nowhere()).dump(self._root)
+            return
+        except _TooLongError:
+            self.unfinished = f"pickling takes more than {PATIENCE:g} s: not all of it was tried"
+        except Exception as error:  # whatever objects raise when they are asked
+            failure = error
+        self.walk  # noqa: B018
+        self._place_blame()
+        if failure is None:
+            return
+        if isinstance(failure, RecursionError) or isinstance(failure.__cause__, RecursionError):
+            place, reason = self._deepest()
+            self.blamed.setdefault(place, f"{reason}: {describe(failure)}")
+        elif not self.blamed:
+            self.blamed[0] = describe(failure)
 
     def _place_blame(self) -> None:
         for holder, problem in self._found:
@@ -177,34 +207,12 @@ class Pickling:
                 found = at
         return found
 
-    def _judge_whole(self, root: Any) -> None:
-        """The pickler itself decides; it may know more than we do."""
-        try:
-            self._pickler(_Nowhere()).dump(root)
-        except _TooLongError:
-            self.unfinished = f"pickling takes more than {PATIENCE:g} s: not all of it was tried"
-        except _RefusedError:
-            pass
-        except RecursionError as error:
-            place, reason = self._deepest()
-            self.blamed.setdefault(place, f"{reason}: {describe(error)}")
-        except Exception as error:  # whatever objects raise when they are asked
-            if isinstance(error.__cause__, RecursionError):
-                place, reason = self._deepest()
-                self.blamed.setdefault(place, f"{reason}: {describe(error)}")
-            elif not self.blamed:
-                self.blamed[0] = describe(error)
-        else:
-            if self.blamed and self.walk.complete:
-                # Something that is not reached in the end.
-                self.blamed.clear()
-
     def _deepest(self) -> tuple[int, str]:
         """What nests too deeply: the attribute of the root with the longest way down."""
-        circle = next(self.walk.circles(), None)
-        if circle is not None:
-            return circle[0], f"it leads back to {self.walk.path(circle[2])}"
         line = self.walk.line(len(self.walk.nodes) - 1)
+        circle = next(self.walk.circles(), None)
+        if circle is not None and len(line) < DEEP:
+            return circle[0], f"it leads back to {self.walk.path(circle[2])}"
         return line[min(1, len(line) - 1)], f"it nests {len(line)} deep"
 
     def _parts(self, value: Any) -> Iterator[Part]:
@@ -220,7 +228,7 @@ class Pickling:
                 if problem.value is not value:
                     self._leaves.add(id(problem.value))
                     yield Part(problem.step, problem.value)
-        elif type(value) in (dict, list, tuple, set, frozenset):
+        elif type(value) in (dict, list, tuple, set, frozenset, partial):
             yield from parts(value)
         elif isinstance(value, FunctionType | type):
             yield from self._parts_by_name(value)
@@ -232,16 +240,12 @@ class Pickling:
 
     def _parts_by_name(self, value: Any) -> Iterator[Part]:
         """Functions and classes are kept as names, or by cloudpickle with all they need."""
-        pickler = self._pickler(_Nowhere())
-        reduced = pickler.reduce_by_value(value)
+        reduced = self._idle.reduce_by_value(value)
         if reduced is NotImplemented:
             try:
-                pickler.dump(value)
+                self._pickler(_Nowhere()).dump(value)
             except Exception as error:
                 self._blame(value, error)
-            else:
-                if value.__module__ == "__main__":
-                    self.main[value.__qualname__] = None
         elif isinstance(value, FunctionType):
             yield from function_parts(value)
         else:
@@ -253,12 +257,12 @@ class Pickling:
                 yield Part(f"{{}}.__bases__[{index}]", base)
 
     def _parts_of_reduced(self, value: Any) -> Iterator[Part]:
-        pickler = self._pickler(_Nowhere())
+        pickler = self._idle
         try:
             reduce = pickler.dispatch_table.get(type(value))
             reduced = value.__reduce_ex__(pickler.protocol) if reduce is None else reduce(value)
             if isinstance(reduced, str):
-                pickler.dump(value)
+                self._pickler(_Nowhere()).dump(value)
                 return
             function, arguments, state, items, pairs = (*reduced, None, None, None)[:5]
             call = f"{{}}.__reduce_ex__({pickler.protocol})"
@@ -292,6 +296,12 @@ class Pickling:
     def _named(self, value: Any, found: Iterable[Part]) -> Iterator[Part]:
         """The parts under the names that attributes have for them."""
         own = {id(part.value): part.step for part in attribute_parts(value)}
+        for kind in type(value).__mro__:
+            for name, one in vars(kind).items():
+                # What a class in C has in place of slots.
+                if isinstance(one, MemberDescriptorType):
+                    with suppress(AttributeError):
+                        own.setdefault(id(one.__get__(value)), f"{{}}.{name}")
         method = getattr(value, "__self__", None) if callable(value) else None
         for step, part in found:
             if part is type(value):
@@ -302,6 +312,10 @@ class Pickling:
                 yield Part(step if isinstance(part, ATOMS) else own.get(id(part), step), part)
 
     def _reduce_stand_in(self, value: Any) -> Any:
+        if isinstance(value, FunctionType | type):
+            if value.__module__ == "__main__":
+                self.main[value.__qualname__] = None
+            return NotImplemented
         if type(value) is np.ndarray and value.dtype != object:
             return int, ()
         known = self._stand_in(value)

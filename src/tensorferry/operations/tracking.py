@@ -322,6 +322,8 @@ class SavedModelView(View):
                 names = used_names(python.__code__) if python is not None else set()
                 if not tensorflow.is_exportable(function):
                     self.lost[place] = "never called, no input_signature: it has no graph to save"
+                    self._kept.discard(id(part))
+                    self._steps.discard((id(owner), step))
                     continue
                 self._kept.add(id(part))
                 self._steps.add((id(owner), step))
