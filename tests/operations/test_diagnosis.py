@@ -138,7 +138,7 @@ def closure():
 
 
 def open_file(mode):
-    return lambda: open("/dev/null", mode)  # noqa: SIM115
+    return lambda: open("/dev/null", mode)
 
 
 def sleeping():
@@ -471,9 +471,7 @@ def test_page():
     model.decode = partial(print)
     text = str(ferry.diagnose(model))
 
-    assert text.startswith(
-        "tests.Model: kept by weights; refused by pickle and cloudpickle\n"
-    )
+    assert text.startswith("tests.Model: kept by weights; refused by pickle and cloudpickle\n")
     assert "                               pickle  cloudpickle  SavedModel  .keras  weights" in text
     assert "the whole                        ✗          ✗           –         –        ✓" in text  # noqa: RUF001
     assert "pickle, cloudpickle: TypeError: cannot pickle '_thread.lock' object" in text
@@ -513,4 +511,4 @@ def test_report_is_data():
         report.type = "other"
     with pytest.raises(KeyError):
         report["model.other"]
-    assert diagnosis.WAYS == tuple(report.ways)
+    assert tuple(report.ways) == diagnosis.WAYS

@@ -39,7 +39,29 @@ def keras(tf):
 @pytest.fixture(scope="module")
 def makers(keras):
     """Functions that make a model, built unless its name says otherwise."""
-    layers, register = keras.layers, keras.saving.register_keras_serializable("diagnosis")
+    layers = keras.layers
+
+    def register(kind):
+        """Registered with Keras, and found by pickle as a class of this module."""
+        kind.__qualname__ = kind.__name__
+        globals()[kind.__name__] = kind
+        return keras.saving.register_keras_serializable("diagnosis")(kind)
+
+    @keras.saving.register_keras_serializable("diagnosis")
+    class Local(keras.Model):
+        def __init__(self, **options):
+            super().__init__(**options)
+            self.dense = layers.Dense(2)
+
+        def call(self, x):
+            return self.dense(x)
+
+    @register
+    class Narrow(Local):
+        """Its constructor does not take what every config has."""
+
+        def __init__(self):
+            super().__init__()
 
     @register
     class Plain(layers.Layer):
@@ -125,10 +147,23 @@ def makers(keras):
             self.rest = [layers.Dense(3), layers.Dense(2)]
             self.lock = threading.Lock()
 
+        def get_config(self):
+            return {**super().get_config(), "units": self.units}
+
         def call(self, x):
             for layer in (self.dense, *self.rest):
                 x = layer(x)
             return x
+
+    @register
+    class Unconfigured(keras.Model):
+        def __init__(self, units):
+            super().__init__()
+            self.units = units
+            self.dense = layers.Dense(units)
+
+        def call(self, x):
+            return self.dense(x)
 
     def sequence(*middle):
         return keras.Sequential([keras.Input((3,)), layers.Dense(3), *middle, layers.Dense(2)])
@@ -164,6 +199,9 @@ def makers(keras):
         "hiding": lambda: called(Hiding()),
         "numbered": lambda: called(Numbered()),
         "subclassed": lambda: called(Subclassed(4)),
+        "model without a config": lambda: called(Unconfigured(4)),
+        "narrow": lambda: called(Narrow()),
+        "local": lambda: called(Local()),
         "not built": lambda: Subclassed(4),
         "compiled": lambda: compiled("mse"),
         "own loss": lambda: compiled(named_loss),
@@ -200,6 +238,9 @@ CASES = {
     "hiding": ("model.box.part", "drops", "drops", "drops"),
     "numbered": ("model.parts", "keeps", "keeps", "keeps"),
     "subclassed": ("model.lock", "drops", "keeps", "keeps"),
+    "model without a config": ("model", "fails", "fails", "fails"),
+    "narrow": ("model", "fails", "fails", "fails"),
+    "local": ("model.dense", "keeps", "keeps", "fails"),
     "not built": ("model.dense", "keeps", "keeps", "keeps"),
     "compiled": ("model.layers[0]", "keeps", "keeps", "keeps"),
     "own loss": ("model.loss", "fails", "fails", "fails"),
@@ -243,10 +284,14 @@ def test_picklers(name, makers):
     report = ferry.diagnose(model)
 
     for way, dumps in DUMPS.items():
+        if name == "local":  # cloudpickle takes the class along
+            path, whole = "model", "fails" if way == "pickle" else "keeps"
         assert report.ways[way].verdict == whole
         if whole == "fails":
             assert report[path].verdicts[way] == "fails"
-            with pytest.raises((TypeError, ValueError, NotImplementedError, RuntimeError)):
+            with pytest.raises(
+                (AttributeError, TypeError, ValueError, NotImplementedError, RuntimeError)
+            ):
                 pickle.loads(dumps(model))
         else:
             assert len(pickle.loads(dumps(model)).get_weights()) == len(model.get_weights())

@@ -65,6 +65,12 @@ def backing(variable: Any) -> Any:
     return vars(variable).get("_value")
 
 
+def collections(value: Any) -> dict[str, Any]:
+    """The lists and dicts of a layer that a SavedModel has, though checkpoints do not."""
+    names = vars(value).get("_tracked", ()) if isinstance(value, keras.layers.Layer) else ()
+    return {name: vars(value)[name] for name in names if name in vars(value)}
+
+
 def is_composite(value: Any) -> bool:
     """Whether its config is that of its layers."""
     kind = value._obj_type() if isinstance(value, keras.Model) else None
@@ -232,9 +238,17 @@ def _unconfigured(value: Any, step: str, error: Exception) -> Iterator[Problem]:
                     f"{name} has no get_config(), and its argument {argument} is no plain value"
                 )
                 yield Problem(f"{step}.{argument}", held, "save", reason)
-    if not blamed:
+    if not blamed and isinstance(value, keras.Model) and "get_config" not in _own_names(value):
+        reason = f"{name} has no get_config(), and of a Model Keras does not note the arguments"
+        yield Problem(step, value, "save", reason)
+    elif not blamed:
         text = " ".join(str(error).split())
         yield Problem(step, value, "save", f"get_config() raises {type(error).__name__}: {text}")
+
+
+def _own_names(value: Any) -> set[str]:
+    """What the user's classes define."""
+    return {name for kind in type(value).__mro__ if not _is_own(kind) for name in vars(kind)}
 
 
 def _item_problems(

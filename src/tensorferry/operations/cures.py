@@ -50,6 +50,10 @@ def cure_for(value: Any, reasons: Iterable[str]) -> str | None:
             "safe mode",
             "a named function that is registered with Keras, or load with safe_mode=False",
         ),
+        (
+            "unexpected keyword",
+            "take **options in the constructor and hand them to super().__init__",
+        ),
         ("get_config", "write get_config() so that the constructor takes what it gives"),
         ("untracked", _TRACK),
         ("hidden", _TRACK),

@@ -61,6 +61,7 @@ class _Diagnosis:
             self._picklings["cloudpickle"] = self._pickled(model, "cloudpickle")
         self._rows: dict[Any, tuple[str, Any, dict[Way, str]]] = {}
         self._failing: dict[Way, set[int]] = {}
+        self._lost: set[str] = set()
 
     def _pickled(self, model: Any, way: Literal["pickle", "cloudpickle"]) -> Pickling:
         return Pickling(model, way, self._stand_in)
@@ -79,7 +80,8 @@ class _Diagnosis:
                 Problem(one.step, one.value, one.reason)
                 for one in found
                 if one.when in ("save", "load")
-            )
+            ),
+            type(value),
         )
 
     def report(self) -> DiagnosisReport:
@@ -109,6 +111,7 @@ class _Diagnosis:
             path = one.step.replace("{}", "model", 1)
             self._blame("keras", path, one.value, one.reason)
             if one.when == "lost":
+                self._lost.add(path)
                 for way in self._picklings:
                     self._blame(way, path, one.value, one.reason)
         for way, view in self._views.items():
@@ -180,10 +183,13 @@ class _Diagnosis:
         place = self._structure.walk.places.get(id(value))
         if place is not None and place in self._failing_places(way):
             return "fails"
-        reasons = self._rows.get(path if isinstance(value, ATOMS) else id(value), ("", None, {}))[2]
-        if way == "keras" and way in reasons and place is None:
+        if self._is_blamed(way, path, value) and path not in self._lost and place is None:
             return "fails"
         return "keeps" if self._is_kept(view, path, value, place) else "drops"
+
+    def _is_blamed(self, way: Way, path: str, value: Any) -> bool:
+        key = path if isinstance(value, ATOMS) else id(value)
+        return key in self._rows and way in self._rows[key][2]
 
     def _is_kept(self, view: View, path: str, value: Any, place: int | None) -> bool:
         if place is None or isinstance(value, ATOMS):
@@ -222,6 +228,8 @@ class _Diagnosis:
         place = pickling.walk.places.get(id(value)) if not isinstance(value, ATOMS) else None
         if place is not None:
             return "fails" if place in self._failing[way] else "keeps"
+        if self._is_blamed(way, path, value) and path not in self._lost:
+            return "fails"
         at = self._structure.walk.places.get(id(value)) if not isinstance(value, ATOMS) else None
         line = self._structure.walk.line(at) if at is not None else [0]
         if any(self._structure.is_saveable(self._structure.walk.nodes[one].value) for one in line):

@@ -57,10 +57,12 @@ class Part(NamedTuple):
     Attributes:
         step: The expression that leads to it, with `{}` in place of its holder's.
         value: The thing itself.
+        wanted: Whether a walk notes it even if it holds nothing.
     """
 
     step: str
     value: Any
+    wanted: bool = False
 
 
 class Node(NamedTuple):
@@ -107,8 +109,8 @@ class Walk:
             if depth > DEPTH or (not place % 1024 and time.monotonic() > end):
                 self.complete = False
                 return
-            for step, value in parts(self.nodes[place].value):
-                if isinstance(value, ATOMS):
+            for step, value, wanted in parts(self.nodes[place].value):
+                if isinstance(value, ATOMS) and not wanted:
                     continue
                 known = self.places.get(id(value))
                 if known is not None:

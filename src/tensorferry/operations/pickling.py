@@ -93,9 +93,11 @@ class StandIn:
 
     Attributes:
         problems: What stands in the way.
+        kind: The class that has to be found again, if it is pickled by name.
     """
 
     problems: tuple[Problem, ...] = ()
+    kind: type | None = None
 
 
 class _RefusedError(Exception):
@@ -227,7 +229,9 @@ class Pickling:
             for problem in known.problems:
                 if problem.value is not value:
                     self._leaves.add(id(problem.value))
-                    yield Part(problem.step, problem.value)
+                    yield Part(problem.step, problem.value, wanted=True)
+            if known.kind is not None:
+                yield Part("type({})", known.kind)
         elif type(value) in (dict, list, tuple, set, frozenset, partial):
             yield from parts(value)
         elif isinstance(value, FunctionType | type):
@@ -303,7 +307,7 @@ class Pickling:
                     with suppress(AttributeError):
                         own.setdefault(id(one.__get__(value)), f"{{}}.{name}")
         method = getattr(value, "__self__", None) if callable(value) else None
-        for step, part in found:
+        for step, part, _ in found:
             if part is type(value):
                 yield Part("type({})", part)
             elif part is method and part is not None:
@@ -323,7 +327,7 @@ class Pickling:
             return NotImplemented
         if known.problems:
             raise _RefusedError
-        return int, ()
+        return tuple, ((known.kind,),)
 
 
 def _is_library(module: Any) -> bool:

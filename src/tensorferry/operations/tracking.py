@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from types import FunctionType, ModuleType
 from typing import Any
 
-from tensorferry.errors import FerryError
+from tensorferry.errors import FerryError, UnsupportedError
 from tensorferry.frameworks.variables import find_variables, list_variables, used
 from tensorferry.operations.object_walk import (
     Part,
@@ -245,7 +245,7 @@ class KerasView(View):
             children = self.structure.keras.kept(value) if self.structure.is_saveable(value) else ()
             if isinstance(value, dict | list | tuple):
                 children = parts(value)
-            for step, child in children:
+            for step, child, *_ in children:
                 self._steps.add((id(value), step))
                 if id(child) not in self._kept:
                     self._kept.add(id(child))
@@ -277,7 +277,7 @@ class SavedModelView(View):
             value = queue.popleft()
             self._owners.append(value)
             try:
-                children = self.structure.tracked_children(value)
+                children = self._children(value)
             except FerryError as error:
                 self.blamed[walk.places.get(id(value), 0)] = _lower(error.message)
                 continue
@@ -291,6 +291,25 @@ class SavedModelView(View):
                     self._kept.add(id(child))
                     queue.append(child)
         self._follow_tuples()
+
+    def _children(self, value: Any) -> dict[str, Any]:
+        """What a SavedModel follows; it makes lists and dicts of its own of Keras' ones.
+
+        Raises:
+            UnsupportedError: TensorFlow cannot tell the parts.
+        """
+        if self.structure.is_tracked(value):
+            found = self.structure.tracked_children(value)
+            is_layer = self.structure.is_saveable(value)
+            return {**found, **self.structure.keras.collections(value)} if is_layer else found
+        pairs = value.items() if isinstance(value, dict) else enumerate(value)
+        followed = {name: item for name, item in pairs if self._is_followed(item)}
+        if isinstance(value, dict) and not all(isinstance(name, str) for name in followed):
+            raise UnsupportedError("the dict has a non-string key to something that is tracked")
+        return {str(name): item for name, item in followed.items()}
+
+    def _is_followed(self, value: Any) -> bool:
+        return isinstance(value, list | dict | tuple | set) or self.structure.is_tracked(value)
 
     def _follow_tuples(self) -> None:
         """Tuples are tracked by copies, and layers of Keras by other names than the user's."""
@@ -332,7 +351,7 @@ class SavedModelView(View):
                     self.blamed[place] = "it calls Python code, which stays in this process"
 
     def _own_functions(self, owner: Any) -> Iterator[tuple[str, Any]]:
-        for step, child in attribute_parts(owner) if hasattr(owner, "__dict__") else ():
+        for step, child, _ in attribute_parts(owner) if hasattr(owner, "__dict__") else ():
             if self.structure.is_function(child) and not step.startswith("{}._"):
                 yield step, child
 
