@@ -512,3 +512,20 @@ def test_report_is_data():
     with pytest.raises(KeyError):
         report["model.other"]
     assert tuple(report.ways) == diagnosis.WAYS
+
+
+STANDARD = (threading, socket, asyncio, re, io, queue, sqlite3, types, weakref, collections, zlib)
+
+
+@pytest.mark.parametrize("module", STANDARD, ids=lambda module: module.__name__)
+def test_standard_modules(module):
+    """Of whatever lies around in a module, the report says what the picklers do."""
+    for value in list(vars(module).values()):
+        report = ferry.diagnose([value])
+        for way, dumps in DUMPS.items():
+            try:
+                dumps([value])
+                found = "keeps"
+            except Exception:
+                found = "fails"
+            assert report.ways[way].verdict == found, value

@@ -21,7 +21,7 @@ from tensorferry.operations.diagnosis_report import (
     Way,
     WayReport,
 )
-from tensorferry.operations.object_walk import ATOMS, Part
+from tensorferry.operations.object_walk import Part, is_atom
 from tensorferry.operations.pickling import Pickling, Problem, StandIn, has_cloudpickle
 from tensorferry.operations.recipes import write_recipe
 from tensorferry.operations.tracking import (
@@ -122,7 +122,7 @@ class _Diagnosis:
 
     def _row(self, path: str, value: Any) -> dict[Way, str]:
         """The reasons of a row: that of the same thing, wherever it was met first."""
-        key = path if isinstance(value, ATOMS) else id(value)
+        key = path if is_atom(value) else id(value)
         return self._rows.setdefault(key, (path, value, {}))[2]
 
     def _blame(self, way: Way, path: str, value: Any, reason: str) -> None:
@@ -188,11 +188,11 @@ class _Diagnosis:
         return "keeps" if self._is_kept(view, path, value, place) else "drops"
 
     def _is_blamed(self, way: Way, path: str, value: Any) -> bool:
-        key = path if isinstance(value, ATOMS) else id(value)
+        key = path if is_atom(value) else id(value)
         return key in self._rows and way in self._rows[key][2]
 
     def _is_kept(self, view: View, path: str, value: Any, place: int | None) -> bool:
-        if place is None or isinstance(value, ATOMS):
+        if place is None or is_atom(value):
             step = f"{{}}{path.removeprefix('model')}"
             return view.keeps(self._structure.root, Part(step, value))
         if place == 0:
@@ -225,12 +225,12 @@ class _Diagnosis:
             return "keeps"
         if way not in self._failing:
             self._failing[way] = pickling.walk.above(pickling.blamed)
-        place = pickling.walk.places.get(id(value)) if not isinstance(value, ATOMS) else None
+        place = pickling.walk.places.get(id(value)) if not is_atom(value) else None
         if place is not None:
             return "fails" if place in self._failing[way] else "keeps"
         if self._is_blamed(way, path, value) and path not in self._lost:
             return "fails"
-        at = self._structure.walk.places.get(id(value)) if not isinstance(value, ATOMS) else None
+        at = self._structure.walk.places.get(id(value)) if not is_atom(value) else None
         line = self._structure.walk.line(at) if at is not None else [0]
         if any(self._structure.is_saveable(self._structure.walk.nodes[one].value) for one in line):
             return self._keras_verdict(path, value, at)

@@ -30,18 +30,20 @@ from tensorferry.frameworks.variables import attributes
 from tensorferry.tensors import is_namedtuple
 
 # What holds nothing.
-ATOMS = (
-    type(None),
-    bool,
-    int,
-    float,
-    complex,
-    str,
-    bytes,
-    bytearray,
-    range,
-    type(Ellipsis),
-    type(NotImplemented),
+_ATOMS = frozenset(
+    (
+        type(None),
+        bool,
+        int,
+        float,
+        complex,
+        str,
+        bytes,
+        bytearray,
+        range,
+        type(Ellipsis),
+        type(NotImplemented),
+    )
 )
 
 # How many objects a walk looks at, how deep and for how many seconds: beyond, a model is data, and
@@ -109,8 +111,8 @@ class Walk:
             if depth > DEPTH or (not place % 1024 and time.monotonic() > end):
                 self.complete = False
                 return
-            for step, value, wanted in parts(self.nodes[place].value):
-                if isinstance(value, ATOMS) and not wanted:
+            for step, value, wanted in self._held(parts, place):
+                if is_atom(value) and not wanted:
                     continue
                 known = self.places.get(id(value))
                 if known is not None:
@@ -123,6 +125,13 @@ class Walk:
                 queue.append(len(self.nodes))
                 self.nodes.append(Node(value, place, step, depth))
                 self._holders.append([(place, step)])
+
+    def _held(self, parts: Callable[[Any], Iterable[Part]], place: int) -> list[Part]:
+        try:
+            return list(parts(self.nodes[place].value))
+        except Exception:  # a dict of the user's may raise whatever it likes
+            self.complete = False
+            return []
 
     def path(self, place: int) -> str:
         """The expression that leads to an object."""
@@ -173,6 +182,11 @@ class Walk:
                     yield holder, step, place
 
 
+def is_atom(value: Any) -> bool:
+    """Whether it holds nothing, and is what it is by its value alone."""
+    return type(value) in _ATOMS
+
+
 def parts(value: Any) -> Iterator[Part]:
     """What an object holds."""
     if isinstance(value, dict):
@@ -214,7 +228,7 @@ def attribute_parts(value: Any) -> Iterator[Part]:
 
 def _items(value: dict[Any, Any]) -> Iterator[Part]:
     for index, (key, item) in enumerate(list(value.items())):
-        if isinstance(key, ATOMS):
+        if is_atom(key):
             yield Part(f"{{}}[{key!r}]", item)
         else:
             yield Part(f"list({{}})[{index}]", key)

@@ -33,11 +33,11 @@ from typing import Any, Literal
 import numpy as np
 
 from tensorferry.operations.object_walk import (
-    ATOMS,
     Part,
     Walk,
     attribute_parts,
     function_parts,
+    is_atom,
     parts,
 )
 
@@ -313,7 +313,7 @@ class Pickling:
             elif part is method and part is not None:
                 yield Part("{}.__self__", part)
             else:
-                yield Part(step if isinstance(part, ATOMS) else own.get(id(part), step), part)
+                yield Part(step if is_atom(part) else own.get(id(part), step), part)
 
     def _reduce_stand_in(self, value: Any) -> Any:
         if isinstance(value, FunctionType | type):

@@ -206,6 +206,9 @@ class WeightsView(View):
         except FerryError as error:
             self.reason = error.message
             return
+        except Exception as error:  # a mapping of the user's may raise whatever it likes
+            self.reason = f"looking for variables raises {type(error).__name__}: {error}"
+            return
         walk = structure.walk
         places = {place for place, node in enumerate(walk.nodes) if id(node.value) in self._kept}
         self._kept |= {id(walk.nodes[place].value) for place in walk.above(places)}
@@ -410,7 +413,7 @@ def type_name(value: Any) -> str:
     """The name of a type, with its module where that says something."""
     kind = type(value)
     name = kind.__qualname__.replace("<locals>.", "")
-    module = kind.__module__
+    module = str(kind.__module__)  # a class in C may have a descriptor there
     return (
         name if module in ("builtins", "__main__") else f"{module.lstrip('_').split('.')[0]}.{name}"
     )
