@@ -69,6 +69,15 @@ def makers(tf):
         def __call__(self, x):
             return tf.py_function(lambda value: value + 1, [x], tf.float32)
 
+    class Listing(tf.Module):
+        def __init__(self):
+            super().__init__()
+            self.boxes = [Box(part=tf.Variable(2.0), lock=threading.Lock())]
+
+        @tf.function(input_signature=number)
+        def __call__(self, x):
+            return x * self.boxes[0].part
+
     def traced(found, *inputs):
         found(*inputs)
         return found
@@ -97,6 +106,7 @@ def makers(tf):
         "hidden table": lambda: Looking(table()),
         "hidden, not used": lambda: Aside(tf.Variable(2.0)),
         "hidden, no graph": lambda: Late(tf.Variable(2.0)),
+        "hidden in a list": Listing,
         "hidden, traced": lambda: traced(Late(tf.Variable(2.0)), tf.constant(1.0)),
         "constant, used": lambda: Using(tf.constant(2.0)),
         "closure over a variable": closing,
@@ -131,6 +141,7 @@ CASES = {
     "hidden table": ("model.box.part", "fails", "fails"),
     "hidden, not used": ("model.box.part", "drops", "drops"),
     "hidden, no graph": ("model.box.part", "drops", "drops"),
+    "hidden in a list": ("model.boxes[0].part", "fails", "fails"),
     "hidden, traced": ("model.box.part", "fails", "fails"),
     "constant, used": ("model.box", "drops", "keeps"),
     "closure over a variable": (
@@ -143,8 +154,8 @@ CASES = {
         "fails",
         "fails",
     ),
-    "python code": ("type(model).__dict__['__call__']", "fails", "fails"),
-    "python code, traced": ("type(model).__dict__['__call__']", "fails", "fails"),
+    "python code": ("model.__call__", "fails", "fails"),
+    "python code, traced": ("model.__call__", "fails", "fails"),
     "table": ("model.table", "keeps", "keeps"),
     "table in a list": ("model.tables", "keeps", "keeps"),
     "variable": ("model.weight", "keeps", "keeps"),
@@ -229,6 +240,7 @@ def test_pickled_parts(makers):
         ("dataset", "model.data"),
         ("iterator", "model.iterator"),
         ("hidden table", "model.box.part"),
+        ("hidden in a list", "model.boxes[0].lock"),
     ):
         report = ferry.diagnose(makers[name]())
         for way in DUMPS:

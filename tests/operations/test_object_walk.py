@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict, deque, namedtuple
 from functools import partial
+from itertools import pairwise
 from types import SimpleNamespace
 
 import numpy as np
@@ -93,7 +94,7 @@ def test_functions():
         "{}.__globals__['GLOBAL']",
         "{}.note",
     }
-    assert used_globals((lambda: (lambda: GLOBAL)).__code__) == ["GLOBAL"]
+    assert used_globals((lambda: lambda: GLOBAL).__code__) == ["GLOBAL"]
 
 
 def test_shortest():
@@ -132,7 +133,7 @@ def test_circles():
 def test_circles_of_long_chains():
     """A long chain of objects that know both neighbours is no trouble."""
     chain = [SimpleNamespace() for _ in range(5000)]
-    for first, second in zip(chain, chain[1:], strict=False):
+    for first, second in pairwise(chain):
         first.next, second.previous = second, first
 
     assert len(list(Walk(chain[0], parts).circles())) == 4999

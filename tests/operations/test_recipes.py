@@ -36,7 +36,7 @@ class Needy:
 
 class Outer:
     class Inner(Net):
-        pass
+        """A class that is found by way of another one."""
 
 
 def rebuilt(model, folder, **given):

@@ -118,7 +118,7 @@ class _Diagnosis:
             if view.applies:
                 for place, reason in (*view.blamed.items(), *view.lost.items()):
                     node = view.structure.walk.nodes[place]
-                    self._blame(way, view.structure.walk.path(place), node.value, reason)
+                    self._blame(way, view.path(place), node.value, reason)
 
     def _row(self, path: str, value: Any) -> dict[Way, str]:
         """The reasons of a row: that of the same thing, wherever it was met first."""

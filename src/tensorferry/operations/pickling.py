@@ -12,6 +12,7 @@ pickler writes is thrown away. Nothing is ever unpickled.
 from __future__ import annotations
 
 import copyreg
+import operator
 import pickle
 import sys
 import time
@@ -310,6 +311,8 @@ class Pickling:
         for step, part, _ in found:
             if part is type(value):
                 yield Part("type({})", part)
+            elif _has_items_of(part, value):
+                yield from parts(part)
             elif part is method and part is not None:
                 yield Part("{}.__self__", part)
             else:
@@ -328,6 +331,15 @@ class Pickling:
         if known.problems:
             raise _RefusedError
         return tuple, ((known.kind,),)
+
+
+def _has_items_of(part: Any, value: Any) -> bool:
+    """Whether a list or dict is what another one keeps its items in."""
+    if not isinstance(part, list | dict) or not isinstance(value, type(part)):
+        return False
+    items = part.values() if isinstance(part, dict) else part
+    others = value.values() if isinstance(value, dict) else value
+    return len(part) == len(value) and all(map(operator.is_, items, others))
 
 
 def _is_library(module: Any) -> bool:

@@ -7,6 +7,7 @@ modules, tables, and lists and dicts of those. A variable inside any other Pytho
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Iterator
 from types import FunctionType, ModuleType
@@ -89,6 +90,12 @@ class Structure:
             return True
         return any(module.is_variable(value) for module in modules)
 
+    def is_sealed(self, value: Any) -> bool:
+        """Whether it is an object of TensorFlow's own, such as an optimizer."""
+        if not self.is_tracked(value) or isinstance(value, list | dict | tuple):
+            return False
+        return bool(self.tensorflow.is_own(type(value))) and not self.tensorflow.is_module(value)
+
     def tracked_children(self, value: Any) -> dict[str, Any]:
         """See `tensorferry.frameworks.tensorflow`."""
         found: dict[str, Any] = self._tracked.tracked_children(value)
@@ -130,8 +137,7 @@ class Structure:
         return any(module.owns(value) for module in self._modules)
 
     def _tracked_parts(self, value: Any) -> Iterator[Part]:
-        tensorflow = self.tensorflow
-        own = tensorflow.is_own(type(value)) and not tensorflow.is_module(value)
+        tensorflow, own = self.tensorflow, self.is_sealed(value)
         try:
             names = set(self.tracked_children(value))
         except FerryError:
@@ -177,6 +183,15 @@ class View:
         """Whether a part of an object is kept."""
         return id(part.value) in self._kept or (id(holder), part.step) in self._steps
 
+    def path(self, place: int) -> str:
+        """The path of an object; a method is an attribute of what has it."""
+        walk = self.structure.walk
+        node = walk.nodes[place]
+        found = re.fullmatch(r"type\(\{\}\).*__dict__\['(\w+)'\]", node.step)
+        if found is None or node.holder is None:
+            return walk.path(place)
+        return f"{walk.path(node.holder)}.{found[1]}"
+
     def _hidden(self, place: int) -> str:
         """In what a variable is hidden."""
         walk = self.structure.walk
@@ -213,7 +228,10 @@ class WeightsView(View):
         places = {place for place, node in enumerate(walk.nodes) if id(node.value) in self._kept}
         self._kept |= {id(walk.nodes[place].value) for place in walk.above(places)}
         for place, node in enumerate(walk.nodes):
-            if structure.is_variable(node.value) and id(node.value) not in self._kept:
+            # Learning rates and the like are not the user's to keep.
+            sealed = structure.is_sealed(walk.nodes[node.holder or 0].value)
+            kept = sealed or id(node.value) in self._kept
+            if structure.is_variable(node.value) and not kept:
                 self.lost[place] = f"a hidden variable: {self._hidden(place)}"
 
 
@@ -382,9 +400,14 @@ class SavedModelView(View):
     def _is_used(self, line: list[int]) -> bool:
         """Whether the code that will be traced names what leads to a resource."""
         walk, structure = self.structure.walk, self.structure
-        last = max(
-            at for at in range(len(line)) if id(walk.nodes[line[at]].value) in self._kept or at == 0
-        )
+        # Items of tracked lists are known to code by the name of the list.
+        owners = [
+            at
+            for at, place in enumerate(line[:-1])
+            if id(walk.nodes[place].value) in self._kept
+            and not isinstance(walk.nodes[place].value, list | dict | tuple)
+        ]
+        last = owners[-1]
         owner = walk.nodes[line[last]].value
         step = walk.nodes[line[last + 1]].step
         if structure.is_function(owner):
