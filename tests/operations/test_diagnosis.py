@@ -25,6 +25,7 @@ from functools import partial
 import cloudpickle
 import numpy as np
 import pytest
+from conftest import ROOT
 
 import tensorferry as ferry
 from tensorferry.operations import diagnosis, object_walk
@@ -529,3 +530,16 @@ def test_standard_modules(module):
             except Exception:
                 found = "fails"
             assert report.ways[way].verdict == found, value
+
+
+def test_documented(tmp_path):
+    """The page in the documentation is what is printed."""
+    text = (ROOT / "docs/diagnose.md").read_text()
+    code, shown = (
+        re.search(f"```{kind}\n(.*?)```", text, re.DOTALL)[1] for kind in ("python", "text")
+    )
+    (tmp_path / "translator.py").write_text(code)
+    command = [sys.executable, "-c", "import translator"]
+    run = subprocess.run(command, check=True, capture_output=True, text=True, cwd=tmp_path)
+
+    assert run.stdout == shown

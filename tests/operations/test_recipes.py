@@ -59,10 +59,23 @@ def test_arguments(tmp_path):
 
     assert "model = Net(" in recipe.text
     assert "units=3" in recipe.text
-    assert "lock" not in recipe.text
+    assert "lock=None" in recipe.text
     assert (result.units, result._rate, result.names) == (3, 0.25, ["b", "c"])
     assert result.sizes == model.sizes
     assert (result.weight == 7).all()
+    assert result.lock is not model.lock
+
+
+def test_what_may_be_given(tmp_path):
+    """What cannot be written down but has a default may be given, or not."""
+    model = Net(1)
+    program: dict = {}
+    exec(str(ferry.diagnose(model).recipe), program)
+    path = str(tmp_path / "weights.npz")
+    program["save"](model, path)
+
+    assert program["rebuild"](path, lock=model.lock).lock is model.lock
+    assert program["rebuild"](path).lock is not model.lock
 
 
 def test_defaults(tmp_path):

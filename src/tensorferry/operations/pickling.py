@@ -14,6 +14,7 @@ from __future__ import annotations
 import copyreg
 import operator
 import pickle
+import re
 import sys
 import time
 from collections import deque
@@ -320,7 +321,7 @@ class Pickling:
 
     def _reduce_stand_in(self, value: Any) -> Any:
         if isinstance(value, FunctionType | type):
-            if value.__module__ == "__main__":
+            if value.__module__ == "__main__" and "<" not in value.__qualname__:
                 self.main[value.__qualname__] = None
             return NotImplemented
         if type(value) is np.ndarray and value.dtype != object:
@@ -349,7 +350,7 @@ def _is_library(module: Any) -> bool:
 
 def describe(error: BaseException) -> str:
     """An error in one line."""
-    text = " ".join(str(error).split())
+    text = re.sub(r" at 0x[0-9a-f]+", "", " ".join(str(error).split()))
     text = text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 

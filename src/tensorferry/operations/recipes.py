@@ -9,8 +9,8 @@ Those that cannot be written down become arguments of `rebuild`.
 from __future__ import annotations
 
 import inspect
-import keyword
 import re
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -53,23 +53,29 @@ def write_recipe(structure: Structure) -> Recipe:
     if kind.__module__.split(".")[0] in ("builtins", "types", *LIBRARIES):
         return _recipe_of_maker(path, f"a function that makes such a {kind.__name__} again")
     imports, given, comments = [], [], []
-    if "<locals>" in kind.__qualname__:
+    importable = _is_importable(kind)
+    if not importable:
         given.append(kind.__name__)
-        comments.append(f"# {kind.__name__} is local to a function, and has to be given.")
+        comments.append(f"# {kind.__name__} cannot be imported by its name, and has to be given.")
     else:
         outer = kind.__qualname__.split(".")[0]
         imports.append(f"from {kind.__module__} import {outer}")
         if kind.__module__ == "__main__":
             comments.append(f"# Move {outer} to a module: __main__ is another one elsewhere.")
-    called = kind.__name__ if "<locals>" in kind.__qualname__ else kind.__qualname__
+    called = kind.__qualname__ if importable else kind.__name__
     arguments = _arguments(structure)
-    given += [name for name, text in arguments.items() if text is None]
-    written = [f"{name}={name if text is None else text}" for name, text in arguments.items()]
+    given += [one.name for one in arguments if one.text is None and one.default is None]
+    optional = [one for one in arguments if one.text is None and one.default is not None]
+    written = [f"{one.name}={one.name if one.text is None else one.text}" for one in arguments]
+    if optional:
+        names = ", ".join(one.name for one in optional)
+        comments.append(f"# {names}: of the model, but not to be written down; give it or not.")
     lines = [f"    model = {called}({', '.join(written)})"]
     if len(lines[0]) > 79:
         lines = [f"    model = {called}(", *(f"        {one}," for one in written), "    )"]
     lines += _building(structure)
-    return _program(path, imports, comments, given, lines)
+    more = [f"{one.name}={one.default}" for one in optional]
+    return _program(path, imports, comments, given, lines, optional=more)
 
 
 def _recipe_of_layers(structure: Structure, path: str) -> Recipe:
@@ -93,7 +99,7 @@ def _recipe_of_layers(structure: Structure, path: str) -> Recipe:
         '    Path(f"{path}.json").write_text(json.dumps(config))',
     ]
     comments = ["# custom_objects: the model's own classes and functions by name."] if given else []
-    return _program(path, ["import json", *imports], comments, given, lines, saving)
+    return _program(path, ["import json", *imports], comments, given, lines, saving=saving)
 
 
 def _recipe_of_maker(path: str, what: str) -> Recipe:
@@ -108,11 +114,14 @@ def _program(
     comments: list[str],
     given: list[str],
     lines: list[str],
+    *,
     saving: list[str] | None = None,
+    optional: list[str] | None = None,
 ) -> Recipe:
     standard = [line for line in imports if line.startswith(("import json", "from pathlib"))]
     others = [line for line in imports if line and line not in standard]
-    parameters = f", *, {', '.join(given)}" if given else ""
+    named = [*given, *(optional or [])]
+    parameters = f", *, {', '.join(named)}" if named else ""
     text = [
         *standard,
         *([""] if standard else []),
@@ -135,33 +144,54 @@ def _program(
     return Recipe("\n".join(text), tuple(given))
 
 
-def _arguments(structure: Structure) -> dict[str, str | None]:
-    """The constructor's arguments as text; None for those that have to be given."""
+def _is_importable(kind: type) -> bool:
+    """Whether a class is found under its name in its module."""
+    found: Any = sys.modules.get(kind.__module__)
+    for name in kind.__qualname__.split("."):
+        found = getattr(found, name, None)
+    return found is kind and all(map(str.isidentifier, kind.__module__.split(".")))
+
+
+@dataclass(frozen=True, slots=True)
+class _Argument:
+    """An argument of a constructor.
+
+    Attributes:
+        name: Its name.
+        text: Its value as Python writes it; None if it does not.
+        default: Its default as Python writes it; None if it has none.
+    """
+
+    name: str
+    text: str | None
+    default: str | None
+
+
+def _arguments(structure: Structure) -> list[_Argument]:
+    """The constructor's arguments that are not as they would be anyway."""
     root = structure.root
     try:
         found = list(inspect.signature(type(root)).parameters.values())
     except (TypeError, ValueError):  # a class that is not written in Python
-        return {}
+        return []
     own = dict(attributes(root))
     if structure.is_saveable(root):
         own = {**_config(root), **own}
-    result: dict[str, str | None] = {}
+    result = []
     for one in found:
-        if one.kind in _VARIADIC or keyword.iskeyword(one.name):
+        if one.kind in _VARIADIC:
             continue
         names = [name for name in (one.name, f"_{one.name}") if name in own]
-        has_default = one.default is not one.empty
+        default = None if one.default is one.empty else _literal(one.default)
         if not names:
-            if not has_default:
-                result[one.name] = None
+            if one.default is one.empty:
+                result.append(_Argument(one.name, None, None))
             continue
         value = own[names[0]]
-        if has_default and _same(value, one.default):
-            continue
         text = _literal(value)
-        # What a constructor made itself of "nothing given" it makes again.
-        if text is not None or not has_default:
-            result[one.name] = text
+        is_default = one.default is not one.empty and _same(value, one.default)
+        if not is_default and (text is not None or default is not None or one.default is one.empty):
+            result.append(_Argument(one.name, text, default))
     return result
 
 
