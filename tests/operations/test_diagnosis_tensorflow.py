@@ -24,6 +24,14 @@ class Box:
         vars(self).update(held)
 
 
+SCALE = None
+
+
+def scaled(x):
+    """Uses a variable that is a global."""
+    return x * SCALE
+
+
 @pytest.fixture(scope="module")
 def makers(tf):
     """Functions that make a module with something in the way."""
@@ -78,6 +86,28 @@ def makers(tf):
         def __call__(self, x):
             return x * self.boxes[0].part
 
+    class Shared(tf.Module):
+        weight = tf.Variable(2.0)
+
+        @tf.function(input_signature=number)
+        def __call__(self, x):
+            return x * self.weight
+
+    class Indirect(tf.Module):
+        def help(self, x):
+            return tf.numpy_function(lambda value: value, [x], tf.float32)
+
+        @tf.function(input_signature=number)
+        def __call__(self, x):
+            return self.help(x)
+
+    class Global(tf.Module):
+        @tf.function(input_signature=number)
+        def __call__(self, x):
+            return scaled(x)
+
+    globals()["SCALE"] = tf.Variable(2.0)
+
     def traced(found, *inputs):
         found(*inputs)
         return found
@@ -111,7 +141,10 @@ def makers(tf):
         "constant, used": lambda: Using(tf.constant(2.0)),
         "closure over a variable": closing,
         "closure over a model": closing_over_model,
+        "variable of a class": Shared,
+        "global variable": Global,
         "python code": Python,
+        "python code in a method": Indirect,
         "python code, traced": lambda: traced(Python(), tf.constant(1.0)),
         "table": lambda: module(table=table()),
         "table in a list": lambda: module(tables=[table()]),
@@ -154,7 +187,15 @@ CASES = {
         "fails",
         "fails",
     ),
+    "variable of a class": ("model.weight", "fails", "fails"),
+    "global variable": (
+        "type(model).__dict__['__call__'].python_function.__globals__['scaled']"
+        ".__globals__['SCALE']",
+        "fails",
+        "fails",
+    ),
     "python code": ("model.__call__", "fails", "fails"),
+    "python code in a method": ("model.__call__", "fails", "fails"),
     "python code, traced": ("model.__call__", "fails", "fails"),
     "table": ("model.table", "keeps", "keeps"),
     "table in a list": ("model.tables", "keeps", "keeps"),

@@ -65,6 +65,13 @@ def backing(variable: Any) -> Any:
     return vars(variable).get("_value")
 
 
+def draws_seeds(value: Any) -> bool:
+    """Whether it is the cell of an RNN with dropout: its graph uses a seed that nobody tracks."""
+    if not hasattr(type(value), "get_dropout_mask"):
+        return False
+    return any(vars(value).get(name) for name in ("dropout", "recurrent_dropout"))
+
+
 def collections(value: Any) -> dict[str, Any]:
     """The lists and dicts of a layer that a SavedModel has, though checkpoints do not."""
     names = vars(value).get("_tracked", ()) if isinstance(value, keras.layers.Layer) else ()

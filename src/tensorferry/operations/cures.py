@@ -55,6 +55,7 @@ def cure_for(value: Any, reasons: Iterable[str]) -> str | None:
             "take **options in the constructor and hand them to super().__init__",
         ),
         ("get_config", "write get_config() so that the constructor takes what it gives"),
+        ("its seed for dropout", "model.export(path) makes a SavedModel of it"),
         ("untracked", _TRACK),
         ("hidden", _TRACK),
         ("no graph to save", "give it an input_signature, or call it once before saving"),

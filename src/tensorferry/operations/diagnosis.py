@@ -263,6 +263,12 @@ class _Diagnosis:
                 "with the same __main__ understands. In a module it would be found; cloudpickle "
                 "takes it along"
             )
+        blamed = self._views["savedmodel"].blamed.values()
+        if self._keras.applies and blamed and all("untracked" in one for one in blamed):
+            yield (
+                "SavedModel is judged by tf.saved_model.save; model.export(path) also takes "
+                "variables that nobody tracks"
+            )
         if "cloudpickle" not in self._picklings:
             yield "cloudpickle is not installed: pip install cloudpickle, and it is judged, too"
         if not walk.complete:

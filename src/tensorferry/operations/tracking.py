@@ -14,7 +14,7 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from tensorferry.errors import FerryError, UnsupportedError
-from tensorferry.frameworks.variables import find_variables, list_variables, used
+from tensorferry.frameworks.variables import attributes, find_variables, list_variables, used
 from tensorferry.operations.object_walk import (
     Part,
     Walk,
@@ -116,6 +116,7 @@ class Structure:
         is_library = isinstance(package, str) and package.split(".")[0] in LIBRARIES
         if self.is_saveable(value):
             yield from (Part(*part) for part in self.keras.parts(value))
+            yield from self._class_resources(value)
         elif self.is_function(value):
             function = self.tensorflow.python_function(value)
             if function is not None:
@@ -150,6 +151,18 @@ class Structure:
         if not own:
             for name, step, _ in tensorflow.class_functions(value):
                 yield Part(step, _class_attribute(value, name))
+            yield from self._class_resources(value)
+
+    def _class_resources(self, value: Any) -> Iterator[Part]:
+        """Variables and tables that all instances of a class share: nobody tracks them."""
+        own = {name for name, _ in attributes(value)}
+        for kind in type(value).__mro__:
+            if str(kind.__module__).split(".")[0] in (*LIBRARIES, "builtins"):
+                continue
+            for name, child in vars(kind).items():
+                handle = self.tensorflow and self.tensorflow.handle(child)
+                if name not in own and (self.is_variable(child) or handle is not None):
+                    yield Part(f"{{}}.{name}", child)
 
 
 _OF_MODULES = ("_name", "_name_scope", "_obj_reference_counts_dict", "_keras_api_names")
@@ -359,7 +372,7 @@ class SavedModelView(View):
                     continue
                 self._captured |= tensorflow.captured(function)
                 python = tensorflow.python_function(part)
-                names = used_names(python.__code__) if python is not None else set()
+                names = self._reached_names(owner, python) if python is not None else set()
                 if not tensorflow.is_exportable(function):
                     self.lost[place] = "never called, no input_signature: it has no graph to save"
                     self._kept.discard(id(part))
@@ -371,6 +384,24 @@ class SavedModelView(View):
                 if tensorflow.calls_python(function) or names & {"py_function", "numpy_function"}:
                     self.blamed[place] = "it calls Python code, which stays in this process"
 
+    def _reached_names(self, owner: Any, function: FunctionType) -> set[str]:
+        """The names in a function's code, and in that of the methods and functions it names."""
+        methods = {method.__name__: method for method in self._methods(owner)}
+        found: set[str] = set()
+        queue, seen = [function], {function}
+        while queue:
+            one = queue.pop()
+            names = used_names(one.__code__)
+            found |= names
+            for name in names:
+                known = methods.get(name) or one.__globals__.get(name)
+                if not isinstance(known, FunctionType) or known in seen:
+                    continue
+                if str(known.__module__).split(".")[0] not in LIBRARIES:
+                    seen.add(known)
+                    queue.append(known)
+        return found
+
     def _own_functions(self, owner: Any) -> Iterator[tuple[str, Any]]:
         for step, child, _ in attribute_parts(owner) if hasattr(owner, "__dict__") else ():
             if self.structure.is_function(child) and not step.startswith("{}._"):
@@ -380,6 +411,8 @@ class SavedModelView(View):
         structure, walk = self.structure, self.structure.walk
         for place, node in enumerate(walk.nodes):
             value = node.value
+            if structure.is_saveable(value) and structure.keras.draws_seeds(value):
+                self.blamed[place] = "a function uses its seed for dropout, which is untracked"
             if structure.keras is not None and structure.keras.is_variable(value):
                 value = structure.keras.backing(value)
             handle = structure.tensorflow.handle(value)
@@ -415,6 +448,12 @@ class SavedModelView(View):
         is_layer = structure.is_saveable(owner) and structure.keras.is_built(owner)
         if not (self._untraced or is_layer):
             return False
+        if (
+            is_layer
+            and isinstance(walk.nodes[line[last + 1]].value, FunctionType)
+            and not (step.startswith("type("))
+        ):
+            return True
         if step.startswith("type("):
             name = step.split("'")[1]
             return is_layer and name not in _SETTING_UP
