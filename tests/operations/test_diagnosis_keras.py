@@ -353,6 +353,15 @@ def test_weights(makers, tmp_path):
             assert len(ferry.load(tmp_path / "weights.npz")) == len(model.weights)
 
 
+def test_not_built(makers):
+    """The page says that there are no weights yet."""
+    report = ferry.diagnose(makers["not built"]())
+
+    assert "was not built yet: it has no weights" in report.ways["weights"].reason
+    assert "was not built yet" in str(report)
+    assert report.recipe is None
+
+
 def test_nothing_is_run(keras):
     """The model is not called, not built, and stays as it is."""
     calls = []

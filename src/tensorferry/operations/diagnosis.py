@@ -21,17 +21,11 @@ from tensorferry.operations.diagnosis_report import (
     Way,
     WayReport,
 )
+from tensorferry.operations.model_structure import Structure, type_name
 from tensorferry.operations.object_walk import Part, is_atom
 from tensorferry.operations.pickling import Pickling, Problem, StandIn, has_cloudpickle
 from tensorferry.operations.recipes import write_recipe
-from tensorferry.operations.tracking import (
-    KerasView,
-    SavedModelView,
-    Structure,
-    View,
-    WeightsView,
-    type_name,
-)
+from tensorferry.operations.tracking import KerasView, SavedModelView, View, WeightsView
 
 # How many circles are told.
 CIRCLES = 3

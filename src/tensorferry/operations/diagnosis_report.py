@@ -135,8 +135,17 @@ class DiagnosisReport:
         yield from self._summary()
         yield ""
         yield from self._table()
-        if self.troubles:
+        alone = [
+            f"{NAMES[way]}: {one.reason}"
+            for way, one in self.ways.items()
+            if one.verdict in ("fails", "unjudged")
+            and one.reason
+            and not any(way in row.reasons for row in self.troubles)
+        ]
+        if self.troubles or alone:
             yield from ("", "In the way")
+            for line in alone:
+                yield from _wrapped(line, "  ", "    ")
             for row in self.troubles[:SHOWN]:
                 yield from _trouble(row)
             yield from _more(len(self.troubles) - SHOWN)
