@@ -53,6 +53,10 @@ DEPTH = 10_000
 PATIENCE = 3.0
 
 
+# In a step, the call that an object is asked with how it is to be pickled.
+MADE = ".__reduce_ex__("
+
+
 class Part(NamedTuple):
     """Something that an object holds.
 
@@ -104,27 +108,39 @@ class Walk:
         self.places = {id(root): 0}
         self.complete = True
         self._holders: list[list[tuple[int, str]]] = [[]]
-        queue, end = deque([0]), time.monotonic() + PATIENCE
-        while queue:
+        end = time.monotonic() + PATIENCE
+        queue = deque([0])
+        # What has another name than the call that makes it is to be known by that.
+        made: deque[tuple[int, Part]] = deque()
+        while queue or made:
+            if not queue:
+                self._meet(queue, *made.popleft())
+                continue
             place = queue.popleft()
-            depth = self.nodes[place].depth + 1
-            if depth > DEPTH or (not place % 1024 and time.monotonic() > end):
+            if self.nodes[place].depth >= DEPTH or (not place % 1024 and time.monotonic() > end):
                 self.complete = False
                 return
-            for step, value, wanted in self._held(parts, place):
-                if is_atom(value) and not wanted:
-                    continue
-                known = self.places.get(id(value))
-                if known is not None:
-                    self._holders[known].append((place, step))
+            for part in self._held(parts, place):
+                if is_atom(part.value) and not part.wanted:
                     continue
                 if len(self.nodes) >= OBJECTS:
                     self.complete = False
                     return
-                self.places[id(value)] = len(self.nodes)
-                queue.append(len(self.nodes))
-                self.nodes.append(Node(value, place, step, depth))
-                self._holders.append([(place, step)])
+                if MADE in part.step:
+                    made.append((place, part))
+                else:
+                    self._meet(queue, place, part)
+
+    def _meet(self, queue: deque[int], holder: int, part: Part) -> None:
+        known = self.places.get(id(part.value))
+        if known is not None:
+            self._holders[known].append((holder, part.step))
+            return
+        self.places[id(part.value)] = len(self.nodes)
+        queue.append(len(self.nodes))
+        depth = self.nodes[holder].depth + 1
+        self.nodes.append(Node(part.value, holder, part.step, depth))
+        self._holders.append([(holder, part.step)])
 
     def _held(self, parts: Callable[[Any], Iterable[Part]], place: int) -> list[Part]:
         try:

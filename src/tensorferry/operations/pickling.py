@@ -35,6 +35,7 @@ from typing import Any, Literal
 import numpy as np
 
 from tensorferry.operations.object_walk import (
+    MADE,
     Part,
     Walk,
     attribute_parts,
@@ -213,7 +214,8 @@ class Pickling:
 
     def _deepest(self) -> tuple[int, str]:
         """What nests too deeply: the attribute of the root with the longest way down."""
-        line = self.walk.line(len(self.walk.nodes) - 1)
+        nodes = self.walk.nodes
+        line = self.walk.line(max(range(len(nodes)), key=lambda place: nodes[place].depth))
         circle = next(self.walk.circles(), None)
         if circle is not None and len(line) < DEEP:
             return circle[0], f"it leads back to {self.walk.path(circle[2])}"
@@ -271,7 +273,7 @@ class Pickling:
                 self._pickler(_Nowhere()).dump(value)
                 return
             function, arguments, state, items, pairs = (*reduced, None, None, None)[:5]
-            call = f"{{}}.__reduce_ex__({pickler.protocol})"
+            call = f"{{}}{MADE}{pickler.protocol})"
             yield from self._named(
                 value,
                 (
