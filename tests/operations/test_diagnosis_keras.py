@@ -314,6 +314,24 @@ def test_picklers(name, makers):
     assert max(map(len, str(report).splitlines())) <= 80
 
 
+@pytest.mark.parametrize("name", CASES)
+def test_inside(name, makers):
+    """A model inside of something else is judged as it is alone, under its longer path."""
+    path, _, _, whole = CASES[name]
+    held = {"held": Box(part=makers[name]())}
+    alone, report = ferry.diagnose(held["held"].part), ferry.diagnose(held)
+
+    for way, dumps in DUMPS.items():
+        assert report.ways[way].verdict == alone.ways[way].verdict
+        if whole == "fails" and name != "local":
+            longer = path.replace("model", "model['held'].part", 1)
+            assert report[longer].verdicts[way] == "fails"
+            with pytest.raises((TypeError, ValueError, NotImplementedError, RuntimeError)):
+                pickle.loads(dumps(held))
+    for row in report.attributes:
+        eval(row.path, {"model": held})
+
+
 # What a SavedModel has no place for.
 UNSAVED = {
     "hiding": "model.box.part",
@@ -381,6 +399,9 @@ def test_nothing_is_run(keras):
 
     assert not calls
     assert not model.built
+    number = int(keras.layers.Dense(1).name.split("_")[-1])
+    ferry.diagnose(keras.Sequential([model], name="outer"))
+    assert keras.layers.Dense(1).name == f"dense_{number + 1}"
     assert not model.dense.built
     assert [name for name in vars(model) if not name.startswith("_self_")] == names
 

@@ -28,8 +28,17 @@ LARGE = 1 << 16
 
 _SIMPLE = (str, int, float, bool, type(None))
 
+# What a model has once it was compiled or called.
 _COMPILED = frozenset(
-    ("optimizer", "loss", "compiled", "jit_compile", "run_eagerly", "steps_per_execution")
+    (
+        "optimizer",
+        "loss",
+        "compiled",
+        "jit_compile",
+        "run_eagerly",
+        "steps_per_execution",
+        "_functional",
+    )
 )
 
 
@@ -138,17 +147,11 @@ def _is_of_users(child: Any) -> bool:
 @cache
 def _layer_attributes() -> frozenset[str]:
     """What every layer and model has: nothing in there is the user's."""
-    blank = keras.Sequential(name="common")
-    names = {
-        *vars(keras.layers.Layer(name="common")),
-        *vars(blank),
-        *vars(keras.Model()),
-        *_COMPILED,
-    }
-    blank.compile("sgd", "mse")
-    return frozenset(
-        {*names, *vars(blank), "_functional", "_saved_model_inputs_spec", "_saved_model_arg_spec"}
-    )
+    # Names are given, because Keras counts the objects that have none.
+    layer, model = keras.layers.Layer(name="common"), keras.Model(name="common")
+    compiled = keras.Sequential(name="common")
+    compiled.compile(keras.optimizers.SGD(name="common"), keras.losses.MeanSquaredError(name="mse"))
+    return frozenset({*vars(layer), *vars(model), *vars(compiled), *_COMPILED})
 
 
 def kept(value: Any) -> Iterator[tuple[str, Any]]:

@@ -94,16 +94,15 @@ class _Diagnosis:
 
     def _collect(self) -> None:
         """A row for each attribute of the object, and for everything that is in the way."""
-        root = self._structure.root
         for part in self._structure.first:
             self._row(part.step.replace("{}", "model", 1), part.value)
         for way, pickling in self._picklings.items():
             for place, reason in pickling.blamed.items():
                 value = pickling.walk.nodes[place].value
                 self._blame(way, pickling.walk.path(place), value, reason)
-        for one in self._keras.problems.get(id(root), ()):
-            path = one.step.replace("{}", "model", 1)
-            self._blame("keras", path, one.value, one.reason)
+        for one, path in self._keras_problems():
+            if self._keras.applies:
+                self._blame("keras", path, one.value, one.reason)
             if one.when == "lost":
                 self._lost.add(path)
                 for way in self._picklings:
@@ -113,6 +112,14 @@ class _Diagnosis:
                 for place, reason in (*view.blamed.items(), *view.lost.items()):
                     node = view.structure.walk.nodes[place]
                     self._blame(way, view.path(place), node.value, reason)
+
+    def _keras_problems(self) -> Iterator[tuple[Any, str]]:
+        """What Keras' own ways have against its objects, with paths."""
+        walk = self._structure.walk
+        for identity, problems in self._keras.problems.items():
+            start = walk.path(walk.places[identity])
+            for one in problems:
+                yield one, one.step.replace("{}", start, 1)
 
     def _row(self, path: str, value: Any) -> dict[Way, str]:
         """The reasons of a row: that of the same thing, wherever it was met first."""
@@ -144,10 +151,11 @@ class _Diagnosis:
             if pickling.unfinished:
                 return WayReport(way, "unjudged", pickling.unfinished)
             lost = next((row for row in self._rows.values() if way in row[2]), None)
-            if lost is None and self._keras.applies and self._keras.lost:
-                place, reason = next(iter(self._keras.lost.items()))
+            if lost is not None:
+                return WayReport(way, "drops", f"{lost[0]}: {lost[2][way]}")
+            for place, reason in self._keras.lost.items():
                 return WayReport(way, "drops", f"{self._structure.walk.path(place)}: {reason}")
-            return WayReport(way, "keeps" if lost is None else "drops", lost and lost[2][way])
+            return WayReport(way, "keeps")
         view = self._views[way]
         if not view.applies:
             return WayReport(way, "inapplicable", view.reason)

@@ -201,6 +201,8 @@ class Pickling:
     def _sealed(self, place: int) -> int:
         """The thread, queue or the like to whose inside an object belongs, or itself."""
         found = place
+        if id(self.walk.nodes[place].value) in self._leaves:
+            return found
         for at in reversed(self.walk.line(place)[1:]):
             value = self.walk.nodes[at].value
             if isinstance(value, FunctionType | type):

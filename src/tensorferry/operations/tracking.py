@@ -127,9 +127,10 @@ class KerasView(View):
             self._keep(value)
         if not self.applies:
             self.reason = "it is no model or layer of Keras 3"
-            return
         for place, node in enumerate(walk.nodes):
-            if structure.is_variable(node.value) and id(node.value) not in self._kept:
+            if not structure.is_variable(node.value) or id(node.value) in self._kept:
+                continue
+            if any(structure.is_saveable(walk.nodes[at].value) for at in walk.line(place)):
                 self.lost[place] = f"a hidden variable: {self._hidden(place)}"
 
     def _keep(self, root: Any) -> None:
