@@ -6,6 +6,7 @@ import asyncio
 import collections
 import contextvars
 import ctypes
+import dataclasses
 import io
 import pickle
 import queue
@@ -114,6 +115,34 @@ def circular():
     return found
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Data:
+    held: object
+
+
+def local_data():
+    @dataclasses.dataclass(frozen=True, slots=True)
+    class Local:
+        held: object
+
+    return Local(threading.Lock())
+
+
+class Liar:
+    """Says that it is a list."""
+
+    @property
+    def __class__(self):
+        return list
+
+
+class Hostile:
+    """Has no attribute that could be asked for."""
+
+    def __getattribute__(self, name):
+        raise RuntimeError(name)
+
+
 def local_class():
     class Local:
         pass
@@ -205,6 +234,14 @@ TROUBLES = {
         ".default_factory",
         {"pickle"},
     ),
+    "data class": (lambda: Data(threading.Lock()), ".held", BOTH),
+    "local data class": (local_data, ".held", BOTH),
+    "user's dict": (
+        lambda: collections.UserDict(a=threading.Lock()),
+        ".data['a']",
+        BOTH,
+    ),
+    "liar": (Liar, "", set()),
     "stream": (io.StringIO, "", set()),
     "regular expression": (lambda: re.compile("a"), "", set()),
     "careful": (Careful, "", set()),
@@ -501,6 +538,17 @@ def test_anything(value):
     assert str(report)
     for way in DUMPS:
         assert_true(value, report, way)
+
+
+def test_hostile():
+    """An object that refuses everything is refused by the picklers, and reported."""
+    for value in (Hostile(), [Hostile()], Model(Hostile())):
+        report = ferry.diagnose(value)
+        for way, dumps in DUMPS.items():
+            with pytest.raises(RuntimeError):
+                dumps(value)
+            assert report.ways[way].verdict == "fails"
+        assert str(report)
 
 
 def test_report_is_data():

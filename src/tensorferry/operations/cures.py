@@ -66,13 +66,13 @@ def cure_for(value: Any, reasons: Iterable[str]) -> str | None:
     ):
         if words in told:
             return cure
-    if isinstance(value, FunctionType):
+    kind = type(value)
+    if issubclass(kind, FunctionType):
         return "make it a function with a name, at the top of a module"
-    if isinstance(value, ModuleType):
+    if issubclass(kind, ModuleType):
         return "import it where it is used, instead of keeping it"
     if "local object" in told or "not found as" in told:
         return "move its class to the top of a module"
-    kind = type(value)
     name = f"{kind.__module__}.{kind.__qualname__}"
     return next((cure for start, cure in _BY_TYPE.items() if name.startswith(start)), _ANEW)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from tensorferry.errors import FerryError
 from tensorferry.frameworks.variables import attributes, used
-from tensorferry.operations.object_walk import Part, Walk, attribute_parts, parts
+from tensorferry.operations.object_walk import Part, Walk, attribute_parts, held, parts
 
 # Packages whose functions and objects are no place for trouble of the user's.
 LIBRARIES = ("tensorflow", "keras", "tf_keras", "torch", "jax", "jaxlib", "numpy", "tensorferry")
@@ -49,7 +49,8 @@ class Structure:
         known = (self._tracked, self._torch, used("jax"))
         self._modules = [module for module in known if module is not None]
         self.walk = Walk(root, self._parts)
-        self.first = [part for part in self._parts(root) if not part.step.startswith("type(")]
+        found = held(self._parts, root) or ()
+        self.first = [part for part in found if not part.step.startswith("type(")]
 
     def is_saveable(self, value: Any) -> bool:
         """Whether Keras has its own way of saving it."""

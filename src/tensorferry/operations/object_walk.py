@@ -120,7 +120,9 @@ class Walk:
             if self.nodes[place].depth >= DEPTH or (not place % 1024 and time.monotonic() > end):
                 self.complete = False
                 return
-            for part in self._held(parts, place):
+            found = held(parts, self.nodes[place].value)
+            self.complete &= found is not None
+            for part in found or ():
                 if is_atom(part.value) and not part.wanted:
                     continue
                 if len(self.nodes) >= OBJECTS:
@@ -141,13 +143,6 @@ class Walk:
         depth = self.nodes[holder].depth + 1
         self.nodes.append(Node(part.value, holder, part.step, depth))
         self._holders.append([(holder, part.step)])
-
-    def _held(self, parts: Callable[[Any], Iterable[Part]], place: int) -> list[Part]:
-        try:
-            return list(parts(self.nodes[place].value))
-        except Exception:  # a dict of the user's may raise whatever it likes
-            self.complete = False
-            return []
 
     def path(self, place: int) -> str:
         """The expression that leads to an object."""
@@ -196,6 +191,14 @@ class Walk:
             for holder, step in holders[1:] if place else holders:
                 if numbers[place] <= numbers[holder] < numbers[place] + sizes[place]:
                     yield holder, step, place
+
+
+def held(parts: Callable[[Any], Iterable[Part]], value: Any) -> list[Part] | None:
+    """What an object holds; None if it refuses to be looked at, as a user's dict may."""
+    try:
+        return list(parts(value))
+    except Exception:
+        return None
 
 
 def is_atom(value: Any) -> bool:

@@ -23,6 +23,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from importlib import import_module
+from itertools import islice
 from types import (
     BuiltinFunctionType,
     FunctionType,
@@ -36,10 +37,12 @@ import numpy as np
 
 from tensorferry.operations.object_walk import (
     MADE,
+    OBJECTS,
     Part,
     Walk,
     attribute_parts,
     function_parts,
+    held,
     is_atom,
     parts,
 )
@@ -67,6 +70,7 @@ _OPEN = (
     MethodType,
     BuiltinFunctionType,
 )
+_NEUTRAL = ("collections", "types", "functools", "dataclasses", "argparse", "typing", "enum")
 _FRAMEWORKS = ("tensorflow", "keras", "tf_keras", "numpy", "wrapt")
 
 # What a class has without having said so.
@@ -153,7 +157,7 @@ class Pickling:
         self.main: dict[str, None] = {}
         self.blamed: dict[int, str] = {}
         self.unfinished: str | None = None
-        self.kept = {part.step for part in self._parts(root)}
+        self.kept = {part.step for part in held(self._parts, root) or ()}
         self._judge()
 
     @cached_property
@@ -184,6 +188,8 @@ class Pickling:
 
     def _place_blame(self) -> None:
         for holder, problem in self._found:
+            if not problem.step and self._is_fine(problem.value):
+                continue
             place = self.walk.places.get(id(problem.value))
             if place is None or not problem.step:
                 place = self.walk.places[id(holder)]
@@ -197,6 +203,14 @@ class Pickling:
                 inside = self.walk.path(place).removeprefix(self.walk.path(sealed))
                 reason = f"{reason} (at {inside})" if inside.startswith(".") else reason
             self.blamed.setdefault(sealed, reason)
+
+    def _is_fine(self, value: Any) -> bool:
+        """Whether the pickler takes what we took to be in the way."""
+        try:
+            self._pickler(_Nowhere()).dump(value)
+        except Exception:
+            return False
+        return True
 
     def _sealed(self, place: int) -> int:
         """The thread, queue or the like to whose inside an object belongs, or itself."""
@@ -258,7 +272,7 @@ class Pickling:
                 self._blame(value, error)
         elif isinstance(value, FunctionType):
             yield from function_parts(value)
-        else:
+        elif len(reduced) > 2:  # without a state it is the name of a type that has no module
             for name, part in vars(value).items():
                 if name not in _GIVEN:
                     plain = isinstance(part, FunctionType) or not hasattr(part, "__get__")
@@ -284,15 +298,19 @@ class Pickling:
                 ),
             )
             yield from self._state_parts(value, state, call)
-            for index, item in enumerate(items or ()):
+            for index, item in enumerate(islice(items or (), OBJECTS)):
                 yield Part(f"{{}}[{index}]", item)
-            yield from parts(dict(pairs or ()))
+            yield from parts(dict(islice(pairs or (), OBJECTS)))
         except Exception as error:
             self._blame(value, error)
 
     def _state_parts(self, value: Any, state: Any, call: str) -> Iterator[Part]:
         """Attributes by their names, where the state is made of them."""
         states = state if isinstance(state, tuple) and len(state) == 2 else (state,)
+        if isinstance(state, list):
+            listed = (Part(f"{call}[2][{at}]", one) for at, one in enumerate(state))
+            yield from self._named(value, listed)
+            return
         if state is None or not all(one is None or isinstance(one, dict) for one in states):
             yield from self._named(value, (Part(f"{call}[2]", state),))
             return
@@ -349,6 +367,8 @@ def _has_items_of(part: Any, value: Any) -> bool:
 
 def _is_library(module: Any) -> bool:
     package = str(module).split(".")[0]
+    if package in _NEUTRAL:
+        return False
     return package in _FRAMEWORKS or (package in sys.stdlib_module_names and package != "__main__")
 
 
