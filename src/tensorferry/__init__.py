@@ -38,6 +38,8 @@ if TYPE_CHECKING:
         ConvertReport as ConvertReport,
         convert as convert,
     )
+    from tensorferry.operations.diagnosis import diagnose as diagnose
+    from tensorferry.operations.diagnosis_report import DiagnosisReport as DiagnosisReport
     from tensorferry.operations.inspection import FileInfo as FileInfo, inspect as inspect
     from tensorferry.operations.loaded_model import (
         LoadedModel as LoadedModel,
@@ -98,6 +100,8 @@ _HOMES = {
     "tensorferry.operations.bundles": ("Bundle",),
     "tensorferry.operations.comparison": ("DiffReport", "diff"),
     "tensorferry.operations.conversion": ("ConvertReport", "convert"),
+    "tensorferry.operations.diagnosis": ("diagnose",),
+    "tensorferry.operations.diagnosis_report": ("DiagnosisReport",),
     "tensorferry.operations.inspection": ("FileInfo", "inspect"),
     "tensorferry.operations.loaded_model": ("LoadedModel", "LoadedSignature"),
     "tensorferry.operations.model_loading": ("load_model",),

@@ -161,7 +161,7 @@ def find_variables(model: Any, *, build_optimizer: bool = False) -> Held:
 
 def _object_paths(model: Any) -> dict[int, list[str]]:
     """The paths in checkpoints of what TensorFlow tracks: in a model, or in a dict of such."""
-    tensorflow = _used("tensorflow")
+    tensorflow = used("tensorflow")
     if tensorflow is None:
         return {}
     if tensorflow.is_tracked(model):
@@ -194,7 +194,7 @@ def _uniquely_named(variables: list[Variable]) -> list[Variable]:
     return result
 
 
-def _used(name: str) -> Any:
+def used(name: str) -> Any:
     """The module of a framework, if the program uses it."""
     if sys.modules.get(name) is None:
         return None
@@ -207,7 +207,7 @@ class _Walk:
     def __init__(self, build_optimizer: bool) -> None:
         self.found: dict[int, Variable] = {}
         self._build_optimizer = build_optimizer
-        self._modules = [module for module in map(_used, NAMES) if module is not None]
+        self._modules = [module for module in map(used, NAMES) if module is not None]
         # Ids stand for objects as long as these live.
         self.seen: dict[int, Any] = {}
 
@@ -240,7 +240,7 @@ class _Walk:
         self.seen[id(held)] = held
         if known is not None:
             # TensorFlow's files have a variable once, others at each of its places.
-            tensorflow = _used("tensorflow")
+            tensorflow = used("tensorflow")
             if tensorflow is None or not tensorflow.is_tracked(held):
                 known = replace(known, tied=(*known.tied, variable.name))
             variable = replace(known, aliases=(*known.aliases, *variable.names))
@@ -255,7 +255,7 @@ class _Walk:
             if module.is_variable(value):
                 found: Variable = module.make_variable(value, name)
                 return found
-        jax = _used("jax")
+        jax = used("jax")
         return _jax_variable(value, name, replace_with) if jax and jax.owns(value) else None
 
     def _children(self, value: Any) -> Iterator[tuple[str, Any, Callable[[Any], None] | None]]:
@@ -271,18 +271,21 @@ class _Walk:
             for place, child in enumerate(value):
                 yield str(place), child, None if put is None else partial(put, place)
         elif not any(module.owns(value) for module in self._modules if hasattr(module, "owns")):
-            tracked = _used("tensorflow")
+            tracked = used("tensorflow")
             if tracked is not None and tracked.is_tracked(value):
                 for name, child in tracked.tracked_children(value).items():
                     yield name, child, None
             else:
-                for name, child in _attributes(value):
+                for name, child in attributes(value):
                     yield name, child, partial(setattr, value, name)
 
 
-def _attributes(value: Any) -> Iterator[tuple[str, Any]]:
+def attributes(value: Any) -> Iterator[tuple[str, Any]]:
     """Instance attributes and slots; descriptors of the class are not asked."""
-    own = getattr(value, "__dict__", None)
+    try:
+        own = object.__getattribute__(value, "__dict__")
+    except AttributeError:  # it has slots only
+        own = None
     if isinstance(own, dict):
         yield from [(name, child) for name, child in own.items() if isinstance(name, str)]
     for kind in type(value).__mro__:
