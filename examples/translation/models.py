@@ -44,7 +44,7 @@ def saved_model(folder: Path, service: Service, predictions: dict[str, Any]) -> 
 def looked_into(folder: Path, service: Service, predictions: dict[str, Any]) -> None:
     """What the directory holds, told without TensorFlow: `ferry info FOLDER/service`."""
     with ferry.open(folder / "service") as variables:
-        name = next(name for name in variables if name.endswith("query/kernel"))
+        name = next(name for name in variables if name.endswith("query/_kernel"))
         np.testing.assert_array_equal(variables[name], service.model.decoder.query.kernel)
 
 

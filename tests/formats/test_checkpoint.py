@@ -330,7 +330,7 @@ def test_golden(folder):
         ("1.15.0", "model/layer-0/kernel", "sequential/dense/kernel"),
         ("2.4.4", "model/layer_with_weights-0/kernel", "dense/kernel"),
         ("2.13.1", "model/layer_with_weights-0/kernel", "dense/kernel"),
-        ("2.21.0", "optimizer/_trainable_variables/0", "sequential/dense/kernel"),
+        ("2.21.0", "model/_functional/_operations/1/_kernel", "sequential/dense/kernel"),
     ],
 )
 def test_golden_names(version, path, variable):
@@ -348,3 +348,49 @@ def test_golden_names(version, path, variable):
             assert by_name.slots[f"Adam/{variable}/m"] == (path, "optimizer", "m")
         else:
             assert by_path.slots == {}
+
+
+def test_names_of_deep_variables(tf, tmp_path):
+    """A variable is named by its place in the model, not by its number in the optimizer."""
+    keras = tf.keras
+
+    class Deep(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.first = keras.layers.Bidirectional(keras.layers.GRU(2))
+            self.out = keras.layers.Dense(1)
+
+        def call(self, x):
+            return self.out(self.first(x))
+
+    model = Deep()
+    model.compile("adam", "mse")
+    model.fit(np.ones((2, 3, 1), np.float32), np.ones((2, 1), np.float32), verbose=0)
+    prefix = tf.train.Checkpoint(model=model).write(str(tmp_path / "deep"))
+    reader = tf.train.load_checkpoint(prefix)
+    kernel = "model/first/forward_layer/cell/kernel"
+    with checkpoint.open_stored(prefix) as opened:
+        assert "/_trainable_variables/" in opened.keys[kernel]
+        assert not any("_trainable_variables" in name for name in opened.stored)
+        for name, stored in opened.stored.items():
+            np.testing.assert_array_equal(stored.read(), reader.get_tensor(opened.keys[name]))
+        cell = model.first.forward_layer.cell
+        np.testing.assert_array_equal(opened.stored[kernel].read(), cell.kernel)
+
+
+def test_ways_through_long_graphs():
+    """Names are looked for in a graph of any depth, in bounded time and memory."""
+    count = 100_000
+    nodes = [checkpoint_graph.Node({"x" * 20: number + 1}) for number in range(count)]
+    key = "a/_trainable_variables/0/.ATTRIBUTES/VARIABLE_VALUE"
+    last = checkpoint_graph.Node(attributes=[checkpoint_graph.Attribute("VARIABLE_VALUE", "", key)])
+    keys = [key.replace("0", str(number)) for number in range(100)]
+    nodes[-100:] = [
+        checkpoint_graph.Node(
+            node.children, [checkpoint_graph.Attribute("VARIABLE_VALUE", "", own)]
+        )
+        for node, own in zip(nodes[-100:], keys, strict=True)
+    ]
+    names, _ = checkpoint_graph.names_of(keys, lambda: checkpoint_graph.Graph([*nodes, last]))
+    assert list(names.values()) == keys
+    assert sum(map(len, names)) < 2 * checkpoint_graph.MAX_WAYS

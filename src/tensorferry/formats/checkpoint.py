@@ -23,6 +23,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal
 
 from tensorferry import storage
@@ -294,7 +295,7 @@ def _make(
         note, metadata = _read_note(reader.text(kept[NOTE]))
     shown, slots = {key: key for key in keys}, dict[str, Slot]()
     if graph is not None and names != "keys":
-        shown, slots = graphs.names_of(keys)
+        shown, slots = graphs.names_of(keys, partial(graphs.parse, graph))
         if names == "variables":
             shown, slots = _by_variable(shown, slots, graphs.parse(graph))
     stored: Mapping[str, Stored] = _Tensors(

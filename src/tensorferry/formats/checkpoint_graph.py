@@ -21,7 +21,7 @@ is "optimizer/m/encoder/kernel".
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -32,6 +32,12 @@ from tensorferry.outlines import ROOT
 
 KEY = "_CHECKPOINTABLE_OBJECT_GRAPH"
 VALUE = "VARIABLE_VALUE"
+# Lists in which layers and optimizers of Keras 3 hold variables that have a name elsewhere. The
+# shortest way to a variable deep in a model, which is its key, is often one of an optimizer's.
+REFERENCES = frozenset({"_trainable_variables", "_non_trainable_variables"})
+_IN_REFERENCES = re.compile("(^|/)_(non_)?trainable_variables/")
+# All such ways together are no longer: in a damaged graph they could be, by far.
+MAX_WAYS = 1 << 24
 ATTRIBUTES = ".ATTRIBUTES/"
 SLOT = "/.OPTIMIZER_SLOT/"
 
@@ -90,14 +96,25 @@ def describe(key: str) -> tuple[str, Slot | None]:
     return name or ROOT, None
 
 
-def names_of(keys: Iterable[str]) -> tuple[dict[str, str], dict[str, Slot]]:
+def names_of(
+    keys: Collection[str], graph: Callable[[], Graph]
+) -> tuple[dict[str, str], dict[str, Slot]]:
     """The keys of a checkpoint by the names that a user is shown, and the slots among them.
 
     Where two keys would have one name, the later one stays as it is.
+
+    Args:
+        keys: Of the tensors.
+        graph: Gives the objects, if other names have to be looked for.
     """
     names: dict[str, str] = {}
     slots: dict[str, Slot] = {}
+    referred = {key for key in keys if _IN_REFERENCES.search(key)}
+    better = _better_names(referred, graph()) if referred else {}
     for key in keys:
+        if key in better and better[key] not in names:
+            names[better[key]] = key
+            continue
         if key.endswith(_VALUE_END) and "." not in key[: -len(_VALUE_END)]:  # nearly all
             name, slot = key[: -len(_VALUE_END)], None
         else:
@@ -108,6 +125,27 @@ def names_of(keys: Iterable[str]) -> tuple[dict[str, str], dict[str, Slot]]:
         if slot is not None:
             slots[name] = slot
     return names, slots
+
+
+def _better_names(keys: Collection[str], graph: Graph) -> dict[str, str]:
+    """Names for keys that lead through a list of references, from the ways that do not."""
+    ways = find_ways([node.children for node in graph.nodes])
+    room = MAX_WAYS
+    better: dict[str, str] = {}
+    for number in ways:
+        for attribute in graph.nodes[number].attributes:
+            if attribute.name != VALUE or attribute.key not in keys:
+                continue
+            names = []
+            above = number
+            while above > 0 and room > 0:
+                above, name = ways[above]
+                names.append(name)
+                room -= len(name) + 1
+            if room <= 0:
+                return better
+            better[attribute.key] = "/".join(reversed(names)) or ROOT
+    return better
 
 
 class Attribute(NamedTuple):
@@ -145,15 +183,37 @@ class Graph:
 
     def paths(self) -> Iterator[tuple[Path, Node]]:
         """All objects that the root leads to, each with the shortest way, the nearest first."""
-        ways: dict[int, Path] = {0: ()}
-        queue = [0] if self.nodes else []
+        ways: dict[int, Path] = {-1: ()}
+        for number, (above, name) in find_ways([node.children for node in self.nodes]).items():
+            ways[number] = (*ways[above], name) if number else ()
+            yield ways[number], self.nodes[number]
+
+
+def find_ways(children: Sequence[Mapping[str, int]]) -> dict[int, tuple[int, str]]:
+    """The object above each one, and its name there, on the shortest way from the root.
+
+    Ways through a list of references are taken only where there is no other.
+
+    Args:
+        children: The numbers of others by name, for each object.
+    """
+    above = {0: (-1, "")} if children else {}
+    queue = list(above)
+    while queue:
+        references = []
         for number in queue:
-            node = self.nodes[number]
-            yield ways[number], node
-            for name, child in node.children.items():
-                if child not in ways:
-                    ways[child] = (*ways[number], name)
+            for name, child in children[number].items():
+                if name in REFERENCES:
+                    references.append((number, name, child))
+                elif child not in above:
+                    above[child] = number, name
                     queue.append(child)
+        queue = []
+        for number, name, child in references:
+            if child not in above:
+                above[child] = number, name
+                queue.append(child)
+    return above
 
 
 def parse(data: Any) -> Graph:

@@ -70,7 +70,9 @@ def read(prefix: str) -> Outline | None:
         graph = None if text is None else graphs.parse(_read_text(prefix, header, text))
     except (_UnusualError, FerryError, OSError, UnicodeDecodeError):
         return None
-    keys = {key: key for key in entries} if graph is None else graphs.names_of(entries)[0]
+    keys = {key: key for key in entries}
+    if graph is not None:
+        keys, _ = graphs.names_of(entries, lambda: graph)
     return Outline({name: entries[key] for name, key in keys.items()}, keys, graph, [path, *files])
 
 

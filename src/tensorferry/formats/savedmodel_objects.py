@@ -15,10 +15,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tensorferry.dtypes import DType
 from tensorferry.errors import FerryError, FormatError, LimitError
+from tensorferry.formats import checkpoint_graph
 from tensorferry.formats.savedmodel_messages import Reader, Span
 from tensorferry.formats.savedmodel_specs import (
     Shape,
@@ -29,9 +30,6 @@ from tensorferry.formats.savedmodel_specs import (
     specs_in,
     way_budget,
 )
-
-if TYPE_CHECKING:
-    from tensorferry.formats import checkpoint_graph
 
 # The tensor of an object that is its value, as a checkpoint's object graph calls it.
 VALUE = "VARIABLE_VALUE"
@@ -258,13 +256,8 @@ def _read_node(reader: Reader, span: Span, count: int) -> _Node:
 
 def _find_paths(nodes: tuple[_Node, ...], kinds: tuple[str, ...], span: Span) -> dict[int, str]:
     """The shortest way to each object of some kinds, the nearest first; slots last."""
-    above: dict[int, tuple[int, str]] = {0: (-1, "")} if nodes else {}
+    above = checkpoint_graph.find_ways([node.children for node in nodes])
     queue = list(above)
-    for number in queue:
-        for name, child in nodes[number].children.items():
-            if child not in above:
-                above[child] = number, name
-                queue.append(child)
     budget = way_budget(span)
 
     def way(number: int) -> str:
