@@ -407,7 +407,7 @@ def test_nothing_in_a_config_is_run(tmp_path):
     weights = weights_file(tmp_path / "x.h5")
     with open_stored(archive(tmp_path / "x.keras", weights, config)) as found:
         assert [finding.kind for finding in found.findings] == kinds
-        assert found.findings[2].place == "0/config/layers/2"
+        assert found.findings[2].place == "config/layers/2"
         assert "evil_module" in found.findings[2].detail
     legacy_file(tmp_path / "y.h5")
     with h5py.File(tmp_path / "y.h5", "a") as file:

@@ -170,7 +170,10 @@ def read_file(
                 weights.config = tree
             else:
                 weights.training = tree
-    weights.findings = keras_config.find([weights.config, weights.training])
+    weights.findings = (
+        *keras_config.find(weights.config),
+        *keras_config.find({"training_config": weights.training}),
+    )
     fill(weights, keras_layouts.find(file.root, weights.config), check)
     return weights
 
