@@ -249,8 +249,10 @@ def test_values_of_variables(saved):
     assert results["module"]["variables"] == {"weight": 2}
     assert results["function"]["variables"]["state"].tolist() == [1, 2, 3]
     assert results["keras"]["variables"]["captured/0"] == 3
-    kernel = rows["keras"].model.layers[0].kernel.numpy()
-    assert (results["keras"]["variables"]["sequential/scale/kernel"] == kernel).all()
+    model = rows["keras"].model
+    layer = model.layers[0]
+    found = results["keras"]["variables"][f"{model.name}/{layer.name}/kernel"]
+    assert (found == layer.kernel.numpy()).all()
     for name, row in rows.items():
         assert sorted(results[name]["variables"]) == sorted(
             one.name for one in row.report.variables

@@ -2,11 +2,12 @@
 
 The checkpoint (`tensorferry.formats.checkpoint`) has a name for each of its tensors. The objects of
 the model (`savedmodel_objects`) have the ways to variables, and the variables' own names: these go
-before.
+before. A way that is only a number in a list of all variables gives place to a name of its own.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
     from tensorferry.formats.checkpoint import Checkpoint, Names
     from tensorferry.formats.checkpoint_outline import Outline
     from tensorferry.formats.parts import Stored
+
+
+# Lists of all variables of a model, in which Keras exports them: their own names say more.
+_FLAT = re.compile(r"_?(all_|trainable_|non_trainable_)?variables/\d+")
 
 
 def rename(opened: Checkpoint, keys: Mapping[str, str], held: Objects, names: Names) -> Checkpoint:
@@ -79,7 +84,8 @@ def _choose_names(
     taken = set()
     for path, key in keys.items():
         own = held.variables[path].name
-        wanted = own if names == "variables" and own and own not in taken else path
+        by_own = names == "variables" or _FLAT.fullmatch(path) is not None
+        wanted = own if by_own and own and own not in taken else path
         if key in before and wanted not in taken:
             renamed[before[key]] = wanted
             taken.add(wanted)
