@@ -192,9 +192,9 @@ class _Target:
             raise UnknownFormatError(
                 "the name does not say which format to write",
                 path=name,
-                hint=f"pass format=, one of {', '.join(formats.TABLE)}",
+                hint=f"pass format=, one of {', '.join(formats.writable())}",
             )
-        formats.get(found)
+        formats.to_write(found)
         own = formats.TABLE[found].compressions
         if compression is None or compression == outer:
             return cls(given, path, found, outer, None)

@@ -35,8 +35,15 @@ from tensorferry.operations.table_writer import write_table
 Progress = Callable[[int, int | None], None]
 """Is told how many bytes or rows are done, and of how many, if that is known."""
 
+KERAS = "keras"
+
 SINGLE = ("npy", "tensorproto", "raw")
 """Formats of one tensor that has no name."""
+
+
+def has_place_for_metadata(format: str) -> bool:
+    """Whether what a user kept with a file can go into one of that format, or beside it."""
+    return formats.TABLE[format].holds != "records" and format != KERAS
 
 
 @dataclass(frozen=True)
@@ -118,7 +125,8 @@ class Transfer:
 
     def run(self, quantize: Any, shard_size: Any) -> tuple[int | None, Saved | None]:
         """Writes; gives how many tensors or rows went over, and what `save` said."""
-        self._metadata = {k: v for k, v in self.opened.metadata.items() if k != digests.KEY}
+        if has_place_for_metadata(self.format):
+            self._metadata = {k: v for k, v in self.opened.metadata.items() if k != digests.KEY}
         if self.digest:
             self._metadata[digests.KEY] = self._digest(quantize)
         count, saved = self._write(quantize, shard_size)
@@ -139,10 +147,10 @@ class Transfer:
 
     def _digest(self, quantize: Any) -> str:
         """The digest of what will be written: the values are read once more for it."""
-        records = formats.TABLE[self.format].holds == "records"
+        records = not has_place_for_metadata(self.format)
         stream = isinstance(self.opened, OpenedRecords) and self.opened.is_stream
         if quantize is not None or records or stream:
-            reason = "quantized" if quantize is not None else "records" if records else "a stream"
+            reason = "quantized" if quantize is not None else self.format if records else "a stream"
             raise UnsupportedError(f"the digest of {reason} is not kept with it")
         found = {}
         for old, new in self.names.items():
@@ -158,6 +166,8 @@ class Transfer:
         value, given = self._value()
         if shard_size is not None:
             given["shard_size"] = shard_size
+        if self.format == KERAS:
+            given |= self._keras_places()
         return save(
             value,
             self.path,
@@ -168,22 +178,30 @@ class Transfer:
             **given,
         )
 
+    def _keras_places(self) -> dict[str, Any]:
+        """Where variables that come from a file of Keras are in the next one: where they were."""
+        weights = getattr(getattr(self.opened, "bundle", None), "details", None)
+        if self.opened.format != KERAS or weights is None or weights.layout != "keras3":
+            return {}
+        places = {new: weights.paths[old] for old, new in self.names.items() if old == new}
+        return {"paths": places, "layers": weights.layers}
+
     def _value(self) -> tuple[Any, dict[str, Any]]:
         """What `save` takes, with the metadata where that does not bring it along."""
         metadata = {"metadata": self._metadata or None}
         if self.format in SINGLE and len(self.names) == 1:
             (name,) = self.names
             return self._tensor(name), metadata
-        renamed = self.changes.select or self.changes.rename
-        bundle = self.opened.bundle if isinstance(self.opened, OpenedTensors) else None
-        if isinstance(bundle, Bundle) and not renamed:
-            return _Watched(bundle, self._metadata, self.changes.cast, self._tell_tensor), {}
         if self.format in SINGLE:
             raise UnsupportedError(
                 f"{self.format} holds one tensor, and there are {len(self.names)}",
                 path=self.opened.name,
                 hint="choose one with --select, or convert to npz or safetensors",
             )
+        renamed = self.changes.select or self.changes.rename
+        bundle = self.opened.bundle if isinstance(self.opened, OpenedTensors) else None
+        if isinstance(bundle, Bundle) and not renamed:
+            return _Watched(bundle, self._metadata, self.changes.cast, self._tell_tensor), {}
         if isinstance(self.opened, OpenedRecords) and self.opened.is_stream:
             batch: dict[str, Any] = next(self.opened.batches(1 << 62), {})
             chosen = {new: self.changes.cast(batch[old], old) for old, new in self.names.items()}
