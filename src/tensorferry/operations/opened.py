@@ -33,6 +33,7 @@ from tensorferry.operations import opening
 from tensorferry.operations.inputs import Input
 from tensorferry.operations.records import Records
 from tensorferry.storage import STANDARD_STREAM
+from tensorferry.storage.pages import release
 from tensorferry.tensors import RaggedTensor, SparseTensor, TensorInfo
 
 Holds = Literal["tensors", "records", "rows"]
@@ -182,7 +183,9 @@ class OpenedTensors(Opened):
     def batches(self, rows: int = ROWS, *, columns: Sequence[str] | None = None) -> Iterator[Any]:
         """One tensor at a time, whole."""
         for name in self.bundle if columns is None else columns:
-            yield {name: self.tensor(name)}
+            tensor = self.tensor(name)
+            yield {name: tensor}
+            release(tensor)
 
     def rows(self, *, columns: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
         """Rows of tensors that are as long as each other."""

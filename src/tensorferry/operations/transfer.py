@@ -31,6 +31,7 @@ from tensorferry.operations.record_writer import RecordWriter, writer
 from tensorferry.operations.saving import Saved, save
 from tensorferry.operations.slices import batches_of, length_of, rows_between
 from tensorferry.operations.table_writer import write_table
+from tensorferry.storage.pages import release
 
 Progress = Callable[[int, int | None], None]
 """Is told how many bytes or rows are done, and of how many, if that is known."""
@@ -102,6 +103,7 @@ class _Watched(Bundle):
         """Names and tensors, one by one."""
         for name, tensor in self._bundle.tensors():
             yield name, self._change(tensor, name)
+            release(tensor)
             self._tell(name)
 
 
@@ -206,7 +208,14 @@ class Transfer:
             batch: dict[str, Any] = next(self.opened.batches(1 << 62), {})
             chosen = {new: self.changes.cast(batch[old], old) for old, new in self.names.items()}
             return iter(chosen.items()), metadata
-        return ((new, self._tensor(old)) for old, new in self.names.items()), metadata
+        return self._tensors(), metadata
+
+    def _tensors(self) -> Iterator[tuple[str, Any]]:
+        for old, new in self.names.items():
+            tensor = self.opened.tensor(old)
+            yield new, self.changes.cast(tensor, old)
+            release(tensor)
+            self._tell_tensor(old)
 
     def _tensor(self, name: str) -> Any:
         tensor = self.changes.cast(self.opened.tensor(name), name)

@@ -33,6 +33,7 @@ from tensorferry.operations.inspection import Problem
 from tensorferry.operations.measures import as_numbers, chunks_of
 from tensorferry.operations.opened import Opened, OpenedRecords, OpenedTensors, open_input
 from tensorferry.operations.records import Records
+from tensorferry.storage.pages import release
 from tensorferry.tensors import RaggedTensor, SparseTensor
 
 # Formats whose own bytes are covered by checksums; others have them when they are compressed.
@@ -136,7 +137,7 @@ def _check(
     if isinstance(opened, OpenedTensors):
         problems = []
         for place, name in enumerate(infos):
-            problems += _problems_of(lambda name=name: opened.tensor(name), opened)  # type: ignore[misc]
+            problems += _problems_of(lambda name=name: release(opened.tensor(name)), opened)  # type: ignore[misc]
             if progress is not None:
                 progress(place + 1, len(infos))
         return count, problems
