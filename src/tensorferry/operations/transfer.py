@@ -17,6 +17,7 @@ from tensorferry.errors import UnsupportedError
 from tensorferry.formats.note import Note
 from tensorferry.operations import casting, digests
 from tensorferry.operations.bundles import Bundle
+from tensorferry.operations.files import sizes_of
 from tensorferry.operations.listing import is_match
 from tensorferry.operations.names import Renaming
 from tensorferry.operations.opened import (
@@ -37,6 +38,10 @@ Progress = Callable[[int, int | None], None]
 """Is told how many bytes or rows are done, and of how many, if that is known."""
 
 KERAS = "keras"
+
+# Of what is read at a time: bytes, and rows at most.
+TOGETHER = 4 << 20
+MOST_ROWS = 1 << 14
 
 SINGLE = ("npy", "tensorproto", "raw")
 """Formats of one tensor that has no name."""
@@ -239,11 +244,18 @@ class Transfer:
             batches: Iterator[Any] = batches_of(columns, ROWS)
         else:
             total = self.opened.count()
-            batches = self.opened.batches(columns=list(self.names))
+            batches = self.opened.batches(self._rows_together(total), columns=list(self.names))
         for batch in batches:
             changed = {new: self.changes.cast(batch[old], old) for old, new in self.names.items()}
             yield changed
             self._tell_rows(length_of(next(iter(changed.values()))) if changed else 0, total)
+
+    def _rows_together(self, total: int | None) -> int:
+        """How many rows are read at a time: more of small ones, few of large ones."""
+        if not total or not isinstance(self.opened, OpenedRecords):
+            return ROWS
+        each = (sizes_of(self.opened.files) or 0) / total
+        return max(1, min(MOST_ROWS, round(TOGETHER / max(each, 1))))
 
     def _tell_rows(self, rows: int, total: int | None) -> None:
         self._done += rows
