@@ -57,9 +57,10 @@ def tree_command(paths: tuple[str, ...], as_json: bool, **wanted: Any) -> None:
         return
     for listing in _headed(listings):
         table = text.Table(("name", "dtype", "shape", "count", "size"), right=(3, 4))
-        _branches(table, grow(listing.tensors), "")
+        _branches(table, grow(listing.tensors), "", listing.holds != "tensors")
         if len(table):
             shared.echo(table.lines())
+        print(text.paint(_total(listing), "dim"))
 
 
 def _list(
@@ -101,15 +102,21 @@ def _table(listing: Listing, everything: bool) -> Iterable[str]:
         _add(table, entry, rows)
     if len(table):
         yield from table.lines()
-    count = sum(entry.count for entry in entries)
-    sizes = [entry.nbytes for entry in entries]
+    yield text.paint(_total(listing), "dim")
+
+
+def _total(listing: Listing) -> str:
+    """How many there are, and how much they take."""
+    from tensorferry.operations.opened import elements_in
+
+    sizes = [info.nbytes for info in listing.tensors]
     total = text.size(sum(filter(None, sizes))) if any(sizes) else ""
-    values = [entry.elements for entry in entries]
-    known = text.number(sum(filter(None, values))) + " values" if None not in values else ""
+    values = [elements_in(info) for info in listing.tensors]
+    known = text.plural(sum(filter(None, values)), "value") if None not in values else ""
     noun = {"tensors": "tensor", "records": "feature", "rows": "column"}[listing.holds]
-    of = "" if count == listing.total else f" of {listing.total:,}"
-    parts = [text.plural(count, noun) + of, known, total]
-    yield text.paint(", ".join(part for part in parts if part), "dim")
+    of = "" if len(values) == listing.total else f" of {listing.total:,}"
+    parts = [text.plural(len(values), noun) + of, known if values else "", total]
+    return ", ".join(part for part in parts if part)
 
 
 def _add(table: text.Table, entry: Entry, rows: bool) -> None:
@@ -121,13 +128,13 @@ def _add(table: text.Table, entry: Entry, rows: bool) -> None:
     table.add(entry.name, dtype, sizes, kind, many, text.size(entry.nbytes))
 
 
-def _branches(table: text.Table, nodes: Sequence[Node], indent: str) -> None:
+def _branches(table: text.Table, nodes: Sequence[Node], indent: str, rows: bool) -> None:
     for place, node in enumerate(nodes):
         last = place == len(nodes) - 1
         name = f"{indent}{'└ ' if last else '├ '}{text.clean(node.name)}"
         dtype = node.entry.dtype if node.entry else ""
-        sizes = text.shape(node.entry.shape) if node.entry else ""
+        sizes = text.shape(node.entry.shape[1 if rows else 0 :]) if node.entry else ""
         # What is below stands for each of those that are alike, their size for all of them.
         many = f"{node.count} x" if node.count > 1 else ""
         table.add(name, dtype, sizes, many, text.size(node.nbytes) if node.nbytes else "")
-        _branches(table, node.children, indent + ("  " if last else "│ "))
+        _branches(table, node.children, indent + ("  " if last else "│ "), rows)

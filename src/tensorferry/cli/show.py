@@ -102,8 +102,18 @@ def summary_lines(summary: Summary) -> Iterable[str]:
         ("infinite", text.number(summary.infinite) if summary.infinite else ""),
         ("distinct", text.number(summary.distinct)),
     ]
-    parts = [f"{text.paint(name, 'dim')} {value}" for name, value in pairs if value]
-    yield "  ".join(parts)
+    line, room = "", text.width() if text.is_terminal() else 1 << 30
+    taken = 0
+    for name, value in pairs:
+        if not value:
+            continue
+        length = len(name) + len(value) + 3
+        if taken and taken + length - 2 > room:
+            yield line.rstrip()
+            line, taken = "", 0
+        line += f"{text.paint(name, 'dim')} {value}  "
+        taken += length
+    yield line.rstrip()
 
 
 def _bars(histogram: Histogram) -> str:

@@ -101,7 +101,7 @@ def _about(column: ColumnStatistics) -> str:
     parts.append(f"{values.infinite:,} infinite" if values.infinite else "")
     lengths = column.lengths
     if lengths is not None and lengths.count:
-        parts.append(f"{_span(lengths)} a row, {lengths.mean:.3g} on average")
+        parts.append(f"{_span(lengths)} a row (mean {lengths.mean:.3g})")
     if values.complex:
         parts.append("magnitudes")
     return ", ".join(part for part in parts if part)

@@ -125,12 +125,17 @@ class Opened:
             return _part(batch[name], index)
         return _part(self.tensor(name), index)
 
+    @property
+    def noun(self) -> str:
+        """What one of the things that `infos` tells of is called."""
+        return "tensor" if self.holds == "tensors" else "column"
+
     def _unknown(self, name: str) -> FerryError:
         import difflib
 
         names = list(self.infos())
         near = difflib.get_close_matches(name, names, n=3) or names[:5]
-        noun = "tensor" if self.holds == "tensors" else "column"
+        noun = self.noun
         hint = f"there are {', '.join(near)}" if near else f"there is no {noun} in it"
         return UnsupportedError(f"no {noun} is called {name!r}", path=self.name, hint=hint)
 
