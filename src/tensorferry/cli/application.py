@@ -13,6 +13,7 @@ from importlib import import_module
 
 import click
 
+from tensorferry.cli.hints import for_command
 from tensorferry.errors import FerryError, MissingExtraError
 
 COMMANDS = {
@@ -156,7 +157,7 @@ def _fail(error: Exception) -> int:
             print(f"hint: {context.command_path} --help", file=sys.stderr)
         return WRONG
     if isinstance(error, FerryError):
-        error.hint = _for_command(error.hint)
+        error.hint = for_command(error.hint)
         _say(str(error))
         return MISSING if isinstance(error, MissingExtraError) else WRONG
     if isinstance(error, OSError):
@@ -170,21 +171,6 @@ def _fail(error: Exception) -> int:
     text = str(error).strip().splitlines()[0] if str(error).strip() else "no more is known"
     _say(f"{type(error).__name__}: {text[:300]}\nhint: run it again with --debug to see where")
     return WRONG
-
-
-# What hints say to those who write Python, and what it is on a command line.
-_TERMS = {
-    "format=...": "--format NAME",
-    "pass format=, one": "name it with --format or --to: one",
-    "on_error='skip'": "`--option on_error=skip`",
-    "tensorferry.repair(path, target)": "`ferry repair IN OUT`",
-}
-
-
-def _for_command(hint: str | None) -> str | None:
-    for python, command in _TERMS.items():
-        hint = hint and hint.replace(python, command)
-    return hint
 
 
 def _say(text: str) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tensorferry.cli import options as shared, text
+from tensorferry.cli.hints import for_command
 from tensorferry.cli.info import NOUNS, describe
 from tensorferry.cli.progress import ProgressLine
 
@@ -64,4 +65,4 @@ def _render(report: VerifyReport) -> Iterable[str]:
         yield f"  and {len(report.problems) - LISTED} more: --json lists all"
     hint = next((problem.hint for problem in report.problems if problem.hint), None)
     if hint:
-        yield text.paint(f"  hint: {text.clean(hint)}", "dim")
+        yield text.paint(f"  hint: {text.clean(for_command(hint))}", "dim")

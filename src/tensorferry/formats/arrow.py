@@ -190,6 +190,10 @@ class Reader:
             leaf.name for leaf in leaves if any(counts[list(leaf.nodes)].any() for counts in nulls)
         }
 
+    def offset(self, index: int, column: str) -> int:
+        """Where a record batch starts."""
+        return int(self._messages.batches[index].offset)
+
     def _read(self, index: int) -> Any:
         import pyarrow as pa
         from pyarrow import ipc

@@ -46,6 +46,9 @@ class Reader(Protocol):
     def optional(self) -> set[str]:
         """The leaves that are null in some row of any piece."""
 
+    def offset(self, index: int, column: str) -> int | None:
+        """Where a column of a piece starts in the file, or the piece."""
+
 
 def require_pyarrow() -> Any:
     """PyArrow.

@@ -191,6 +191,11 @@ class Reader:
             if leaf.column in self._columns and not leaf.listed and self._has_nulls(leaf)
         }
 
+    def offset(self, index: int, column: str) -> int | None:
+        """Where the first page of a column of a row group is."""
+        chunks = self._groups[index].chunks
+        return next((chunk.start for chunk in chunks if chunk.path[:1] == (column,)), None)
+
     def _has_nulls(self, leaf: Outline) -> bool:
         counts = [
             group.chunks[leaf.leaf].nulls if leaf.leaf < len(group.chunks) else None

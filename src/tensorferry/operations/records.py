@@ -310,6 +310,10 @@ class Records:
                     count += running.popleft().result()
             return count + sum(future.result() for future in running)
 
+    def walk(self) -> int:
+        """Goes from frame to frame without a look at the data, and gives the number of records."""
+        return sum(segment.count for segment in self._segments(lambda: tfrecord.MANY))
+
     # Random access
 
     def _indexes(self) -> list[Array]:
@@ -341,8 +345,7 @@ class Records:
             try:
                 self._length = sum(map(len, self._indexes()))
             except UnsupportedError:  # compressed: only reading can tell
-                segments = self._segments(lambda: tfrecord.MANY)
-                self._length = sum(segment.count for segment in segments)
+                self._length = self.walk()
         return self._length
 
     def __getitem__(self, where: Any) -> Any:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import operator
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -271,6 +271,36 @@ class Table:
         parts = [part for start, end in _runs(order) for part in self._parts(start, end)]
         found = dict(zip(order, self._rows(parts, len(order)), strict=True))
         return [found[number] for number in numbers]
+
+    def check(
+        self, progress: Callable[[int, int | None], None] | None = None
+    ) -> Iterator[tuple[int, FerryError]]:
+        """What is wrong in the file: each damaged column of each piece, with its first row.
+
+        Args:
+            progress: Is told how many rows are done, and of how many.
+        """
+        for index, rows in enumerate(self._reader.rows):
+            first = int(self._starts[index])
+            try:
+                self._leaves(self._read(index))
+            except FerryError as error:
+                found = list(self._damages(index))
+                yield from ((first, damage) for damage in found or [error])
+            if progress is not None:
+                progress(first + rows, len(self))
+
+    def _damages(self, index: int) -> Iterator[FerryError]:
+        """What is wrong in the columns of a piece, each read alone."""
+        for name in self.schema.names:
+            try:
+                with self._located():
+                    self._open([name]).batches(index)
+            except FerryError as error:
+                if error.offset is None:
+                    error.offset = self._reader.offset(index, name)
+                error.tensor = error.tensor or name
+                yield error
 
     def _parts(self, start: int, end: int) -> list[Any]:
         """Slices of record batches with these rows."""
