@@ -35,7 +35,7 @@ COMMANDS = {
     "split": ("records", "TFRecords into several files"),
     "merge": ("records", "TFRecord files into one"),
     "slice": ("records", "some TFRecords into a new file"),
-    "bench": ("bench", "how fast a file is read here, or a tensor in every format"),
+    "bench": ("bench", "a file or a tensor in every format: size, times, what to choose"),
     "formats": ("formats", "what can be read and written here"),
     "completion": ("completion", "completion for bash, zsh and fish"),
 }
