@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 import click
+from click.shell_completion import CompletionItem
 
 from tensorferry.cli.hints import for_command
 from tensorferry.errors import FerryError, MissingExtraError
@@ -63,6 +64,14 @@ class Application(click.Group):
         """Lists the commands without loading them."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, about) for name, (_, about) in COMMANDS.items()])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The commands, and files: `ferry FILE` is a command, too."""
+        found = super().shell_complete(ctx, incomplete)
+        if incomplete.startswith("-"):
+            return found
+        # First, because bash's script forgets what came before it.
+        return [CompletionItem(incomplete, type="file"), *found]
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

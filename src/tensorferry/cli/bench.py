@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tensorferry.cli import options as shared, text
+from tensorferry.cli import completing, options as shared, text
 from tensorferry.cli.progress import ProgressLine
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ PURPOSES = {
 
 
 @click.command("bench")
-@click.argument("path", required=False, metavar="[FILE]")
+@click.argument("path", required=False, metavar="[FILE]", shell_complete=completing.files)
 @click.option("--shape", metavar="2,3", help="Of a tensor of random numbers instead of a file.")
 @click.option("--dtype", default="float32", show_default=True, help="Of that tensor.")
 @click.option(

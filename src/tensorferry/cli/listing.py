@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tensorferry.cli import options as shared, text
+from tensorferry.cli import completing, options as shared, text
 
 if TYPE_CHECKING:
     from tensorferry.operations.listing import Entry, Listing, Node
@@ -24,7 +24,13 @@ def _listing_options(function: Any) -> Any:
             show_default=True,
             help="The order; by size the largest come first.",
         ),
-        click.option("--match", multiple=True, metavar="GLOB", help="Only names like this."),
+        click.option(
+            "--match",
+            multiple=True,
+            metavar="GLOB",
+            help="Only names like this.",
+            shell_complete=completing.names,
+        ),
         shared.paths,
     ):
         function = option(function)

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from tensorferry.cli import options as shared, plain, text
+from tensorferry.cli import completing, options as shared, plain, text
 from tensorferry.cli.cells import cell
 from tensorferry.cli.options import Function
 
@@ -27,7 +27,11 @@ def _row_options(limit: int | None) -> Callable[[Function], Function]:
             click.option("--raw", is_flag=True, help="See records as bytes."),
             click.option("--where", metavar="CONDITION", help="Only rows like this: 'label == 3'."),
             click.option(
-                "--columns", metavar="A,B", help="Only these columns, in this order.", default=None
+                "--columns",
+                metavar="A,B",
+                help="Only these columns, in this order.",
+                default=None,
+                shell_complete=completing.names,
             ),
             click.option(
                 "-n",
@@ -37,7 +41,7 @@ def _row_options(limit: int | None) -> Callable[[Function], Function]:
                 show_default=limit is not None,
                 help="How many rows.",
             ),
-            click.argument("path"),
+            click.argument("path", shell_complete=completing.files),
         )
         for step in steps:
             function = step(function)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tensorferry.cli import options as shared, text
+from tensorferry.cli import completing, options as shared, text
 from tensorferry.cli.cells import cell
 
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ MANY = 10_000
 
 
 @click.command("show")
-@click.argument("path")
-@click.argument("name", required=False, metavar="[NAME[0:2,:5]]")
+@click.argument("path", shell_complete=completing.files)
+@click.argument("name", required=False, metavar="[NAME[0:2,:5]]", shell_complete=completing.names)
 @click.option("--all", "everything", is_flag=True, help="Print all values, however many.")
 @shared.reading
 @shared.as_json

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tensorferry.cli import options as shared, text
+from tensorferry.cli import completing, options as shared, text
 from tensorferry.cli.progress import ProgressLine
 
 if TYPE_CHECKING:
@@ -20,7 +20,13 @@ MEDIUM, WIDE = 100, 120
 
 @click.command("stats")
 @shared.paths
-@click.option("--match", multiple=True, metavar="GLOB", help="Only names like this.")
+@click.option(
+    "--match",
+    multiple=True,
+    metavar="GLOB",
+    help="Only names like this.",
+    shell_complete=completing.names,
+)
 @shared.reading
 @shared.as_json
 def stats_command(
