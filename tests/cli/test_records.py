@@ -138,7 +138,7 @@ def complete(*words: object) -> list[str]:
     )
     ran = subprocess.run(COMMAND, capture_output=True, text=True, env=env)
     assert ran.stderr == ""
-    return ran.stdout.splitlines()
+    return ran.stdout.split()
 
 
 def test_completion():

@@ -39,6 +39,22 @@ class Input:
         """What `tensorferry.open` takes."""
         return list(self.files) if self.files else self.name
 
+    def apart(self) -> list[Input]:
+        """Each of its files alone, where it is a set of them."""
+        if self.files:
+            return [Input(name) for name in self.files]
+        if shards.is_set(self.name) or "*" in self.name or os.path.isdir(self.name):
+            names = [name for name in _expanded(self.name) if is_records(name)]
+            return [Input(name) for name in names] or [self]
+        return [self]
+
+
+def _expanded(name: str) -> list[str]:
+    try:
+        return shards.expand(name)
+    except OSError:  # nothing of that kind
+        return []
+
 
 def find(paths: Iterable[str | os.PathLike[str]]) -> list[Input]:
     """The inputs that some paths name, in their order.
