@@ -99,7 +99,7 @@ def by_record(path: Path, target: Path) -> None:
     for record in tf.data.TFRecordDataset(str(path)):
         for name, value in tf.io.parse_single_example(record, SPEC).items():
             columns[name].append(value.numpy())
-    parquet.write_table(pa.table(columns), target, compression="none")
+    parquet.write_table(pa.table(columns), target, compression="zstd")
 
 
 def by_mapped_record(path: Path, target: Path) -> None:
@@ -115,7 +115,7 @@ def by_mapped_record(path: Path, target: Path) -> None:
     for row in dataset.prefetch(tf.data.AUTOTUNE).as_numpy_iterator():
         for name, value in row.items():
             columns[name].append(value)
-    parquet.write_table(pa.table(columns), target, compression="none")
+    parquet.write_table(pa.table(columns), target, compression="zstd")
 
 
 def by_batch(path: Path, target: Path) -> None:
@@ -140,7 +140,7 @@ def by_batch(path: Path, target: Path) -> None:
             ),
         }
         table = pa.table(arrays)
-        writer = writer or parquet.ParquetWriter(target, table.schema, compression="none")
+        writer = writer or parquet.ParquetWriter(target, table.schema, compression="zstd")
         writer.write_table(table)
     assert writer is not None
     writer.close()

@@ -6,6 +6,7 @@ An error is one to three lines on the standard error; `--debug` adds where it ca
 from __future__ import annotations
 
 import difflib
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -172,6 +173,8 @@ def _fail(error: Exception) -> int:
     if isinstance(error, OSError):
         name = error.filename
         text = error.strerror or str(error)
+        if error.errno == errno.ENOSPC:
+            text += "\nhint: make room, or write to another place; what was there is still whole"
         _say(f"{os.fsdecode(name)}: {text}" if isinstance(name, str | bytes) else text)
         return WRONG
     if isinstance(error, MemoryError):

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 TERMS = {
+    'as in loads(data, format="raw", dtype="float32", shape=[-1, 3])': (
+        "as in --option dtype=float32 --option shape=[-1,3]"
+    ),
     "name the format: format=...": "name the format with --format; `ferry formats` lists them",
     "format=...": "--format NAME",
     "pass format=, one": "name it with --format or --to: one",

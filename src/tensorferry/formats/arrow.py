@@ -190,6 +190,16 @@ class Reader:
             leaf.name for leaf in leaves if any(counts[list(leaf.nodes)].any() for counts in nulls)
         }
 
+    def version(self) -> str | None:
+        """The version of the metadata, and whether it is a stream."""
+        found = max((message.version for message in self._messages.batches), default=0)
+        named = f"V{found}" if found else ""
+        return (named if self._is_file else f"{named} stream".strip()) or None
+
+    def compressions(self) -> set[str]:
+        """Those of the record batches."""
+        return {message.codec for message in self._messages.batches if message.codec}
+
     def offset(self, index: int, column: str) -> int:
         """Where a record batch starts."""
         return int(self._messages.batches[index].offset)

@@ -46,6 +46,12 @@ class Reader(Protocol):
     def optional(self) -> set[str]:
         """The leaves that are null in some row of any piece."""
 
+    def version(self) -> str | None:
+        """The version of the format that the file names."""
+
+    def compressions(self) -> set[str]:
+        """Those that its pieces use."""
+
     def offset(self, index: int, column: str) -> int | None:
         """Where a column of a piece starts in the file, or the piece."""
 

@@ -191,6 +191,21 @@ class Reader:
             if leaf.column in self._columns and not leaf.listed and self._has_nulls(leaf)
         }
 
+    def version(self) -> str | None:
+        """The version that the footer names."""
+        return str(self._file.metadata.format_version)
+
+    def compressions(self) -> set[str]:
+        """Those of the column chunks."""
+        metadata = self._file.metadata
+        with arrow_files.translated():
+            found = {
+                metadata.row_group(group).column(place).compression.lower()
+                for group in range(metadata.num_row_groups)
+                for place in range(metadata.num_columns)
+            }
+        return found - {"uncompressed"}
+
     def offset(self, index: int, column: str) -> int | None:
         """Where the first page of a column of a row group is."""
         chunks = self._groups[index].chunks

@@ -213,10 +213,10 @@ def _time(
     value: Mapping[str, Any], name: str, compression: str | None, folder: str, runs: int
 ) -> Timing:
     row = formats.TABLE[name]
-    own = compression in row.compressions
+    own = compression in row.compressions or (compression is None and bool(row.compressions))
     ending = row.suffixes[0] + ("" if own or compression is None else WHOLE[compression])
     path = os.path.join(folder, f"bench{ending}")
-    options: dict[str, Any] = {"compression": compression} if own else {}
+    options: dict[str, Any] = {"compression": compression or "none"} if own else {}
     content: Any = next(iter(value.values())) if name in SINGLE else dict(value)
 
     def write() -> None:

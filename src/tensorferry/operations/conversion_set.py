@@ -119,7 +119,7 @@ def _targets(sources: Sequence[Input], directory: str, format: str) -> dict[str,
 
 
 def _stem(name: str) -> str:
-    """A name without what says its format: "train-00001-of-00004" of a shard of "train.tfrecord"."""
+    """A name without its ending: "train-00001-of-00004" of "train.tfrecord-00001-of-00004"."""
     stem, _ = codecs.split_suffix(name)
     shard = parse_shard(stem)
     base = stem if shard is None else shard[0]

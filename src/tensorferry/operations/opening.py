@@ -196,8 +196,9 @@ class _Reading:
         module: Any = formats.get("checkpoint")
         if module.sniff_tail(bytes(tail)) and isinstance(path, str | os.PathLike):
             return "checkpoint"
+        what = f"bytes that start with {head[:16].hex(' ')!r}" if head else "a file without bytes"
         raise UnknownFormatError(
-            f"no format recognises bytes that start with {head[:16].hex(' ')!r}",
+            f"no format recognises {what}",
             path=source.path,
             offset=0,
             hint="name the format: format=...",

@@ -14,6 +14,8 @@ from tensorferry.errors import UnsupportedError
 from tensorferry.formats import arrow_files
 from tensorferry.storage import Sink
 
+COMPRESSION = "zstd"
+
 # Of a row group: small ones cost time and room, of a large one all is in memory.
 GROUP_ROWS = 1 << 16
 GROUP_BYTES = 32 << 20
@@ -35,7 +37,7 @@ def write_table(
         sink: Takes the bytes.
         format: "arrow" or "parquet".
         metadata: Texts that stand beside the schema.
-        compression: One of the format's own.
+        compression: One of the format's own; of Parquet by default zstd, as in `save`.
         stream: Write Arrow's stream format.
 
     Raises:
@@ -80,7 +82,7 @@ class _GroupWriter:
         self._writer = parquet.ParquetWriter(
             file,
             schema,
-            compression=compression or "none",
+            compression=compression or COMPRESSION,
             write_page_checksum=True,
             use_dictionary=repeating(schema),
         )

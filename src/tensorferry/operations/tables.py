@@ -180,6 +180,16 @@ class Table:
 
         return arrow_values.in_rows(self.schema)
 
+    @property
+    def version(self) -> str | None:
+        """The version of the format that the file names."""
+        return self._reader.version()
+
+    @property
+    def compressions(self) -> list[str]:
+        """Those of the format's own that the file uses."""
+        return sorted(self._reader.compressions())
+
     @cached_property
     def _optional(self) -> set[str]:
         with self._located(), arrow_files.translated():
