@@ -176,6 +176,7 @@ def test_repeated_layers(tmp_path, call):
     assert listed.index("optimizer:") > listed.index("layers.")
     assert "26 tensors, 204 values, 816 B" in listed
     assert "layers.[0-11]." in tree
+    assert tree.index("optimizer:") > tree.index("layers.")
     assert len(call("ls", path, "--all", "--match", "*key*").out.splitlines()) == 14
 
 
