@@ -186,3 +186,34 @@ def test_quick_does_not_look_at_values(files, call, tmp_path):
     ran = call("verify", path, "--quick")
     assert ran.code == 0
     assert "40 records, structure only" in ran.out
+
+
+@pytest.mark.parametrize("name", ["model.ckpt", "model.safetensors.index.json"])
+def test_an_index_without_its_data(call, tmp_path, name):
+    """A file that an index leads to, and that is not there, is a problem of that file."""
+    tensors = {f"layer/{n}": np.full(100, n, np.float32) for n in range(4)}
+    if name == "model.ckpt":
+        ferry.save(tensors, tmp_path / name, durable=False)
+        lost = next(tmp_path.glob("*.data-*"))
+    else:
+        ferry.save(tensors, tmp_path / "model.safetensors", shard_size=500, durable=False)
+        lost = sorted(tmp_path.glob("model-*.safetensors"))[1]
+    lost.unlink()
+    ran = call("verify", tmp_path / name, "--json")
+    (found,) = json.loads(ran.out)["files"][0]["problems"]
+
+    assert ran.code == 1
+    assert found["path"] == str(lost)
+    assert call("info", tmp_path / name).code == 2
+    assert "no such file" in call("info", tmp_path / name).err.lower()
+
+
+def test_a_lost_shard(call, tmp_path):
+    """A set of shards without one of them is damaged, and the missing one is named."""
+    with ferry.writer(tmp_path / "a.tfrecord@3", durable=False) as out:
+        out.write_batch(columns())
+    (tmp_path / "a.tfrecord-00001-of-00003").unlink()
+    ran = call("verify", tmp_path / "a.tfrecord@3")
+
+    assert ran.code == 1
+    assert "missing a.tfrecord-00001-of-00003" in ran.out

@@ -173,6 +173,8 @@ def _fail(error: Exception) -> int:
     if isinstance(error, OSError):
         name = error.filename
         text = error.strerror or str(error)
+        if isinstance(error, FileNotFoundError) and "no such" not in text.lower():
+            text = f"no such file: {text}"
         if error.errno == errno.ENOSPC:
             text += "\nhint: make room, or write to another place; what was there is still whole"
         _say(f"{os.fsdecode(name)}: {text}" if isinstance(name, str | bytes) else text)

@@ -47,7 +47,8 @@ def diff_command(
     """Compares two files of any formats; the exit code is 1 if they differ.
 
     Tensors belong together by name, rows of records and tables by position or --key. NEW and OLD
-    of --map may hold `*`, as in --map 'encoder/*=model.encoder.*'.
+    of --map may hold `*`, as in --map 'encoder/*=model.encoder.*'. By --key, the keys of B are in
+    memory, and all of B if it is compressed or a bundle: give the larger file as A.
     """
     from tensorferry.operations.comparison import diff
 

@@ -95,7 +95,9 @@ def _in_directory(path: str) -> list[Input]:
     try:
         with opening.open(path) as opened:
             if not isinstance(opened, Records):
-                return [Input(path)]
+                # A checkpoint is one among the files there, a model is all of them.
+                beside = others if opened.format == "checkpoint" else []
+                return [Input(path), *(Input(name) for name in beside if not is_records(name))]
     except FileNotFoundError:
         found = [Input(name) for name in others]
     else:

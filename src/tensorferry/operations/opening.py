@@ -174,7 +174,8 @@ class _Reading:
         name = storage.localize(path)
         if not _NAMES.search(name):
             stem, _ = codecs.split_suffix(name)
-            is_known = "*" in name or shards.is_set(name) or formats.named(stem) is not None
+            is_known = "*" in name or shards.is_set(name)
+            is_known = is_known or formats.named(stem) not in (None, *FOUND_BY_PATH)
             if is_known if storage.is_url(name) else os.path.isfile(name):
                 return None
         is_place = storage.is_url(name) or os.path.isdir(name)

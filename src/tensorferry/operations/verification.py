@@ -109,6 +109,13 @@ def verify(
         raise
     except FormatError as error:
         return VerifyReport(name, format, problems=(Problem.of(error, name),), quick=quick)
+    except FileNotFoundError as error:
+        missing = error.filename
+        if not isinstance(missing, str) or missing == name:
+            raise
+        # An index is there, and a file that it leads to is not.
+        problem = Problem("the file is missing, and others lead to it", missing)
+        return VerifyReport(name, format, problems=(problem,), quick=quick)
     with opened:
         count, problems = _check(opened, quick, progress)
         if not quick and not problems:
