@@ -20,7 +20,7 @@ from measure import Report, duration
 import tensorferry as ferry
 
 ROUNDS = 15
-LARGE_ROUNDS = 3
+LARGE_ROUNDS = 2
 
 VARIABLES = """
 import os, sys
