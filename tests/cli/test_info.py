@@ -282,3 +282,35 @@ def test_files_without_bytes(call, tmp_path):
         assert ran.code == 2
         assert message in ran.err
         assert "--debug" not in ran.err
+
+
+def test_sizes_of_columns(call, tmp_path):
+    """Columns of Parquet have the sizes that PyArrow finds in the footer."""
+    from pyarrow import parquet
+
+    path = tmp_path / "a.parquet"
+    ferry.save(columns(), path, rows=True, durable=False)
+    (found,) = json.loads(call("ls", path, "--json").out)["files"]
+    footer = parquet.read_metadata(path).row_group(0)
+    expected = {
+        footer.column(place).path_in_schema.split(".")[0]: footer.column(
+            place
+        ).total_compressed_size
+        for place in range(footer.num_columns)
+    }
+    assert {tensor["name"]: tensor["nbytes"] for tensor in found["tensors"]} == expected
+    assert " B" in call("ls", path).out
+
+
+def test_slots_by_their_keys(call, tmp_path, tf):
+    """Slots of an optimizer are apart, whatever the object that has them is called."""
+    module = tf.Module()
+    module.kernel = tf.Variable([1.0, 2.0])
+    from tf_keras.optimizers.legacy import Adam
+
+    chosen = Adam()
+    chosen.apply_gradients([(tf.constant([0.1, 0.1]), module.kernel)])
+    prefix = tf.train.Checkpoint(net=module, mine=chosen).save(str(tmp_path / "ck"))
+    shown = call("ls", prefix).out
+
+    assert shown.index("net/kernel") < shown.index("optimizer:") < shown.index("mine/m/net/kernel")

@@ -54,7 +54,7 @@ def ls_command(paths: tuple[str, ...], everything: bool, as_json: bool, **wanted
 @_listing_options
 def tree_command(paths: tuple[str, ...], as_json: bool, **wanted: Any) -> None:
     """Tensors as a tree of their names, with the size of each branch; repeated layers once."""
-    from tensorferry.operations.listing import grow, is_optimizer
+    from tensorferry.operations.listing import grow, is_slot
 
     listings = _list(paths, **wanted)
     if as_json:
@@ -63,8 +63,8 @@ def tree_command(paths: tuple[str, ...], as_json: bool, **wanted: Any) -> None:
         return
     for listing in _headed(listings):
         table = text.Table(("name", "dtype", "shape", "count", "size"), right=(3, 4))
-        slots = [info for info in listing.tensors if is_optimizer(info.name)]
-        others = [info for info in listing.tensors if not is_optimizer(info.name)]
+        slots = [info for info in listing.tensors if is_slot(info)]
+        others = [info for info in listing.tensors if not is_slot(info)]
         _branches(table, grow(others), "", listing.holds != "tensors")
         if slots and others:
             table.add("optimizer:", "", "", "", "", colour="dim")

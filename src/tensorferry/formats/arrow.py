@@ -190,6 +190,10 @@ class Reader:
             leaf.name for leaf in leaves if any(counts[list(leaf.nodes)].any() for counts in nulls)
         }
 
+    def sizes(self) -> dict[str, int]:
+        """Nothing says how much of a batch belongs to a column."""
+        return {}
+
     def version(self) -> str | None:
         """The version of the metadata, and whether it is a stream."""
         found = max((message.version for message in self._messages.batches), default=0)

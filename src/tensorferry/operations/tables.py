@@ -162,8 +162,16 @@ class Table:
     def info(self) -> dict[str, TensorInfo]:
         """What is known of each column without reading it."""
         rows = (len(self),) if self.in_rows else ()
+        sizes = self._reader.sizes()
         return {
-            leaf.name: _describe(leaf, rows, leaf.name in self._optional) for leaf in self._outline
+            leaf.name: _describe(
+                leaf,
+                rows,
+                leaf.name in self._optional,
+                # Of a column that is several leaves, nothing tells the part of each.
+                sizes.get(leaf.column) if leaf.name == leaf.column else None,
+            )
+            for leaf in self._outline
         }
 
     @cached_property
@@ -362,14 +370,16 @@ def _all_of(source: Source) -> bytes | memoryview:
     return as_source(b"".join(pieces))
 
 
-def _describe(leaf: Outline, rows: tuple[int, ...], optional: bool) -> TensorInfo:
+def _describe(
+    leaf: Outline, rows: tuple[int, ...], optional: bool, nbytes: int | None
+) -> TensorInfo:
     shape = (*rows, *((None,) if optional and not leaf.several else ()), *leaf.shape)
     kind: Kind = "list" if leaf.several else "sparse" if leaf.sparse else "dense"
     if kind == "dense" and None in shape:
         kind = "ragged"
     elif kind == "dense" and leaf.dtype == dtypes.STRING.name:
         kind = "string"
-    return TensorInfo(leaf.name, leaf.dtype, shape, kind=kind)
+    return TensorInfo(leaf.name, leaf.dtype, shape, nbytes, kind)
 
 
 def _runs(numbers: list[int]) -> Iterator[tuple[int, int]]:
