@@ -41,8 +41,7 @@ def stats_command(
 
     reports = []
     for place, found in enumerate(inputs.find(paths)):
-        unit: Any = "rows" if inputs.is_records(found.name) else "tensors"
-        with ProgressLine(found.name, unit=unit) as progress:
+        with ProgressLine(found.name, unit=inputs.counted_in(found.name)) as progress:
             report = collect(found, progress=progress, **given, **options)
         reports.append(report)
         if not as_json:

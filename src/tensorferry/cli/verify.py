@@ -35,7 +35,7 @@ def verify_command(
 
     reports = []
     for found in inputs.find(paths):
-        with ProgressLine(found.name, unit="tensors") as progress:
+        with ProgressLine(found.name, unit=inputs.counted_in(found.name)) as progress:
             report = verify(found, progress=progress, **given, **options)
         reports.append(report)
         if not as_json:

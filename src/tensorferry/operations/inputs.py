@@ -13,6 +13,7 @@ import glob
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 from tensorferry import formats, shards, storage
 from tensorferry.codecs import compression as codecs
@@ -138,6 +139,13 @@ def is_records(path: str) -> bool:
         return True
     parsed = shards.parse_shard(name)
     return parsed is not None and _format_of(name) is None and not parsed[0].endswith(".data")
+
+
+def counted_in(path: str) -> Literal["rows", "tensors"]:
+    """What is counted while a file of that name is read."""
+    known = _format_of(path)
+    is_table = known is not None and formats.TABLE[known].holds == "table"
+    return "rows" if is_table or is_records(path) else "tensors"
 
 
 def _is_beside(name: str) -> bool:
