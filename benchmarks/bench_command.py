@@ -20,7 +20,10 @@ from measure import Report, duration
 import tensorferry as ferry
 
 ROUNDS = 15
-LARGE_ROUNDS = 2
+LARGE_ROUNDS = 5
+
+# What takes longer, in seconds, is run once.
+SLOW = 30
 
 VARIABLES = """
 import os, sys
@@ -52,8 +55,13 @@ def take_turns(
 ) -> tuple[dict[str, float], dict[str, str]]:
     """The shortest time of each process, and what it printed."""
     times, printed = dict.fromkeys(processes, float("inf")), {}
-    for _ in range(rounds):
+    for process in processes.values():
+        if process[:3] == COMMAND:  # compiled by the first run
+            subprocess.run(process, check=True, env=environment, stdout=subprocess.DEVNULL)
+    for number in range(rounds):
         for name, process in processes.items():
+            if number and times[name] > SLOW:
+                continue
             start = time.perf_counter()
             done = subprocess.run(
                 process, check=True, env=environment, stdout=subprocess.PIPE, text=True
