@@ -57,10 +57,11 @@ $(VENV)/package.stamp: $(VENV)/tools.stamp $(SOURCES)
 	$(PIP) install --no-build-isolation .
 	@touch $@
 
-# Keras 2, whose files are read: without what it asks for, which is all of TensorFlow once more.
+# Keras 2, whose files are read, and Serving's messages: without what they ask for, which is all of
+# TensorFlow once more.
 $(VENV)/test.stamp: $(VENV)/tools.stamp pyproject.toml
 	$(PIP) install --no-build-isolation ".[test]"
-	$(PIP) install --no-deps "tf_keras<2.22"
+	$(PIP) install --no-deps "tf_keras<2.22" "tensorflow-serving-api>=2.19"
 	@touch $@
 
 clean:

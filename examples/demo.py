@@ -198,7 +198,8 @@ def show_records(path: Path) -> None:
     content[len(content) // 2] ^= 0x10
     path.write_bytes(content[:-1000])
     try:
-        list(ferry.open(path, raw=True))
+        for _ in ferry.open(path, raw=True):
+            pass
     except ferry.FormatError as error:
         print("  " + str(error).replace(f"{path.parent}/", "").replace("\n", "\n  "))
     with ferry.open(path, raw=True, on_error="skip") as records:

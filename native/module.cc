@@ -28,4 +28,7 @@ NB_MODULE(_native, module) {
   ferry::python::bind_tensorproto(module);
   ferry::python::bind_tfrecord(module);
   ferry::python::bind_example(module);
+  ferry::python::bind_example_encode(module);
+  ferry::python::bind_checkpoint(module);
+  ferry::python::bind_highwayhash(module);
 }

@@ -82,5 +82,8 @@ inline nb::tuple range(std::uint64_t count, std::uint64_t end, tfrecord::Status 
 void bind_tensorproto(nb::module_& module);
 void bind_tfrecord(nb::module_& module);
 void bind_example(nb::module_& module);
+void bind_example_encode(nb::module_& module);
+void bind_checkpoint(nb::module_& module);
+void bind_highwayhash(nb::module_& module);
 
 }  // namespace ferry::python

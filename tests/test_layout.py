@@ -11,7 +11,18 @@ from conftest import ROOT
 import tensorferry as ferry
 from tensorferry import formats
 
-HEAVY = ("tensorflow", "keras", "torch", "jax", "pyarrow", "h5py", "google.protobuf", "ray", "rich")
+HEAVY = (
+    "tensorflow",
+    "keras",
+    "torch",
+    "jax",
+    "pyarrow",
+    "h5py",
+    "google.protobuf",
+    "grpc",
+    "ray",
+    "rich",
+)
 
 
 def run(code: str) -> str:
@@ -41,6 +52,8 @@ value = {"a": np.zeros(3), "r": ferry.RaggedTensor.from_rows([[1], []]), "s": [1
 for format in ("structure", "json"):
     ferry.loads(ferry.dumps(value, format=format))
 ferry.tfio.parse_tensor(ferry.tfio.serialize_tensor([1.0]))
+request = ferry.serving.PredictRequest("m", {"x": [1.0]})
+ferry.serving.PredictRequest.from_bytes(request.to_bytes()).to_json()
 print(json.dumps([light, sorted(sys.modules)]))
 """
     light, all_used = json.loads(run(code))

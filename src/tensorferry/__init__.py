@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tensorferry import limits as limits, tfio as tfio
+    from tensorferry import limits as limits, serving as serving, tfio as tfio
     from tensorferry.errors import (
         ChecksumError as ChecksumError,
         FerryError as FerryError,
@@ -38,8 +38,22 @@ if TYPE_CHECKING:
         ConvertReport as ConvertReport,
         convert as convert,
     )
+    from tensorferry.operations.diagnosis import diagnose as diagnose
+    from tensorferry.operations.diagnosis_report import DiagnosisReport as DiagnosisReport
     from tensorferry.operations.inspection import FileInfo as FileInfo, inspect as inspect
+    from tensorferry.operations.loaded_model import (
+        LoadedModel as LoadedModel,
+        LoadedSignature as LoadedSignature,
+    )
+    from tensorferry.operations.model_loading import load_model as load_model
+    from tensorferry.operations.model_outline import ModelInfo as ModelInfo
+    from tensorferry.operations.model_report import ModelReport as ModelReport
+    from tensorferry.operations.models import save_model as save_model
     from tensorferry.operations.opening import load as load, open as open  # noqa: A004
+    from tensorferry.operations.predictions import (
+        predict as predict,
+        save_predictions as save_predictions,
+    )
     from tensorferry.operations.record_writer import writer as writer
     from tensorferry.operations.records import Records as Records, repair as repair
     from tensorferry.operations.saving import save as save
@@ -86,8 +100,16 @@ _HOMES = {
     "tensorferry.operations.bundles": ("Bundle",),
     "tensorferry.operations.comparison": ("DiffReport", "diff"),
     "tensorferry.operations.conversion": ("ConvertReport", "convert"),
+    "tensorferry.operations.diagnosis": ("diagnose",),
+    "tensorferry.operations.diagnosis_report": ("DiagnosisReport",),
     "tensorferry.operations.inspection": ("FileInfo", "inspect"),
+    "tensorferry.operations.loaded_model": ("LoadedModel", "LoadedSignature"),
+    "tensorferry.operations.model_loading": ("load_model",),
+    "tensorferry.operations.model_outline": ("ModelInfo",),
+    "tensorferry.operations.model_report": ("ModelReport",),
+    "tensorferry.operations.models": ("save_model",),
     "tensorferry.operations.opening": ("load", "open"),
+    "tensorferry.operations.predictions": ("predict", "save_predictions"),
     "tensorferry.operations.record_writer": ("writer",),
     "tensorferry.operations.records": ("Records", "repair"),
     "tensorferry.operations.saving": ("save",),
@@ -100,7 +122,7 @@ _HOMES = {
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
-_MODULES = ("limits", "tfio")
+_MODULES = ("limits", "serving", "tfio")
 
 __all__ = ["__version__", *_MODULES, *_HOME_OF]
 

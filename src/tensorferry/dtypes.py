@@ -7,14 +7,16 @@ Kinds narrower than a byte take one byte an element, in memory and in TensorFlow
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
-
-import ml_dtypes
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from tensorferry.errors import UnsupportedError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    BY_NUMPY: dict[np.dtype[Any], DType]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +26,6 @@ class DType:
     Attributes:
         name: TensorFlow's name, which is ours too.
         enum: Its number in TensorFlow's `DataType`.
-        numpy: The NumPy dtype of such values; None for what stays opaque.
         bits: The width of one element as a number, 0 for strings and opaque kinds.
         safetensors: Its name there; None where it has none.
         arrow: Its name in PyArrow (`pa.<name>()`); None where Arrow has no such type.
@@ -32,76 +33,95 @@ class DType:
 
     name: str
     enum: int
-    numpy: np.dtype[Any] | None
     bits: int
     safetensors: str | None = None
     arrow: str | None = None
+    _described: Any = field(default=None, repr=False, compare=False)
+
+    @property
+    def numpy(self) -> np.dtype[Any] | None:
+        """The NumPy dtype of such values; None for what stays opaque."""
+        return None if self._described is None else _numpy()[self.name]
 
 
 def _row(
     enum: int,
     name: str,
+    bits: int,
     safetensors: str | None = None,
     arrow: str | None = None,
     *,
     numpy: Any = None,
-    bits: int | None = None,
 ) -> DType:
-    dtype = np.dtype(name if numpy is None else numpy)
-    return DType(
-        name, enum, dtype, dtype.itemsize * 8 if bits is None else bits, safetensors, arrow
-    )
-
-
-def _quantized(enum: int, name: str, storage: str) -> DType:
-    return _row(enum, name, numpy=[(name, storage)])
-
-
-def _small(enum: int, name: str, bits: int | None = None, safetensors: str | None = None) -> DType:
-    return _row(enum, name, safetensors, numpy=getattr(ml_dtypes, name), bits=bits)
+    return DType(name, enum, bits, safetensors, arrow, name if numpy is None else numpy)
 
 
 TABLE: tuple[DType, ...] = (
-    _row(1, "float32", "F32", "float32"),
-    _row(2, "float64", "F64", "float64"),
-    _row(3, "int32", "I32", "int32"),
-    _row(4, "uint8", "U8", "uint8"),
-    _row(5, "int16", "I16", "int16"),
-    _row(6, "int8", "I8", "int8"),
-    _row(7, "string", None, "binary", numpy=object, bits=0),
-    _row(8, "complex64", "C64"),
-    _row(9, "int64", "I64", "int64"),
-    _row(10, "bool", "BOOL", "bool_"),
-    _quantized(11, "qint8", "<i1"),
-    _quantized(12, "quint8", "<u1"),
-    _quantized(13, "qint32", "<i4"),
-    _small(14, "bfloat16", safetensors="BF16"),
-    _quantized(15, "qint16", "<i2"),
-    _quantized(16, "quint16", "<u2"),
-    _row(17, "uint16", "U16", "uint16"),
-    _row(18, "complex128"),
-    _row(19, "float16", "F16", "float16"),
-    DType("resource", 20, None, 0),
-    DType("variant", 21, None, 0),
-    _row(22, "uint32", "U32", "uint32"),
-    _row(23, "uint64", "U64", "uint64"),
-    _small(24, "float8_e5m2", safetensors="F8_E5M2"),
-    _small(25, "float8_e4m3fn", safetensors="F8_E4M3"),
-    _small(26, "float8_e4m3fnuz", safetensors="F8_E4M3FNUZ"),
-    _small(27, "float8_e4m3b11fnuz"),
-    _small(28, "float8_e5m2fnuz", safetensors="F8_E5M2FNUZ"),
-    _small(29, "int4", bits=4),
-    _small(30, "uint4", bits=4),
-    _small(31, "int2", bits=2),
-    _small(32, "uint2", bits=2),
-    _small(33, "float4_e2m1fn", bits=4),
+    _row(1, "float32", 32, "F32", "float32"),
+    _row(2, "float64", 64, "F64", "float64"),
+    _row(3, "int32", 32, "I32", "int32"),
+    _row(4, "uint8", 8, "U8", "uint8"),
+    _row(5, "int16", 16, "I16", "int16"),
+    _row(6, "int8", 8, "I8", "int8"),
+    _row(7, "string", 0, None, "binary", numpy="object"),
+    _row(8, "complex64", 64, "C64"),
+    _row(9, "int64", 64, "I64", "int64"),
+    _row(10, "bool", 8, "BOOL", "bool_"),
+    _row(11, "qint8", 8, numpy=[("qint8", "<i1")]),
+    _row(12, "quint8", 8, numpy=[("quint8", "<u1")]),
+    _row(13, "qint32", 32, numpy=[("qint32", "<i4")]),
+    _row(14, "bfloat16", 16, "BF16"),
+    _row(15, "qint16", 16, numpy=[("qint16", "<i2")]),
+    _row(16, "quint16", 16, numpy=[("quint16", "<u2")]),
+    _row(17, "uint16", 16, "U16", "uint16"),
+    _row(18, "complex128", 128),
+    _row(19, "float16", 16, "F16", "float16"),
+    DType("resource", 20, 0),
+    DType("variant", 21, 0),
+    _row(22, "uint32", 32, "U32", "uint32"),
+    _row(23, "uint64", 64, "U64", "uint64"),
+    _row(24, "float8_e5m2", 8, "F8_E5M2"),
+    _row(25, "float8_e4m3fn", 8, "F8_E4M3"),
+    _row(26, "float8_e4m3fnuz", 8, "F8_E4M3FNUZ"),
+    _row(27, "float8_e4m3b11fnuz", 8),
+    _row(28, "float8_e5m2fnuz", 8, "F8_E5M2FNUZ"),
+    _row(29, "int4", 4),
+    _row(30, "uint4", 4),
+    _row(31, "int2", 2),
+    _row(32, "uint2", 2),
+    _row(33, "float4_e2m1fn", 4),
 )
 
 STRING = TABLE[6]
 
 BY_NAME: dict[str, DType] = {row.name: row for row in TABLE}
 BY_ENUM: dict[int, DType] = {row.enum: row for row in TABLE}
-BY_NUMPY: dict[np.dtype[Any], DType] = {row.numpy: row for row in TABLE if row.numpy is not None}
+
+
+@lru_cache(maxsize=1)
+def _numpy() -> dict[str, np.dtype[Any]]:
+    """The NumPy dtypes by name. Made on first use: who only looks at dtypes needs no NumPy."""
+    import ml_dtypes
+    import numpy as np
+
+    return {
+        row.name: np.dtype(getattr(ml_dtypes, row.name, row._described))
+        for row in TABLE
+        if row._described is not None
+    }
+
+
+@lru_cache(maxsize=1)
+def _by_numpy() -> dict[np.dtype[Any], DType]:
+    return {dtype: BY_NAME[name] for name, dtype in _numpy().items()}
+
+
+def __getattr__(name: str) -> Any:
+    """`BY_NUMPY`, on first use."""
+    if name != "BY_NUMPY":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = _by_numpy()
+    return found
 
 
 def from_numpy(dtype: np.dtype[Any]) -> DType:
@@ -110,9 +130,9 @@ def from_numpy(dtype: np.dtype[Any]) -> DType:
     Raises:
         UnsupportedError: TensorFlow has no such dtype.
     """
-    row = BY_NUMPY.get(dtype)
+    row = _by_numpy().get(dtype)
     if row is None:
-        row = BY_NUMPY.get(dtype.newbyteorder("="))
+        row = _by_numpy().get(dtype.newbyteorder("="))
     if row is None:
         raise UnsupportedError(f"dtype {dtype} has no TensorFlow counterpart", hint=_advice(dtype))
     return row
@@ -158,6 +178,8 @@ def _named(name: str) -> DType:
 def _described(dtype: Any) -> DType:
     if type(dtype).__module__ == "torch":
         return _named(str(dtype))
+    import numpy as np
+
     try:
         described = np.dtype(dtype)
     except TypeError:

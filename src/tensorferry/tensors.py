@@ -11,25 +11,23 @@ from __future__ import annotations
 import itertools
 import operator
 import sys
-from collections import namedtuple
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import lru_cache
-from keyword import iskeyword
-from typing import Any, Literal
-from unicodedata import normalize
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from tensorferry import _native, dtypes, limits
 from tensorferry.errors import FormatError, LimitError, UnsupportedError
+from tensorferry.outlines import (
+    MAX_RANK as MAX_RANK,
+    Kind as Kind,
+    TensorInfo as TensorInfo,
+    is_namedtuple as is_namedtuple,
+    make_namedtuple as make_namedtuple,
+)
 
 Array = np.ndarray[Any, np.dtype[Any]]
-
-MAX_NAMEDTUPLE_FIELDS = 1000
-
-# NumPy's limit on dimensions.
-MAX_RANK = 64
 
 SCALARS = (type(None), bool, int, float, str, bytes)
 
@@ -219,32 +217,6 @@ class RaggedTensor:
 # Of any kind: what stands at the leaves of a structure, beside plain Python values.
 Tensor = Array | SparseTensor | RaggedTensor
 
-Kind = Literal["dense", "string", "sparse", "ragged", "list"]
-
-
-@dataclass(frozen=True, slots=True)
-class TensorInfo:
-    """What is known of a tensor without reading it.
-
-    Attributes:
-        name: Of the tensor, in its file.
-        dtype: Our name of it; where values are quantized, of what they stand for.
-        shape: None for each dimension that varies.
-        nbytes: How much of the file it takes; None where only reading tells.
-        kind: How it is made: "dense", "string", "sparse" or "ragged"; or "list", for a column of
-            arrays of different shapes.
-        quantized: The dtype that is stored, if the values are quantized.
-        origin: What else was kept of the tensor that was saved: its "name", its "device".
-    """
-
-    name: str
-    dtype: str
-    shape: tuple[int | None, ...]
-    nbytes: int | None = None
-    kind: Kind = "dense"
-    quantized: str | None = None
-    origin: Mapping[str, Any] = field(default_factory=dict)
-
 
 def _as_integers(values: Any, name: str) -> Array:
     array = np.asarray(values)
@@ -391,31 +363,38 @@ def _has_numpy_floats(value: Any) -> bool:
     return isinstance(value, np.ndarray | np.generic)
 
 
-def is_namedtuple(value: Any) -> bool:
-    """Whether it is an instance of a class made by `namedtuple` or `NamedTuple`."""
-    return isinstance(value, tuple) and hasattr(value, "_fields")
+def concatenate(tensors: Sequence[Tensor]) -> Tensor:
+    """Tensors of one kind, one behind the other along their first dimension."""
+    if isinstance(tensors[0], SparseTensor):
+        return _concatenated_sparse(tensors)  # type: ignore[arg-type]
+    if isinstance(tensors[0], RaggedTensor):
+        return _concatenated_ragged(tensors)  # type: ignore[arg-type]
+    return np.concatenate(tensors)  # type: ignore[arg-type]
 
 
-@lru_cache(maxsize=1024)
-def make_namedtuple(name: str, fields: tuple[str, ...]) -> type[tuple[Any, ...]]:
-    """A named tuple class for names found in a file.
+def _concatenated_ragged(tensors: Sequence[RaggedTensor]) -> RaggedTensor:
+    nested = []
+    for levels in zip(*(tensor.nested_row_splits for tensor in tensors), strict=True):
+        start, pieces = 0, [np.zeros(1, levels[0].dtype)]
+        for splits in levels:
+            pieces.append(splits[1:] + np.asarray(start, splits.dtype))
+            start += int(splits[-1])
+        if start > np.iinfo(levels[0].dtype).max:
+            raise FormatError(f"{start} values have row splits of {levels[0].dtype}")
+        nested.append(np.concatenate(pieces))
+    return RaggedTensor(np.concatenate([tensor.flat_values for tensor in tensors]), tuple(nested))
 
-    Raises:
-        FormatError: They cannot be the names of a class and its fields.
-    """
-    if len(fields) > MAX_NAMEDTUPLE_FIELDS:
-        raise FormatError(
-            f"a named tuple of {len(fields)} fields, expected at most {MAX_NAMEDTUPLE_FIELDS}"
-        )
-    for word in (name, *fields):
-        # Python's parser takes letters that look alike for the same ("\ufb01" and "fi").
-        if not word.isidentifier() or iskeyword(word) or normalize("NFKC", word) != word:
-            raise FormatError(
-                f"{word[:60]!r} names a named tuple or its field, expected an identifier"
-            )
-    if len(set(fields)) != len(fields) or any(field.startswith("_") for field in fields):
-        raise FormatError("a named tuple's fields must differ and not start with an underscore")
-    return namedtuple(name, fields)
+
+def _concatenated_sparse(tensors: Sequence[SparseTensor]) -> SparseTensor:
+    pieces, rows = [], 0
+    for tensor in tensors:
+        indices = tensor.indices.copy()
+        indices[:, 0] += rows
+        pieces.append(indices)
+        rows += tensor.shape[0]
+    shape = np.array([rows, *tensors[0].shape[1:]], np.int64)
+    values = np.concatenate([tensor.values for tensor in tensors])
+    return SparseTensor(np.concatenate(pieces), values, shape)
 
 
 def map_structure(function: Callable[[Any], Any], value: Any, *, place: str = "") -> Any:

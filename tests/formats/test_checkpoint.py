@@ -18,8 +18,8 @@ from strategies import NUMERIC, from_bits, numeric_arrays, same, string_arrays
 from tensorferry import _native, dtypes, errors
 from tensorferry.formats import (
     checkpoint,
+    checkpoint_entries,
     checkpoint_graph,
-    checkpoint_index,
     checkpoint_table,
 )
 from tensorferry.storage import open_sink, open_source
@@ -240,8 +240,8 @@ def swapped(prefix, tensors):
             unit = array.dtype.itemsize // (2 if array.dtype.kind == "c" else 1)
             part = np.ascontiguousarray(array).view(f"u{unit}").byteswap().tobytes()
             crc = _native.crc32c(part)
-        place = checkpoint_index.encode_place(0, len(data), len(part), checkpoint_table.mask(crc))
-        entries[name.encode()] = checkpoint_index.encode_kind(row, array.shape) + place
+        place = checkpoint_entries.encode_place(0, len(data), len(part), checkpoint_table.mask(crc))
+        entries[name.encode()] = checkpoint_entries.encode_kind(row, array.shape) + place
         data += part
     with open_sink(f"{prefix}.index", durable=False) as sink:
         checkpoint_table.write(list(entries), list(entries.values()), sink)

@@ -15,6 +15,7 @@ from conftest import CORPUS
 from tensorferry import _native, errors
 from tensorferry.formats import (
     checkpoint,
+    checkpoint_entries,
     checkpoint_index as indexes,
     checkpoint_slices as slices,
     checkpoint_table as tables,
@@ -23,7 +24,7 @@ from tensorferry.formats.checkpoint_table import MAGIC, mask, varint
 from tensorferry.storage import Buffers, open_source
 
 DATA = ".data-00000-of-00001"
-HEADER = indexes.encode_header(1)
+HEADER = checkpoint_entries.encode_header(1)
 
 
 def table(entries: dict[bytes, bytes]) -> bytes:
@@ -80,6 +81,7 @@ def refused(
     kind=errors.FormatError,
     match: str | None = None,
     data: bytes = bytes(64),
+    allowed: int = 1 << 21,
 ):
     """The error that an index gives: at once, without a large allocation, with its path."""
     (tmp_path / "model.index").write_bytes(index)
@@ -92,7 +94,7 @@ def refused(
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert peak < 1 << 21
+    assert peak < allowed
     assert time.perf_counter() - start < 5
     assert str(caught.value.path).startswith(str(tmp_path / "model"))
     return caught.value
@@ -222,12 +224,21 @@ def test_blocks(tmp_path):
         (pairs((0, b"a", entry())), "header"),
         (b"\0\xff\xff\xff\xff\x0f\x05" + EMPTY, "own"),
         (b"\xff" * 11 + EMPTY, "varint"),
-        (b"\0\0" + EMPTY, "own"),
+        (b"\0\0" + EMPTY, "varint"),
     ],
 )
 def test_entries_of_blocks(tmp_path, body, match):
     """Restarts, shared prefixes and keys that no writer writes."""
     refused(tmp_path, around(body), match=match)
+
+
+def test_keys_that_grow(tmp_path):
+    """Keys that share nearly all of a long one would take thousands of times the file."""
+    long = 1 << 16
+    entries = [(long, number.to_bytes(2, "big"), b"") for number in range(20_000)]
+    body = pairs((0, b"", HEADER), (0, b"k" * long, entry()), *entries)
+    allowed = 66 * len(body)
+    refused(tmp_path, around(body), errors.LimitError, "64 times its size", allowed=allowed)
 
 
 @pytest.mark.parametrize(
@@ -289,8 +300,8 @@ def test_entries(tmp_path, value, match):
 def test_entries_are_parsed_alike(tmp_path):
     """The fields of an entry in another order, or with unknown ones, mean the same."""
     crc = mask(_native.crc32c(bytes(8)))
-    usual = indexes.encode_kind(indexes.dtypes.BY_NAME["float32"], (2,))
-    usual += indexes.encode_place(0, 8, 8, crc)
+    usual = checkpoint_entries.encode_kind(checkpoint_entries.dtypes.BY_NAME["float32"], (2,))
+    usual += checkpoint_entries.encode_place(0, 8, 8, crc)
     turned = b"\x35" + struct.pack("<I", crc) + field(5, 8) + field(4, 8)
     turned += field(2, field(2, field(1, 2))) + field(1, 101) + field(99, b"?")
     for value in (usual, turned, entry(offset=8, crc=crc)):

@@ -47,7 +47,7 @@ def makers(keras):
             super().__init__()
             self.block = Block()
             self.attention = layers.MultiHeadAttention(2, 3)
-            self.out = layers.LSTM(2)
+            self.out = layers.Bidirectional(layers.LSTM(2))
 
         def call(self, x):
             x = self.block(x)

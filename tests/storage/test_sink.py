@@ -51,6 +51,25 @@ BUFFERS = [
 class TestSink:
     """open_sink and what it writes."""
 
+    def test_room_is_given_back(self, tmp_path):
+        """A large file takes no more of the disk than its bytes, however it grew."""
+        pieces = [os.urandom(size) for size in (100, LARGE_FILE, 3, 2 * LARGE_FILE + 1, 70_000)]
+        with storage.open_sink(tmp_path / "x") as sink:
+            for piece in pieces:
+                sink.write(piece)
+        assert (tmp_path / "x").read_bytes() == b"".join(pieces)
+        found = os.stat(tmp_path / "x")
+        assert found.st_blocks * 512 < found.st_size + (1 << 17)
+
+    def test_without_room(self, tmp_path, monkeypatch):
+        """A file system that cannot make room is written as ever."""
+        monkeypatch.setattr("tensorferry.storage.sink._fallocate", lambda: None)
+        with storage.open_sink(tmp_path / "x") as sink:
+            for number in range(3):
+                sink.write(bytes([number]) * LARGE_FILE)
+        content = (tmp_path / "x").read_bytes()
+        assert content == b"".join(bytes([number]) * LARGE_FILE for number in range(3))
+
     @pytest.mark.parametrize("durable", [True, False])
     def test_writes(self, tmp_path, durable):
         """Buffers of every kind arrive in order, and nothing is left beside the file."""

@@ -5,18 +5,20 @@ An error is one to three lines on the standard error; `--debug` adds where it ca
 
 from __future__ import annotations
 
-import difflib
 import errno
 import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 import click
-from click.shell_completion import CompletionItem
 
 from tensorferry.cli.hints import for_command
 from tensorferry.errors import FerryError, MissingExtraError
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 COMMANDS = {
     "info": ("info", "what is in files: format, tensors or records, metadata"),
@@ -68,6 +70,8 @@ class Application(click.Group):
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """The commands, and files: `ferry FILE` is a command, too."""
+        from click.shell_completion import CompletionItem
+
         found = super().shell_complete(ctx, incomplete)
         if incomplete.startswith("-"):
             return found
@@ -81,6 +85,8 @@ class Application(click.Group):
         name = args[0]
         if name not in COMMANDS:
             if not _is_path(name):
+                import difflib
+
                 near = difflib.get_close_matches(name, COMMANDS, n=1)
                 hint = f"did you mean `ferry {near[0]}`?" if near else "see `ferry --help`"
                 raise click.UsageError(f"no file or command is called {name!r}\nhint: {hint}")

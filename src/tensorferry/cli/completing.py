@@ -6,10 +6,12 @@ A shell asks while a person types: whatever is wrong with a file, the answer is 
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-from click.shell_completion import CompletionItem
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 # More than anyone reads; a shell would ask before it shows them.
 MOST = 2000
@@ -17,11 +19,15 @@ MOST = 2000
 
 def files(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
     """The shell's own completion of files."""
+    from click.shell_completion import CompletionItem
+
     return [CompletionItem(typed, type="file")]
 
 
 def names(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
     """The tensors, features or columns of the file that was named before."""
+    from click.shell_completion import CompletionItem
+
     path = _path_in(context)
     if path is None:
         return []

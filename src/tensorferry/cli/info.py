@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from typing import Any
 
@@ -26,6 +25,8 @@ def info_command(
 ) -> int:
     """What is in files: format, number of tensors or records, dtypes, size, metadata.
 
+    Of a model also signatures, ops and assets, and what it would do when it is loaded.
+
     The exit code is 1 if something is wrong at a glance; `ferry verify` looks closer.
     """
     from tensorferry.operations import inputs
@@ -48,6 +49,12 @@ def info_command(
 
 def render(info: FileInfo) -> Iterable[str]:
     """A file, as lines."""
+    model_fields: Iterable[tuple[str, Any]] = ()
+    model_lines: Iterable[str] = ()
+    if info.model is not None:
+        from tensorferry.cli import model
+
+        model_fields, model_lines = model.fields(info.model), model.lines(info.model)
     yield text.paint(text.clean(info.path), "bold")
     yield from text.fields(
         [
@@ -58,8 +65,10 @@ def render(info: FileInfo) -> Iterable[str]:
             ("values", text.number(info.elements) if info.holds == "tensors" else ""),
             ("dtypes", ", ".join(f"{n} ({count})" for n, count in info.dtypes.items())),
             ("metadata", _metadata(info)),
+            *model_fields,
         ]
     )
+    yield from model_lines
     yield from _parts(info)
     for note in info.notes:
         yield text.paint(f"note: {text.clean(note)}", "yellow")
@@ -89,6 +98,10 @@ def _size(info: FileInfo) -> str:
 
 
 def _metadata(info: FileInfo) -> str:
+    if not info.metadata:
+        return ""
+    import json
+
     return ", ".join(
         f"{name}={value if isinstance(value, str) else json.dumps(value, default=str)}"
         for name, value in info.metadata.items()

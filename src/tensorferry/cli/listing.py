@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from tensorferry.cli import completing, options as shared, text
+from tensorferry.errors import FormatError
 
 if TYPE_CHECKING:
     from tensorferry.operations.listing import Entry, Listing, Node
+    from tensorferry.operations.model_outline import ModelInfo
 
 
 def _listing_options(function: Any) -> Any:
@@ -58,11 +61,24 @@ def tree_command(paths: tuple[str, ...], as_json: bool, **wanted: Any) -> None:
 
     listings = _list(paths, **wanted)
     if as_json:
-        files = [{"path": found.path, "tree": grow(found.tensors)} for found in listings]
+        files = [
+            {
+                "path": found.path,
+                "tree": grow(found.tensors),
+                "model": _find_model(found.path, wanted),
+            }
+            for found in listings
+        ]
         shared.echo_json("tree", files=files)
         return
     for listing in _headed(listings):
         table = text.Table(("name", "dtype", "shape", "count", "size"), right=(3, 4))
+        found = _find_model(listing.path, wanted)
+        if found is not None:
+            from tensorferry.cli import model
+
+            for cells in model.branches(found):
+                table.add(*cells, "", "")
         slots = [info for info in listing.tensors if is_slot(info)]
         others = [info for info in listing.tensors if not is_slot(info)]
         _branches(table, grow(others), "", listing.holds != "tensors")
@@ -72,6 +88,21 @@ def tree_command(paths: tuple[str, ...], as_json: bool, **wanted: Any) -> None:
         if len(table):
             shared.echo(table.lines())
         print(text.paint(_total(listing), "dim"))
+
+
+def _find_model(path: str, wanted: dict[str, Any]) -> ModelInfo | None:
+    """The model that a SavedModel is, whose signatures stand before its variables."""
+    from tensorferry.operations import inputs
+
+    if wanted["match"] or inputs.model_of(path, wanted["format"], None) is None:
+        return None
+    from tensorferry.operations.inspection import inspect
+
+    try:
+        return inspect(path, format=wanted["format"], **wanted["options"]).model
+    except FormatError as error:
+        print(text.clean(f"ferry: no signatures: {error}".splitlines()[0]), file=sys.stderr)
+        return None
 
 
 def _list(

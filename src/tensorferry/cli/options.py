@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 import click
 
-from tensorferry.cli import completing, plain
+from tensorferry.cli import completing
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -46,6 +45,8 @@ def paths(function: Function) -> Function:
 
 
 def _parse_options(context: Any, parameter: Any, given: tuple[str, ...]) -> dict[str, Any]:
+    import json
+
     options: dict[str, Any] = {}
     for pair in given:
         name, equals, text = pair.partition("=")
@@ -66,6 +67,8 @@ def echo(lines: Iterable[str]) -> None:
 
 def echo_json(command: str, **parts: Any) -> None:
     """Prints a JSON document."""
+    from tensorferry.cli import plain
+
     print(plain.document(command, **parts))
 
 

@@ -7,7 +7,6 @@ escape sequences, which a terminal would obey.
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -29,6 +28,8 @@ def is_terminal() -> bool:
 
 def width() -> int:
     """How many columns the terminal has."""
+    import shutil
+
     return shutil.get_terminal_size((80, 24)).columns
 
 

@@ -18,7 +18,6 @@ import importlib
 import sys
 import zlib
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal, Protocol
 
 from isal import igzip_lib, isal_zlib
@@ -234,6 +233,8 @@ def _decompressors(kind: Kind) -> tuple[Callable[[], Any], type[Exception]]:
 
 
 def _in_background(blocks: Iterator[bytes]) -> Iterator[bytes]:
+    from concurrent.futures import ThreadPoolExecutor  # most files are not compressed
+
     with ThreadPoolExecutor(1, "decompress") as pool:
         following = pool.submit(next, blocks, None)
         while (block := following.result()) is not None:

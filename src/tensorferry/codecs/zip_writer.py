@@ -23,7 +23,7 @@ import numpy as np
 from isal import isal_zlib
 
 from tensorferry.codecs.compression import DEFLATE_LEVEL
-from tensorferry.codecs.zip import (
+from tensorferry.codecs.zip_directory import (
     DEFLATED,
     DESCRIPTOR,
     DESCRIPTOR_SIGNATURE,

@@ -177,6 +177,9 @@ def recognised(head: bytes, *, path: str = "") -> str | None:
         if _sniffs(name, head):
             return name
     suffix = named(path)
+    # Frozen graphs are called .pb too, and start as no TensorProto does.
+    if suffix == "tensorproto" and head[:1] == b"\n" and _sniffs("savedmodel", head):
+        return "savedmodel"
     if suffix is not None:
         return suffix
     return next((name for name in TABLE if name not in certain and _sniffs(name, head)), None)

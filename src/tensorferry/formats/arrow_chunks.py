@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tensorferry import tensors
 from tensorferry.errors import FormatError
 from tensorferry.formats.arrow_columns import Leaf
 from tensorferry.tensors import Array, RaggedTensor, SparseTensor
@@ -68,36 +69,6 @@ def _reordered(leaf: Leaf, orders: list[Array | None]) -> Leaf:
 
 def concatenate(leaves: Sequence[Leaf]) -> Leaf:
     """Leaves of one column, one behind the other."""
-    first = leaves[0]
-    if isinstance(first, list):
+    if isinstance(leaves[0], list):
         return [tensor for leaf in leaves for tensor in leaf]  # type: ignore[union-attr, misc]
-    if isinstance(first, SparseTensor):
-        return _concatenated_sparse(leaves)  # type: ignore[arg-type]
-    if isinstance(first, RaggedTensor):
-        return _concatenated_ragged(leaves)  # type: ignore[arg-type]
-    return np.concatenate(leaves)  # type: ignore[arg-type]
-
-
-def _concatenated_ragged(leaves: Sequence[RaggedTensor]) -> RaggedTensor:
-    nested = []
-    for levels in zip(*(leaf.nested_row_splits for leaf in leaves), strict=True):
-        start, pieces = 0, [np.zeros(1, levels[0].dtype)]
-        for splits in levels:
-            pieces.append(splits[1:] + np.asarray(start, splits.dtype))
-            start += int(splits[-1])
-        if start > np.iinfo(levels[0].dtype).max:
-            raise FormatError(f"{start} values have row splits of {levels[0].dtype}")
-        nested.append(np.concatenate(pieces))
-    return RaggedTensor(np.concatenate([leaf.flat_values for leaf in leaves]), tuple(nested))
-
-
-def _concatenated_sparse(leaves: Sequence[SparseTensor]) -> SparseTensor:
-    pieces, rows = [], 0
-    for leaf in leaves:
-        indices = leaf.indices.copy()
-        indices[:, 0] += rows
-        pieces.append(indices)
-        rows += leaf.shape[0]
-    shape = np.array([rows, *leaves[0].shape[1:]], np.int64)
-    values = np.concatenate([leaf.values for leaf in leaves])
-    return SparseTensor(np.concatenate(pieces), values, shape)
+    return tensors.concatenate(leaves)  # type: ignore[arg-type]

@@ -193,19 +193,18 @@ def _open(
     path = prefix + states.INDEX
     sources: list[Source] = []
     try:
-        with storage.open_source(path, options=options) as source:
-            content = bytes(source.everything())
-            index = indexes.read(Table(Source(path, buffer=memoryview(content))))
-        try:
-            files = _open_shards(prefix, index, sources, options)
-        except FileNotFoundError:
-            if _is_replaced(path, content, options):
+        with _IndexFile(path, options) as file:
+            index = indexes.read(Table(Source(path, buffer=memoryview(file.content))))
+            try:
+                files = _open_shards(prefix, index, sources, options)
+            except FileNotFoundError:
+                if file.is_replaced():
+                    return None
+                raise
+            # A new checkpoint may have the same names: what was opened is the old one's only if
+            # the index still is. Objects of a store keep their version while they are open.
+            if not storage.is_url(path) and file.is_replaced():
                 return None
-            raise
-        # A new checkpoint may have the same names: what was opened is the old one's only if the
-        # index still is. Objects of a store keep their version while they are open.
-        if not storage.is_url(path) and _is_replaced(path, content, options):
-            return None
         checkpoint = _make(prefix, index, files, verify, names, parts)
         checkpoint.paths = [path, *(source.path for source in sources)]
         checkpoint.sources, sources = sources, []
@@ -215,12 +214,46 @@ def _open(
             source.close()
 
 
-def _is_replaced(path: str, content: bytes, options: Options) -> bool:
-    try:
-        with storage.open_source(path, options=options) as source:
-            return source.everything() != content
-    except FileNotFoundError:
-        return True
+class _IndexFile:
+    """The bytes of an index, and whether another has its name by now.
+
+    It stays open, because no new file can have its number then.
+    """
+
+    def __init__(self, path: str, options: Options) -> None:
+        self._path = path
+        self._options = options
+        self._file = None
+        if storage.is_url(path):
+            self.content = self._read_object()
+        else:
+            self._file = open(storage.localize(path), "rb", buffering=0)  # noqa: SIM115
+            self.content = self._file.read()
+
+    def _read_object(self) -> bytes:
+        with storage.open_source(self._path, options=self._options) as source:
+            return bytes(source.everything())
+
+    def is_replaced(self) -> bool:
+        """Whether there is another, or none."""
+        try:
+            if self._file is None:
+                return self._read_object() != self.content
+            found = os.stat(self._file.name)
+        except FileNotFoundError:
+            return True
+        return _identity(found) != _identity(os.fstat(self._file.fileno()))
+
+    def __enter__(self) -> _IndexFile:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self._file is not None:
+            self._file.close()
+
+
+def _identity(found: os.stat_result) -> tuple[int, ...]:
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def _open_shards(

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 from tensorferry import _native
 from tensorferry.errors import FormatError
 from tensorferry.formats.checkpoint_table import varint
-from tensorferry.formats.layout import ROOT
+from tensorferry.outlines import ROOT
 
 KEY = "_CHECKPOINTABLE_OBJECT_GRAPH"
 VALUE = "VARIABLE_VALUE"

@@ -1,60 +1,31 @@
-"""The index of a checkpoint: what each tensor is, and where its bytes lie.
+"""The index of a checkpoint: all of its entries together.
 
-A table (`tensorferry.formats.checkpoint_table`) of protobuf messages. The empty key, which comes
-first, has the header, all others are names of tensors or keys of slices:
-
-    BundleHeaderProto   1 num_shards | 2 endianness: 0 little, 1 big | 3 version
-    BundleEntryProto    1 dtype | 2 shape | 3 shard_id | 4 offset | 5 size
-                        | 6 fixed32 masked crc32c | 7 slices
-
-What is zero is left out. A tensor's bytes lie in the data file `shard_id`, whole and in C order; of
-one with slices there are none, and each slice has an entry of its own
-(`tensorferry.formats.checkpoint_slices`). Entries are parsed here in one pass and checked against
+A table (`tensorferry.formats.checkpoint_table`) whose values are a header and entries
+(`tensorferry.formats.checkpoint_entries`). Entries are parsed here in one pass and checked against
 the sizes of the data files all together: a checkpoint may have a hundred thousand of them.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
 
 import numpy as np
 
-from tensorferry import _native, dtypes
-from tensorferry.dtypes import DType
+from tensorferry import _native
 from tensorferry.errors import FormatError, TruncatedError, UnsupportedError
-from tensorferry.formats import checkpoint_slices as slices
-from tensorferry.formats.checkpoint_slices import Extents
-from tensorferry.formats.checkpoint_table import Block, Table, varint
-from tensorferry.tensors import MAX_RANK, Array
-
-# The version that we and TensorFlow write.
-PRODUCER = 1
-VARINT, FIXED32, BYTES = 0, 5, 2
-MAX_DIMENSIONS = 254
-_SIGNED = 1 << 63
-
-
-class Kind(NamedTuple):
-    """What entries of one dtype and shape have in common."""
-
-    row: DType
-    shape: tuple[int, ...]
-    elements: int
-    nbytes: int | None  # None where the shape does not tell
-
-
-class Entry(NamedTuple):
-    """A tensor, or a slice of one, in a data file."""
-
-    kind: Kind
-    shard: int
-    offset: int
-    size: int
-    crc: int
-    slices: tuple[Extents, ...] = ()
+from tensorferry.formats.checkpoint_entries import (
+    SIGNED,
+    Entry,
+    Extents,
+    Kind,
+    parse_entry,
+    parse_fields,
+    parse_header,
+    shown,
+)
+from tensorferry.formats.checkpoint_table import Block, Table
+from tensorferry.tensors import Array
 
 
 @dataclass(slots=True)
@@ -90,7 +61,7 @@ class Index:
 
     def name(self, number: int) -> str:
         """The key of an entry, as an error shows it."""
-        return _shown(list(self.numbers)[number])
+        return shown(list(self.numbers)[number])
 
 
 def read(table: Table) -> Index:
@@ -130,11 +101,7 @@ def read_header(table: Table) -> Index:
     data = table.find(b"")
     if data is None:
         raise FormatError("a table without a header", path=table.source.path, offset=0)
-    return _parse_header(data, 0, len(data))
-
-
-def _shown(key: bytes) -> str:
-    return key[:200].decode(errors="backslashreplace")
+    return Index(*parse_header(data, 0, len(data)))
 
 
 def _take_header(block: Block, path: str) -> Index:
@@ -146,42 +113,10 @@ def _take_header(block: Block, path: str) -> Index:
             offset=block.offset,
         )
     try:
-        return _parse_header(block.data, start, end)
+        return Index(*parse_header(block.data, start, end))
     except (FormatError, UnsupportedError) as error:
         error.offset = block.offset + (error.offset or 0)
         raise error.located(path=path) from None
-
-
-def _parse_header(data: Any, start: int, end: int) -> Index:
-    shards = endianness = producer = consumer = 0
-    bad: list[int] = []
-    for number, wire, first, last in _native.MessageFields(data, start, end):
-        if (number, wire) == (1, VARINT):
-            shards = _signed(first)
-        elif (number, wire) == (2, VARINT):
-            endianness = first
-        elif (number, wire) == (3, BYTES):
-            for inner, kind, value, stop in _native.MessageFields(data, first, last):
-                if (inner, kind) == (1, VARINT):
-                    producer = _signed(value)
-                elif (inner, kind) == (2, VARINT):
-                    consumer = _signed(value)
-                elif inner == 3:  # small numbers, each of one byte
-                    bad += [value] if kind == VARINT else data[value:stop]
-    if not 0 < shards < 2**31:
-        raise FormatError(f"{shards} data files, expected 1 or more", offset=start)
-    if endianness not in (0, 1):
-        raise FormatError(f"byte order {endianness}, expected 0 or 1", offset=start)
-    if consumer > PRODUCER or PRODUCER in bad:
-        raise UnsupportedError(
-            f"the checkpoint is for readers of version {max(consumer, PRODUCER + 1)} or later, "
-            f"this one knows {PRODUCER}",
-            offset=start,
-            hint="a newer tensorferry may read it",
-        )
-    if producer < 0:
-        raise FormatError(f"written by version {producer}, expected 0 or more", offset=start)
-    return Index(shards, endianness == 1)
 
 
 class _Parser:
@@ -200,36 +135,24 @@ class _Parser:
     def parse(self, block: Block, first: int, path: str) -> Array:
         """The columns of a block's entries, of which the first has the number `first`."""
         data = block.data
-        spans = zip(block.starts, block.ends, strict=True)
-        heads = [
-            bytes(data[at : min(end, at + 4 + data[at + 3])]) if at + 3 < end else b""
-            for at, end in spans
-        ]
+        heads, columns = _native.bundle_entries(data, block.starts, block.ends)
         known = self._heads
-        for head in set(heads) - known.keys():
-            known[head] = self._parse_head(head)
-        raw = np.frombuffer(data, np.uint8)
-        kinds = np.array([known[head] for head in heads], np.int64)
-        stop = np.array(block.ends, np.int64)
-        position = np.array(block.starts, np.int64)
-        position += np.fromiter(map(len, heads), np.int64, len(heads))
-        sound = kinds >= 0
-        columns = [kinds]
-        for tag in (0x18, 0x20, 0x28):
-            columns.append(_take_varints(raw, tag, position, stop, sound))
-        columns.append(_take_checksums(raw, position, stop, sound))
+        for head in heads:
+            if head not in known:
+                known[head] = self._parse_head(head)
+        table = np.frombuffer(bytearray(columns), np.int64).reshape(5, -1)
+        table[0] = np.array([*(known[head] for head in heads), -1], np.int64)[table[0]]
         # Strings, of which the shape does not tell the size, are looked at one by one.
-        sizes = [-1 if kind.nbytes is None else kind.nbytes for kind in self.kinds] or [0]
-        sound &= (position == stop) & (np.array(sizes, np.int64)[kinds] == columns[3])
-        sound &= columns[2] <= _SIGNED - 1 - columns[3]
-        table = np.array(columns)
+        sizes = [-1 if kind.nbytes is None else kind.nbytes for kind in self.kinds]
+        sound = np.array([*sizes, -1], np.int64)[table[0]] == table[3]
+        sound &= table[2] <= SIGNED - 1 - table[3]
         for number in np.flatnonzero(~sound).tolist():
             key, start, end = block.keys[number], block.starts[number], block.ends[number]
             try:
-                entry = _parse_entry(data, start, end)
+                entry = parse_entry(data, start, end)
             except (FormatError, UnsupportedError) as error:
                 error.offset = block.offset + (error.offset or 0)
-                raise error.located(path=path, tensor=_shown(key)) from None
+                raise error.located(path=path, tensor=shown(key)) from None
             table[:, number] = (self._number(entry.kind), *entry[1:5])
             if entry.slices:
                 self.slices[first + number] = entry.slices
@@ -237,11 +160,8 @@ class _Parser:
 
     def _parse_head(self, head: bytes) -> int:
         """The kind of entries that start so; -1 if they have to be looked at one by one."""
-        is_usual = len(head) >= 4 and head[0] == 0x08 and head[1] < 0x80 and head[2] == 0x12
-        if not is_usual or head[3] > 0x7F or len(head) != 4 + head[3]:
-            return -1
         try:
-            return self._number(_parse_fields(head, 0, len(head)).kind)
+            return self._number(parse_fields(head, 0, len(head)).kind)
         except (FormatError, UnsupportedError):
             return -1
 
@@ -250,141 +170,6 @@ class _Parser:
         if number == len(self.kinds):
             self.kinds.append(kind)
         return number
-
-
-def _take_varints(raw: Array, tag: int, position: Array, stop: Array, sound: Array) -> Array:
-    """The numbers behind a tag, 0 where it is not; `position` moves behind them."""
-    values = np.zeros(len(position), np.int64)
-    rows = np.flatnonzero(sound & (position < stop))
-    rows = rows[raw[position[rows]] == tag]
-    position[rows] += 1
-    for shift in range(0, 63, 7):
-        if not len(rows):
-            return values
-        byte = raw[position[rows]].astype(np.int64)  # behind each entry there are restarts
-        values[rows] |= (byte & 0x7F) << shift
-        position[rows] += 1
-        rows = rows[byte >= 0x80]
-    sound[rows] = False  # of ten bytes: negative, or no number
-    return values
-
-
-def _take_checksums(raw: Array, position: Array, stop: Array, sound: Array) -> Array:
-    values = np.zeros(len(position), np.int64)
-    rows = np.flatnonzero(sound & (position + 5 <= stop))
-    rows = rows[raw[position[rows]] == 0x35]
-    for place in range(4):
-        values[rows] |= raw[position[rows] + 1 + place].astype(np.int64) << 8 * place
-    position[rows] += 5
-    return values
-
-
-def _signed(value: int) -> int:
-    return value - (1 << 64) if value >= _SIGNED else value
-
-
-def _parse_entry(data: Any, start: int, end: int) -> Entry:
-    """An entry of any form; errors have the offset in `data`."""
-    entry = _parse_fields(data, start, end)
-    _check(entry, start)
-    return entry
-
-
-def _parse_fields(data: Any, start: int, end: int) -> Entry:
-    enum = shard = offset = size = crc = 0
-    shape: tuple[int, ...] = ()
-    pieces = []
-    for number, wire, first, last in _native.MessageFields(data, start, end):
-        expected = FIXED32 if number == 6 else BYTES if number in (2, 7) else VARINT
-        if number <= 7 and wire != expected:
-            raise FormatError(f"field {number} of an entry has wire type {wire}", offset=start)
-        if number == 1:
-            enum = first
-        elif number == 2:
-            shape = parse_shape(data, first, last)
-        elif number == 3:
-            shard = _signed(first)
-        elif number == 4:
-            offset = _signed(first)
-        elif number == 5:
-            size = _signed(first)
-        elif number == 6:
-            crc = first
-        elif number == 7:
-            pieces.append(slices.parse(data, first, last))
-    kind = make_kind(enum, shape, start)
-    return Entry(kind, shard, offset, size, crc, tuple(pieces))
-
-
-def parse_shape(data: Any, start: int, end: int) -> tuple[int, ...]:
-    """The dimensions of a TensorShapeProto.
-
-    Raises:
-        FormatError: It has none, or a negative one.
-    """
-    shape = []
-    for number, wire, first, last in _native.MessageFields(data, start, end):
-        if (number, wire) == (3, VARINT) and first:
-            raise FormatError("a shape of unknown rank", offset=start)
-        if (number, wire) != (2, BYTES):
-            continue
-        size = 0
-        for inner, kind, value, _ in _native.MessageFields(data, first, last):
-            if (inner, kind) == (1, VARINT):
-                size = _signed(value)
-        if size < 0:
-            raise FormatError(f"a dimension of {size}, expected 0 or more", offset=first)
-        shape.append(size)
-    if len(shape) > MAX_DIMENSIONS:
-        raise FormatError(
-            f"{len(shape)} dimensions, expected at most {MAX_DIMENSIONS}", offset=start
-        )
-    return tuple(shape)
-
-
-def make_kind(enum: int, shape: tuple[int, ...], offset: int) -> Kind:
-    """The dtype and shape of an entry, checked.
-
-    Raises:
-        FormatError: There is no such dtype, or no such array.
-        UnsupportedError: NumPy has no arrays of so many dimensions.
-    """
-    row = dtypes.BY_ENUM.get(enum - 100 if enum > 100 else enum)
-    if row is None or row.name == "resource":
-        raise FormatError(
-            f"dtype number {enum}, expected one of 1 to {dtypes.TABLE[-1].enum} that holds values",
-            offset=offset,
-        )
-    if len(shape) > MAX_RANK:
-        raise UnsupportedError(
-            f"a tensor of {len(shape)} dimensions: NumPy has at most {MAX_RANK}", offset=offset
-        )
-    itemsize = 8 if row.numpy is None else row.numpy.itemsize
-    if math.prod(size for size in shape if size) * itemsize >= _SIGNED:
-        raise FormatError(f"no array has the shape {str(list(shape))[:60]}", offset=offset)
-    elements = math.prod(shape)
-    return Kind(row, shape, elements, elements * itemsize if row.bits else None)
-
-
-def _check(entry: Entry, start: int) -> None:
-    kind, _, offset, size, _, pieces = entry
-    if offset < 0 or size < 0 or offset + size >= _SIGNED:
-        raise FormatError(f"{size} bytes at offset {offset}, expected 0 or more", offset=start)
-    if pieces:
-        if size or offset:
-            raise FormatError("a tensor of slices with bytes of its own", offset=start)
-        return
-    if kind.nbytes is not None and size != kind.nbytes:
-        raise FormatError(
-            f"{size} bytes, expected {kind.nbytes} "
-            f"for {kind.row.name} of shape {str(list(kind.shape))[:60]}",
-            offset=start,
-        )
-    if kind.nbytes is None and size < kind.elements:
-        raise FormatError(
-            f"{size} bytes for {kind.elements} of {kind.row.name}, each of which takes some",
-            offset=start,
-        )
 
 
 def check_places(index: Index, sizes: Mapping[int, int], path: Callable[[int], str]) -> None:
@@ -446,38 +231,10 @@ def check_shards(index: Index, path: str) -> list[int]:
             path=path,
             tensor=index.name(int(numbers[wrong[0]])),
         )
-    found: list[int] = np.unique(shards).tolist()
-    return found
+    return sorted(set(shards.tolist()))
 
 
 def _plain(index: Index) -> Array:
     """The entries that have bytes of their own."""
     numbers = np.arange(index.columns.shape[1])
     return np.delete(numbers, list(index.slices)) if index.slices else numbers
-
-
-# Writing
-
-
-def encode_header(shards: int) -> bytes:
-    """The header of a checkpoint with so many data files."""
-    return b"\x08" + varint(shards) + b"\x1a\x02\x08" + varint(PRODUCER)
-
-
-def encode_kind(row: DType, shape: tuple[int, ...]) -> bytes:
-    """The start of an entry: its dtype and shape."""
-    dimensions = b""
-    for size in shape:
-        number = b"\x08" + varint(size) if size else b""
-        dimensions += b"\x12" + varint(len(number)) + number
-    return b"\x08" + varint(row.enum) + b"\x12" + varint(len(dimensions)) + dimensions
-
-
-def encode_place(shard: int, offset: int, size: int, crc: int) -> bytes:
-    """The rest of an entry."""
-    parts = b"\x18" + varint(shard) if shard else b""
-    if offset:
-        parts += b"\x20" + varint(offset)
-    if size:
-        parts += b"\x28" + varint(size)
-    return parts + (b"\x35" + crc.to_bytes(4, "little") if crc else b"")

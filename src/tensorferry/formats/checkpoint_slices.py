@@ -24,6 +24,7 @@ import numpy as np
 from tensorferry import _native, dtypes
 from tensorferry.dtypes import DType
 from tensorferry.errors import FormatError, LimitError
+from tensorferry.formats.checkpoint_entries import Extents
 from tensorferry.formats.parts import Stored
 from tensorferry.tensors import Array, Kind, check_budget
 
@@ -34,8 +35,6 @@ _MAX = 1 << 63
 # How many boxes slices may cut a tensor into.
 MAX_CELLS = 1 << 24
 _ESCAPED = re.compile(rb"[\x00\xff]")
-
-Extents = tuple[tuple[int, int], ...]
 
 
 def parse(data: Any, start: int, end: int) -> Extents:

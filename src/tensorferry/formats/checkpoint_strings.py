@@ -19,7 +19,7 @@ import numpy as np
 from tensorferry import _native, dtypes
 from tensorferry.dtypes import DType
 from tensorferry.errors import ChecksumError, FormatError, UnsupportedError
-from tensorferry.formats.checkpoint_index import Entry
+from tensorferry.formats.checkpoint_entries import Entry
 from tensorferry.formats.checkpoint_table import MAX_VARINT, mask, varint
 from tensorferry.storage import Source
 from tensorferry.tensors import Array, Kind

@@ -208,10 +208,8 @@ class Table:
                 offset=handle.offset + handle.size,
             )
         data = body if kind == PLAIN else _unsnappy(body, handle.offset)
-        if len(data) <= 2 * BLOCK_SIZE:
-            data = bytes(data)  # single bytes of it are faster to get at
         try:
-            return Block(handle.offset, data, *_parse_block(data))
+            return Block(handle.offset, data, *_native.table_block(data))
         except FormatError as error:
             where = handle.offset + (error.offset or 0) if kind == PLAIN else handle.offset
             error.offset = where
@@ -280,61 +278,6 @@ def _unsnappy(body: memoryview, offset: int) -> bytes:
             f"a snappy block gives {len(data)} bytes, it claims {size}", offset=offset
         )
     return data
-
-
-def _parse_block(data: bytes | memoryview) -> tuple[list[bytes], list[int], list[int]]:
-    """Keys, and where their values start and end."""
-    size = len(data)
-    count = struct.unpack_from("<I", data, size - 4)[0] if size >= 4 else 0
-    limit = size - 4 - 4 * count
-    if count == 0 or limit < 0:
-        raise FormatError(
-            f"a block of {size} bytes with {count} restarts, expected one or more that fit",
-            offset=max(0, size - 4),
-        )
-    restarts = struct.unpack_from(f"<{count}I", data, limit)
-    keys: list[bytes] = []
-    starts: list[int] = []
-    ends: list[int] = []
-    fresh = []
-    key, position = b"", 0
-    while position < limit:
-        start = position
-        try:
-            shared, own, length = data[position], data[position + 1], data[position + 2]
-            position += 3
-        except IndexError:
-            shared = own = length = 0x80
-        if shared > 0x7F or own > 0x7F or length > 0x7F:
-            shared, position = read_varint(data, start, limit)
-            own, position = read_varint(data, position, limit)
-            length, position = read_varint(data, position, limit)
-        value = position + own
-        end = value + length
-        if shared > len(key) or end > limit:
-            raise FormatError(
-                f"an entry shares {shared} bytes with a key of {len(key)}, has {own} of its own "
-                f"and {length} for its value, with {limit - position} left",
-                offset=start,
-            )
-        if shared:
-            found = key[:shared] + data[position:value]
-        else:
-            found = bytes(data[position:value])
-            fresh.append(start)
-        if found <= key and keys:
-            raise FormatError(
-                f"the key {found[:60]!r} follows {key[:60]!r}: keys are not sorted, or come twice",
-                offset=start,
-            )
-        key = found
-        keys.append(key)
-        starts.append(value)
-        ends.append(end)
-        position = end
-    if list(restarts) != sorted(set(restarts)) or not set(restarts) <= {*fresh, 0}:
-        raise FormatError("a restart of a block is not where a key starts anew", offset=limit)
-    return keys, starts, ends
 
 
 # Writing

@@ -11,7 +11,7 @@ from typing import Any
 from tensorferry import _native
 from tensorferry.dtypes import DType
 from tensorferry.errors import ChecksumError, FormatError
-from tensorferry.formats import checkpoint_index as indexes, checkpoint_slices as slices
+from tensorferry.formats import checkpoint_entries as entries, checkpoint_slices as slices
 from tensorferry.formats.checkpoint_index import Index
 from tensorferry.formats.checkpoint_strings import StoredStrings, StoredVariants
 from tensorferry.formats.checkpoint_table import mask
@@ -71,16 +71,16 @@ class TensorReader:
     def make(self, number: int) -> Stored:
         """The tensor of a number."""
         kind = self.index.kind(number)
+        if kind.row.bits and number not in self._pieces:  # nearly all
+            return StoredNumbers(kind, number, self)
         if number in self._pieces:
             pieces = tuple((starts, self.make(piece)) for starts, piece in self._pieces[number])
             return slices.StoredSlices(kind.row, kind.shape, pieces)
         if kind.row.numpy is None:
             return StoredVariants(self.index.entry(number))
-        if not kind.row.bits:
-            entry = self.index.entry(number)
-            source = self._files[entry.shard]
-            return StoredStrings(entry, source, self.index.big_endian, self._verify)
-        return StoredNumbers(kind, number, self)
+        entry = self.index.entry(number)
+        source = self._files[entry.shard]
+        return StoredStrings(entry, source, self.index.big_endian, self._verify)
 
     def array(self, number: int) -> StoredArray:
         """A tensor of numbers, ready to be read."""
@@ -116,7 +116,7 @@ class StoredNumbers:
 
     kind: Kind = "dense"
 
-    def __init__(self, kind: indexes.Kind, number: int, reader: TensorReader) -> None:
+    def __init__(self, kind: entries.Kind, number: int, reader: TensorReader) -> None:
         self._kind = kind
         self._number = number
         self._reader = reader
@@ -158,7 +158,7 @@ class _Verified:
 
     __slots__ = ("_entry", "_is_sound", "_source")
 
-    def __init__(self, source: Source, entry: indexes.Entry) -> None:
+    def __init__(self, source: Source, entry: entries.Entry) -> None:
         self._source = source
         self._entry = entry
         self._is_sound = False

@@ -23,13 +23,12 @@ from tensorferry import _native, dtypes, storage
 from tensorferry.dtypes import DType
 from tensorferry.errors import FormatError
 from tensorferry.formats import (
-    checkpoint_index as indexes,
+    checkpoint_entries as entries,
     checkpoint_slices as slices,
     checkpoint_state as states,
     tensorproto,
 )
-from tensorferry.formats.checkpoint_index import Kind
-from tensorferry.formats.checkpoint_slices import Extents
+from tensorferry.formats.checkpoint_entries import Extents, Kind
 from tensorferry.formats.checkpoint_table import Table
 from tensorferry.formats.parts import Stored
 from tensorferry.storage import Source
@@ -91,13 +90,13 @@ def _parse_meta(data: Any, start: int, end: int) -> tuple[str, Kind, list[Extent
         if (number, wire) == (1, BYTES):
             name = bytes(data[first:last])
         elif (number, wire) == (2, BYTES):
-            shape = indexes.parse_shape(data, first, last)
+            shape = entries.parse_shape(data, first, last)
         elif number == 3 and wire == 0:
             enum = first
         elif (number, wire) == (4, BYTES):
             extents.append(slices.parse(data, first, last))
     try:
-        return name.decode(), indexes.make_kind(enum, shape, start), extents
+        return name.decode(), entries.make_kind(enum, shape, start), extents
     except UnicodeDecodeError:
         raise FormatError(f"a tensor is called {name[:60]!r}, expected UTF-8") from None
 
@@ -111,7 +110,7 @@ def _make(name: str, kind: Kind, pieces: list[tuple[Extents, Table]]) -> Stored:
     except FormatError as error:
         raise error.located(tensor=name[:200]) from None
     made = [
-        (starts, StoredSlice(name, extents, indexes.make_kind(kind.row.enum, sizes, 0), table))
+        (starts, StoredSlice(name, extents, entries.make_kind(kind.row.enum, sizes, 0), table))
         for (starts, sizes), (extents, table) in zip(places, pieces, strict=True)
     ]
     return made[0][1] if len(made) == 1 else slices.StoredSlices(kind.row, kind.shape, tuple(made))

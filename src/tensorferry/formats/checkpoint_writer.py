@@ -21,18 +21,17 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
 from collections.abc import Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
 from tensorferry import _native, dtypes, storage
 from tensorferry.errors import FerryError, UnsupportedError
 from tensorferry.formats import (
+    checkpoint_entries,
     checkpoint_graph as graphs,
     checkpoint_index as indexes,
     checkpoint_state as states,
@@ -41,6 +40,7 @@ from tensorferry.formats import (
     json,
     layout as layouts,
 )
+from tensorferry.formats.checkpoint_entries import NOTE as NOTE, data_path as data_path
 from tensorferry.formats.checkpoint_graph import Path
 from tensorferry.formats.checkpoint_table import Table, mask
 from tensorferry.formats.entries import chunks
@@ -48,7 +48,9 @@ from tensorferry.formats.note import Note
 from tensorferry.storage import FileSink, Replacement, sink as sinks
 from tensorferry.tensors import Array, RaggedTensor, SparseTensor, Tensor, as_tensor
 
-NOTE = "_TENSORFERRY"
+if TYPE_CHECKING:  # reading, which needs none, imports this module
+    from concurrent.futures import ThreadPoolExecutor
+
 HIDDEN = (graphs.KEY, NOTE)
 # Arrays up to this size are gathered to so many bytes before they are written.
 SMALL = 1 << 12
@@ -64,11 +66,6 @@ class Written(NamedTuple):
     prefix: str
     paths: list[str]
     nbytes: int
-
-
-def data_path(prefix: str, shard: int, shards: int) -> str:
-    """The path of a data file."""
-    return f"{prefix}.data-{shard:05}-of-{shards:05}"
 
 
 def save_tensors(
@@ -230,6 +227,8 @@ def _replace(
     options: Options,
 ) -> Written:
     """Writes all files: see above."""
+    from concurrent.futures import ThreadPoolExecutor
+
     index = prefix + states.INDEX
     count = shards + 1 if _count_shards(index, options) == shards else shards
     paths = [data_path(prefix, shard, count) for shard in range(shards)]
@@ -264,7 +263,7 @@ def _link(paths: list[str], others: list[str], *, durable: bool) -> bool:
     """Gives files other names, too; False if the file system cannot."""
     for path, other in zip(paths, others, strict=True):
         directory, name = os.path.split(other)
-        temporary = os.path.join(directory, f".{name[:50]}.{secrets.token_hex(8)}.tmp")
+        temporary = os.path.join(directory, f".{name[:50]}.{os.urandom(8).hex()}.tmp")
         try:
             os.link(path, temporary)
             sinks.replace(temporary, other)  # frees a large old file in a thread
@@ -372,7 +371,7 @@ class _DataWriter:
                     row = dtypes.from_numpy(tensor.dtype)
                 except UnsupportedError as error:
                     raise error.located(tensor=key) from None
-                head = indexes.encode_kind(row, tensor.shape)
+                head = checkpoint_entries.encode_kind(row, tensor.shape)
                 if row is not dtypes.STRING:
                     heads[tensor.dtype, tensor.shape] = head
             if len(shards) > 1:
@@ -380,7 +379,7 @@ class _DataWriter:
             shard = shards[number]
             offset = shard.size
             size, crc = shard.write(tensor)
-            entries[name] = head + indexes.encode_place(number, offset, size, crc)
+            entries[name] = head + checkpoint_entries.encode_place(number, offset, size, crc)
         for shard in shards:
             shard.flush()
 
@@ -388,7 +387,7 @@ class _DataWriter:
         """Writes the index."""
         keys = sorted(self._entries)
         values = [self._entries[key] for key in keys]
-        table.write([b"", *keys], [indexes.encode_header(shards), *values], sink)
+        table.write([b"", *keys], [checkpoint_entries.encode_header(shards), *values], sink)
 
 
 def _utf8(key: str) -> bytes:

@@ -15,7 +15,7 @@ object with a "$type":
 Small tensors have "values" where their digits give back every bit, strings always. The text is
 UTF-8 on one line, without NaN or Infinity, and depends on nothing but the value.
 
-The bodies of TensorFlow Serving's REST API, without types, are `tensorferry.formats.serving`.
+The bodies of TensorFlow Serving's REST API, without types, are `tensorferry.formats.json_bodies`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ import numpy as np
 from tensorferry import limits
 from tensorferry.dtypes import BY_NAME, STRING, from_numpy
 from tensorferry.errors import FormatError, LimitError, TruncatedError, UnsupportedError
-from tensorferry.formats.serving import (
+from tensorferry.formats.json_bodies import (
     Form,
     describe,
     from_base64,
@@ -232,7 +232,7 @@ def read(source: bytes | memoryview, *, serving: bool = False, dtypes: Any = Non
         raise TypeError("dtypes goes with serving=True: typed JSON has its own")
     try:
         if serving:
-            return from_body(parse(source, _SERVING), dtypes)
+            return from_body(parse(source, SERVING), dtypes)
         return from_tree(parse(source))
     except RecursionError:  # the parser's, or the caller left little of the stack
         raise too_deep() from None
@@ -287,7 +287,7 @@ def _refuse(literal: str) -> None:
 
 
 _TYPED = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_refuse)
-_SERVING = json.JSONDecoder(object_pairs_hook=_unique)
+SERVING = json.JSONDecoder(object_pairs_hook=_unique)
 
 
 def from_tree(tree: Any, decode: DecodeTensor | None = None) -> Any:

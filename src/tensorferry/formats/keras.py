@@ -22,7 +22,8 @@ from dataclasses import dataclass, field
 from typing import Any, BinaryIO, Self
 
 from tensorferry import shards
-from tensorferry.codecs.zip import STORED, Archive, open_archive
+from tensorferry.codecs.zip import Archive, open_archive
+from tensorferry.codecs.zip_directory import STORED
 from tensorferry.errors import FerryError, FormatError, UnsupportedError
 from tensorferry.formats import hdf5_values, keras_config, keras_layouts
 from tensorferry.formats.hdf5 import SIGNATURE, File

@@ -19,7 +19,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from tensorferry.errors import FormatError
 from tensorferry.formats import json as text
@@ -29,6 +29,7 @@ MODELING = {
     "activations",
     "constraints",
     "dtype_policies",
+    "engine",
     "initializers",
     "layers",
     "losses",
@@ -38,7 +39,6 @@ MODELING = {
     "optimizers",
     "quantizers",
     "regularizers",
-    "src",
     "random",
 }
 
@@ -54,11 +54,13 @@ class Finding:
         kind: See above.
         place: Where it is, with "/" between the keys.
         detail: What would happen.
+        name: Of the class or function that it is about, as `custom_objects` would have it.
     """
 
     kind: str
     place: str
     detail: str
+    name: str = ""
 
 
 def parse(source: bytes | memoryview, *, what: str) -> Any:
@@ -117,13 +119,55 @@ def _objects(config: Any) -> Iterator[tuple[str, dict[str, Any]]]:
         left += [(f"{place}/{key}".lstrip("/"), value) for key, value in reversed(pairs)]
 
 
+class Named(NamedTuple):
+    """A class or function that a config names.
+
+    Attributes:
+        place: Where, with "/" between the keys.
+        name: Of the class or function alone.
+        key: What Keras looks it up by: "package>Name" for what was registered so.
+        module: Where it is said to be from; None where nothing is said.
+        is_function: Whether it is a function.
+    """
+
+    place: str
+    name: str
+    key: str
+    module: str | None
+    is_function: bool
+
+
+def names(config: Any) -> Iterator[Named]:
+    """The classes and functions of a config."""
+    for place, node in _objects(config):
+        kind, inner, key = node.get("class_name"), node.get("config"), node.get("registered_name")
+        module = node.get("module") if isinstance(node.get("module"), str) else None
+        if kind == "function" and isinstance(inner, str):
+            yield Named(place, inner.rpartition(">")[2], inner, module, True)
+        elif isinstance(kind, str) and kind != "function":
+            key = key if isinstance(key, str) else kind
+            yield Named(place, kind.rpartition(">")[2], key, module, False)
+
+
+def texts(config: Any) -> set[str]:
+    """All texts of a config, keys apart."""
+    found = set()
+    for _, node in _objects(config):
+        for value in node.values():
+            for part in value if isinstance(value, list) else (value,):
+                if isinstance(part, str):
+                    found.add(part)
+    return found
+
+
 def _look(place: str, node: dict[str, Any]) -> Iterator[Finding]:
     kind, module, inner = node.get("class_name"), node.get("module"), node.get("config")
     if kind == "__lambda__" or node.get("function_type") in ("lambda", "raw"):
         yield Finding("bytecode", place, "runs Python bytecode that the file brings along")
     elif node.get("function_type") == "function":
         name = f"{module}.{node.get('function')}"
-        yield Finding("function", place, f"calls the function {name[:100]!r}")
+        called = str(node.get("function"))
+        yield Finding("function", place, f"calls the function {name[:100]!r}", called)
     if not isinstance(kind, str):
         return
     if kind == "TorchModuleWrapper":
@@ -132,18 +176,19 @@ def _look(place: str, node: dict[str, Any]) -> Iterator[Finding]:
         for key in ("vocabulary", "filepath"):
             if isinstance(inner.get(key), str):
                 yield Finding("file", f"{place}/config/{key}", f"reads {inner[key][:100]!r}")
+    name = inner if kind == "function" and isinstance(inner, str) else kind
     if not isinstance(module, str):
         if kind == "function":
-            yield Finding("function", place, f"looks up the function {str(inner)[:100]!r}")
+            yield Finding("function", place, f"looks up the function {str(inner)[:100]!r}", name)
         return
     parts = module.split(".")
+    inside = [part for part in parts[1:] if part != "src"]  # keras.src.layers is keras.layers
     if module == "builtins":
-        yield Finding("function", place, f"looks up {str(inner)[:100]!r} as {kind[:100]!r}")
+        yield Finding("function", place, f"looks up {str(inner)[:100]!r} as {kind[:100]!r}", name)
     elif parts[0] != "keras":
-        yield Finding("module", place, f"imports {module[:100]!r} for {kind[:100]!r}")
-    elif len(parts) > 1 and parts[1] not in MODELING:
-        what = inner if kind == "function" else kind
-        yield Finding("gadget", place, f"uses {module[:100]}.{str(what)[:100]}")
+        yield Finding("module", place, f"imports {module[:100]!r} for {kind[:100]!r}", name)
+    elif inside and (inside[0] not in MODELING or (kind == "function" and inside[0] == "models")):
+        yield Finding("gadget", place, f"uses {module[:100]}.{str(name)[:100]}", name)
 
 
 def snake_case(name: str) -> str:

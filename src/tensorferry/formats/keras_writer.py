@@ -23,7 +23,8 @@ from typing import Any
 import numpy as np
 
 from tensorferry import dtypes
-from tensorferry.codecs.zip import DEFLATED, open_archive
+from tensorferry.codecs.zip import open_archive
+from tensorferry.codecs.zip_directory import DEFLATED
 from tensorferry.codecs.zip_writer import Writer
 from tensorferry.errors import MismatchError, MissingExtraError, UnsupportedError
 from tensorferry.formats import json

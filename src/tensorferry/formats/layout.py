@@ -17,10 +17,10 @@ from typing import Any
 
 from tensorferry.errors import FormatError
 from tensorferry.formats import json
+from tensorferry.outlines import ROOT as ROOT
 from tensorferry.tensors import Tensor
 
-# Of a tensor that is the whole value, and the layout of that.
-ROOT = "tensor"
+# Of a tensor that is the whole value.
 WHOLE = {"value": {json.TYPE: "tensor", "name": ROOT}}
 
 Layout = dict[str, Any] | None

@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, Literal
 
-from tensorferry.codecs.zip import STORED, Archive, open_archive
+from tensorferry.codecs.zip import Archive, open_archive
+from tensorferry.codecs.zip_directory import STORED
 from tensorferry.codecs.zip_writer import Writer
 from tensorferry.errors import FormatError, TruncatedError
 from tensorferry.formats import json, npy

@@ -12,7 +12,6 @@ usual names are taken they get others, so that an old index never leads into a n
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -83,7 +82,7 @@ def save_parts(
 def _paths(stem: str, count: int, options: Mapping[str, Any] | None) -> list[str]:
     paths = [f"{stem}-{n:05}-of-{count:05}.safetensors" for n in range(1, count + 1)]
     if any(storage.exists(path, options=options) for path in paths):
-        token = secrets.token_hex(4)
+        token = os.urandom(4).hex()
         paths = [f"{stem}-{token}-{n:05}-of-{count:05}.safetensors" for n in range(1, count + 1)]
     return paths
 

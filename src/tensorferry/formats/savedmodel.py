@@ -20,7 +20,8 @@ A model is a program, which is neither run nor changed here: what it would do is
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
@@ -33,8 +34,10 @@ from tensorferry.formats import (
     savedmodel_objects as objects,
     savedmodel_ops as ops,
     savedmodel_specs as specs,
+    savedmodel_variables as variables,
 )
 from tensorferry.formats.savedmodel_assets import Asset, storage_join
+from tensorferry.formats.savedmodel_fingerprint import FINGERPRINT, Fingerprint, read_fingerprint
 from tensorferry.formats.savedmodel_graph import Function, Graph
 from tensorferry.formats.savedmodel_messages import BYTES, Reader, Span
 from tensorferry.formats.savedmodel_objects import ConcreteFunction, Objects, Variable
@@ -45,6 +48,7 @@ from tensorferry.storage import Source
 if TYPE_CHECKING:  # looking into a model needs none of them
     from tensorferry.formats.checkpoint import Checkpoint, Names
     from tensorferry.formats.parts import Stored
+    from tensorferry.outlines import TensorInfo
 
 __all__ = [
     "Asset",
@@ -59,6 +63,7 @@ __all__ = [
     "Signature",
     "TensorSpec",
     "Variable",
+    "list_variables",
     "open_stored",
     "read",
     "resolve",
@@ -71,28 +76,23 @@ FILES = ("saved_model.pb", "saved_model.cpb", "saved_model.pbtxt")
 # Up to how many bytes a file is copied: that is faster to walk over than its map.
 SMALL = 16 << 20
 VARIABLES = "variables/variables"
-FINGERPRINT = "fingerprint.pb"
 KERAS = "keras_metadata.pb"
 
 Kind = Literal["binary", "text", "chunks", "graph"]
 Options = Mapping[str, Any] | None
 
 
+# The first node of a frozen graph, as far as its name goes: no other message starts so.
+_FIRST_NODE = re.compile(rb"\n[\x80-\xff]{0,4}[\x00-\x7f]\n([\x01-\x7f])([A-Za-z0-9.][\w./>\\-]*)")
+
+
 def sniff(head: bytes) -> bool:
-    """Never: a SavedModel is found by its path, and starts as a TensorProto may."""
-    return False
-
-
-@dataclass(frozen=True, slots=True)
-class Fingerprint:
-    """What fingerprint.pb says of a model: hashes by TensorFlow, which are not checked."""
-
-    uuid: str
-    saved_model_checksum: int
-    graph_def_program_hash: int
-    signature_def_hash: int
-    saved_object_graph_hash: int
-    checkpoint_hash: int
+    """Whether it is a frozen graph; a SavedModel, found by its path, starts as TensorProtos do."""
+    found = _FIRST_NODE.match(head)
+    if found is None:
+        return False
+    end = found.start(2) + found[1][0]  # where the name ends, and the op follows
+    return found.end() >= min(end, len(head)) and head[end : end + 1] in (b"", b"\x12")
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +174,17 @@ class SavedModel:
     has_variables: bool = False
     _options: Options = field(default=None, repr=False, compare=False)
 
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The file that was read, and those beside it but for the variables'."""
+        found = [self.file]
+        if self.fingerprint is not None:
+            found.append(storage_join(self.path, FINGERPRINT))
+        if self.keras_metadata:
+            found.append(storage_join(self.path, KERAS))
+        sound = (asset.name for asset in self.assets if asset.problem is None)
+        return (*found, *(assets.asset_path(name, self.path) for name in sound))
+
     def find(self, tags: Iterable[str] | None = None) -> MetaGraph:
         """The MetaGraph of some tags, or the only one.
 
@@ -232,7 +243,7 @@ def read(
     Args:
         path: The directory, one of the files in `FILES`, or any file with a SavedModel or a
             GraphDef; local or a URL.
-        verify: Check the hashes of a model in chunks, at some megabytes a second.
+        verify: Check the hashes of a model in chunks.
         storage_options: For the store of a URL.
 
     Raises:
@@ -261,7 +272,7 @@ def read(
         fields.get("saved_model_schema_version", 0),
         tuple(graph for graph, _ in found),
         assets.find_assets(definitions, directory, storage_options),
-        _read_fingerprint(storage_join(directory, FINGERPRINT), storage_options),
+        read_fingerprint(storage_join(directory, FINGERPRINT), storage_options),
         storage.exists(storage_join(directory, KERAS), options=storage_options),
         storage.exists(storage_join(directory, f"{VARIABLES}.index"), options=storage_options),
         storage_options,
@@ -329,7 +340,7 @@ def _read_meta_graph(
     definitions = [
         assets.read_definition(reader, place) for place in given.get("asset_file_def", [])
     ]
-    variables = held.variables if held is not None else _by_name(reader, given, graph)
+    known = held.variables if held is not None else _by_name(reader, given, graph)
     meta_graph = MetaGraph(
         tuple(info.get("tags", [])),
         info.get("tensorflow_version", ""),
@@ -337,7 +348,7 @@ def _read_meta_graph(
         MappingProxyType(signatures),
         graph,
         held,
-        variables,
+        known,
         ops.find_custom(graph.ops),
         ops.find_risks(graph.ops),
     )
@@ -375,25 +386,6 @@ def _read_collection(reader: Reader, span: Span | None) -> dict[str, None] | Non
     held = reader.read("BytesList", fields["bytes_list"]).get("value", [])
     names = (reader.read("VariableDef", place).get("variable_name", "") for place in held)
     return dict.fromkeys(name.partition(":")[0] for name in names)
-
-
-def _read_fingerprint(path: str, options: Options) -> Fingerprint | None:
-    if not storage.exists(path, options=options):
-        return None
-    with storage.open_source(path, options=options) as source:
-        reader = Reader(source.everything(), path)
-    try:
-        fields = reader.read("FingerprintDef", Span(0, len(reader.data)))
-    except FerryError as error:
-        raise reader.located(error) from None
-    hashes = (
-        "saved_model_checksum",
-        "graph_def_program_hash",
-        "signature_def_hash",
-        "saved_object_graph_hash",
-        "checkpoint_hash",
-    )
-    return Fingerprint(fields.get("uuid", ""), *(fields.get(name, 0) for name in hashes))
 
 
 # Values
@@ -441,7 +433,7 @@ def open_stored(
     if not storage.exists(f"{prefix}.index", options=storage_options):
         model = read(path, verify=verify, storage_options=storage_options)
         if any(graph.variables for graph in model.meta_graphs):
-            raise FileNotFoundError(f"{prefix}.index: the variables of the model are not there")
+            raise _missing(prefix)
         return checkpoint.Checkpoint(prefix, 2, {}, {})
     opened = checkpoint.open_stored(
         prefix,
@@ -453,42 +445,41 @@ def open_stored(
     graph = opened.graph
     if held is None or graph is None or names == "keys":
         return opened
-    return _rename(opened, held.match_keys(graph), held, names)
+    return variables.rename(opened, held.match_keys(graph), held, names)
 
 
-def _rename(opened: Checkpoint, keys: Mapping[str, str], held: Objects, names: Names) -> Checkpoint:
-    """The same checkpoint, with its variables called as the model calls them."""
-    before = {key: name for name, key in opened.keys.items()}
-    renamed: dict[str, str] = {}  # the new name of each
-    taken = set()
-    for path, key in keys.items():
-        own = held.variables[path].name
-        wanted = own if names == "variables" and own and own not in taken else path
-        if key in before and wanted not in taken:
-            renamed[before[key]] = wanted
-            taken.add(wanted)
-    for name, key in opened.keys.items():
-        if name not in renamed:
-            renamed[name] = name if name not in taken else key
-            taken.add(renamed[name])
-    opened.stored = _Renamed(opened.stored, {renamed[name]: name for name in opened.stored})
-    opened.keys = {renamed[name]: key for name, key in opened.keys.items()}
-    opened.slots = {renamed.get(name, name): slot for name, slot in opened.slots.items()}
-    return opened
+def list_variables(
+    model: SavedModel, *, names: Names = "paths"
+) -> tuple[list[TensorInfo], list[str]] | None:
+    """What the variables are like, or the constants of a frozen graph, and the files they are in.
+
+    None where that is not told quickly: `open_stored` opens what is remote, large or damaged.
+
+    Args:
+        model: What was read.
+        names: As `open_stored` has it.
+
+    Raises:
+        FileNotFoundError: The variables are not there.
+        FormatError: A constant is damaged.
+    """
+    if model.kind == "graph":
+        constants = model.find().constants
+        return [variables.describe_constant(name, constants[name]) for name in constants], []
+    if not model.has_variables:
+        if any(graph.variables for graph in model.meta_graphs):
+            raise _missing(storage_join(model.path, VARIABLES))
+        return [], []
+    if storage.is_url(model.path):
+        return None
+    from tensorferry.formats import checkpoint_outline
+
+    outline = checkpoint_outline.read(storage_join(model.path, VARIABLES))
+    if outline is None:
+        return None
+    held = next((graph.objects for graph in model.meta_graphs if graph.objects), None)
+    return variables.describe(outline, held, names), outline.files
 
 
-class _Renamed(Mapping[str, "Stored"]):
-    """The same tensors by other names."""
-
-    def __init__(self, stored: Mapping[str, Stored], names: Mapping[str, str]) -> None:
-        self._stored = stored
-        self._names = names
-
-    def __getitem__(self, name: str) -> Stored:
-        return self._stored[self._names[name]]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
-
-    def __len__(self) -> int:
-        return len(self._names)
+def _missing(prefix: str) -> FileNotFoundError:
+    return FileNotFoundError(f"{prefix}.index: the variables of the model are not there")

@@ -21,9 +21,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tensorferry import _native, dtypes, limits
 from tensorferry.dtypes import DType
 from tensorferry.errors import FerryError, FormatError, LimitError
-from tensorferry.formats import tensorproto
 from tensorferry.formats.savedmodel_messages import BYTES, VARINT, Reader, Span
-from tensorferry.formats.savedmodel_specs import TensorSpec, read_dtype, read_shape
+from tensorferry.formats.savedmodel_specs import (
+    Shape,
+    TensorSpec,
+    read_dtype,
+    read_shape,
+    read_tensor,
+)
 
 if TYPE_CHECKING:
     from tensorferry.formats.parts import Stored
@@ -39,8 +44,9 @@ SHORT = 96
 # Fields of GraphDef, FunctionDefLibrary and FunctionDef.
 _NODE, _FUNCTION, _NODE_DEF = 1, 1, 3
 # Fields of NodeDef, of an attribute's entry and of AttrValue.
-_NAME, _OP, _ATTR = 1, 2, 5
+_NAME, _OP, _INPUT, _ATTR = 1, 2, 3, 5
 _KEY, _VALUE = 1, 2
+_ARGUMENT_NAME, _ARGUMENT_TYPE = 1, 3
 _LIST, _TYPE, _SHAPE, _TENSOR, _FUNC = 1, 6, 7, 8, 10
 _LISTED_FUNC = 9
 _WIRES = {3: VARINT, 4: 5, 5: VARINT, 6: VARINT}
@@ -88,10 +94,7 @@ class StoredConstant:
 
     def read(self) -> Any:
         """The tensor."""
-        try:
-            return tensorproto.read(self.reader.data, start=self.span.start, end=self.span.end)
-        except FerryError as error:
-            raise self.reader.located(error) from None
+        return read_tensor(self.reader, self.span)
 
     def read_part(self, index: Any) -> Any:
         """What indexing it gives."""
@@ -135,6 +138,11 @@ class Constants(Mapping[str, "Stored"]):
     def __contains__(self, name: object) -> bool:
         return self._find(name) is not None
 
+    @property
+    def nbytes(self) -> int:
+        """How many bytes of the file they take together."""
+        return sum(span.end - span.start for span in self._places.values())
+
 
 @dataclass(frozen=True, slots=True)
 class Graph:
@@ -151,7 +159,7 @@ class Graph:
     nodes: int
     ops: Mapping[str, int]
     functions: Mapping[str, Function]
-    constants: Mapping[str, Stored]
+    constants: Constants
     variables: tuple[TensorSpec, ...]
 
 
@@ -185,7 +193,8 @@ class _Attribute(NamedTuple):
     number: int
     first: int
     last: int
-    functions: tuple[str, ...]
+    functions: tuple[str, ...] = ()
+    shape: Shape = None
 
 
 # By name, each with where its entry starts.
@@ -231,10 +240,18 @@ class _Walk:
         self.functions[name] = Function(name, inputs, outputs, nodes, tuple(called))
 
     def _argument(self, span: Span) -> TensorSpec:
-        fields = self.reader.read("ArgDef", span)
-        return TensorSpec(
-            fields.get("name", ""), read_dtype(fields.get("type", 0), span.start), None
-        )
+        # Functions may have thousands: not through the table of messages.
+        name, dtype = "", 0
+        for number, wire, first, last in _native.MessageFields(self.data, *span):
+            if number == _ARGUMENT_NAME and wire == BYTES:
+                name = self.reader.text(first, last)
+            elif number == _ARGUMENT_TYPE and wire == VARINT:
+                dtype = first
+            elif number in (_ARGUMENT_NAME, _ARGUMENT_TYPE):
+                raise FormatError(
+                    f"field {number} of an argument has wire type {wire}", offset=span.start
+                )
+        return TensorSpec(name, read_dtype(dtype, span.start), None)
 
     def walk_nodes(self, spans: Iterable[Span], function: str) -> tuple[int, dict[str, None]]:
         """Takes in the nodes of the graph or of a function.
@@ -265,24 +282,28 @@ class _Walk:
     def _read_node(self, span: Span) -> tuple[str, str, _Attributes]:
         name = op = ""
         attributes: _Attributes = {}
-        for number, wire, first, last in _native.MessageFields(self.data, *span):
-            if number not in (_NAME, _OP, _ATTR):
+        data, known = self.data, self.attributes
+        for number, wire, first, last in _native.MessageFields(data, *span):
+            if number == _INPUT or number > _ATTR:
                 continue
             if wire != BYTES:
                 raise FormatError(
                     f"field {number} of a node has wire type {wire}, expected 2", offset=last
                 )
             if number == _ATTR:
-                attribute = self._attribute(first, last)
+                # Most of them come again and again.
+                attribute = known.get(bytes(data[first:last])) if last - first <= SHORT else None
+                if attribute is None:
+                    attribute = self._read_attribute(first, last)
                 if attribute.key in attributes:
                     raise self.reader.twice(
                         f"the attribute {attribute.key[:60]!r} of the node {name[:60]!r}", first
                     )
                 attributes[attribute.key] = attribute, first
+            elif number == _OP:
+                op = self.word(first, last)
             elif number == _NAME:
                 name = self.reader.text(first, last)
-            else:
-                op = self.word(first, last)
         if not name or not op:
             raise FormatError(
                 f"a node without {'an op' if name else 'a name'}",
@@ -293,24 +314,21 @@ class _Walk:
             raise FormatError(f"a node is called {name[:60]!r}, with a colon", offset=span.start)
         return name, op, attributes
 
-    def _attribute(self, start: int, end: int) -> _Attribute:
-        """An attribute from its entry; most of them come again and again."""
-        raw = bytes(self.data[start:end]) if end - start <= SHORT else None
-        known = None if raw is None else self.attributes.get(raw)
-        if known is not None:
-            return known
+    def _read_attribute(self, start: int, end: int) -> _Attribute:
+        """An attribute from its entry."""
         key, value = self._read_entry(start, end)
         number, first, last = self._read_value(value, key)
         functions: tuple[str, ...] = ()
+        shape: Shape = None
         if number == _SHAPE:
-            read_shape(self.reader, Span(first, last))
+            shape = read_shape(self.reader, Span(first, last))
         elif number in (_LIST, _FUNC):
             functions = tuple(self._functions_in(number, first, last))
         if _WIRES.get(number, BYTES) == BYTES:
             first, last = first - start, last - start
-        found = _Attribute(key, number, first, last, functions)
-        if raw is not None:
-            self.attributes[raw] = found
+        found = _Attribute(key, number, first, last, functions, shape)
+        if end - start <= SHORT:
+            self.attributes[bytes(self.data[start:end])] = found
         return found
 
     def _read_entry(self, start: int, end: int) -> tuple[str, Span]:
@@ -361,9 +379,8 @@ class _Walk:
         for attribute, base in attributes.values():
             if (attribute.key, attribute.number) == ("dtype", _TYPE):
                 dtype = read_dtype(attribute.first, base)
-            elif (attribute.key, attribute.number) == ("shape", _SHAPE):
-                place = Span(base + attribute.first, base + attribute.last)
-                shape = read_shape(self.reader, place)
+            elif attribute.key == "shape":
+                shape = attribute.shape
         return TensorSpec(name, dtype, shape)
 
     def _check_constant(self, attributes: _Attributes, span: Span, name: str) -> Span:

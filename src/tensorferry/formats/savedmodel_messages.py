@@ -13,7 +13,7 @@ leads from text to bytes in `savedmodel_text`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from tensorferry import _native
 from tensorferry.errors import FerryError, FormatError
@@ -133,8 +133,12 @@ class Span(NamedTuple):
     end: int
 
 
-def _parse_schema(text: str) -> dict[str, dict[int, Field]]:
-    tables: dict[str, dict[int, Field]] = {}
+Tables = dict[str, dict[int, Field]]
+
+
+def parse_schema(text: str) -> Tables:
+    """The fields of messages, by the messages' names and the fields' numbers."""
+    tables: Tables = {}
     for line in text.strip().replace("\n    ", " ").splitlines():
         message, _, described = line.partition(":")
         if not message:
@@ -148,7 +152,7 @@ def _parse_schema(text: str) -> dict[str, dict[int, Field]]:
     return tables
 
 
-TABLES = _parse_schema(SCHEMA)
+TABLES = parse_schema(SCHEMA)
 
 # What a varint stands for, where it is not the number itself.
 NUMBERS: dict[str, Callable[[int], Any]] = {
@@ -162,13 +166,18 @@ class Reader:
     """Reads the messages of one buffer.
 
     Attributes:
+        tables: The messages that are known.
         data: The buffer.
         path: Names it in errors.
+        shapes: Those that were read, by their bytes.
     """
 
-    def __init__(self, data: bytes | memoryview, path: str) -> None:
+    tables: ClassVar[Tables] = TABLES
+
+    def __init__(self, data: bytes | memoryview, path: str = "") -> None:
         self.data = data
         self.path = path
+        self.shapes: dict[bytes | None, tuple[int | None, ...] | None] = {}
 
     def read(self, message: str, span: Span, *, without: str = "") -> dict[str, Any]:
         """The fields of a message by name: numbers, texts, spans, or lists of those.
@@ -183,7 +192,7 @@ class Reader:
         Raises:
             FormatError: The bytes are no such message, or have a single field twice.
         """
-        table = TABLES[message]
+        table = self.tables[message]
         found: dict[str, Any] = {}
         for number, wire, first, last in _native.MessageFields(self.data, *span):
             field = table.get(number)

@@ -12,19 +12,17 @@ for a chunk in the middle. The data of a chunk of kind "r" is
     uint8 compression | varint size | sizes of records, compressed | records, compressed
 
 and what is compressed starts with a varint, its size without. Hashes are HighwayHash with a fixed
-key; it runs in Python, at some megabytes a second. A record is named by a position, that of its
-chunk plus its number there. What the records of a SavedModel are is `savedmodel_chunks`.
+key. A record is named by a position, that of its chunk plus its number there. What the records of a
+SavedModel are is `savedmodel_chunks`.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
-
-from tensorferry import limits
+from tensorferry import _native, limits
 from tensorferry.errors import (
     ChecksumError,
     FormatError,
@@ -45,82 +43,7 @@ START = bytes.fromhex("83af70d10d884a3f00000000000000004000000000000000") + byte
     "91bac23c9287e1a90000000000000000e19f13c0e9b1c3727300000000000000" + "00" * 8
 )
 
-_MASK = (1 << 64) - 1
-_LOW = (1 << 32) - 1
-_LANES = struct.Struct("<4Q")
-_MULTIPLY = (
-    (0xDBE6D5D5FE4CCE2F, 0xA4093822299F31D0, 0x13198A2E03707344, 0x243F6A8885A308D3),
-    (0x3BD39E10CB0EF593, 0xC0ACF169B5F18A8C, 0xBE5466CF34E90C6C, 0x452821E638D01377),
-)
-_KEY = _LANES.unpack(b"Riegeli/records\nRiegeli/records\n")
-# Which byte of two lanes goes where when they are mixed, for both pairs of lanes.
-_MIX = bytes((3, 12, 2, 5, 14, 1, 15, 0, 11, 4, 10, 13, 9, 6, 8, 7))
-_MIX += bytes(place + 16 for place in _MIX)
-
-
-def highway_hash(data: Any) -> int:
-    """The 64-bit HighwayHash of some bytes, under Riegeli's key."""
-    state = _Hash()
-    whole = len(data) - len(data) % 32
-    for lanes in _LANES.iter_unpack(data[:whole]):
-        state.update(lanes)
-    if len(data) > whole:
-        state.update_rest(bytes(data[whole:]))
-    return state.finish()
-
-
-class _Hash:
-    def __init__(self) -> None:
-        self.multiply0, self.multiply1 = map(list, _MULTIPLY)
-        self.sum0 = [lane ^ key for lane, key in zip(_MULTIPLY[0], _KEY, strict=True)]
-        self.sum1 = [lane ^ _turned(key) for lane, key in zip(_MULTIPLY[1], _KEY, strict=True)]
-
-    def update(self, lanes: tuple[int, ...]) -> None:
-        """Takes in 32 bytes."""
-        sum0, sum1 = self.sum0, self.sum1
-        multiply0, multiply1 = self.multiply0, self.multiply1
-        for i in range(4):
-            one = sum1[i] = sum1[i] + multiply0[i] + lanes[i] & _MASK
-            multiply0[i] ^= (one & _LOW) * (sum0[i] >> 32)
-            zero = sum0[i] = sum0[i] + multiply1[i] & _MASK
-            multiply1[i] ^= (zero & _LOW) * (one >> 32)
-        for target, source in ((sum0, sum1), (sum1, sum0)):
-            mixed = _LANES.unpack(_MIX.translate(_LANES.pack(*source).ljust(256)))
-            for i in range(4):
-                target[i] = target[i] + mixed[i] & _MASK
-
-    def update_rest(self, rest: bytes) -> None:
-        """Takes in the last bytes, fewer than 32."""
-        count = len(rest)
-        self.sum0 = [lane + (count << 32) + count & _MASK for lane in self.sum0]
-        self.sum1 = [
-            _rotated(lane >> 32, count) << 32 | _rotated(lane & _LOW, count) for lane in self.sum1
-        ]
-        odd = count % 4
-        packet = bytearray(32)
-        packet[: count - odd] = rest[: count - odd]
-        if count & 16:
-            packet[28:32] = rest[-4:]
-        elif odd:
-            tail = rest[count - odd :]
-            packet[16:19] = bytes((tail[0], tail[odd >> 1], tail[odd - 1]))
-        self.update(_LANES.unpack(packet))
-
-    def finish(self) -> int:
-        """The hash."""
-        for _ in range(4):
-            a, b, c, d = map(_turned, self.sum0)
-            self.update((c, d, a, b))
-        lanes = (self.sum0, self.sum1, self.multiply0, self.multiply1)
-        return sum(lane[0] for lane in lanes) & _MASK
-
-
-def _turned(lane: int) -> int:
-    return lane >> 32 | (lane & _LOW) << 32
-
-
-def _rotated(half: int, count: int) -> int:
-    return (half << count | half >> 32 - count) & _LOW if count else half
+_KEY = b"Riegeli/records\nRiegeli/records\n"
 
 
 class Record(NamedTuple):
@@ -128,6 +51,11 @@ class Record(NamedTuple):
 
     position: int
     data: memoryview
+
+
+def highway_hash(data: bytes | memoryview) -> int:
+    """The 64-bit HighwayHash of some bytes, under Riegeli's key."""
+    return _native.highway_hash(data, _KEY)
 
 
 def sniff(head: bytes) -> bool:
@@ -262,6 +190,7 @@ def _decompress(
     if kind == 0:
         return body
     import cramjam
+    import numpy as np
 
     decoders = {
         ord("b"): cramjam.brotli.decompress_into,

@@ -17,9 +17,8 @@ from typing import Any
 from tensorferry import dtypes, limits
 from tensorferry.dtypes import DType
 from tensorferry.errors import FerryError, FormatError, LimitError
-from tensorferry.formats import tensorproto
 from tensorferry.formats.savedmodel_messages import Reader, Span
-from tensorferry.tensors import is_namedtuple, make_namedtuple
+from tensorferry.outlines import is_namedtuple, make_namedtuple
 
 Shape = tuple[int | None, ...] | None
 
@@ -78,6 +77,10 @@ class TypeSpec:
     state: Any
 
 
+# Up to how many bytes a shape is remembered.
+SHORT = 96
+
+
 def show_shape(shape: Shape) -> str:
     """A shape as people write it: "[?, 3]", or "[...]" for an unknown rank."""
     if shape is None:
@@ -108,6 +111,16 @@ def read_shape(reader: Reader, span: Span) -> Shape:
         FormatError: A dimension is negative, and not -1.
         LimitError: There are more dimensions than TensorFlow allows.
     """
+    raw = bytes(reader.data[span.start : span.end]) if span.end - span.start <= SHORT else None
+    if raw in reader.shapes:  # of most there are many
+        return reader.shapes[raw]
+    shape = _read_shape(reader, span)
+    if raw is not None:
+        reader.shapes[raw] = shape
+    return shape
+
+
+def _read_shape(reader: Reader, span: Span) -> Shape:
     fields = reader.read("TensorShapeProto", span)
     dims = fields.get("dim", [])
     if fields.get("unknown_rank", False):
@@ -150,6 +163,16 @@ def read_info(reader: Reader, span: Span) -> TensorSpec:
     return TensorSpec(fields.get("name", ""), dtype, shape)
 
 
+def read_tensor(reader: Reader, span: Span) -> Any:
+    """The tensor that a TensorProto is."""
+    from tensorferry.formats import tensorproto  # with NumPy: only values need it
+
+    try:
+        return tensorproto.read(reader.data, start=span.start, end=span.end)
+    except FerryError as error:
+        raise reader.located(error) from None
+
+
 @dataclass(frozen=True, slots=True)
 class Default:
     """The value that an input has unless it is given; read when it is asked for."""
@@ -159,10 +182,7 @@ class Default:
 
     def read(self) -> Any:
         """The tensor."""
-        try:
-            return tensorproto.read(self.reader.data, start=self.span.start, end=self.span.end)
-        except FerryError as error:
-            raise self.reader.located(error) from None
+        return read_tensor(self.reader, self.span)
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +277,7 @@ def _read_leaf(reader: Reader, kind: str, value: Any, span: Span) -> Any:
     if kind == "tensor_dtype_value":
         return read_dtype(value, span.start)
     if kind in ("tensor_value", "numpy_value"):
-        return tensorproto.read(reader.data, start=value.start, end=value.end)
+        return read_tensor(reader, value)
     if kind == "float64_value":
         return struct.unpack("<d", struct.pack("<Q", value))[0]
     return None if kind == "none_value" else value

@@ -55,10 +55,10 @@ def sniff(head: bytes) -> bool:
     """A message whose first field is one of StructuredValue's, in its wire type."""
     if head[:1] == b"\n":  # None, which is empty; otherwise a text that starts with a new line
         return head == b"\n\0"
-    tag = head[0] if head else 0
-    if tag & 0x80 and len(head) > 1:
-        tag = tag & 0x7F | head[1] << 7
-    number, wire = tag >> 3, tag & 7
+    first = head[0] if head else 0
+    if first & 0x80 and len(head) > 1:
+        first = first & 0x7F | head[1] << 7
+    number, wire = first >> 3, first & 7
     known = {FLOAT, INT, STR, BOOL, LIST, TUPLE, DICT, NAMED_TUPLE, TENSOR, ARRAY}
     return number in known | DESCRIPTIONS and wire == WIRE.get(number, BYTES)
 
@@ -98,7 +98,7 @@ def _encode(value: Any, depth: int) -> Message:
         buffers = Buffers()
         tensorproto.write(value, buffers)
         sizes = (len(buffer) if type(buffer) is bytes else buffer.nbytes for buffer in buffers)
-        return _field(TENSOR, buffers, sum(sizes))
+        return frame(TENSOR, buffers, sum(sizes))
     if isinstance(value, SparseTensor):
         parts = {name: getattr(value, name) for name in ("indices", "values", "dense_shape")}
         return _encode_pairs(SPARSE, parts, depth)
@@ -113,10 +113,10 @@ def _encode(value: Any, depth: int) -> Message:
         return _encode_pairs(type(value).__name__, value._asdict(), depth)
     if isinstance(value, dict):
         pairs = [_encode_pair(key, element, depth - 3) for key, element in value.items()]
-        return _field(DICT, *_repeated(1, pairs))
+        return frame(DICT, *_repeated(1, pairs))
     if isinstance(value, list | tuple):
         elements = [_encode(element, depth - 2) for element in value]
-        return _field(LIST if isinstance(value, list) else TUPLE, *_repeated(1, elements))
+        return frame(LIST if isinstance(value, list) else TUPLE, *_repeated(1, elements))
     raise UnsupportedError(f"{type(value).__name__} has no place in a structure")
 
 
@@ -129,36 +129,36 @@ def _depth_of(value: Any) -> int:
 
 def _encode_scalar(value: Any) -> bytes | None:
     if value is None:
-        return _key(NONE, BYTES) + b"\0"
+        return tag(NONE, BYTES) + b"\0"
     if isinstance(value, bool):
-        return _key(BOOL, VARINT) + _varint(value)
+        return tag(BOOL, VARINT) + varint(value)
     if isinstance(value, int):
         if not -(2**63) <= value < 2**63:
             raise UnsupportedError(
                 f"the int {value} does not fit 64 bits", hint='format="json" has no such limit'
             )
-        return _key(INT, VARINT) + _varint(value << 1 if value >= 0 else (-value << 1) - 1)
+        return tag(INT, VARINT) + varint(value << 1 if value >= 0 else (-value << 1) - 1)
     if isinstance(value, float):
-        return _key(FLOAT, FIXED64) + struct.pack("<d", value)
+        return tag(FLOAT, FIXED64) + struct.pack("<d", value)
     if isinstance(value, str):
-        text = _utf8(value)
-        return _key(STR, BYTES) + _varint(len(text)) + text
+        text = utf8(value)
+        return tag(STR, BYTES) + varint(len(text)) + text
     return None
 
 
 def _encode_pairs(name: str, pairs: dict[str, Any], depth: int) -> Message:
-    text = _utf8(name)
-    named = _key(1, BYTES) + _varint(len(text)) + text
+    text = utf8(name)
+    named = tag(1, BYTES) + varint(len(text)) + text
     fields = [_encode_pair(key, element, depth - 3) for key, element in pairs.items()]
     buffers, size = _repeated(2, fields)
-    return _field(NAMED_TUPLE, [named, *buffers], len(named) + size)
+    return frame(NAMED_TUPLE, [named, *buffers], len(named) + size)
 
 
 def _encode_pair(key: str, value: Any, depth: int) -> Message:
-    text = _utf8(key)
-    named = _key(1, BYTES) + _varint(len(text)) + text
+    text = utf8(key)
+    named = tag(1, BYTES) + varint(len(text)) + text
     try:
-        buffers, size = _field(2, *_encode(value, depth))
+        buffers, size = frame(2, *_encode(value, depth))
     except FerryError as error:
         raise error.located(tensor=key) from None
     return Message([named, *buffers], len(named) + size)
@@ -168,7 +168,7 @@ def _repeated(number: int, messages: list[Message]) -> Message:
     buffers: list[Any] = []
     size = 0
     for message in messages:
-        framed = _field(number, *message)
+        framed = frame(number, *message)
         buffers += framed.buffers
         size += framed.size
     if all(type(buffer) is bytes for buffer in buffers):
@@ -176,16 +176,19 @@ def _repeated(number: int, messages: list[Message]) -> Message:
     return Message(buffers, size)
 
 
-def _field(number: int, buffers: list[Any], size: int) -> Message:
-    prefix = _key(number, BYTES) + _varint(size)
+def frame(number: int, buffers: list[Any], size: int) -> Message:
+    """A message as a field of another."""
+    prefix = tag(number, BYTES) + varint(size)
     return Message([prefix, *buffers], len(prefix) + size)
 
 
-def _key(number: int, wire: int) -> bytes:
-    return _varint(number << 3 | wire)
+def tag(number: int, wire: int) -> bytes:
+    """What stands before the value of a field."""
+    return varint(number << 3 | wire)
 
 
-def _varint(value: int) -> bytes:
+def varint(value: int) -> bytes:
+    """A number from 0 on, seven bits a byte."""
     if value < 0x80:
         return bytes((value,))
     out = bytearray()
@@ -196,7 +199,12 @@ def _varint(value: int) -> bytes:
     return bytes(out)
 
 
-def _utf8(text: str) -> bytes:
+def utf8(text: str) -> bytes:
+    """The bytes of a text.
+
+    Raises:
+        UnsupportedError: It holds half a surrogate pair.
+    """
     try:
         return text.encode()
     except UnicodeEncodeError:

@@ -96,6 +96,18 @@ def _owner(value: Any) -> Any:
     return next((module for module in used if module.owns(value)), None)
 
 
+def framework_of(model: Any) -> str | None:
+    """Whose tensors a model takes: the framework that its class comes from, if any."""
+    for kind in type(model).__mro__:
+        root = kind.__module__.partition(".")[0]
+        if root in NAMES:
+            return root
+        if root == "keras":
+            backend = str(sys.modules["keras"].config.backend())
+            return backend if backend in NAMES else None
+    return None
+
+
 def _from_protocol(value: Any) -> Any:
     if hasattr(value, "__dlpack__"):
         try:
@@ -161,13 +173,26 @@ def _canonical(tensor: Any) -> Any:
 
 
 def _module(name: str) -> Framework:
+    return cast(Framework, load(name, name))
+
+
+def load(module: str, package: str) -> Any:
+    """A module of this folder.
+
+    Args:
+        module: Its name.
+        package: The framework that it imports.
+
+    Raises:
+        MissingExtraError: The framework is not installed.
+    """
     try:
-        return cast(Framework, import_module(f"tensorferry.frameworks.{name}"))
+        return import_module(f"tensorferry.frameworks.{module}")
     except ModuleNotFoundError as error:
-        if error.name != name:
+        if error.name != package:
             raise
         raise MissingExtraError(
-            f"{name} is not installed", hint=f"pip install 'tensorferry[{name}]'"
+            f"{package} is not installed", hint=f"pip install 'tensorferry[{package}]'"
         ) from None
 
 

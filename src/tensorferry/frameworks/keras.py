@@ -233,4 +233,6 @@ def _class_name(layer: Any) -> str:
 
 
 def _is_automatic(layer: Any) -> bool:
-    return re.fullmatch(rf"{re.escape(_class_name(layer))}(_\d+)?", layer.name) is not None
+    # Bidirectional puts a word before the names of its two layers.
+    made_up = rf"(forward_|backward_)?{re.escape(_class_name(layer))}(_\d+)?"
+    return re.fullmatch(made_up, layer.name) is not None

@@ -203,7 +203,9 @@ def _is_automatic(layer: Any) -> bool:
     words = re.sub(
         "([a-z0-9])([A-Z])", r"\1_\2", re.sub(r"(.)([A-Z][a-z]+)", r"\1_\2", _kind(layer))
     )
-    return re.fullmatch(rf"{re.escape(words.lower())}(_\d+)?", layer.name) is not None
+    # Bidirectional puts a word before the names of its two layers.
+    made_up = rf"(forward_|backward_)?{re.escape(words.lower())}(_\d+)?"
+    return re.fullmatch(made_up, layer.name) is not None
 
 
 def _kind(layer: Any) -> str:

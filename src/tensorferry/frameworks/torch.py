@@ -162,6 +162,12 @@ def make_variable(value: Any, name: str, **more: Any) -> Variable:
     )
 
 
+def is_bulk(value: Any) -> bool:
+    """Whether it is a tensor with values and no more to it, which pickles as it is."""
+    plain = type(value) in (torch.Tensor, torch.nn.Parameter)
+    return plain and value.layout is torch.strided and not value.is_meta
+
+
 def is_model(value: Any) -> bool:
     """Whether it is a module."""
     return isinstance(value, torch.nn.Module)

@@ -115,27 +115,65 @@ def list_variables(model: Any, *, build_optimizer: bool = False) -> list[Variabl
             f"{type(model).__name__} holds no variables",
             hint="expected a model, a variable, or an object, dict or list with variables inside",
         )
-    walk = _Walk(build_optimizer)
-    walk.visit(model, "", None, limits.depth)
-    variables = list(walk.found.values())
-    tensorflow = _used("tensorflow")
-    if tensorflow is not None and tensorflow.is_tracked(model):
-        paths = tensorflow.object_paths(model)
-        for place, (identity, variable) in enumerate(walk.found.items()):
-            known = paths.get(identity, ())
-            if known:
-                variables[place] = replace(
-                    variable,
-                    spellings={**variable.spellings, "checkpoint": known[0]},
-                    aliases=(*variable.aliases, *known[1:]),
-                )
+    variables = find_variables(model, build_optimizer=build_optimizer).variables
     if not variables:
         raise UnsupportedError(
             f"no variables were found in {type(model).__name__}",
             hint="a model makes them when it is built or called for the first time; NumPy arrays, "
             "tf.Variable, keras.Variable and torch tensors count, Python numbers do not",
         )
-    return _uniquely_named(variables)
+    return variables
+
+
+@dataclass(frozen=True)
+class Held:
+    """What a walk through a model met.
+
+    Attributes:
+        variables: Its variables, each once.
+        holders: The framework's or NumPy's own objects that they are, in the same order.
+        objects: Whatever else was looked into; of models of a framework only the outermost.
+    """
+
+    variables: list[Variable]
+    holders: list[Any] = field(repr=False)
+    objects: list[Any] = field(repr=False)
+
+
+def find_variables(model: Any, *, build_optimizer: bool = False) -> Held:
+    """As `list_variables`, with the objects that the variables are; there may be none."""
+    walk = _Walk(build_optimizer)
+    walk.visit(model, "", None, limits.depth)
+    variables = list(walk.found.values())
+    paths = _object_paths(model)
+    for place, (identity, variable) in enumerate(walk.found.items()):
+        known = paths.get(identity, ())
+        if known:
+            variables[place] = replace(
+                variable,
+                spellings={**variable.spellings, "checkpoint": known[0]},
+                aliases=(*variable.aliases, *known[1:]),
+            )
+    holders = [walk.seen[identity] for identity in walk.found]
+    others = [held for identity, held in walk.seen.items() if identity not in walk.found]
+    return Held(_uniquely_named(variables), holders, others)
+
+
+def _object_paths(model: Any) -> dict[int, list[str]]:
+    """The paths in checkpoints of what TensorFlow tracks: in a model, or in a dict of such."""
+    tensorflow = used("tensorflow")
+    if tensorflow is None:
+        return {}
+    if tensorflow.is_tracked(model):
+        found: dict[int, list[str]] = tensorflow.object_paths(model)
+        return found
+    paths: dict[int, list[str]] = {}
+    for key, part in model.items() if isinstance(model, Mapping) else ():
+        if tensorflow.is_tracked(part):
+            for identity, inner in tensorflow.object_paths(part).items():
+                under = [f"{key}/{path}" if path else str(key) for path in inner]
+                paths.setdefault(identity, []).extend(under)
+    return paths
 
 
 def _uniquely_named(variables: list[Variable]) -> list[Variable]:
@@ -156,7 +194,7 @@ def _uniquely_named(variables: list[Variable]) -> list[Variable]:
     return result
 
 
-def _used(name: str) -> Any:
+def used(name: str) -> Any:
     """The module of a framework, if the program uses it."""
     if sys.modules.get(name) is None:
         return None
@@ -169,9 +207,9 @@ class _Walk:
     def __init__(self, build_optimizer: bool) -> None:
         self.found: dict[int, Variable] = {}
         self._build_optimizer = build_optimizer
-        self._modules = [module for module in map(_used, NAMES) if module is not None]
+        self._modules = [module for module in map(used, NAMES) if module is not None]
         # Ids stand for objects as long as these live.
-        self._seen: dict[int, Any] = {}
+        self.seen: dict[int, Any] = {}
 
     def visit(
         self, value: Any, path: str, replace_with: Callable[[Any], None] | None, depth: int
@@ -183,11 +221,11 @@ class _Walk:
         if variable is not None:
             self._take(value, variable)
             return
-        if id(value) in self._seen:
+        if id(value) in self.seen:
             return
         if depth == 0:
             raise LimitError(f"the model nests deeper than {limits.depth}", tensor=path[:60])
-        self._seen[id(value)] = value
+        self.seen[id(value)] = value
         for module in self._modules:
             if module.is_model(value):
                 listed = module.list_variables(value, build_optimizer=self._build_optimizer)
@@ -199,10 +237,10 @@ class _Walk:
 
     def _take(self, held: Any, variable: Variable) -> None:
         known = self.found.get(id(held))
-        self._seen[id(held)] = held
+        self.seen[id(held)] = held
         if known is not None:
             # TensorFlow's files have a variable once, others at each of its places.
-            tensorflow = _used("tensorflow")
+            tensorflow = used("tensorflow")
             if tensorflow is None or not tensorflow.is_tracked(held):
                 known = replace(known, tied=(*known.tied, variable.name))
             variable = replace(known, aliases=(*known.aliases, *variable.names))
@@ -217,7 +255,7 @@ class _Walk:
             if module.is_variable(value):
                 found: Variable = module.make_variable(value, name)
                 return found
-        jax = _used("jax")
+        jax = used("jax")
         return _jax_variable(value, name, replace_with) if jax and jax.owns(value) else None
 
     def _children(self, value: Any) -> Iterator[tuple[str, Any, Callable[[Any], None] | None]]:
@@ -233,18 +271,21 @@ class _Walk:
             for place, child in enumerate(value):
                 yield str(place), child, None if put is None else partial(put, place)
         elif not any(module.owns(value) for module in self._modules if hasattr(module, "owns")):
-            tracked = _used("tensorflow")
+            tracked = used("tensorflow")
             if tracked is not None and tracked.is_tracked(value):
                 for name, child in tracked.tracked_children(value).items():
                     yield name, child, None
             else:
-                for name, child in _attributes(value):
+                for name, child in attributes(value):
                     yield name, child, partial(setattr, value, name)
 
 
-def _attributes(value: Any) -> Iterator[tuple[str, Any]]:
+def attributes(value: Any) -> Iterator[tuple[str, Any]]:
     """Instance attributes and slots; descriptors of the class are not asked."""
-    own = getattr(value, "__dict__", None)
+    try:
+        own = object.__getattribute__(value, "__dict__")
+    except AttributeError:  # it has slots only
+        own = None
     if isinstance(own, dict):
         yield from [(name, child) for name, child in own.items() if isinstance(name, str)]
     for kind in type(value).__mro__:

@@ -155,14 +155,15 @@ class _Infos(Mapping[str, TensorInfo]):
         self, stored: Mapping[str, Stored], note: Note, aliases: Mapping[str, str]
     ) -> None:
         self._stored = stored
-        self._note = note
+        self._origins = note.origins
         self._aliases = aliases
 
     def __getitem__(self, name: str) -> TensorInfo:
         stored = self._stored[name]
-        origin = dict(self._note.origins.get(name, {}))
-        if self._aliases.get(name, name) != name:
-            origin["aliases"] = (self._aliases[name],)
+        origin = dict(self._origins[name]) if name in self._origins else {}
+        alias = self._aliases.get(name, name)
+        if alias != name:
+            origin["aliases"] = (alias,)
         return TensorInfo(
             name,
             stored.dtype.name,

@@ -11,15 +11,12 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from tensorferry import formats, shards, storage
-from tensorferry.codecs import compression as codecs
 from tensorferry.errors import UnknownFormatError
-from tensorferry.operations import opening
-from tensorferry.operations.records import Records
 from tensorferry.storage import STANDARD_STREAM
 
 
@@ -89,8 +86,43 @@ def _matches(pattern: str) -> list[Input]:
     return [Input(name) for name in names if not _is_beside(name)]
 
 
+def model_of(given: Any, format: str | None, options: Mapping[str, Any] | None) -> str | None:
+    """The path of the SavedModel that an input is; None if it is none.
+
+    Args:
+        given: An `Input`, or whatever `tensorferry.open` takes.
+        format: As the user named it.
+        options: For the store of a URL.
+    """
+    path = given.path if isinstance(given, Input) else given
+    if format not in (None, "savedmodel") or not isinstance(path, str | os.PathLike):
+        return None
+    name = storage.localize(path)
+    if name == STANDARD_STREAM:
+        return None
+    if storage.is_url(name):
+        from tensorferry.operations import opening
+
+        found = format or opening.found_by_path(name, options)
+        return name if found == "savedmodel" else None
+    return name if format is not None or _is_model(name) else None
+
+
+def _is_model(path: str) -> bool:
+    """Whether a local path names a SavedModel; nothing is imported to find that it does not."""
+    if not os.path.isdir(path) and not os.path.basename(path).startswith("saved_model."):
+        return False
+    module: Any = formats.get("savedmodel")
+    return module.resolve(path) is not None
+
+
 def _in_directory(path: str) -> list[Input]:
     """A directory that is something as a whole, such as records, and the other files in it."""
+    if _is_model(path):
+        return [Input(path)]
+    from tensorferry.operations import opening
+    from tensorferry.operations.records import Records
+
     names = storage.list_directory(path)
     others = [name for name in names if _format_of(name) and not _is_beside(name)]
     try:
@@ -156,4 +188,6 @@ def _is_beside(name: str) -> bool:
 
 
 def _format_of(name: str) -> str | None:
+    from tensorferry.codecs import compression as codecs
+
     return formats.named(codecs.split_suffix(name)[0])

@@ -1,8 +1,11 @@
 """Inspection: what is in a file, as far as that is known without reading its values.
 
     ferry.inspect("model.safetensors").dtypes       # {"float32": 290, "int64": 2}
+    ferry.inspect("saved_model_dir").model          # signatures, ops, assets ...
 
-Whether all of it is sound is `tensorferry.operations.verification`.
+Whether all of it is sound is `tensorferry.operations.verification`. What models are is
+`tensorferry.operations.model_outline`. A SavedModel is looked into without what opens files, and
+without NumPy: their imports would take longer.
 """
 
 from __future__ import annotations
@@ -10,16 +13,22 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
+from tensorferry import storage
 from tensorferry.errors import FerryError, FormatError
-from tensorferry.operations import inputs
-from tensorferry.operations.files import compression_of, sizes_of
+from tensorferry.operations import inputs, model_outline
+from tensorferry.operations.files import sizes_of
 from tensorferry.operations.inputs import Input
-from tensorferry.operations.opened import Holds, Opened, OpenedRecords, elements_in, open_input
-from tensorferry.operations.traits import inner_compression, version_of
+from tensorferry.operations.model_outline import ModelInfo
+from tensorferry.outlines import TensorInfo, elements_in
 from tensorferry.storage import STANDARD_STREAM
-from tensorferry.tensors import TensorInfo
+
+if TYPE_CHECKING:
+    from tensorferry.formats.savedmodel import SavedModel
+    from tensorferry.operations.opened import Opened
+
+Holds = Literal["tensors", "records", "rows"]
 
 
 @dataclass(frozen=True)
@@ -70,7 +79,8 @@ class FileInfo:
         tensors: The tensors, or the features or columns of which records are made.
         metadata: What the user kept with it.
         problems: What is wrong at a glance.
-        notes: What there is to say about how it is read.
+        notes: What there is to say about how it is read, and what a model would do when loaded.
+        model: Of SavedModels, frozen graphs and files of Keras: what model it is.
     """
 
     path: str
@@ -85,6 +95,7 @@ class FileInfo:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
     notes: tuple[str, ...] = ()
+    model: ModelInfo | None = None
 
     @property
     def dtypes(self) -> dict[str, int]:
@@ -115,9 +126,16 @@ def inspect(path: Any, *, format: str | None = None, **options: Any) -> FileInfo
         FormatError: It cannot be opened.
     """
     given = path if isinstance(path, Input) else _one(path)
-    options = {"on_error": "skip", "verify": False, **options}
-    with open_input(given, format=format, **options) as opened:
-        return describe(opened)
+    model = inputs.model_of(given, format, options.get("storage_options"))
+    if model is not None:
+        return _inspect_model(given, model, **options)
+    from tensorferry.operations.opened import open_input
+
+    reading = {"on_error": "skip", "verify": False, **options}
+    with open_input(given, format=format, **reading) as opened:
+        if opened.format != "savedmodel":
+            return describe(opened)
+    return _inspect_model(given, opened.name, **options)  # a frozen graph, known by its bytes
 
 
 def _one(path: Any) -> Any:
@@ -134,8 +152,101 @@ def _one(path: Any) -> Any:
     return found[0]
 
 
+def _inspect_model(
+    given: Any,
+    path: str,
+    *,
+    verify: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> FileInfo:
+    """What is in a SavedModel or a frozen graph, though its variables may be damaged."""
+    from tensorferry.formats import savedmodel
+
+    try:
+        model = savedmodel.read(path, verify=verify, storage_options=storage_options)
+    except FormatError as error:
+        error.hint = error.hint or _way_out(path)
+        raise
+    reading = {"verify": verify, "storage_options": storage_options, **options}
+    tensors, files, problems = _list_variables(model, reading)
+    keras, damage = _read_keras(model, storage_options)
+    problems += damage
+    problems += (
+        Problem(f"the asset {asset.name[:60]!r}: {asset.problem}", model.path)
+        for asset in model.assets
+        if asset.problem is not None
+    )
+    outline = model_outline.outline(model, keras)
+    every = (*model.files, *files)
+    return FileInfo(
+        path=given.name if isinstance(given, Input) else os.fspath(given),
+        format=savedmodel.NAME,
+        holds="tensors",
+        count=len(tensors),
+        files=every,
+        nbytes=sizes_of(every, storage_options),
+        tensors=tuple(tensors),
+        problems=tuple(problems),
+        notes=model_outline.notes_of(outline),
+        model=outline,
+    )
+
+
+def _way_out(path: str) -> str | None:
+    from tensorferry.formats import savedmodel
+
+    name = os.path.dirname(path) if os.path.isfile(path) else path
+    if os.path.exists(os.path.join(name, f"{savedmodel.VARIABLES}.index")):
+        return "its variables can be read all the same: tensorferry.open(path), or `ferry ls`"
+    return None
+
+
+def _list_variables(
+    model: SavedModel, options: Mapping[str, Any]
+) -> tuple[list[TensorInfo], list[str], list[Problem]]:
+    """The variables, their files, and what is wrong with them."""
+    from tensorferry.formats import savedmodel
+
+    try:
+        if options.keys() <= {"verify", "storage_options", "names"}:
+            known = {"names": options["names"]} if "names" in options else {}
+            found = savedmodel.list_variables(model, **known)
+            if found is not None:
+                return *found, []
+        from tensorferry.operations import opening
+
+        with opening.open(model.file, format=savedmodel.NAME, **options) as bundle:
+            return [bundle.info[name] for name in bundle], bundle.files, []
+    except FerryError as error:
+        return [], [], [Problem.of(error, model.path)]
+    except FileNotFoundError as error:
+        what = error.strerror or str(error)
+        return [], [], [Problem(what, error.filename if error.strerror else None)]
+
+
+def _read_keras(
+    model: SavedModel, storage_options: Mapping[str, Any] | None
+) -> tuple[Any, list[Problem]]:
+    """What Keras 2 kept beside a SavedModel."""
+    if not model.keras_metadata:
+        return None, []
+    from tensorferry.formats import keras_outline, savedmodel
+
+    path = f"{model.path}/{savedmodel.KERAS}"
+    try:
+        with storage.open_source(path, options=storage_options) as source:
+            return keras_outline.read_metadata(source.everything()), []
+    except FerryError as error:
+        return None, [Problem.of(error, path)]
+
+
 def describe(opened: Opened) -> FileInfo:
     """What is in something that was opened."""
+    from tensorferry.operations.files import compression_of
+    from tensorferry.operations.opened import OpenedRecords
+    from tensorferry.operations.traits import inner_compression, version_of
+
     # Of a stream, all is read: what is wrong shows up now.
     infos, problems = _infos(opened)
     count = opened.count()
@@ -145,6 +256,7 @@ def describe(opened: Opened) -> FileInfo:
             for damage in opened.records.damages
         ]
     files = opened.files
+    model = _keras_model(opened)
     return FileInfo(
         path=opened.name,
         format=opened.format,
@@ -157,11 +269,25 @@ def describe(opened: Opened) -> FileInfo:
         tensors=tuple(infos.values()),
         metadata=opened.metadata,
         problems=tuple(problems),
-        notes=tuple(opened.notes),
+        notes=(*opened.notes, *(() if model is None else model_outline.notes_of(model))),
+        model=model,
     )
 
 
+def _keras_model(opened: Opened) -> ModelInfo | None:
+    """The model of a file of Keras; None for all others."""
+    details = getattr(getattr(opened, "bundle", None), "details", None)
+    if opened.format != "keras" or details is None:
+        return None
+    from tensorferry.formats import keras_outline
+
+    keras = keras_outline.outline(details.config, details.metadata, details.findings)
+    return None if keras is None else ModelInfo("keras", keras=keras)
+
+
 def _infos(opened: Opened) -> tuple[dict[str, TensorInfo], list[Problem]]:
+    from tensorferry.operations.opened import OpenedRecords
+
     try:
         return opened.infos(), []
     except FormatError as error:

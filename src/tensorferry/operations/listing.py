@@ -17,8 +17,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any, Literal
 
-from tensorferry.operations.opened import elements_in, open_input
-from tensorferry.tensors import TensorInfo
+from tensorferry.outlines import TensorInfo, elements_in
 
 DEEPEST = 50
 """How many steps a name is parted into, at most: the rest of it is one."""
@@ -95,6 +94,8 @@ def list_tensors(
         format: By default recognised.
         **options: Of `tensorferry.open`.
     """
+    from tensorferry.operations.opened import open_input
+
     with open_input(path, format=format, **{"verify": False, **options}) as opened:
         infos = opened.infos()
         wanted = [info for name, info in infos.items() if is_match(name, match)]

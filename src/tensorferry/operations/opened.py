@@ -11,7 +11,6 @@ Records that are no Examples have one column, "record", with their bytes. Which 
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -32,6 +31,7 @@ from tensorferry.formats.schema import Feature
 from tensorferry.operations import opening
 from tensorferry.operations.inputs import Input
 from tensorferry.operations.records import Records
+from tensorferry.outlines import elements_in as elements_in
 from tensorferry.storage import STANDARD_STREAM
 from tensorferry.storage.pages import release
 from tensorferry.tensors import RaggedTensor, SparseTensor, TensorInfo
@@ -433,12 +433,6 @@ def _name_of(given: Any) -> str:
     if isinstance(given, list | tuple) and given:
         return f"{given[0]} and {len(given) - 1} more" if len(given) > 1 else str(given[0])
     return os.fspath(given) if isinstance(given, str | os.PathLike) else str(given)
-
-
-def elements_in(info: TensorInfo) -> int | None:
-    """How many values a tensor has; None where a dimension varies."""
-    sizes = [size for size in info.shape if size is not None]
-    return math.prod(sizes) if len(sizes) == len(info.shape) else None
 
 
 def _info(feature: Feature) -> TensorInfo:

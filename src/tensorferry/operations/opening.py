@@ -129,7 +129,7 @@ class _Reading:
     def open(self, path: Any, options: dict[str, Any], *, tables: bool) -> Any:
         """A bundle, records, or a table if that is wanted."""
         path = _index_of(path)
-        found = self.format or self._found_by_path(path)
+        found = self.format or found_by_path(path, self.storage_options)
         if found is not None and formats.TABLE[found].carries == "files":
             return self._open_files(path, found, options)
         if _is_many(path):
@@ -166,26 +166,6 @@ class _Reading:
             if isinstance(error, FerryError):
                 error.located(path=source.path)
             raise
-
-    def _found_by_path(self, path: Any) -> str | None:
-        """The format of what is several files: it is found by its name."""
-        if not isinstance(path, str | os.PathLike) or os.fspath(path) == STANDARD_STREAM:
-            return None
-        name = storage.localize(path)
-        if not _NAMES.search(name):
-            stem, _ = codecs.split_suffix(name)
-            is_known = "*" in name or shards.is_set(name)
-            is_known = is_known or formats.named(stem) not in (None, *FOUND_BY_PATH)
-            if is_known if storage.is_url(name) else os.path.isfile(name):
-                return None
-        is_place = storage.is_url(name) or os.path.isdir(name)
-        for found in FOUND_BY_PATH:
-            if found == "savedmodel" and not is_place and "saved_model." not in name:
-                continue
-            module: Any = formats.get(found)
-            if module.resolve(name, storage_options=self.storage_options) is not None:
-                return found
-        return None
 
     def _recognised(self, head: bytes, path: Any, source: Source) -> str:
         stem, _ = codecs.split_suffix(source.path)
@@ -266,6 +246,24 @@ class _Reading:
         )
 
 
+def found_by_path(path: Any, storage_options: Mapping[str, Any] | None = None) -> str | None:
+    """The format of what is several files: it is found by its name."""
+    if not isinstance(path, str | os.PathLike) or os.fspath(path) == STANDARD_STREAM:
+        return None
+    name = storage.localize(path)
+    is_url = storage.is_url(name)
+    if not _NAMES.search(name) and (_is_one_file(name) if is_url else os.path.isfile(name)):
+        return None
+    is_place = is_url or os.path.isdir(name)
+    for found in FOUND_BY_PATH:
+        if found == "savedmodel" and not is_place and "saved_model." not in name:
+            continue
+        module: Any = formats.get(found)
+        if module.resolve(name, storage_options=storage_options) is not None:
+            return found
+    return None
+
+
 def _records(path: Any, **options: Any) -> Any:
     from tensorferry.operations.records import Records  # with all that decodes Examples
 
@@ -280,6 +278,13 @@ def _index_of(path: Any) -> Any:
         if name.endswith(".safetensors") and not os.path.exists(name) and os.path.exists(index):
             return index
     return path
+
+
+def _is_one_file(url: str) -> bool:
+    """Whether the name of an object tells its format, or that there are several."""
+    stem, _ = codecs.split_suffix(url)
+    is_known = formats.named(stem) not in (None, *FOUND_BY_PATH)
+    return "*" in url or shards.is_set(url) or is_known
 
 
 def _is_many(path: Any) -> bool:

@@ -10,7 +10,8 @@ import os
 from typing import TYPE_CHECKING
 
 from tensorferry import formats, storage
-from tensorferry.codecs.zip import DEFLATED, open_archive
+from tensorferry.codecs.zip import open_archive
+from tensorferry.codecs.zip_directory import DEFLATED
 from tensorferry.errors import FerryError
 from tensorferry.operations.opened import Opened, OpenedTable, OpenedTensors
 

@@ -8,7 +8,7 @@ noticed by its size at most.
 from __future__ import annotations
 
 import errno
-import secrets
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -102,7 +102,7 @@ class FilesystemSink(FileSink):
         directory, slash, name = path.rpartition("/")
         self._system = system
         self._target = path
-        self._temporary = f"{directory}{slash}.{name[:50]}.{secrets.token_hex(8)}.tmp"
+        self._temporary = f"{directory}{slash}.{name[:50]}.{os.urandom(8).hex()}.tmp"
         with translated(url):
             file = system.open(self._temporary, "wb")
         super().__init__(file, path=url, owned=True)

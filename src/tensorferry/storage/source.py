@@ -16,8 +16,6 @@ import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
-import numpy as np
-
 from tensorferry import limits
 from tensorferry.errors import FormatError, LimitError, TruncatedError, UnsupportedError
 
@@ -40,11 +38,15 @@ def as_source(data: Buffer) -> bytes | memoryview:
     return memoryview(data).toreadonly().cast("B")
 
 
+def as_bytes(buffer: Any) -> Any:
+    """An array as one of bytes, without a copy: NumPy exports no small dtype with a format."""
+    array: Any = getattr(sys.modules.get("numpy"), "ndarray", ())  # not loaded: nothing is one
+    return buffer.reshape(-1).view("u1") if isinstance(buffer, array) else buffer
+
+
 def byte_view(buffer: Any) -> memoryview:
     """A buffer as a flat run of bytes, whatever the type of its elements."""
-    if isinstance(buffer, np.ndarray):  # NumPy exports no small dtype as a buffer with a format
-        buffer = buffer.reshape(-1).view(np.uint8)
-    view = memoryview(buffer)
+    view = memoryview(as_bytes(buffer))
     return view.cast("B") if view.nbytes else memoryview(b"")  # without elements a cast fails
 
 

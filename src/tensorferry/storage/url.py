@@ -14,7 +14,6 @@ from __future__ import annotations
 import os
 import re
 from typing import NamedTuple
-from urllib.parse import unquote
 
 from tensorferry.errors import UnsupportedError
 
@@ -74,6 +73,8 @@ def localize(given: str | os.PathLike[str]) -> str:
             path=path,
             hint="a local file is file:///path, with three slashes",
         )
+    from urllib.parse import unquote  # few paths are URLs of files
+
     return unquote(f"/{parts.name}")
 
 

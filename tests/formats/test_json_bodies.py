@@ -324,3 +324,18 @@ def test_tensorflow_tensors(tf):
     assert body == b'{"instances":[{"x":[0.1,2.0],"n":3}]}'
     result = ferry.loads(body, format="json", serving=True, to="tensorflow")
     assert result["x"].dtype == tf.float32
+
+
+@np.errstate(all="ignore")
+def test_fewest_digits():
+    """Floats have the digits that NumPy gives each of them: the fewest that give it back."""
+    bits = np.random.default_rng(0).integers(0, 1 << 32, 20_000, np.uint32)
+    ordinary = np.random.default_rng(1).standard_normal(20_000).astype(np.float32)
+    rounded = np.round(ordinary, 3)
+    powers = np.float32(2.0) ** np.arange(-149, 128, dtype=np.float32)
+    edges = np.float32([0.0, -0.0, 1e-12, 9.999999e14, 1e15, 16777216, 3.4028235e38, 0.1, 1 / 3])
+    halves = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    for array in (bits.view(np.float32), ordinary, rounded, powers, -powers, edges, halves):
+        finite = array[np.isfinite(array)]
+        written = json.loads(dumps(finite, "inputs"))["inputs"]
+        assert [repr(number) for number in written] == [repr(float(str(one))) for one in finite]

@@ -185,9 +185,8 @@ def _shortest(array: Array) -> Array:
     wide = array.astype(np.float64)
     if array.dtype == np.float64:
         return wide
-    if array.dtype in (np.float32, np.float16):
-        short = np.array([float(str(value)) for value in array], np.float64)
-        return np.where(short.astype(array.dtype) == array, short, wide)
+    if array.dtype in _DIGITS:
+        return _rounded(array, wide)
     short = wide.copy()
     left = np.arange(array.size)
     for digits in range(1, 9):  # `str` of the small kinds gives neither the fewest nor enough
@@ -195,6 +194,39 @@ def _shortest(array: Array) -> Array:
         left = left[(short[left].astype(array.dtype) != array[left]) & np.isfinite(wide[left])]
     short[left] = wide[left]
     return short
+
+
+# From as many decimal digits as every such number has, subnormal ones of float16 included, to as
+# many as give each of them back.
+_DIGITS = {np.dtype(np.float32): range(6, 10), np.dtype(np.float16): range(1, 6)}
+# Between these, the powers of ten that digits are counted by are exact.
+_SMALLEST, _LARGEST = 1e-12, 1e15
+
+
+@np.errstate(all="ignore")
+def _rounded(array: Array, wide: Array) -> Array:
+    """The shortest decimals of float32 and float16, many at a time.
+
+    A whole number of few digits times or over an exact power of ten is the very float64 that the
+    decimal stands for. A power of two has neighbours at two distances, so that the decimal nearest
+    to it need not be the shortest: it takes the long way, as do very small and very large numbers.
+    """
+    size = np.abs(wide)
+    plain = (size >= _SMALLEST) & (size < _LARGEST) & (np.frexp(wide)[0] != np.copysign(0.5, wide))
+    short = wide.copy()
+    left = np.flatnonzero(plain)
+    exponents = np.floor(np.log10(size, where=plain, out=np.zeros_like(size))).astype(np.int64)
+    for digits in _DIGITS[array.dtype]:
+        power = digits - 1 - exponents[left]
+        scale = 10.0 ** np.abs(power)
+        up = power >= 0
+        whole = np.rint(np.where(up, wide[left] * scale, wide[left] / scale))
+        short[left] = np.where(up, whole / scale, whole * scale)
+        left = left[short[left].astype(array.dtype) != array[left]]
+    others = np.flatnonzero(~plain & np.isfinite(wide) & (wide != 0))
+    left = np.concatenate([left, others])
+    short[left] = [float(str(value)) for value in array[left]]
+    return np.where(short.astype(array.dtype) == array, short, wide)
 
 
 def nest(leaves: list[Any], shape: Sequence[int]) -> Any:
@@ -217,8 +249,7 @@ def from_body(body: Any, dtypes: Any = None) -> Any:
     """
     if type(body) is not dict:
         raise FormatError(f"the body is {describe(body)}, expected an object")
-    if "error" in body:
-        raise FormatError(f"the server answered with an error: {str(body['error'])[:2000]}")
+    check_error(body)
     present = [form for form in FORMS if form in body]
     if len(present) != 1:
         raise FormatError(
@@ -232,6 +263,12 @@ def from_body(body: Any, dtypes: Any = None) -> Any:
         return _tensor(content, rows.get(None))
     rows = _given(dtypes, list(content))
     return {name: _named_tensor(name, node, rows.get(name)) for name, node in content.items()}
+
+
+def check_error(body: dict[str, Any]) -> None:
+    """Raises what a body reports as the server's error, if it does."""
+    if "error" in body:
+        raise FormatError(f"the server answered with an error: {str(body['error'])[:2000]}")
 
 
 def _columns(rows: Any, form: str) -> Any:

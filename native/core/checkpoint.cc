@@ -1,0 +1,159 @@
+#include "checkpoint.h"
+
+#include <algorithm>
+#include <limits>
+#include <string_view>
+#include <unordered_map>
+
+namespace ferry::checkpoint {
+
+namespace {
+
+constexpr std::size_t word = sizeof(std::uint32_t);
+
+std::string shown(std::string_view key) {
+  static constexpr char digits[] = "0123456789abcdef";
+  std::string text = "'";
+  for (const char letter : key.substr(0, 60)) {
+    const auto byte = static_cast<std::uint8_t>(letter);
+    if (byte >= 0x20 && byte < 0x7f) {
+      text += letter;
+    } else {
+      text += {'\\', 'x', digits[byte >> 4], digits[byte & 15]};
+    }
+  }
+  return text + "'";
+}
+
+bool take_tag(Reader& reader, std::uint8_t tag) {
+  if (reader.done() || *reader.peek(1) != tag) return false;
+  reader.take(1);
+  return true;
+}
+
+// The numbers behind dtype and shape; false if they are of another form.
+bool read_numbers(Reader reader, std::int64_t (&numbers)[Entries::columns - 1]) {
+  for (int field = 0; field < 3; ++field) {
+    if (!take_tag(reader, static_cast<std::uint8_t>(0x18 + 8 * field))) continue;
+    const std::uint64_t value = reader.varint();
+    if (value > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) return false;
+    numbers[field] = static_cast<std::int64_t>(value);
+  }
+  if (take_tag(reader, 0x35)) numbers[3] = reader.fixed32();
+  return reader.done();
+}
+
+// How long dtype and shape are; 0 if an entry does not start with them.
+std::size_t head_size(Span value) {
+  if (value.size < 4) return 0;
+  const std::uint8_t* head = value.data;
+  if (head[0] != 0x08 || head[1] > 0x7f || head[2] != 0x12 || head[3] > 0x7f) return 0;
+  const std::size_t size = std::size_t{4} + head[3];
+  return size <= value.size ? size : 0;
+}
+
+}  // namespace
+
+Block::Parts Block::split(Span block) {
+  const std::uint64_t end = block.size < word ? 0 : block.size - word;
+  const std::uint64_t count = block.size < word ? 0 : Reader(block.behind(end)).fixed32();
+  if (count == 0 || count * word > end) {
+    throw Error(Problem::malformed, block.offset() + end,
+                "a block of " + std::to_string(block.size) + " bytes with " +
+                    std::to_string(count) + " restarts, expected one or more that fit");
+  }
+  Reader reader(block);
+  const Span entries = reader.take(end - count * word);
+  return {entries, reader.take(count * word)};
+}
+
+Block::Block(Span block) : Block(split(block), block.offset()) {}
+
+Block::Block(Parts parts, std::uint64_t begin)
+    : entries_(parts.entries),
+      restarts_(parts.restarts),
+      begin_(begin),
+      room_(std::max(keys_least, keys_ratio * parts.entries.size)) {
+  restart_ = restarts_.fixed32();
+}
+
+bool Block::next() {
+  const std::uint64_t start = entries_.offset() - begin_;
+  if (entries_.done()) {
+    if (is_first_) check_restart(0, true);
+    if (restart_ >= 0) {
+      throw Error(Problem::malformed, begin_ + start,
+                  "a restart of a block is not where a key starts anew");
+    }
+    return false;
+  }
+  const std::uint64_t shared = entries_.varint();
+  const std::uint64_t own = entries_.varint();
+  const std::uint64_t length = entries_.varint();
+  if (shared > key_.size() || own > entries_.left() || length > entries_.left() - own) {
+    throw Error(Problem::malformed, begin_ + start,
+                "an entry shares " + std::to_string(shared) + " bytes with a key of " +
+                    std::to_string(key_.size()) + ", has " + std::to_string(own) +
+                    " of its own and " + std::to_string(length) + " for its value, with " +
+                    std::to_string(entries_.left()) + " left");
+  }
+  if (shared + own > room_) {
+    throw Error(Problem::limit, begin_ + start,
+                "the keys of a block take more than " + std::to_string(keys_ratio) +
+                    " times its size");
+  }
+  room_ -= shared + own;
+  const Span more = entries_.take(own);
+  const std::string_view added(reinterpret_cast<const char*>(more.data), more.size);
+  // What both keys start with is the same: the rest decides.
+  if (!is_first_ && added <= std::string_view(key_).substr(shared)) {
+    const std::string before = shown(key_);
+    const std::string found = shown(key_.substr(0, shared).append(added));
+    throw Error(Problem::malformed, begin_ + start,
+                "the key " + found + " follows " + before +
+                    ": keys are not sorted, or come twice");
+  }
+  key_.resize(shared);
+  key_.append(added);
+  value_ = entries_.take(length);
+  check_restart(start, shared == 0);
+  is_first_ = false;
+  return true;
+}
+
+void Block::check_restart(std::uint64_t start, bool is_whole) {
+  if (restart_ != static_cast<std::int64_t>(start) || !is_whole) return;
+  restart_ = restarts_.done() ? -1 : std::int64_t{restarts_.fixed32()};
+}
+
+Entries read_entries(const std::vector<Span>& values) {
+  const std::size_t count = values.size();
+  Entries entries;
+  entries.numbers.resize(Entries::columns * count);
+  std::unordered_map<std::string_view, std::int64_t> known;
+  for (std::size_t number = 0; number < count; ++number) {
+    const Span value = values[number];
+    std::int64_t head = -1;
+    std::int64_t numbers[Entries::columns - 1] = {};
+    if (const std::size_t size = head_size(value); size > 0) {
+      bool is_usual = false;
+      try {
+        is_usual = read_numbers(Reader(value.behind(size)), numbers);
+      } catch (const Error&) {  // who looks at it alone says what is wrong
+      }
+      if (is_usual) {
+        const std::string_view start(reinterpret_cast<const char*>(value.data), size);
+        const auto [found, is_new] = known.try_emplace(start, entries.heads.size());
+        if (is_new) entries.heads.push_back({value.data, size, value.input});
+        head = found->second;
+      }
+    }
+    entries.numbers[number] = head;
+    for (std::size_t column = 1; column < Entries::columns; ++column) {
+      entries.numbers[column * count + number] = numbers[column - 1];
+    }
+  }
+  return entries;
+}
+
+}  // namespace ferry::checkpoint

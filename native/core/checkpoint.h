@@ -1,0 +1,68 @@
+// The index of a checkpoint: blocks of a sorted table, and the entries that most tensors have.
+//
+// A block, as LevelDB has them:
+//
+//     entry | entry | ... | restarts: uint32 each | how many restarts: uint32
+//     entry: shared | own | length (varints) | own bytes of the key | value
+//
+// A key starts with `shared` bytes of the key before it; at a restart with none. What the values
+// mean is BundleEntryProto; tensorferry.formats.checkpoint_index has its fields.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "wire.h"
+
+namespace ferry::checkpoint {
+
+// Keys share what they start with, so that few bytes can stand for many: all keys of a block
+// together take no more than this, or so many times its size.
+inline constexpr std::uint64_t keys_least = 1 << 20;
+inline constexpr std::uint64_t keys_ratio = 64;
+
+// Goes over the entries of a block, whose keys rise from one to the next.
+class Block {
+ public:
+  // Fails if there are no restarts, or more than fit.
+  explicit Block(Span block);
+
+  // The next entry; false behind the last, if all restarts were where a key starts anew.
+  bool next();
+
+  const std::string& key() const noexcept { return key_; }
+  Span value() const noexcept { return value_; }
+
+ private:
+  struct Parts {
+    Span entries;
+    Span restarts;
+  };
+  static Parts split(Span block);
+  Block(Parts parts, std::uint64_t begin);
+  void check_restart(std::uint64_t start, bool is_whole);
+
+  Reader entries_;
+  Reader restarts_;
+  std::uint64_t begin_;
+  std::uint64_t room_;  // what keys may still take
+  std::int64_t restart_ = -1;  // the next one; -1 if there is none
+  bool is_first_ = true;
+  std::string key_;
+  Span value_;
+};
+
+// Entries all together, as columns of as many numbers: which head, shard, offset, size, checksum.
+struct Entries {
+  static constexpr std::size_t columns = 5;
+
+  // The different starts of entries: their dtype and shape.
+  std::vector<Span> heads;
+  // Column after column. An entry that is not of the usual form has the head -1: it starts with
+  // dtype and shape, has the other numbers in the order of their fields, and nothing else.
+  std::vector<std::int64_t> numbers;
+};
+
+Entries read_entries(const std::vector<Span>& values);
+
+}  // namespace ferry::checkpoint

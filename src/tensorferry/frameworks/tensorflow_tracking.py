@@ -1,0 +1,111 @@
+"""TensorFlow: what it tracks of an object, and what its functions use.
+
+A SavedModel has the objects that are reached by tracked attributes (variables, tables, modules,
+lists and dicts of those) and the functions that were traced. A function that uses a variable or
+table which is not tracked cannot be saved.
+
+Nothing here traces a function: that would run the model's code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import FunctionType
+from typing import Any
+
+import tensorflow as tf
+
+_HANDLES = (tf.resource, tf.variant)
+_PYTHON = ("EagerPyFunc", "PyFunc", "PyFuncStateless")
+
+
+def is_bulk(value: Any) -> bool:
+    """Whether it is a tensor or variable with values, which pickle as they are."""
+    if not isinstance(value, tf.Tensor | tf.Variable) or not is_own(type(value)):
+        return False
+    return value.dtype.base_dtype not in _HANDLES and not tf.is_symbolic_tensor(value)
+
+
+def is_own(kind: type) -> bool:
+    """Whether a class is TensorFlow's."""
+    return kind.__module__.split(".")[0] in ("tensorflow", "tf_keras")
+
+
+def is_module(value: Any) -> bool:
+    """Whether it is a plain `tf.Module`, whose attributes are all the user's."""
+    return type(value) is tf.Module
+
+
+def is_function(value: Any) -> bool:
+    """Whether it is a `tf.function`, or one of its traces."""
+    return isinstance(
+        value,
+        tf.types.experimental.PolymorphicFunction | tf.types.experimental.ConcreteFunction,
+    )
+
+
+def class_functions(value: Any) -> Iterator[tuple[str, str, Any]]:
+    """The `tf.function` methods of an object: name, step to the undecorated one, what there is."""
+    found: set[str] = set()
+    for place, kind in enumerate(type(value).__mro__):
+        if is_own(kind) or kind.__module__.split(".")[0] == "keras":
+            continue
+        for name, child in vars(kind).items():
+            if name in found:
+                continue
+            found.add(name)
+            if isinstance(child, tf.types.experimental.PolymorphicFunction):
+                # Each instance has a copy, with traces of its own, once it was used.
+                own = getattr(child, "_descriptor_cache", {}).get(value, child)
+                start = "type({})" if place == 0 else f"type({{}}).__mro__[{place}]"
+                yield name, f"{start}.__dict__[{name!r}]", own
+
+
+def python_function(function: Any) -> Any:
+    """The Python function behind a `tf.function`, if there is one."""
+    found = getattr(function, "python_function", None)
+    found = getattr(found, "__wrapped__", found)
+    return found if isinstance(found, FunctionType) else None
+
+
+def traces(function: Any) -> list[Any]:
+    """The graphs that a function has already."""
+    if isinstance(function, tf.types.experimental.ConcreteFunction):
+        return [function]
+    cache = getattr(function, "_function_cache", None)
+    return [] if cache is None else list(cache.values())
+
+
+def is_exportable(function: Any) -> bool:
+    """Whether a SavedModel will have a graph of it."""
+    signature = getattr(function, "input_signature", None)
+    return signature is not None or bool(traces(function))
+
+
+def captured(function: Any) -> set[int]:
+    """The identities of the handles that its graphs use."""
+    return {id(part) for trace in traces(function) for part in trace.captured_inputs}
+
+
+def handle(value: Any) -> Any:
+    """What graphs know a variable, a table or the like by; None where it is no such thing."""
+    if isinstance(value, tf.Variable):
+        return value.handle
+    if isinstance(value, tf.saved_model.experimental.TrackableResource | tf.lookup.StaticHashTable):
+        return getattr(value, "_resource_handle", None)
+    own = is_own(type(value)) and not isinstance(value, tf.Module)
+    return vars(value).get("_resource_handle") if own and hasattr(value, "__dict__") else None
+
+
+def calls_python(function: Any) -> bool:
+    """Whether its graphs call back into this process."""
+    return any(
+        operation.type in _PYTHON
+        for trace in traces(function)
+        for operation in trace.graph.get_operations()
+    )
+
+
+def is_iterator(value: Any) -> bool:
+    """Whether it is a position in a dataset."""
+    return isinstance(value, tf.data.Iterator)

@@ -1,0 +1,59 @@
+"""The text of REST bodies, and the checks that they share.
+
+Tensors in bodies are `tensorferry.formats.json_bodies`, the text is `tensorferry.formats.json`. NaN
+and infinities are bare words. A body that reports an error is raised as one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tensorferry.errors import FormatError
+from tensorferry.formats import json
+from tensorferry.formats.json_bodies import check_error, describe
+from tensorferry.storage import as_source
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+
+def write(body: dict[str, Any]) -> bytes:
+    """A body as UTF-8."""
+    return json.to_text(body, allow_nan=True)
+
+
+def read(data: Buffer | str) -> dict[str, Any]:
+    """The object that a body is.
+
+    Raises:
+        FormatError: It is none, or reports an error.
+    """
+    source = data.encode(errors="surrogatepass") if isinstance(data, str) else as_source(data)
+    try:
+        body = json.parse(source, json.SERVING)
+    except RecursionError:
+        raise json.too_deep() from None
+    if type(body) is not dict:
+        raise FormatError(f"the body is {describe(body)}, expected an object")
+    check_error(body)
+    return body
+
+
+def text_of(body: dict[str, Any], name: str) -> str:
+    """A text of a body; empty where it is not there."""
+    text = body.get(name, "")
+    if type(text) is not str:
+        raise FormatError(f'"{name}" is {describe(text)}, expected a string')
+    return text
+
+
+def list_of(body: dict[str, Any], *names: str) -> list[Any]:
+    """The list of a body that goes by one of these names."""
+    present = [name for name in names if name in body]
+    if len(present) != 1:
+        expected = " or ".join(f'"{name}"' for name in names)
+        raise FormatError(f"the body has the keys {sorted(body)[:8]}, expected {expected}")
+    content = body[present[0]]
+    if type(content) is not list:
+        raise FormatError(f'"{present[0]}" is {describe(content)}, expected a list')
+    return content

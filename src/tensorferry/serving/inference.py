@@ -1,0 +1,351 @@
+"""Classify, Regress and MultiInference: Examples to a model, classes or numbers back.
+
+    ClassificationRequest, RegressionRequest   1 model_spec  2 input
+    ClassificationResponse                     1 result: classes of each example  2 model_spec
+    RegressionResponse                         1 result: a number for each example  2 model_spec
+    MultiInferenceRequest                      1 tasks: models and methods  2 input
+    MultiInferenceResponse                     1 results, one for each task
+
+    {"signature_name": ..., "context": {...}, "examples": [{...}, ...]}
+    {"results": [[["label", score], ...], ...]}     {"results": [number, ...]}
+
+A model has labels and scores as two tensors, and so have responses here: [examples, classes], or
+ragged where there are not as many classes for each example. Examples are
+`tensorferry.serving.examples`, what comes back is `tensorferry.serving.results`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from tensorferry.errors import FormatError, UnsupportedError
+from tensorferry.formats.savedmodel_messages import Span
+from tensorferry.serving import bodies, examples as inputs, results
+from tensorferry.serving.messages import Reader, bytes_field, text_field
+from tensorferry.serving.model import (
+    PREDICTION_SERVICE,
+    ModelMessage,
+    Request,
+    read_path,
+    read_spec,
+    write_spec,
+)
+from tensorferry.storage import as_source
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+    from tensorferry.serving.examples import Features, Row
+
+CLASSIFY = "tensorflow/serving/classify"
+REGRESS = "tensorflow/serving/regress"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ExamplesRequest(Request):
+    """Examples to run a model on.
+
+    Attributes:
+        examples: Rows, each a dict of features or the bytes of a serialized Example, which is what
+            reading a message gives. A feature is a value or a list: integers, floats, strings.
+        context: Features that all rows share, as a row.
+    """
+
+    examples: Sequence[Row | bytes]
+    context: Row | bytes | None = field(default=None, kw_only=True)
+
+    message: ClassVar[str]
+
+    def serialized(self) -> list[bytes]:
+        """The Examples as the model gets them, with the features of the context in each.
+
+        `tfio.parse_example` and `tf.io.parse_example` take them.
+        """
+        records = inputs.serialize(self.examples)
+        if self.context is None:
+            return records
+        # Messages one behind the other are one message; of a feature in both, the last counts.
+        shared = inputs.serialize([self.context])[0]
+        return [shared + record for record in records]
+
+    def features(self) -> list[Features]:
+        """The same as dicts of arrays: int64, float32, or objects that are bytes."""
+        context = None if self.context is None else inputs.parse([self.context])[0]
+        return inputs.merge(inputs.parse(self.examples), context)
+
+    def to_bytes(self) -> bytes:
+        """The message.
+
+        Raises:
+            UnsupportedError: An Example cannot carry a value.
+            FormatError: A feature is of different kinds in different rows.
+        """
+        return write_spec(1, self) + inputs.write_input(2, self.examples, self.context)
+
+    @classmethod
+    def from_bytes(cls, data: Buffer) -> Self:
+        """The request that a message is; its examples stay serialized.
+
+        Raises:
+            FormatError: The bytes are damaged.
+        """
+        reader = Reader(as_source(data))
+        fields = reader.whole(cls.message)
+        return cls(**read_spec(reader, fields), **inputs.read_input(reader, fields))
+
+    def to_json(self) -> bytes:
+        """The body of the REST request, which goes to `path`.
+
+        Raises:
+            UnsupportedError: JSON has nothing for a value.
+        """
+        head = {"signature_name": self.signature_name} if self.signature_name else {}
+        return bodies.write({**head, **inputs.to_body(self.examples, self.context)})
+
+    @classmethod
+    def from_json(cls, data: Buffer | str, *, path: str = "") -> Self:
+        """The request that a REST body is; its examples are dicts of arrays.
+
+        Args:
+            data: The body.
+            path: Of the URL: it names the model.
+
+        Raises:
+            FormatError: It is no such body.
+        """
+        body = bodies.read(data)
+        given = read_path(path, cls.suffix)
+        given["signature_name"] = bodies.text_of(body, "signature_name")
+        return cls(**given, **inputs.from_body(body, bodies.list_of(body, "examples")))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClassifyRequest(ExamplesRequest):
+    """Examples to classify."""
+
+    method: ClassVar[str] = PREDICTION_SERVICE + "Classify"
+    suffix: ClassVar[str] = ":classify"
+    message: ClassVar[str] = "ClassificationRequest"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RegressRequest(ExamplesRequest):
+    """Examples to give a number for each."""
+
+    method: ClassVar[str] = PREDICTION_SERVICE + "Regress"
+    suffix: ClassVar[str] = ":regress"
+    message: ClassVar[str] = "RegressionRequest"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClassifyResponse(ModelMessage):
+    """The classes of each example.
+
+    Attributes:
+        labels: Strings [examples, classes]; None on writing if there are only scores, which is read
+            as empty labels.
+        scores: float32 of the same shape; None on writing if there are only labels, read as 0.
+    """
+
+    labels: Any = None
+    scores: Any = None
+
+    def to_bytes(self) -> bytes:
+        """The message.
+
+        Raises:
+            UnsupportedError: Labels and scores do not fit each other.
+        """
+        result = results.write_classes(self.labels, self.scores)
+        return bytes_field(1, result) + write_spec(2, self)
+
+    @classmethod
+    def from_bytes(cls, data: Buffer) -> ClassifyResponse:
+        """The response that a message is.
+
+        Raises:
+            FormatError: The bytes are damaged.
+        """
+        reader = Reader(as_source(data))
+        fields = reader.whole("ClassificationResponse")
+        return cls._read(reader, fields.get("result"), read_spec(reader, fields))
+
+    @classmethod
+    def _read(cls, reader: Reader, span: Span | None, given: dict[str, Any]) -> ClassifyResponse:
+        labels, scores = results.read_classes(reader, span or Span(0, 0))
+        return cls(labels, scores, **given)
+
+    def to_json(self) -> bytes:
+        """The body of the REST answer."""
+        return bodies.write({"results": results.classes_to_lists(self.labels, self.scores)})
+
+    @classmethod
+    def from_json(cls, data: Buffer | str) -> ClassifyResponse:
+        """The response that a REST body is.
+
+        Raises:
+            FormatError: It is no such body, or reports an error of the server.
+        """
+        # Serving's documentation has "result" where the server has "results".
+        rows = bodies.list_of(bodies.read(data), "results", "result")
+        return cls(*results.classes_from_lists(rows))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RegressResponse(ModelMessage):
+    """A number for each example.
+
+    Attributes:
+        values: float32 [examples].
+    """
+
+    values: Any
+
+    def to_bytes(self) -> bytes:
+        """The message.
+
+        Raises:
+            UnsupportedError: The values are not one dimension of numbers.
+        """
+        return bytes_field(1, results.write_values(self.values)) + write_spec(2, self)
+
+    @classmethod
+    def from_bytes(cls, data: Buffer) -> RegressResponse:
+        """The response that a message is.
+
+        Raises:
+            FormatError: The bytes are damaged.
+        """
+        reader = Reader(as_source(data))
+        fields = reader.whole("RegressionResponse")
+        return cls._read(reader, fields.get("result"), read_spec(reader, fields))
+
+    @classmethod
+    def _read(cls, reader: Reader, span: Span | None, given: dict[str, Any]) -> RegressResponse:
+        return cls(results.read_values(reader, span or Span(0, 0)), **given)
+
+    def to_json(self) -> bytes:
+        """The body of the REST answer."""
+        return bodies.write({"results": results.values_to_list(self.values)})
+
+    @classmethod
+    def from_json(cls, data: Buffer | str) -> RegressResponse:
+        """The response that a REST body is.
+
+        Raises:
+            FormatError: It is no such body, or reports an error of the server.
+        """
+        values = bodies.list_of(bodies.read(data), "results", "result")
+        return cls(results.values_from_list(values))
+
+
+@dataclass(frozen=True, slots=True)
+class InferenceTask(ModelMessage):
+    """One of several models, or signatures of a model, to run on the same examples.
+
+    Attributes:
+        model: The name that the server has for it.
+        method_name: `CLASSIFY` or `REGRESS`.
+    """
+
+    model: str
+    method_name: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MultiInferenceRequest:
+    """Examples to run several models on; REST has no such thing.
+
+    Attributes:
+        tasks: The models.
+        examples: As in `ClassifyRequest`.
+        context: As in `ClassifyRequest`.
+    """
+
+    tasks: Sequence[InferenceTask]
+    examples: Sequence[Row | bytes]
+    context: Row | bytes | None = field(default=None, kw_only=True)
+
+    method: ClassVar[str] = PREDICTION_SERVICE + "MultiInference"
+
+    def to_bytes(self) -> bytes:
+        """The message: see `ClassifyRequest.to_bytes`."""
+        tasks = b"".join(
+            bytes_field(1, write_spec(1, task) + text_field(2, task.method_name))
+            for task in self.tasks
+        )
+        return tasks + inputs.write_input(2, self.examples, self.context)
+
+    @classmethod
+    def from_bytes(cls, data: Buffer) -> MultiInferenceRequest:
+        """The request that a message is; its examples stay serialized.
+
+        Raises:
+            FormatError: The bytes are damaged.
+        """
+        reader = Reader(as_source(data))
+        fields = reader.whole("MultiInferenceRequest")
+        tasks = []
+        for span in fields.get("tasks", ()):
+            task = reader.read("InferenceTask", span)
+            given = read_spec(reader, task)
+            tasks.append(InferenceTask(method_name=task.get("method_name", ""), **given))
+        return cls(tasks, **inputs.read_input(reader, fields))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MultiInferenceResponse:
+    """What several models gave.
+
+    Attributes:
+        results: One for each task.
+    """
+
+    results: Sequence[ClassifyResponse | RegressResponse]
+
+    def to_bytes(self) -> bytes:
+        """The message.
+
+        Raises:
+            UnsupportedError: A result is neither of the two.
+        """
+        return b"".join(bytes_field(1, self._write(result)) for result in self.results)
+
+    @staticmethod
+    def _write(result: Any) -> bytes:
+        if isinstance(result, ClassifyResponse):
+            body = bytes_field(2, results.write_classes(result.labels, result.scores))
+        elif isinstance(result, RegressResponse):
+            body = bytes_field(3, results.write_values(result.values))
+        else:
+            raise UnsupportedError(
+                f"a result is a {type(result).__name__}, "
+                "expected a ClassifyResponse or a RegressResponse"
+            )
+        return write_spec(1, result) + body
+
+    @classmethod
+    def from_bytes(cls, data: Buffer) -> MultiInferenceResponse:
+        """The response that a message is.
+
+        Raises:
+            FormatError: The bytes are damaged.
+        """
+        reader = Reader(as_source(data))
+        found = reader.whole("MultiInferenceResponse").get("results", ())
+        return cls([_read_result(reader, reader.read("InferenceResult", s), s) for s in found])
+
+
+def _read_result(
+    reader: Reader, fields: Mapping[str, Any], span: Span
+) -> ClassifyResponse | RegressResponse:
+    classes, values = fields.get("classification_result"), fields.get("regression_result")
+    if (classes is None) == (values is None):
+        found = "no result" if classes is None else "two results"
+        raise FormatError(f"{found}, expected classes or values", offset=span.start)
+    given = read_spec(reader, fields)
+    if classes is not None:
+        return ClassifyResponse._read(reader, classes, given)
+    return RegressResponse._read(reader, values, given)

@@ -1,0 +1,262 @@
+"""Predict: named tensors to a model, named tensors back.
+
+    PredictRequest   1 model_spec  2 inputs: a map of TensorProtos  3 output_filter
+    PredictResponse  1 outputs: a map of TensorProtos  2 model_spec
+
+    {"signature_name": ..., "instances": rows}      {"predictions": rows}
+    {"signature_name": ..., "inputs": columns}      {"outputs": columns}
+
+REST leaves out the name of a tensor that is alone: it is "" here. It has no dtypes either; who
+reads a body says them, or takes what the numbers look like.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from tensorferry import frameworks
+from tensorferry.errors import FormatError, UnsupportedError
+from tensorferry.formats.json_bodies import FORMS, REQUESTS, ROW_FORMS, from_body, to_body
+from tensorferry.serving import bodies
+from tensorferry.serving.messages import Reader, Writer, as_dense, texts_field, views_of
+from tensorferry.serving.model import (
+    PREDICTION_SERVICE,
+    ModelMessage,
+    Request,
+    read_path,
+    read_spec,
+    write_spec,
+)
+from tensorferry.storage import as_source
+from tensorferry.tensors import RaggedTensor
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+    from tensorferry.operations.values import Framework
+    from tensorferry.storage import Buffers
+
+UNNAMED = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PredictRequest(Request):
+    """Tensors to run a model on.
+
+    Attributes:
+        inputs: Dense tensors of any framework, arrays, lists or numbers, by their names in the
+            signature. They are looked at when the request is written.
+        output_filter: The outputs to answer with; all if there are none. REST has no place for it.
+        rows: Whether REST has it by rows ("instances"), and so its answer; otherwise by columns.
+    """
+
+    inputs: Mapping[str, Any]
+    output_filter: Sequence[str] = field(default=(), kw_only=True)
+    rows: bool = field(default=False, kw_only=True)
+
+    method: ClassVar[str] = PREDICTION_SERVICE + "Predict"
+    suffix: ClassVar[str] = ":predict"
+
+    def to_bytes(self) -> bytes:
+        """The message.
+
+        Raises:
+            UnsupportedError: An input is no dense tensor, or has no name.
+        """
+        return b"".join(self._write())
+
+    def to_buffers(self) -> list[memoryview]:
+        """The message in pieces, of which the large ones are the tensors' own memory."""
+        return views_of(self._write())
+
+    def _write(self) -> Buffers:
+        writer = Writer()
+        writer.add(write_spec(1, self))
+        writer.tensors(2, self.inputs)
+        writer.add(texts_field(3, self.output_filter, "output_filter"))
+        return writer.finish()
+
+    @classmethod
+    def from_bytes(cls, data: Buffer, *, to: Framework = "numpy") -> PredictRequest:
+        """The request that a message is.
+
+        Args:
+            data: The message; arrays lie in it wherever possible, read-only.
+            to: Whose tensors to give.
+
+        Raises:
+            FormatError: The bytes are damaged.
+        """
+        reader = Reader(as_source(data))
+        fields = reader.whole("PredictRequest")
+        inputs = reader.tensors(fields.get("inputs", ()), to)
+        given = read_spec(reader, fields)
+        return cls(inputs=inputs, output_filter=tuple(fields.get("output_filter", ())), **given)
+
+    def to_json(self) -> bytes:
+        """The body of the REST request, which goes to `path`.
+
+        Raises:
+            UnsupportedError: JSON has nothing for an input or for the filter.
+        """
+        if self.output_filter:
+            raise UnsupportedError("REST has no output_filter", hint="it answers with all outputs")
+        form = "instances" if self.rows else "inputs"
+        return bodies.write(_to_body(self.inputs, form, self.signature_name))
+
+    @classmethod
+    def from_json(
+        cls,
+        data: Buffer | str,
+        *,
+        path: str = "",
+        dtypes: Any = None,
+        to: Framework = "numpy",
+    ) -> PredictRequest:
+        """The request that a REST body is.
+
+        Args:
+            data: The body.
+            path: Of the URL: it names the model.
+            dtypes: One for all inputs, or a dict of them by name; by default float32, int64, bool
+                or string, by what the values look like. Its only name is also that of an input
+                without one.
+            to: Whose tensors to give.
+
+        Raises:
+            FormatError: It is no such body.
+        """
+        body = bodies.read(data)
+        inputs, form = _from_body(body, REQUESTS, dtypes, to)
+        signature_name = bodies.text_of(body, "signature_name")
+        given = read_path(path, cls.suffix)
+        rows = form in ROW_FORMS
+        return cls(inputs=inputs, rows=rows, signature_name=signature_name, **given)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PredictResponse(ModelMessage):
+    """The tensors that a model gave.
+
+    Attributes:
+        outputs: By their names in the signature; "" for the one output that REST has no name for.
+        rows: Whether REST has them by rows ("predictions"); otherwise by columns.
+    """
+
+    outputs: Mapping[str, Any]
+    rows: bool = field(default=False, kw_only=True)
+
+    @property
+    def output(self) -> Any:
+        """The only output.
+
+        Raises:
+            UnsupportedError: There are several, or none.
+        """
+        if len(self.outputs) != 1:
+            raise UnsupportedError(
+                f"the outputs are {', '.join(map(repr, self.outputs)) or 'none'}, expected one",
+                hint="`outputs` has them by name",
+            )
+        return next(iter(self.outputs.values()))
+
+    def to_bytes(self) -> bytes:
+        """The message.
+
+        Raises:
+            UnsupportedError: An output is no dense tensor, or has no name.
+        """
+        return b"".join(self._write())
+
+    def to_buffers(self) -> list[memoryview]:
+        """The message in pieces, of which the large ones are the tensors' own memory."""
+        return views_of(self._write())
+
+    def _write(self) -> Buffers:
+        writer = Writer()
+        writer.tensors(1, self.outputs)
+        writer.add(write_spec(2, self))
+        return writer.finish()
+
+    @classmethod
+    def from_bytes(cls, data: Buffer, *, to: Framework = "numpy") -> PredictResponse:
+        """The response that a message is: see `PredictRequest.from_bytes`."""
+        reader = Reader(as_source(data))
+        fields = reader.whole("PredictResponse")
+        outputs = reader.tensors(fields.get("outputs", ()), to)
+        return cls(outputs, **read_spec(reader, fields))
+
+    def to_json(self) -> bytes:
+        """The body of the REST answer; an output that is alone has no name in it.
+
+        Raises:
+            UnsupportedError: JSON has nothing for an output.
+        """
+        outputs = self.outputs
+        if len(outputs) == 1:
+            ((name, tensor),) = outputs.items()
+            if not name.endswith("_bytes"):  # the name makes strings binary
+                outputs = {UNNAMED: tensor}
+            else:
+                named = _to_body(outputs, "outputs")["outputs"][name]
+                return bodies.write({"predictions" if self.rows else "outputs": named})
+        return bodies.write(_to_body(outputs, "predictions" if self.rows else "outputs"))
+
+    @classmethod
+    def from_json(
+        cls, data: Buffer | str, *, dtypes: Any = None, to: Framework = "numpy"
+    ) -> PredictResponse:
+        """The response that a REST body is.
+
+        Args:
+            data: The body.
+            dtypes: As in `PredictRequest.from_json`, of the outputs.
+            to: Whose tensors to give.
+
+        Raises:
+            FormatError: It is no such body, or reports an error of the server.
+        """
+        answers = tuple(form for form in FORMS if form not in REQUESTS)
+        outputs, form = _from_body(bodies.read(data), answers, dtypes, to)
+        return cls(outputs, rows=form in ROW_FORMS)
+
+
+def _to_body(tensors: Any, form: str, signature_name: str = "") -> dict[str, Any]:
+    if not isinstance(tensors, Mapping):
+        raise UnsupportedError(
+            f"the tensors are a {type(tensors).__name__}, expected a dict of them by name",
+            hint='{"": tensor} for the only one of a model, which REST need not name',
+        )
+    dense: Any = {name: as_dense(tensor, name) for name, tensor in tensors.items()}
+    if list(dense) == [UNNAMED]:
+        dense = dense[UNNAMED]
+    elif UNNAMED in dense:
+        raise UnsupportedError("a tensor without a name beside others, expected a name for each")
+    return to_body(dense, form, signature_name or None)
+
+
+def _from_body(
+    body: dict[str, Any], forms: Sequence[str], dtypes: Any, to: str
+) -> tuple[dict[str, Any], str]:
+    """The tensors of a body by name, and its form."""
+    present = [form for form in forms if form in body]
+    if len(present) != 1:
+        raise FormatError(
+            f"the body has the keys {sorted(body)[:8]}, expected one of {', '.join(forms)}"
+        )
+    tensors = from_body(body, dtypes)
+    if not isinstance(tensors, dict):
+        alone = isinstance(dtypes, Mapping) and len(dtypes) == 1
+        tensors = {next(iter(dtypes)) if alone else UNNAMED: tensors}
+    for name, tensor in tensors.items():
+        if isinstance(tensor, RaggedTensor):
+            raise FormatError(
+                f"lists of different lengths in a tensor of shape {list(tensor.shape)}, "
+                "expected one shape for all rows",
+                tensor=name or None,
+            )
+    if to != "numpy":
+        tensors = {name: frameworks.give(tensor, to) for name, tensor in tensors.items()}
+    return tensors, present[0]
