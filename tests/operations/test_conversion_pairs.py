@@ -72,7 +72,9 @@ def _save_keras(values: dict, path: Path) -> None:
     """As Keras writes it: a kernel and a bias of one length, under the name of a layer."""
     import keras
 
-    model = keras.Sequential([keras.Input((12,)), keras.layers.Dense(12, name="dense")])
+    model = keras.Sequential(
+        [keras.Input((12,), name="given"), keras.layers.Dense(12, name="dense")], name="weights"
+    )
     kernel = np.tile(values["score"], (1, 4))
     model.layers[0].set_weights([kernel, values["label"].astype(np.float32)])
     model.save_weights(path)
@@ -158,7 +160,9 @@ def test_keras_and_back(sources, tmp_path, between):
     ferry.convert(sources["keras"], middle, durable=False)
     paths = {"dense/kernel": "layers/dense/vars/0", "dense/bias": "layers/dense/vars/1"}
     ferry.convert(middle, back, rename=None if between == "keras" else paths, durable=False)
-    model = keras.Sequential([keras.Input((12,)), keras.layers.Dense(12, name="dense")])
+    model = keras.Sequential(
+        [keras.Input((12,), name="given"), keras.layers.Dense(12, name="dense")], name="weights"
+    )
     model.load_weights(back)
 
     assert np.array_equal(model.layers[0].bias, content()["label"])
