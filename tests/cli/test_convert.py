@@ -229,3 +229,48 @@ def test_as_a_process(files, tmp_path):
     assert ran.code == 0
     assert isinstance(report, ferry.ConvertReport)
     assert (tmp_path / "a.arrow").read_bytes() == (tmp_path / "b.arrow").read_bytes()
+
+
+@pytest.mark.parametrize("name", ["train.tfrecord@4", "train.tfrecord-*", "."])
+def test_shards_into_a_directory(call, tmp_path, monkeypatch, name):
+    """A set of shards becomes as many files, and one that is lost is made again, alone."""
+    monkeypatch.chdir(tmp_path)
+    with ferry.writer("train.tfrecord@4", durable=False) as out:
+        out.write_batch(columns())
+    command = ["convert", name, "out/", "--to", "parquet", "--jobs", 2]
+    ran = call(*command)
+    names = [f"train-0000{number}-of-00004.parquet" for number in range(4)]
+
+    assert ran.code == 0, ran.err
+    assert [n for n in sorted(os.listdir("out")) if not n.startswith(".")] == names
+    assert sum(len(ferry.open(f"out/{n}")) for n in names) == 40
+    os.unlink(f"out/{names[2]}")
+    again = json.loads(call(*command, "--resume", "--json").out)["conversions"]
+    assert [report["written"] for report in again] == [False, False, True, False]
+
+
+def test_an_interrupted_set(tmp_path):
+    """Ctrl-C among many shards: whole files stay, nothing is half-written, and it resumes."""
+    with ferry.writer(tmp_path / "train.tfrecord@12", durable=False) as out:
+        for _ in range(12):
+            out.write_batch({"x": np.random.default_rng(0).standard_normal((1000, 200))})
+    command = [*COMMAND, "convert", str(tmp_path / "train.tfrecord@12"), f"{tmp_path}/out/"]
+    command += ["--to", "safetensors"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, env=environment())
+    made = tmp_path / "out"
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and len(list(made.glob("*.safetensors"))) < 2:
+        time.sleep(0.002)
+    process.send_signal(signal.SIGINT)
+    assert process.stderr is not None
+    error = process.stderr.read().decode()
+
+    assert process.wait(20) == 130, error
+    whole = {path.name: path.stat().st_mtime_ns for path in made.glob("*.safetensors")}
+    assert 2 <= len(whole) < 12
+    assert not list(made.glob(".*.tmp"))
+    again = subprocess.run([*command, "--resume"], env=environment(), capture_output=True)
+    assert again.returncode == 0, again.stderr
+    now = {path.name: path.stat().st_mtime_ns for path in made.glob("*.safetensors")}
+    assert len(now) == 12
+    assert all(now[name] == when for name, when in whole.items())

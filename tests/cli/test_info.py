@@ -28,7 +28,8 @@ def test_every_format(files, call, name):
     assert names == ({"tensor"} if name.startswith("array") else set(columns()))
     expected = {"tensors": len(names), "records": 40, "rows": 40}
     assert found["count"] == expected[found["holds"]]
-    assert found["compression"] == {"gz": "gzip", "zst": "zstd"}.get(name.split(".")[-1])
+    endings = {"gz": "gzip", "zst": "zstd", "parquet": "zstd"}
+    assert found["compression"] == endings.get(name.split(".")[-1])
 
 
 def test_a_path_alone(files):
@@ -175,6 +176,7 @@ def test_repeated_layers(tmp_path, call):
     assert listed.index("optimizer:") > listed.index("layers.")
     assert "26 tensors, 204 values, 816 B" in listed
     assert "layers.[0-11]." in tree
+    assert tree.index("optimizer:") > tree.index("layers.")
     assert len(call("ls", path, "--all", "--match", "*key*").out.splitlines()) == 14
 
 
@@ -226,3 +228,89 @@ def test_version_and_help():
     helped = run("--help").out
     assert "info" in helped
     assert "`ferry FILE` alone" in helped
+
+
+def test_formats(call):
+    """What can be read, what can be written, and what a missing package would bring."""
+    found = json.loads(call("formats", "--json").out)
+    rows = {row["name"]: row for row in found["formats"]}
+
+    assert rows["safetensors"]["writes"]
+    assert (rows["savedmodel"]["reads"], rows["savedmodel"]["writes"]) == (True, False)
+    assert found["places"][0]["available"]
+    code = (
+        "import sys; sys.modules['h5py'] = sys.modules['obstore'] = None\n"
+        "from tensorferry.cli import main; sys.exit(main(['formats']))"
+    )
+    shown = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment()
+    ).stdout
+    assert re.search(r"^keras .* read +pip install 'tensorferry\[keras\]'$", shown, re.MULTILINE)
+    assert "no: pip install 'tensorferry[cloud]'" in shown
+    narrow = run_on_terminal("formats", columns=80).out
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", narrow)
+    assert max(map(len, plain.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "version", "compression"),
+    [
+        ("a.parquet", {"compression": "zstd"}, "2.6", "zstd"),
+        ("a.arrow", {"compression": "lz4"}, "V5", "lz4"),
+        ("a.arrows", {}, "V5 stream", None),
+        ("a.npz", {"compression": "deflate"}, None, "deflate"),
+        ("a.npz", {}, None, None),
+        ("a.npy", {}, "1.0", None),
+        ("a.npy.gz", {}, None, "gzip"),
+        ("a.ckpt", {}, "2", None),
+    ],
+)
+def test_version_and_compression(call, tmp_path, name, options, version, compression):
+    """Files tell the version of their format, and a compression inside of them."""
+    value = columns()["score"] if ".npy" in name else columns()
+    ferry.save(value, tmp_path / name, durable=False, **options)
+    (found,) = json.loads(call("info", tmp_path / name, "--json").out)["files"]
+
+    assert (found["version"], found["compression"]) == (version, compression)
+
+
+def test_files_without_bytes(call, tmp_path):
+    """An empty file, and bytes that need to be told what they are, give a way out."""
+    for name, message in (("a.bin", "--option dtype=float32"), ("a", "a file without bytes")):
+        (tmp_path / name).write_bytes(b"")
+        ran = call("info", tmp_path / name)
+        assert ran.code == 2
+        assert message in ran.err
+        assert "--debug" not in ran.err
+
+
+def test_sizes_of_columns(call, tmp_path):
+    """Columns of Parquet have the sizes that PyArrow finds in the footer."""
+    from pyarrow import parquet
+
+    path = tmp_path / "a.parquet"
+    ferry.save(columns(), path, rows=True, durable=False)
+    (found,) = json.loads(call("ls", path, "--json").out)["files"]
+    footer = parquet.read_metadata(path).row_group(0)
+    expected = {
+        footer.column(place).path_in_schema.split(".")[0]: footer.column(
+            place
+        ).total_compressed_size
+        for place in range(footer.num_columns)
+    }
+    assert {tensor["name"]: tensor["nbytes"] for tensor in found["tensors"]} == expected
+    assert " B" in call("ls", path).out
+
+
+def test_slots_by_their_keys(call, tmp_path, tf):
+    """Slots of an optimizer are apart, whatever the object that has them is called."""
+    module = tf.Module()
+    module.kernel = tf.Variable([1.0, 2.0])
+    from tf_keras.optimizers.legacy import Adam
+
+    chosen = Adam()
+    chosen.apply_gradients([(tf.constant([0.1, 0.1]), module.kernel)])
+    prefix = tf.train.Checkpoint(net=module, mine=chosen).save(str(tmp_path / "ck"))
+    shown = call("ls", prefix).out
+
+    assert shown.index("net/kernel") < shown.index("optimizer:") < shown.index("mine/m/net/kernel")

@@ -6,7 +6,7 @@ import json
 import subprocess
 
 import pytest
-from commands import NAMES, environment, run
+from commands import environment, run
 
 import tensorferry as ferry
 
@@ -85,38 +85,113 @@ def test_schema(files, call, name):
     assert json.loads(call("schema", files / name, "--json").out)["version"] == 1
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ["rows.tfrecord", "values.npz", "rows.parquet", "array.npy"])
 def test_bench_of_a_file(files, call, name):
-    """Opening, reading, verifying and hashing are timed."""
-    found = json.loads(call("bench", files / name, "--runs", 1, "--json").out)["timings"]
+    """What is in a file is written and read in every format and compression that takes it."""
+    report = json.loads(call("bench", files / name, "--runs", 1, "--json").out)["report"]
+    done = {(t["format"], t["compression"]) for t in report["timings"] if t["problem"] is None}
 
-    assert [timing["action"] for timing in found] == ["open", "read", "verify", "hash"]
-    assert all(timing["seconds"] > 0 for timing in found)
+    assert report["complete"]
+    assert report["given"]["nbytes"] == (files / name).stat().st_size
+    assert {("npz", "deflate"), ("parquet", "zstd"), ("arrow", "lz4"), ("json", "gzip")} <= done
+    assert {("checkpoint", None), ("tfrecord", None), ("tfrecord", "gzip")} <= done
+    assert (("npy", None) in done) == (name == "array.npy")
 
 
-def test_bench_of_formats(call):
-    """A tensor is written and read in every format that has a place for it."""
-    found = json.loads(call("bench", "--shape", "20,30", "--runs", 1, "--json").out)["timings"]
+def test_bench_of_a_tensor(call):
+    """A tensor, with a table of size and times, and what to choose for what."""
+    report = json.loads(call("bench", "--shape", "20,30", "--runs", 1, "--json").out)["report"]
+    sizes = {(t["format"], t["compression"]): t["nbytes"] for t in report["timings"]}
+    chosen = {found["purpose"]: found for found in report["recommendations"]}
 
-    assert {timing["format"] for timing in found} >= {
-        "npy",
-        "npz",
-        "safetensors",
-        "parquet",
-        "json",
-    }
-    assert not [timing for timing in found if timing["problem"]]
+    assert not [timing for timing in report["timings"] if timing["problem"]]
+    assert all(t["write"] > 0 and t["read"] > 0 for t in report["timings"])
+    assert set(chosen) == {"storage", "transfer", "interop", "tensorflow"}
+    storage = (chosen["storage"]["format"], chosen["storage"]["compression"])
+    assert sizes[storage] <= 1.02 * min(sizes.values())
+    assert chosen["tensorflow"]["format"] in ("tensorproto", "checkpoint", "tfrecord")
     assert call("bench").code == 2
-    assert "npy" in call("bench", "--shape", "8", "--dtype", "bfloat16", "--runs", 1).out
+    shown = call("bench", "--shape", "8", "--dtype", "bfloat16", "--runs", 1).out
+    assert "safetensors" in shown
+    assert "storage" in shown
+
+
+def test_bench_of_strings(call, tmp_path):
+    """Strings and ragged columns are written, too; what has no place for them says why."""
+    with ferry.writer(tmp_path / "a.tfrecord", durable=False) as out:
+        for number in range(5):
+            out.write({"text": f"text {number}", "tokens": list(range(number))})
+    ran = call("bench", tmp_path / "a.tfrecord", "--runs", 1, "--json")
+
+    assert ran.code == 0, ran.err
+    timings = json.loads(ran.out)["report"]["timings"]
+    assert [t["format"] for t in timings if t["compression"] is None and not t["problem"]]
+
+
+def complete(*words: object) -> list[str]:
+    """What bash is offered for the last of some words."""
+    from commands import COMMAND
+
+    typed = " ".join(map(str, words))
+    env = environment(
+        _FERRY_COMPLETE="bash_complete", COMP_WORDS=typed, COMP_CWORD=str(len(words) - 1)
+    )
+    ran = subprocess.run(COMMAND, capture_output=True, text=True, env=env)
+    assert ran.stderr == ""
+    return ran.stdout.split()
 
 
 def test_completion():
     """The scripts are the shells' own, and completing works without running anything."""
-    script = run("completion", "bash").out
-    env = environment(_FERRY_COMPLETE="bash_complete", COMP_WORDS="ferry ver", COMP_CWORD="1")
+    for shell in ("bash", "zsh", "fish"):
+        assert "_ferry_completion" in run("completion", shell).out
+    assert complete("ferry", "ver") == ["file,ver", "plain,verify"]
+    assert complete("ferry", "verify", "--du") == ["plain,--duplicates"]
+    assert complete("ferry", "info", "some") == ["file,some"]
+    assert "plain,tfmd" in complete("ferry", "schema", "x", "--as", "")
+
+
+@pytest.mark.parametrize("name", ["values.safetensors", "rows.tfrecord", "rows.parquet"])
+def test_completion_of_names(files, name):
+    """Names inside a file are completed; of a file that is none, nothing is."""
+    path = files / name
+
+    assert complete("ferry", "show", path, "sc") == ["plain,score"]
+    assert sorted(complete("ferry", "show", path, "")) == [
+        "plain,label", "plain,name", "plain,score",
+    ]  # fmt: skip
+    assert complete("ferry", "head", path, "--columns", "name,la") == ["plain,name,label"]
+    assert complete("ferry", "ls", path, "--match", "la") == ["plain,label"]
+    assert complete("ferry", "convert", path, "out.npz", "--select", "la") == ["plain,label"]
+    assert complete("ferry", "show", __file__, "") == []
+    assert complete("ferry", "show", files / "missing.npz", "x") == []
+
+
+def test_completion_in_bash(files):
+    """Bash itself, with the script, fills in the name of a tensor."""
+    import shutil
+
+    bash = shutil.which("bash")
+    if bash is None:
+        pytest.skip("no bash")
+    folder = files / "bin"
+    folder.mkdir(exist_ok=True)
     from commands import COMMAND
 
-    completed = subprocess.run(COMMAND, capture_output=True, text=True, env=env)
+    command = folder / "ferry"
+    command.write_text(f'#!/bin/sh\nexec {" ".join(COMMAND)} "$@"\n')
+    command.chmod(0o755)
+    program = """
+        eval "$(ferry completion bash)"
+        COMP_WORDS=(ferry show "$1" sc) COMP_CWORD=3
+        _ferry_completion ferry
+        printf '%s' "${COMPREPLY[*]}"
+    """
+    ran = subprocess.run(
+        [bash, "-c", program, "bash", str(files / "values.npz")],
+        capture_output=True, text=True,
+        env=environment(PATH=f"{folder}:/usr/bin:/bin"),
+    )  # fmt: skip
+    shutil.rmtree(folder)
 
-    assert "_ferry_completion" in script
-    assert completed.stdout == "plain,verify\n"
+    assert ran.stdout == "score", ran.stderr

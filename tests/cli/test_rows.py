@@ -144,7 +144,7 @@ def test_missing_values(tmp_path, call):
     [
         (["show", "values.npz", "scoer"], "there are score"),
         (["show", "values.npz", "score[99]"], "no such part"),
-        (["show", "values.npz"], "no tensor is called ''"),
+        (["show", "values.npz"], "expected the name of one"),
         (["head", "values.npz", "--where", "label ="], "at character 7"),
         (["head", "rows.tfrecord", "--columns", "nope"], "no column is called 'nope'"),
         (["head", "values.npz", "--where", "nope == 1"], "no tensor is called 'nope'"),
@@ -167,3 +167,50 @@ def test_tensors_that_are_no_columns(tmp_path, call):
 
     assert ran.code == 2
     assert "a: 3, b: 4" in ran.err
+
+
+def test_images(tf, call, tmp_path):
+    """Images are shown as type and size, and saved by --extract, whose paths stand in the rows."""
+    path, folder = tmp_path / "images.tfrecord", tmp_path / "pictures"
+    picture = tf.io.encode_png(np.zeros((28, 40, 3), np.uint8)).numpy()
+    with ferry.writer(path, durable=False) as out:
+        for number in range(4):
+            out.write({"id": number, "image": picture})
+    shown = run_on_terminal("head", path)
+    piped = call("cat", path, "--where", "id > 1", "--extract", folder)
+    rows = [json.loads(line) for line in piped.out.splitlines()]
+
+    assert f"png 40x28, {len(picture)} B" in shown.out
+    assert [row["id"] for row in rows] == [2, 3]
+    assert rows[0]["image"]["image"]["type"] == "png"
+    for row in rows:
+        with open(row["image"]["path"], "rb") as file:
+            assert file.read() == picture
+    assert len(list(folder.iterdir())) == 2
+    again = call("head", path, "--extract", folder)
+    assert again.code == 2
+    assert "exists already" in again.err
+
+
+def test_nothing_to_show(tmp_path, call):
+    """A terminal says that there are no rows; a pipe gets none."""
+    path = tmp_path / "empty.tfrecord"
+    with ferry.writer(path, durable=False):
+        pass
+
+    assert "no rows" in run_on_terminal("head", path).out
+    assert call("head", path).out == ""
+
+
+def test_narrow_cells(tmp_path):
+    """Cells lose their ends on a narrow terminal, and letters with marks take one column."""
+    path = tmp_path / "rows.tfrecord"
+    with ferry.writer(path, durable=False) as out:
+        for number in range(3):
+            out.write({"a": "e\u0301" * 30, "b": np.arange(6.0), "c": f"sentence {number} " * 9})
+    ran = run_on_terminal("head", path, columns=60)
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", ran.out).splitlines()
+
+    assert "sentence 0" in ran.out
+    assert len(lines) == 4
+    assert all(line.count("…") >= 1 for line in lines[1:])

@@ -50,7 +50,7 @@ def test_what_is_missing(call, tmp_path):
         for column in json.loads(call("stats", path, "--json").out)["files"][0]["columns"]
     }
 
-    assert "0-5 a row, 2.5 on average" in ran.out
+    assert "0-5 a row (mean 2.5)" in ran.out
     assert "1 NaN" in ran.out
     assert "2 distinct, 0-2 bytes, 1 empty" in ran.out
     assert "3 missing" in ran.out

@@ -136,3 +136,84 @@ def test_digest_has_a_place(files, call, tmp_path):
     assert call("convert", first, second, "--dtype", "float16").code == 0
     assert call("verify", second).code == 0
     assert "content_digest" not in call("info", second).out
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "a.arrow"])
+def test_every_damage_of_a_table(call, tmp_path, name):
+    """Each damaged column of each row group or batch is a problem, with its first row and byte."""
+    import pyarrow as pa
+    from pyarrow import ipc, parquet
+
+    path = tmp_path / name
+    texts = [f"text {row}" for row in range(300)]
+    table = pa.table({"id": np.arange(300), "text": texts, "other": texts})
+    if name.endswith("parquet"):
+        with parquet.ParquetWriter(
+            path, table.schema, use_dictionary=False, compression="none", write_page_checksum=True
+        ) as writer:
+            for start in (0, 100, 200):
+                writer.write_table(table[start : start + 100])
+    else:
+        with ipc.new_file(path, table.schema) as writer:
+            for start in (0, 100, 200):
+                writer.write_batch(table[start : start + 100].to_batches()[0])
+    data = bytearray(path.read_bytes())
+    for text in (b"text 17", b"text 250"):  # of both columns, in the first and the last piece
+        place = -1
+        for _ in range(2):
+            place = data.index(text, place + 1)
+            data[place] = 0xFF  # no text
+    path.write_bytes(data)
+    ran = call("verify", path, "--json")
+    problems = json.loads(ran.out)["files"][0]["problems"]
+
+    assert ran.code == 1
+    assert [(found["record"], found["tensor"]) for found in problems] == [
+        (row, column) for row in (0, 200) for column in ("text", "other")
+    ]
+    assert all(0 < found["offset"] < len(data) for found in problems)
+    assert call("verify", path, "--quick").code == 0
+
+
+def test_quick_does_not_look_at_values(files, call, tmp_path):
+    """With --quick, the frames of records are walked over, and a changed value is not seen."""
+    path = tmp_path / "changed.tfrecord"
+    data = bytearray((files / "rows.tfrecord").read_bytes())
+    data[data.find(b"row 7")] ^= 1
+    path.write_bytes(data)
+
+    assert call("verify", path).code == 1
+    ran = call("verify", path, "--quick")
+    assert ran.code == 0
+    assert "40 records, structure only" in ran.out
+
+
+@pytest.mark.parametrize("name", ["model.ckpt", "model.safetensors.index.json"])
+def test_an_index_without_its_data(call, tmp_path, name):
+    """A file that an index leads to, and that is not there, is a problem of that file."""
+    tensors = {f"layer/{n}": np.full(100, n, np.float32) for n in range(4)}
+    if name == "model.ckpt":
+        ferry.save(tensors, tmp_path / name, durable=False)
+        lost = next(tmp_path.glob("*.data-*"))
+    else:
+        ferry.save(tensors, tmp_path / "model.safetensors", shard_size=500, durable=False)
+        lost = sorted(tmp_path.glob("model-*.safetensors"))[1]
+    lost.unlink()
+    ran = call("verify", tmp_path / name, "--json")
+    (found,) = json.loads(ran.out)["files"][0]["problems"]
+
+    assert ran.code == 1
+    assert found["path"] == str(lost)
+    assert call("info", tmp_path / name).code == 2
+    assert "no such file" in call("info", tmp_path / name).err.lower()
+
+
+def test_a_lost_shard(call, tmp_path):
+    """A set of shards without one of them is damaged, and the missing one is named."""
+    with ferry.writer(tmp_path / "a.tfrecord@3", durable=False) as out:
+        out.write_batch(columns())
+    (tmp_path / "a.tfrecord-00001-of-00003").unlink()
+    ran = call("verify", tmp_path / "a.tfrecord@3")
+
+    assert ran.code == 1
+    assert "missing a.tfrecord-00001-of-00003" in ran.out

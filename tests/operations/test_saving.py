@@ -556,3 +556,13 @@ def test_columns_of_different_shapes(tmp_path):
             assert table.info["image"].kind == "list"
             assert table[1]["image"].shape == (1, 5)
             assert len(table) == 2
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "a.arrow", "a.npz", "a.npy"])
+def test_no_compression(name, tmp_path):
+    """Compression "none" is none, also where a format has one by default; convert does the same."""
+    ferry.save({"x": np.zeros(5000)} if name != "a.npy" else np.zeros(5000), tmp_path / name,
+               compression="none", durable=False)  # fmt: skip
+
+    assert ferry.inspect(tmp_path / name).compression is None
+    assert (tmp_path / name).stat().st_size > 100

@@ -6,6 +6,7 @@ import contextlib
 import io
 import os
 import pickle
+from dataclasses import replace
 from typing import Any
 
 import ml_dtypes
@@ -47,6 +48,11 @@ SAMPLE: dict[str, Any] = {
     "sparse": SparseTensor([[2, 1], [0, 0], [4, 3]], np.array([1.5, 2.5, 3.5]), [5, 4]),
     "images": [np.ones((1, 2)), np.zeros((2, 2)), np.ones((0, 1)), np.ones((1, 1)), np.eye(2)],
 }
+
+
+def described(table) -> dict[str, TensorInfo]:
+    """What is known of columns, without the sizes that only Parquet tells."""
+    return {name: replace(info, nbytes=None) for name, info in table.info.items()}
 
 
 @pytest.fixture(params=FORMATS)
@@ -95,7 +101,7 @@ def test_columns(path):
         assert table.columns == list(SAMPLE)
         for name, leaf in SAMPLE.items():
             assert same(table[name], leaf)
-        assert table.info == {
+        assert described(table) == {
             "id": TensorInfo("id", "int64", (5,), kind="dense"),
             "embedding": TensorInfo("embedding", "float32", (5, 2), kind="dense"),
             "tokens": TensorInfo("tokens", "int32", (5, None), kind="ragged"),
@@ -206,8 +212,10 @@ def test_whole_tensors(kind, tmp_path):
         assert len(table) == 1
         for name, leaf in value.items():
             assert same(table[name], leaf)
-        assert table.info["kernel"] == TensorInfo("kernel", "float64", (3, 3), kind="dense")
-        assert table.info["lists"] == TensorInfo("lists", "int32", (None, None), kind="ragged")
+        assert described(table)["kernel"] == TensorInfo("kernel", "float64", (3, 3), kind="dense")
+        assert described(table)["lists"] == TensorInfo(
+            "lists", "int32", (None, None), kind="ragged"
+        )
         (found,) = table
         assert found["kernel"].tolist() == np.eye(3).tolist()
         assert found["step"] == 7
@@ -263,8 +271,8 @@ def test_foreign_tables(kind):
                 "when": "ndarray",
                 "full": "ndarray",
             }
-        assert table.info["number"] == TensorInfo("number", "int64", (4, None), kind="ragged")
-        assert table.info["text"] == TensorInfo("text", "string", (4,), kind="string")
+        assert described(table)["number"] == TensorInfo("number", "int64", (4, None), kind="ragged")
+        assert described(table)["text"] == TensorInfo("text", "string", (4,), kind="string")
         assert table["number"].to_list() == [[1], [2], [3], []]
         assert table["point/x"].to_list() == [[1], [2], [], []]
         assert table.metadata == {"tensorferry.type.when": "timestamp[us]"}

@@ -5,14 +5,20 @@ An error is one to three lines on the standard error; `--debug` adds where it ca
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 import click
 
+from tensorferry.cli.hints import for_command
 from tensorferry.errors import FerryError, MissingExtraError
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 COMMANDS = {
     "info": ("info", "what is in files: format, tensors or records, metadata"),
@@ -33,7 +39,7 @@ COMMANDS = {
     "split": ("records", "TFRecords into several files"),
     "merge": ("records", "TFRecord files into one"),
     "slice": ("records", "some TFRecords into a new file"),
-    "bench": ("bench", "how fast a file is read here, or a tensor in every format"),
+    "bench": ("bench", "a file or a tensor in every format: size, times, what to choose"),
     "formats": ("formats", "what can be read and written here"),
     "completion": ("completion", "completion for bash, zsh and fish"),
 }
@@ -61,6 +67,16 @@ class Application(click.Group):
         """Lists the commands without loading them."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, about) for name, (_, about) in COMMANDS.items()])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The commands, and files: `ferry FILE` is a command, too."""
+        from click.shell_completion import CompletionItem
+
+        found = super().shell_complete(ctx, incomplete)
+        if incomplete.startswith("-"):
+            return found
+        # First, because bash's script forgets what came before it.
+        return [CompletionItem(incomplete, type="file"), *found]
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -157,12 +173,16 @@ def _fail(error: Exception) -> int:
             print(f"hint: {context.command_path} --help", file=sys.stderr)
         return WRONG
     if isinstance(error, FerryError):
-        error.hint = _for_command(error.hint)
+        error.hint = for_command(error.hint)
         _say(str(error))
         return MISSING if isinstance(error, MissingExtraError) else WRONG
     if isinstance(error, OSError):
         name = error.filename
         text = error.strerror or str(error)
+        if isinstance(error, FileNotFoundError) and "no such" not in text.lower():
+            text = f"no such file: {text}"
+        if error.errno == errno.ENOSPC:
+            text += "\nhint: make room, or write to another place; what was there is still whole"
         _say(f"{os.fsdecode(name)}: {text}" if isinstance(name, str | bytes) else text)
         return WRONG
     if isinstance(error, MemoryError):
@@ -171,21 +191,6 @@ def _fail(error: Exception) -> int:
     text = str(error).strip().splitlines()[0] if str(error).strip() else "no more is known"
     _say(f"{type(error).__name__}: {text[:300]}\nhint: run it again with --debug to see where")
     return WRONG
-
-
-# What hints say to those who write Python, and what it is on a command line.
-_TERMS = {
-    "format=...": "--format NAME",
-    "pass format=, one": "name it with --format or --to: one",
-    "on_error='skip'": "`--option on_error=skip`",
-    "tensorferry.repair(path, target)": "`ferry repair IN OUT`",
-}
-
-
-def _for_command(hint: str | None) -> str | None:
-    for python, command in _TERMS.items():
-        hint = hint and hint.replace(python, command)
-    return hint
 
 
 def _say(text: str) -> None:

@@ -1,17 +1,29 @@
-"""`ferry bench`: how fast files and formats are here."""
+"""`ferry bench`: a tensor or a file in every format and compression."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import click
 
-from tensorferry.cli import options as shared, text
+from tensorferry.cli import completing, options as shared, text
+from tensorferry.cli.progress import ProgressLine
+
+if TYPE_CHECKING:
+    from tensorferry.operations.benchmark import BenchReport
+
+PURPOSES = {
+    "storage": "storage",
+    "transfer": "transfer",
+    "interop": "other tools",
+    "tensorflow": "TensorFlow",
+}
 
 
 @click.command("bench")
-@click.argument("path", required=False, metavar="[FILE]")
-@click.option("--shape", metavar="2,3", help="Of a tensor to write and read in every format.")
+@click.argument("path", required=False, metavar="[FILE]", shell_complete=completing.files)
+@click.option("--shape", metavar="2,3", help="Of a tensor of random numbers instead of a file.")
 @click.option("--dtype", default="float32", show_default=True, help="Of that tensor.")
 @click.option(
     "--runs", type=click.IntRange(1), default=3, show_default=True, help="The best counts."
@@ -20,38 +32,60 @@ from tensorferry.cli import options as shared, text
 def bench_command(
     path: str | None, shape: str | None, dtype: str, runs: int, as_json: bool
 ) -> None:
-    """How long a file takes to open, read, verify and hash; or a tensor in every format.
+    """Writes and reads what is in a file, or a tensor, in every format and compression.
 
-    Files are in the system's cache: this is about formats, not about disks.
+    With a recommendation for storage, transfer, other tools and TensorFlow. Of a large file the
+    first 64 MB count. Files are in the system's cache: this is about formats, not about disks.
     """
     if (path is None) == (shape is None):
         raise click.UsageError("expected a FILE, or --shape")
-    from tensorferry.operations.benchmark import time_file, time_formats
+    from tensorferry.operations.benchmark import time_file, time_shape
 
-    if path is not None:
-        timings = time_file(shared.one_input(path), runs=runs)
-    else:
-        timings = time_formats(shared.parse_sizes(shape or ""), dtype, runs=runs)
+    with ProgressLine(path or "bench", unit="formats") as progress:
+        if path is not None:
+            report = time_file(shared.one_input(path), runs=runs, progress=progress)
+        else:
+            sizes = shared.parse_sizes(shape or "")
+            report = time_shape(sizes, dtype, runs=runs, progress=progress)
     if as_json:
-        from tensorferry.cli.plain import plain
+        shared.echo_json("bench", report=report)
+    else:
+        shared.echo(_render(report))
 
-        shared.echo_json("bench", timings=[{**plain(t), "rate": t.rate} for t in timings])
-        return
-    table = text.Table(("format", "action", "time", "size", "rate", ""), right=(2, 3, 4))
-    for timing in timings:
-        rate = "" if timing.rate is None else f"{text.size(round(timing.rate))}/s"
+
+def _render(report: BenchReport) -> Iterable[str]:
+    yield text.paint(text.clean(report.about), "bold")
+    noun = text.plural(report.tensors, "tensor")
+    part = "" if report.complete else "the first part: "
+    yield f"{part}{noun}, {text.size(report.nbytes)} in memory"
+    if report.given is not None and report.complete:
+        yield f"now {text.size(report.given.nbytes)} as {report.given.name}"
+    table = text.Table(
+        ("format", "compression", "size", "write", "read", ""), right=(2, 3, 4), flexible=(5,)
+    )
+    best = {(found.format, found.compression) for found in report.recommendations}
+    for timing in report.timings:
         table.add(
             timing.format,
-            timing.action,
-            _time(timing.seconds),
+            timing.compression,
             text.size(timing.nbytes),
-            rate,
+            _time(timing.write),
+            _time(timing.read),
             timing.problem,
+            colour="cyan" if (timing.format, timing.compression) in best else None,
         )
-    shared.echo(table.lines())
+    yield from table.lines()
+    yield ""
+    choices = text.Table(("for", "choose", "because it is"), flexible=(2,))
+    for found in report.recommendations:
+        name = found.format if found.compression is None else f"{found.format} {found.compression}"
+        choices.add(PURPOSES[found.purpose], name, found.reason)
+    yield from choices.lines()
 
 
-def _time(seconds: float | None) -> Any:
+def _time(seconds: float | None) -> str | None:
     if seconds is None:
         return None
-    return f"{seconds * 1e6:.0f} us" if seconds < 1e-3 else f"{seconds * 1e3:.3g} ms"
+    if seconds < 1e-3:
+        return f"{seconds * 1e6:.0f} us"
+    return f"{seconds * 1e3:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"

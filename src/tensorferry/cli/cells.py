@@ -9,6 +9,8 @@ from tensorferry.cli import text
 # How many characters of a string, and how many values of an array, are shown.
 CHARACTERS = 60
 VALUES = 6
+# Of the numbers of an array.
+DIGITS = 3
 
 
 def cell(value: Any) -> str:
@@ -19,6 +21,8 @@ def cell(value: Any) -> str:
         return _string(value)
     if isinstance(value, str):
         return text.cut(value, CHARACTERS)
+    if hasattr(value, "image"):  # it is in a file now
+        return str(value.path)
     if hasattr(value, "flat_values"):
         return _array(value.to_list(), value.shape, str(value.dtype))
     if hasattr(value, "indices") and hasattr(value, "dense_shape"):
@@ -30,27 +34,40 @@ def cell(value: Any) -> str:
     return scalar(value)
 
 
-def scalar(value: Any) -> str:
+def scalar(value: Any, digits: int = 6) -> str:
     """A number or a string of an array."""
     if isinstance(value, bytes):
         return _string(value)
+    if hasattr(value, "image"):
+        return str(value.path)
     item = value.item() if hasattr(value, "item") else value
-    return f"{item:.6g}" if isinstance(item, float) else str(item)
+    return f"{item:.{digits}g}" if isinstance(item, float) else str(item)
 
 
 def _string(data: bytes) -> str:
+    from tensorferry.operations.images import recognise
+
+    image = recognise(data)
+    if image is not None:
+        return picture(image)
     try:
         found = data.decode()
     except UnicodeDecodeError:
-        return f"<{len(data)} bytes>"
+        return f"<{text.size(len(data))}>"
     return text.cut(text.clean(found), CHARACTERS)
+
+
+def picture(image: Any) -> str:
+    """What an image is: "png 28x40, 3.46 kB"."""
+    sizes = "" if image.width is None else f" {image.width}x{image.height}"
+    return f"{image.type}{sizes}, {text.size(image.nbytes)}"
 
 
 def _array(value: Any, sizes: tuple[Any, ...], kind: str) -> str:
     if len(sizes) == 1 and len(value) <= VALUES:
-        return f"[{', '.join(map(scalar, value))}]"
+        return f"[{', '.join(scalar(part, DIGITS) for part in value)}]"
     if len(sizes) == 1:
-        shown = ", ".join(map(scalar, value[:3]))
+        shown = ", ".join(scalar(part, DIGITS) for part in value[:3])
         return f"[{shown}, …] {len(value)} values"
     kind = "string" if kind == "object" else kind
     return f"{kind}{text.shape(sizes)}"

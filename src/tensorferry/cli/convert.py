@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tensorferry.cli import options as shared, text
+from tensorferry.cli import completing, options as shared, text
 from tensorferry.cli.progress import ProgressLine, duration
 
 if TYPE_CHECKING:
@@ -16,12 +16,20 @@ if TYPE_CHECKING:
 
 
 @click.command("convert")
-@click.argument("paths", nargs=-1, required=True, metavar="IN... OUT")
+@click.argument(
+    "paths", nargs=-1, required=True, metavar="IN... OUT", shell_complete=completing.files
+)
 @click.option("--to", "to", metavar="FORMAT", help="The format, if OUT's name does not say it.")
 @click.option("--dtype", metavar="NAME", help="Floats (or integers) become of this dtype.")
 @click.option("--quantize", metavar="KIND", help="Floats become int8, uint8, float16, ...")
 @click.option("--compression", metavar="KIND", help="See `ferry formats`; .gz and .zst say it too.")
-@click.option("--select", multiple=True, metavar="GLOB", help="Only tensors or columns like this.")
+@click.option(
+    "--select",
+    multiple=True,
+    metavar="GLOB",
+    help="Only tensors or columns like this.",
+    shell_complete=completing.names,
+)
 @click.option("--rename", multiple=True, metavar="OLD=NEW", help="New names, as in 'a/*=b.*'.")
 @click.option("--shards", type=click.IntRange(1), help="Write TFRecords into so many files.")
 @click.option("--shard-size", metavar="SIZE", help="About how large files may be, as in 500MB.")

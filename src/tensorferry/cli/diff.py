@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tensorferry.cli import options as shared, text
+from tensorferry.cli import completing, options as shared, text
 
 if TYPE_CHECKING:
     from tensorferry.operations.comparison import DiffReport
@@ -18,15 +18,26 @@ LISTED = 20
 
 
 @click.command("diff")
-@click.argument("first", metavar="A")
-@click.argument("second", metavar="B")
+@click.argument("first", metavar="A", shell_complete=completing.files)
+@click.argument("second", metavar="B", shell_complete=completing.files)
 @click.option("--rtol", type=float, default=0.0, help="Relative tolerance, of B's numbers.")
 @click.option("--atol", type=float, default=0.0, help="Absolute tolerance.")
 @click.option(
     "--map", "mapping", multiple=True, metavar="OLD=NEW", help="What a tensor of A is called in B."
 )
-@click.option("--key", metavar="COLUMN", help="Compare rows of one key, not of one position.")
-@click.option("--match", multiple=True, metavar="GLOB", help="Only tensors of A like this.")
+@click.option(
+    "--key",
+    metavar="COLUMN",
+    help="Compare rows of one key, not of one position.",
+    shell_complete=completing.names,
+)
+@click.option(
+    "--match",
+    multiple=True,
+    metavar="GLOB",
+    help="Only tensors of A like this.",
+    shell_complete=completing.names,
+)
 @click.option("--ignore-dtype", is_flag=True, help="The same numbers in another dtype are equal.")
 @click.option("--all", "everything", is_flag=True, help="List what is equal, too.")
 @shared.as_json
@@ -36,7 +47,8 @@ def diff_command(
     """Compares two files of any formats; the exit code is 1 if they differ.
 
     Tensors belong together by name, rows of records and tables by position or --key. NEW and OLD
-    of --map may hold `*`, as in --map 'encoder/*=model.encoder.*'.
+    of --map may hold `*`, as in --map 'encoder/*=model.encoder.*'. By --key, the keys of B are in
+    memory, and all of B if it is compressed or a bundle: give the larger file as A.
     """
     from tensorferry.operations.comparison import diff
 

@@ -115,7 +115,8 @@ def _parts(info: FileInfo) -> Iterable[str]:
     from tensorferry.operations.listing import collapse
 
     noun = {"tensors": "tensor", "records": "feature", "rows": "column"}[info.holds]
-    entries = collapse(info.tensors)
+    # The state of an optimizer is worth the least room.
+    entries = sorted(collapse(info.tensors), key=lambda entry: entry.optimizer)
     table = text.Table((noun, "dtype", "shape", "count", "size"), right=(3, 4))
     for entry in entries[:NAMED]:
         sizes = entry.shape if info.holds == "tensors" else entry.shape[1:]

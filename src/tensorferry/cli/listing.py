@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tensorferry.cli import options as shared, text
+from tensorferry.cli import completing, options as shared, text
 from tensorferry.errors import FormatError
 
 if TYPE_CHECKING:
@@ -27,7 +27,13 @@ def _listing_options(function: Any) -> Any:
             show_default=True,
             help="The order; by size the largest come first.",
         ),
-        click.option("--match", multiple=True, metavar="GLOB", help="Only names like this."),
+        click.option(
+            "--match",
+            multiple=True,
+            metavar="GLOB",
+            help="Only names like this.",
+            shell_complete=completing.names,
+        ),
         shared.paths,
     ):
         function = option(function)
@@ -51,7 +57,7 @@ def ls_command(paths: tuple[str, ...], everything: bool, as_json: bool, **wanted
 @_listing_options
 def tree_command(paths: tuple[str, ...], as_json: bool, **wanted: Any) -> None:
     """Tensors as a tree of their names, with the size of each branch; repeated layers once."""
-    from tensorferry.operations.listing import grow
+    from tensorferry.operations.listing import grow, is_slot
 
     listings = _list(paths, **wanted)
     if as_json:
@@ -73,9 +79,15 @@ def tree_command(paths: tuple[str, ...], as_json: bool, **wanted: Any) -> None:
 
             for cells in model.branches(found):
                 table.add(*cells, "", "")
-        _branches(table, grow(listing.tensors), "")
+        slots = [info for info in listing.tensors if is_slot(info)]
+        others = [info for info in listing.tensors if not is_slot(info)]
+        _branches(table, grow(others), "", listing.holds != "tensors")
+        if slots and others:
+            table.add("optimizer:", "", "", "", "", colour="dim")
+        _branches(table, grow(slots), "", listing.holds != "tensors")
         if len(table):
             shared.echo(table.lines())
+        print(text.paint(_total(listing), "dim"))
 
 
 def _find_model(path: str, wanted: dict[str, Any]) -> ModelInfo | None:
@@ -132,15 +144,21 @@ def _table(listing: Listing, everything: bool) -> Iterable[str]:
         _add(table, entry, rows)
     if len(table):
         yield from table.lines()
-    count = sum(entry.count for entry in entries)
-    sizes = [entry.nbytes for entry in entries]
+    yield text.paint(_total(listing), "dim")
+
+
+def _total(listing: Listing) -> str:
+    """How many there are, and how much they take."""
+    from tensorferry.operations.opened import elements_in
+
+    sizes = [info.nbytes for info in listing.tensors]
     total = text.size(sum(filter(None, sizes))) if any(sizes) else ""
-    values = [entry.elements for entry in entries]
-    known = text.number(sum(filter(None, values))) + " values" if None not in values else ""
+    values = [elements_in(info) for info in listing.tensors]
+    known = text.plural(sum(filter(None, values)), "value") if None not in values else ""
     noun = {"tensors": "tensor", "records": "feature", "rows": "column"}[listing.holds]
-    of = "" if count == listing.total else f" of {listing.total:,}"
-    parts = [text.plural(count, noun) + of, known, total]
-    yield text.paint(", ".join(part for part in parts if part), "dim")
+    of = "" if len(values) == listing.total else f" of {listing.total:,}"
+    parts = [text.plural(len(values), noun) + of, known if values else "", total]
+    return ", ".join(part for part in parts if part)
 
 
 def _add(table: text.Table, entry: Entry, rows: bool) -> None:
@@ -152,13 +170,13 @@ def _add(table: text.Table, entry: Entry, rows: bool) -> None:
     table.add(entry.name, dtype, sizes, kind, many, text.size(entry.nbytes))
 
 
-def _branches(table: text.Table, nodes: Sequence[Node], indent: str) -> None:
+def _branches(table: text.Table, nodes: Sequence[Node], indent: str, rows: bool) -> None:
     for place, node in enumerate(nodes):
         last = place == len(nodes) - 1
         name = f"{indent}{'└ ' if last else '├ '}{text.clean(node.name)}"
         dtype = node.entry.dtype if node.entry else ""
-        sizes = text.shape(node.entry.shape) if node.entry else ""
+        sizes = text.shape(node.entry.shape[1 if rows else 0 :]) if node.entry else ""
         # What is below stands for each of those that are alike, their size for all of them.
         many = f"{node.count} x" if node.count > 1 else ""
         table.add(name, dtype, sizes, many, text.size(node.nbytes) if node.nbytes else "")
-        _branches(table, node.children, indent + ("  " if last else "│ "))
+        _branches(table, node.children, indent + ("  " if last else "│ "), rows)

@@ -7,6 +7,8 @@ from typing import Any, TypeVar
 
 import click
 
+from tensorferry.cli import completing
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -33,7 +35,13 @@ def reading(function: Function) -> Function:
 
 def paths(function: Function) -> Function:
     """The inputs of a command."""
-    return click.argument("paths", nargs=-1, required=True, metavar="PATH...")(function)
+    return click.argument(
+        "paths",
+        nargs=-1,
+        required=True,
+        metavar="PATH...",
+        shell_complete=completing.files,
+    )(function)
 
 
 def _parse_options(context: Any, parameter: Any, given: tuple[str, ...]) -> dict[str, Any]:

@@ -22,7 +22,9 @@ class ProgressLine:
         unit: Of the counts: bytes, or the noun of what is counted.
     """
 
-    def __init__(self, about: str, *, unit: Literal["bytes", "rows", "files", "tensors"]) -> None:
+    def __init__(
+        self, about: str, *, unit: Literal["bytes", "rows", "files", "tensors", "formats"]
+    ) -> None:
         self._about = text.clean(about)
         self._unit = unit
         self._shown = sys.stderr.isatty()

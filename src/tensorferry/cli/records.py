@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from tensorferry.cli import options as shared, text
+from tensorferry.cli import completing, options as shared, text
 from tensorferry.cli.progress import ProgressLine
 
 # How many damages are listed.
@@ -18,8 +18,8 @@ _COMPRESSION = click.option("--compression", metavar="KIND", help="gzip, zlib or
 
 
 @click.command("repair")
-@click.argument("source", metavar="IN")
-@click.argument("target", metavar="OUT")
+@click.argument("source", metavar="IN", shell_complete=completing.files)
+@click.argument("target", metavar="OUT", shell_complete=completing.files)
 @_FORCE
 @shared.as_json
 def repair_command(source: str, target: str, force: bool, as_json: bool) -> None:
@@ -57,8 +57,8 @@ def index_command(paths: tuple[str, ...], as_json: bool) -> None:
 
 
 @click.command("split")
-@click.argument("source", metavar="IN")
-@click.argument("target", metavar="OUT")
+@click.argument("source", metavar="IN", shell_complete=completing.files)
+@click.argument("target", metavar="OUT", shell_complete=completing.files)
 @click.option("--shards", type=click.IntRange(1), help="Into so many files.")
 @click.option("--records", type=click.IntRange(1), help="Into files of so many records at most.")
 @click.option("--shard-size", metavar="SIZE", help="Into files of about this size: 100MB.")
@@ -81,7 +81,9 @@ def split_command(
 
 
 @click.command("merge")
-@click.argument("paths", nargs=-1, required=True, metavar="IN... OUT")
+@click.argument(
+    "paths", nargs=-1, required=True, metavar="IN... OUT", shell_complete=completing.files
+)
 @_COMPRESSION
 @_FORCE
 @shared.as_json
@@ -116,8 +118,8 @@ def _convert(command: str, source: Any, target: str, as_json: bool, **given: Any
 
 
 @click.command("slice")
-@click.argument("source", metavar="IN")
-@click.argument("target", metavar="OUT")
+@click.argument("source", metavar="IN", shell_complete=completing.files)
+@click.argument("target", metavar="OUT", shell_complete=completing.files)
 @click.argument("part", required=False, metavar="[START:STOP[:STEP]]")
 @click.option("--where", metavar="CONDITION", help="Only records like this: 'label == 3'.")
 @_COMPRESSION

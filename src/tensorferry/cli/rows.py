@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from tensorferry.cli import options as shared, plain, text
+from tensorferry.cli import completing, options as shared, plain, text
 from tensorferry.cli.cells import cell
 from tensorferry.cli.options import Function
 
@@ -21,10 +21,17 @@ def _row_options(limit: int | None) -> Callable[[Function], Function]:
         steps: tuple[Callable[[Function], Function], ...] = (
             shared.as_json,
             shared.reading,
+            click.option(
+                "--extract", metavar="DIR", help="Save images of the rows as files into DIR."
+            ),
             click.option("--raw", is_flag=True, help="See records as bytes."),
             click.option("--where", metavar="CONDITION", help="Only rows like this: 'label == 3'."),
             click.option(
-                "--columns", metavar="A,B", help="Only these columns, in this order.", default=None
+                "--columns",
+                metavar="A,B",
+                help="Only these columns, in this order.",
+                default=None,
+                shell_complete=completing.names,
             ),
             click.option(
                 "-n",
@@ -34,7 +41,7 @@ def _row_options(limit: int | None) -> Callable[[Function], Function]:
                 show_default=limit is not None,
                 help="How many rows.",
             ),
-            click.argument("path"),
+            click.argument("path", shell_complete=completing.files),
         )
         for step in steps:
             function = step(function)
@@ -71,6 +78,7 @@ def _print(
     command: str,
     path: str,
     columns: str | None,
+    extract: str | None,
     options: dict[str, Any],
     as_json: bool,
     **given: Any,
@@ -79,6 +87,10 @@ def _print(
 
     names = None if columns is None else [name.strip() for name in columns.split(",")]
     rows = select(shared.one_input(path), columns=names, **given, **options)
+    if extract is not None:
+        from tensorferry.operations import images
+
+        rows = images.extract(rows, extract)
     if as_json:
         _print_document(command, rows)
     elif not text.is_terminal():
@@ -99,12 +111,16 @@ def _print_document(command: str, rows: Iterator[dict[str, Any]]) -> None:
 
 def _print_table(rows: Iterator[dict[str, Any]]) -> None:
     table: text.Table | None = None
+    found = False
     for row in rows:
+        found = True
         if table is None:
-            table = text.Table(list(row), flexible=range(len(row)))
+            table = text.Table(list(row), flexible=range(len(row)), cut_ends=True)
         table.add(*map(cell, row.values()))
         if len(table) == PART:
             shared.echo(table.lines())
             table = None
     if table is not None:
         shared.echo(table.lines())
+    if not found:
+        print(text.paint("no rows", "dim"))

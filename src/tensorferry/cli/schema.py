@@ -6,11 +6,11 @@ from typing import Any
 
 import click
 
-from tensorferry.cli import options as shared
+from tensorferry.cli import completing, options as shared
 
 
 @click.command("schema")
-@click.argument("path")
+@click.argument("path", shell_complete=completing.files)
 @click.option(
     "--as",
     "language",

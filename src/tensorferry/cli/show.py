@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tensorferry.cli import options as shared, text
+from tensorferry.cli import completing, options as shared, text
 from tensorferry.cli.cells import cell
 
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ MANY = 10_000
 
 
 @click.command("show")
-@click.argument("path")
-@click.argument("name", required=False, metavar="[NAME[0:2,:5]]")
+@click.argument("path", shell_complete=completing.files)
+@click.argument("name", required=False, metavar="[NAME[0:2,:5]]", shell_complete=completing.names)
 @click.option("--all", "everything", is_flag=True, help="Print all values, however many.")
 @shared.reading
 @shared.as_json
@@ -102,8 +102,18 @@ def summary_lines(summary: Summary) -> Iterable[str]:
         ("infinite", text.number(summary.infinite) if summary.infinite else ""),
         ("distinct", text.number(summary.distinct)),
     ]
-    parts = [f"{text.paint(name, 'dim')} {value}" for name, value in pairs if value]
-    yield "  ".join(parts)
+    line, room = "", text.width() if text.is_terminal() else 1 << 30
+    taken = 0
+    for name, value in pairs:
+        if not value:
+            continue
+        length = len(name) + len(value) + 3
+        if taken and taken + length - 2 > room:
+            yield line.rstrip()
+            line, taken = "", 0
+        line += f"{text.paint(name, 'dim')} {value}  "
+        taken += length
+    yield line.rstrip()
 
 
 def _bars(histogram: Histogram) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tensorferry.cli import options as shared, text
+from tensorferry.cli import completing, options as shared, text
 from tensorferry.cli.progress import ProgressLine
 
 if TYPE_CHECKING:
@@ -20,7 +20,13 @@ MEDIUM, WIDE = 100, 120
 
 @click.command("stats")
 @shared.paths
-@click.option("--match", multiple=True, metavar="GLOB", help="Only names like this.")
+@click.option(
+    "--match",
+    multiple=True,
+    metavar="GLOB",
+    help="Only names like this.",
+    shell_complete=completing.names,
+)
 @shared.reading
 @shared.as_json
 def stats_command(
@@ -35,8 +41,7 @@ def stats_command(
 
     reports = []
     for place, found in enumerate(inputs.find(paths)):
-        unit: Any = "rows" if inputs.is_records(found.name) else "tensors"
-        with ProgressLine(found.name, unit=unit) as progress:
+        with ProgressLine(found.name, unit=inputs.counted_in(found.name)) as progress:
             report = collect(found, progress=progress, **given, **options)
         reports.append(report)
         if not as_json:
@@ -101,7 +106,7 @@ def _about(column: ColumnStatistics) -> str:
     parts.append(f"{values.infinite:,} infinite" if values.infinite else "")
     lengths = column.lengths
     if lengths is not None and lengths.count:
-        parts.append(f"{_span(lengths)} a row, {lengths.mean:.3g} on average")
+        parts.append(f"{_span(lengths)} a row (mean {lengths.mean:.3g})")
     if values.complex:
         parts.append("magnitudes")
     return ", ".join(part for part in parts if part)

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
-from unicodedata import east_asian_width
+from unicodedata import combining, east_asian_width
 
 Colour = Literal["bold", "dim", "red", "green", "yellow", "cyan"]
 
@@ -85,19 +85,22 @@ def columns_of(text: str) -> int:
     """How many columns of a terminal a text takes."""
     if text.isascii():
         return len(text)
-    return sum(2 if east_asian_width(character) in "WF" else 1 for character in text)
+    return sum(
+        0 if combining(character) else 2 if east_asian_width(character) in "WF" else 1
+        for character in text
+    )
 
 
-def cut(text: str, most: int) -> str:
-    """The text with its middle left out if it takes more columns."""
+def cut(text: str, most: int, *, end: bool = False) -> str:
+    """The text with its middle, or its end, left out if it takes more columns."""
     if columns_of(text) <= most:
         return text
     room = max(most - 1, 1)
-    head = room // 2
-    start, end = text[:head], text[len(text) - (room - head) :]
-    while columns_of(start) + columns_of(end) > room and (start or end):
-        start, end = (start[:-1], end) if len(start) >= len(end) else (start, end[1:])
-    return f"{start}…{end}"
+    kept = room if end else room // 2
+    head, tail = text[:kept], text[len(text) - (room - kept) :]
+    while columns_of(head) + columns_of(tail) > room and (head or tail):
+        head, tail = (head[:-1], tail) if len(head) >= len(tail) else (head, tail[1:])
+    return f"{head}…{tail}"
 
 
 @dataclass
@@ -108,11 +111,13 @@ class Table:
         headers: Of the columns.
         right: Which columns are aligned to the right.
         flexible: Which columns give way on a narrow terminal.
+        cut_ends: Whether cells lose their ends then, not their middles.
     """
 
     headers: Sequence[str]
     right: Sequence[int] = ()
     flexible: Sequence[int] = (0,)
+    cut_ends: bool = False
     _lines: list[tuple[list[str], Colour | None]] = field(default_factory=list)
 
     def add(self, *cells: Any, colour: Colour | None = None) -> None:
@@ -156,7 +161,7 @@ class Table:
     def _line(self, cells: Sequence[str], widths: dict[int, int]) -> str:
         parts = []
         for place, most in widths.items():
-            cell = cut(cells[place], most)
+            cell = cut(cells[place], most, end=self.cut_ends)
             space = " " * (most - columns_of(cell))
             parts.append(space + cell if place in self.right else cell + space)
         return "  ".join(parts).rstrip()

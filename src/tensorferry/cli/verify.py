@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tensorferry.cli import options as shared, text
+from tensorferry.cli.hints import for_command
 from tensorferry.cli.info import NOUNS, describe
 from tensorferry.cli.progress import ProgressLine
 
@@ -34,7 +35,7 @@ def verify_command(
 
     reports = []
     for found in inputs.find(paths):
-        with ProgressLine(found.name, unit="tensors") as progress:
+        with ProgressLine(found.name, unit=inputs.counted_in(found.name)) as progress:
             report = verify(found, progress=progress, **given, **options)
         reports.append(report)
         if not as_json:
@@ -64,4 +65,4 @@ def _render(report: VerifyReport) -> Iterable[str]:
         yield f"  and {len(report.problems) - LISTED} more: --json lists all"
     hint = next((problem.hint for problem in report.problems if problem.hint), None)
     if hint:
-        yield text.paint(f"  hint: {text.clean(hint)}", "dim")
+        yield text.paint(f"  hint: {text.clean(for_command(hint))}", "dim")

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
-from tensorferry.errors import MissingExtraError, UnknownFormatError
+from tensorferry.errors import MissingExtraError, UnknownFormatError, UnsupportedError
 
 if TYPE_CHECKING:
     from tensorferry.storage import Sink
@@ -58,6 +58,7 @@ class Row:
         holds: What `tensorferry.open` gives for it.
         needs: The package that it cannot do without, and the extra that installs it.
         compressions: Those that are its own, inside the file.
+        written: Whether it is written, too, and not only read.
     """
 
     suffixes: tuple[str, ...]
@@ -67,6 +68,7 @@ class Row:
     holds: Literal["bundle", "records", "table"] = "bundle"
     needs: tuple[str, str] | None = None
     compressions: tuple[str, ...] = ()
+    written: bool = True
 
 
 # How many bytes are looked at to recognise a format.
@@ -103,7 +105,7 @@ TABLE = {
     "raw": Row((".raw", ".bin"), certain=False),
     # Found by their paths; last, so that nothing has to be imported to recognise the others.
     "checkpoint": Row((".ckpt",), "files", metadata=True, certain=False),
-    "savedmodel": Row((), "files", metadata=True, certain=False),
+    "savedmodel": Row((), "files", metadata=True, certain=False, written=False),
 }
 
 _loaded: dict[str, Format] = {}
@@ -134,6 +136,27 @@ def get(name: str) -> Format:
             ) from None
         _loaded[name] = module
     return module
+
+
+def to_write(name: str) -> Format:
+    """The module of a format that is to be written.
+
+    Raises:
+        UnknownFormatError: There is no format of that name.
+        UnsupportedError: It is only read.
+        MissingExtraError: What it needs is not installed.
+    """
+    module = get(name)
+    if not TABLE[name].written:
+        raise UnsupportedError(
+            f"{name} is read, not written", hint=f"choose one of {', '.join(writable())}"
+        )
+    return module
+
+
+def writable() -> list[str]:
+    """The names of the formats that are written, too."""
+    return [name for name, row in TABLE.items() if row.written]
 
 
 def named(path: str) -> str | None:

@@ -190,6 +190,24 @@ class Reader:
             leaf.name for leaf in leaves if any(counts[list(leaf.nodes)].any() for counts in nulls)
         }
 
+    def sizes(self) -> dict[str, int]:
+        """Nothing says how much of a batch belongs to a column."""
+        return {}
+
+    def version(self) -> str | None:
+        """The version of the metadata, and whether it is a stream."""
+        found = max((message.version for message in self._messages.batches), default=0)
+        named = f"V{found}" if found else ""
+        return (named if self._is_file else f"{named} stream".strip()) or None
+
+    def compressions(self) -> set[str]:
+        """Those of the record batches."""
+        return {message.codec for message in self._messages.batches if message.codec}
+
+    def offset(self, index: int, column: str) -> int:
+        """Where a record batch starts."""
+        return int(self._messages.batches[index].offset)
+
     def _read(self, index: int) -> Any:
         import pyarrow as pa
         from pyarrow import ipc

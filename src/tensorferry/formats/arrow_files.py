@@ -46,6 +46,18 @@ class Reader(Protocol):
     def optional(self) -> set[str]:
         """The leaves that are null in some row of any piece."""
 
+    def sizes(self) -> dict[str, int]:
+        """How many bytes of the file each column takes, where the file says that."""
+
+    def version(self) -> str | None:
+        """The version of the format that the file names."""
+
+    def compressions(self) -> set[str]:
+        """Those that its pieces use."""
+
+    def offset(self, index: int, column: str) -> int | None:
+        """Where a column of a piece starts in the file, or the piece."""
+
 
 def require_pyarrow() -> Any:
     """PyArrow.

@@ -36,6 +36,10 @@ _START = len(MAGIC) + 2
 _END = 4 + len(MAGIC)
 
 
+# By the numbers that Arrow has for them.
+CODECS = {0: "lz4", 1: "zstd"}
+
+
 @dataclass(frozen=True, slots=True)
 class Message:
     """One message.
@@ -47,6 +51,8 @@ class Message:
         rows: Of a batch, or of a dictionary's values.
         nulls: How many nulls each array has, children behind their parents.
         unpacked: How many bytes its buffers take in memory beside those of the source.
+        codec: The compression of its buffers.
+        version: Of Arrow's metadata.
     """
 
     offset: int
@@ -55,6 +61,8 @@ class Message:
     rows: int = 0
     nulls: Array = field(default_factory=lambda: np.empty(0, np.int64))
     unpacked: int = 0
+    codec: str | None = None
+    version: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +254,10 @@ def _message(source: memoryview, offset: int) -> Message | None:
     if rows < 0:
         raise FormatError(f"a batch of {rows} rows, expected 0 or more", offset=offset)
     unpacked = _check_buffers(header, source[start:end], offset)
-    return Message(offset, end, kind, rows, header.structs(1, _NODE)["nulls"], unpacked)
+    packing = header.table(3)
+    codec = None if packing is None else CODECS.get(packing.number(0, "<b"))
+    nulls = header.structs(1, _NODE)["nulls"]
+    return Message(offset, end, kind, rows, nulls, unpacked, codec, table.number(0, "<h") + 1)
 
 
 def _check_buffers(batch: _Table, body: memoryview, offset: int) -> int:

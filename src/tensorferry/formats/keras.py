@@ -31,7 +31,7 @@ from tensorferry.formats.keras_config import Finding
 from tensorferry.formats.keras_layouts import Found, Layout
 from tensorferry.formats.note import Note
 from tensorferry.formats.parts import Stored
-from tensorferry.storage import Source, is_url, open_sink, open_source
+from tensorferry.storage import Source, exists, is_url, open_sink, open_source
 
 NAME = "keras"
 
@@ -241,6 +241,8 @@ def save_stored(
     note: Note,
     metadata: Mapping[str, Any],
     shard_size: int | str | None = None,
+    paths: Mapping[str, str] | None = None,
+    layers: Mapping[str, str] | None = None,
     durable: bool = True,
     storage_options: Mapping[str, Any] | None = None,
 ) -> int:
@@ -253,6 +255,8 @@ def save_stored(
         note: Has to be empty: there is no place for one.
         metadata: Likewise.
         shard_size: Makes several files, and the index that `path` is then.
+        paths: Where each is written, by name; by default its name is its path.
+        layers: The name of the layer that each group belongs to.
         durable: Waits until the disk has it.
         storage_options: For the store of a URL.
 
@@ -273,15 +277,23 @@ def save_stored(
             held,
             path,
             shard_size=shards.parse_size(SHARD_SIZE if shard_size is None else shard_size),
+            paths=paths,
+            layers=layers,
             durable=durable,
             storage_options=storage_options,
         )
         return sum(tensor.nbytes for tensor in held.values())
+    if path.endswith(".keras") and not exists(path, options=storage_options):
+        raise UnsupportedError(
+            "a .keras archive has the config of a model, too: its weights can only be replaced",
+            path=path,
+            hint="name it .weights.h5",
+        )
     with open_sink(path, durable=durable, options=storage_options) as sink:
         if path.endswith(".keras"):
             keras_writer.replace_weights(path, held, sink, storage_options=storage_options)
         elif path.endswith(".weights.h5"):
-            keras_writer.write(held, sink)
+            keras_writer.write(held, sink, paths=paths, layers=layers)
         else:
             raise UnsupportedError(
                 "the layout of Keras 2 is read, not written",

@@ -191,6 +191,38 @@ class Reader:
             if leaf.column in self._columns and not leaf.listed and self._has_nulls(leaf)
         }
 
+    def sizes(self) -> dict[str, int]:
+        """How many bytes of the file each column takes, compressed as it is."""
+        found: dict[str, int] = {}
+        metadata = self._file.metadata
+        with arrow_files.translated():
+            for index, group in enumerate(self._groups):
+                columns = metadata.row_group(index)
+                for place, chunk in enumerate(group.chunks):
+                    size = columns.column(place).total_compressed_size
+                    found[chunk.path[0]] = found.get(chunk.path[0], 0) + max(size, 0)
+        return found
+
+    def version(self) -> str | None:
+        """The version that the footer names."""
+        return str(self._file.metadata.format_version)
+
+    def compressions(self) -> set[str]:
+        """Those of the column chunks."""
+        metadata = self._file.metadata
+        with arrow_files.translated():
+            found = {
+                metadata.row_group(group).column(place).compression.lower()
+                for group in range(metadata.num_row_groups)
+                for place in range(metadata.num_columns)
+            }
+        return found - {"uncompressed"}
+
+    def offset(self, index: int, column: str) -> int | None:
+        """Where the first page of a column of a row group is."""
+        chunks = self._groups[index].chunks
+        return next((chunk.start for chunk in chunks if chunk.path[:1] == (column,)), None)
+
     def _has_nulls(self, leaf: Outline) -> bool:
         counts = [
             group.chunks[leaf.leaf].nulls if leaf.leaf < len(group.chunks) else None

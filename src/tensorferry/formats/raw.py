@@ -95,6 +95,10 @@ def _cast(array: Array, row: DType) -> Array:
         raise UnsupportedError(f"NumPy cannot cast {array.dtype} to {row.name}: {error}") from error
 
 
+class MissingDtypeError(UnsupportedError, TypeError):
+    """Raw bytes were to be read without the one argument that this needs."""
+
+
 def read(
     source: bytes | memoryview,
     *,
@@ -118,9 +122,9 @@ def read(
         order: As in `write`.
     """
     if dtype is None:
-        raise TypeError(
-            "raw bytes do not say what they hold: pass its dtype, "
-            'as in loads(data, format="raw", dtype="float32", shape=[-1, 3])'
+        raise MissingDtypeError(
+            "raw bytes do not say what they hold: pass its dtype",
+            hint='as in loads(data, format="raw", dtype="float32", shape=[-1, 3])',
         )
     _check_choice("byteorder", byteorder, ByteOrder)
     _check_choice("order", order, Order)

@@ -32,6 +32,7 @@ from tensorferry.errors import (
     UnsupportedError,
 )
 from tensorferry.storage import Sink, Source, open_source
+from tensorferry.storage.pages import release
 from tensorferry.tensors import Array
 
 NAME = "tfrecord"
@@ -40,6 +41,9 @@ HEADER = 12
 FOOTER = 4
 # How much of a compressed file or a pipe is looked at together.
 WINDOW = 1 << 20
+# How much of a mapped file is looked at together, and stays in memory behind what was read: it may
+# still be decoded.
+BEHIND = 32 << 20
 # How much of one is kept to look for the record behind damage: a longer record there is lost, too.
 RECOVERY = 16 << 20
 # Looking for the next record takes time by the damages and by what is searched: from so many
@@ -221,6 +225,7 @@ class Frames:
         # What ended the stream early: told when the records before it are given out.
         self._failure: FormatError | None = None
         self._damage_count = 0
+        self._released = 0  # pages of a mapped file before this place were given back
         self._open(source)
 
     def _open(self, source: Source) -> None:
@@ -250,11 +255,10 @@ class Frames:
         passing = self.on_error != "raise"
         while True:
             start = self.position
-            count, end, status = _native.tfrecord_scan(
-                self.window, start, limit, self.verify and passing
-            )
+            count, end, status = self._scan(start, limit, self.verify and passing)
             if count:
                 self.position = end
+                self._release(end - BEHIND)
                 return self._segment(start, count, verify=self.verify and not passing)
             if status not in (Status.BAD_LENGTH, Status.BAD_DATA) and self._advance(
                 self._wanted(Status(status))
@@ -269,6 +273,21 @@ class Frames:
                 raise self._error(Status(status))
             if (kept := self._pass_over(Status(status))) is not None:
                 return kept
+
+    def _scan(self, start: int, limit: int, verify: bool) -> tuple[int, int, int]:
+        """Whole frames from a place on: how many, where they end, and what follows them."""
+        if self.mapped and len(self.window) - start > BEHIND:
+            near = memoryview(self.window)[: start + BEHIND]
+            count, end, status = _native.tfrecord_scan(near, start, limit, verify)
+            if count:
+                return count, end, status
+        return _native.tfrecord_scan(self.window, start, limit, verify)
+
+    def _release(self, end: int) -> None:
+        """Gives back the pages of a mapped file before a place."""
+        if self.mapped and end - self._released > BEHIND:
+            release(memoryview(self.window)[self._released : end])
+            self._released = end
 
     def _segment(self, start: int, count: int, *, verify: bool) -> Segment:
         self.record += count

@@ -19,6 +19,7 @@ from tensorferry.errors import UnsupportedError
 from tensorferry.operations.differences import Difference, TensorDiff
 from tensorferry.operations.names import Renaming
 from tensorferry.operations.opened import Opened, OpenedRecords, OpenedTable, open_input
+from tensorferry.storage.pages import release
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,10 @@ def diff(
             rows = _by_position(first, second, pairs)
         else:
             for old, new in both.items():
-                pairs[old].add(first.tensor(old), second.tensor(new))
+                both_tensors = first.tensor(old), second.tensor(new)
+                pairs[old].add(*both_tensors)
+                for tensor in both_tensors:
+                    release(tensor)
         return DiffReport(
             first.name,
             second.name,

@@ -30,7 +30,13 @@ from tensorferry.operations.comparison import DiffReport, diff
 from tensorferry.operations.files import sizes_of
 from tensorferry.operations.names import Renaming
 from tensorferry.operations.opened import Opened, OpenedTensors, open_input
-from tensorferry.operations.transfer import SINGLE, Changes, Progress, Transfer
+from tensorferry.operations.transfer import (
+    SINGLE,
+    Changes,
+    Progress,
+    Transfer,
+    has_place_for_metadata,
+)
 from tensorferry.shards import parse_size
 from tensorferry.storage import STANDARD_STREAM
 
@@ -183,9 +189,9 @@ def _format_of(path: str, format: str | None) -> str:
         raise UnknownFormatError(
             "the name does not say which format to write",
             path=path,
-            hint=f"name it with --to or format=: one of {', '.join(formats.TABLE)}",
+            hint=f"name it with --to or format=: one of {', '.join(formats.writable())}",
         )
-    formats.get(found)
+    formats.to_write(found)
     return found
 
 
@@ -217,9 +223,10 @@ def _check_free(files: Sequence[str], force: bool) -> None:
 
 def _notes(opened: Opened, format: str, changes: Changes) -> tuple[str, ...]:
     notes = list(opened.notes)
-    if opened.metadata and formats.TABLE[format].holds == "records":
+    if opened.metadata and not has_place_for_metadata(format):
         notes.append(f"{format} has no place for metadata: {', '.join(opened.metadata)}")
     nested = isinstance(opened, OpenedTensors) and getattr(opened.bundle, "layout", None)
+    nested = nested and opened.format not in SINGLE
     if nested and (changes.select or changes.rename) and format not in SINGLE:
         notes.append("the tensors are no longer nested as they were")
     return tuple(notes)

@@ -21,6 +21,7 @@ from tensorferry.errors import UnsupportedError
 from tensorferry.operations.conversion import ConvertReport, convert
 from tensorferry.operations.files import sizes_of
 from tensorferry.operations.inputs import Input
+from tensorferry.shards import parse_shard
 
 LIST = ".ferry-convert.json"
 VERSION = 1
@@ -45,6 +46,8 @@ def convert_all(
 ) -> list[ConvertReport]:
     """Converts files into a directory, each under its own name with the ending of the format.
 
+    A set of shards becomes as many files: what is finished of it stays finished.
+
     Args:
         sources: The files.
         directory: Where to; it is made if it is not there.
@@ -58,6 +61,7 @@ def convert_all(
     Raises:
         UnsupportedError: Two of them would get the same name.
     """
+    sources = [part for source in sources for part in source.apart()]
     if storage.is_url(directory):
         raise UnsupportedError("many files are converted into a local directory", path=directory)
     targets = _targets(sources, directory, format)
@@ -104,13 +108,7 @@ def _targets(sources: Sequence[Input], directory: str, format: str) -> dict[str,
     targets: dict[str, Input] = {}
     for source in sources:
         name = os.path.basename((source.files or (source.name,))[0].rstrip("/"))
-        stem, _ = codecs.split_suffix(name)
-        known = formats.named(stem)
-        ends = formats.TABLE[known].suffixes if known else ()
-        stem = next((stem[: -len(end)] for end in ends if stem.endswith(end)), stem)
-        target = os.path.join(
-            directory, stem.replace("*", "all") + formats.TABLE[format].suffixes[0]
-        )
+        target = os.path.join(directory, _stem(name) + formats.TABLE[format].suffixes[0])
         if target in targets:
             raise UnsupportedError(
                 f"{targets[target].name} and {source.name} would both become {target}",
@@ -118,6 +116,17 @@ def _targets(sources: Sequence[Input], directory: str, format: str) -> dict[str,
             )
         targets[target] = source
     return targets
+
+
+def _stem(name: str) -> str:
+    """A name without its ending: "train-00001-of-00004" of "train.tfrecord-00001-of-00004"."""
+    stem, _ = codecs.split_suffix(name)
+    shard = parse_shard(stem)
+    base = stem if shard is None else shard[0]
+    known = formats.named(base)
+    ends = formats.TABLE[known].suffixes if known else ()
+    base = next((base[: -len(end)] for end in ends if base.endswith(end)), base)
+    return base if shard is None else f"{base}-{shard[1]:05}-of-{shard[2]:05}"
 
 
 class _Finished:

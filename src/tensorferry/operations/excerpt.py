@@ -73,6 +73,13 @@ def excerpt(path: Any, name: str | None = None, **options: Any) -> Excerpt:
         found, index = parse_place(name or "", infos)
         if not found and len(infos) == 1:
             (found,) = infos
+        if not found and len(infos) > 1:
+            near = ", ".join(list(infos)[:5])
+            raise UnsupportedError(
+                f"there are {len(infos)} {opened.noun}s in it, expected the name of one",
+                path=opened.name,
+                hint=f"such as {near}",
+            )
         if found not in infos:
             opened.check_names([found])
         try:

@@ -13,7 +13,7 @@ import glob
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from tensorferry import formats, shards, storage
 from tensorferry.errors import UnknownFormatError
@@ -36,6 +36,22 @@ class Input:
     def path(self) -> str | list[str]:
         """What `tensorferry.open` takes."""
         return list(self.files) if self.files else self.name
+
+    def apart(self) -> list[Input]:
+        """Each of its files alone, where it is a set of them."""
+        if self.files:
+            return [Input(name) for name in self.files]
+        if shards.is_set(self.name) or "*" in self.name or os.path.isdir(self.name):
+            names = [name for name in _expanded(self.name) if is_records(name)]
+            return [Input(name) for name in names] or [self]
+        return [self]
+
+
+def _expanded(name: str) -> list[str]:
+    try:
+        return shards.expand(name)
+    except OSError:  # nothing of that kind
+        return []
 
 
 def find(paths: Iterable[str | os.PathLike[str]]) -> list[Input]:
@@ -112,7 +128,9 @@ def _in_directory(path: str) -> list[Input]:
     try:
         with opening.open(path) as opened:
             if not isinstance(opened, Records):
-                return [Input(path)]
+                # A checkpoint is one among the files there, a model is all of them.
+                beside = others if opened.format == "checkpoint" else []
+                return [Input(path), *(Input(name) for name in beside if not is_records(name))]
     except FileNotFoundError:
         found = [Input(name) for name in others]
     else:
@@ -153,6 +171,13 @@ def is_records(path: str) -> bool:
         return True
     parsed = shards.parse_shard(name)
     return parsed is not None and _format_of(name) is None and not parsed[0].endswith(".data")
+
+
+def counted_in(path: str) -> Literal["rows", "tensors"]:
+    """What is counted while a file of that name is read."""
+    known = _format_of(path)
+    is_table = known is not None and formats.TABLE[known].holds == "table"
+    return "rows" if is_table or is_records(path) else "tensors"
 
 
 def _is_beside(name: str) -> bool:

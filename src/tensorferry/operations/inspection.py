@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from tensorferry import formats, storage
+from tensorferry import storage
 from tensorferry.errors import FerryError, FormatError
 from tensorferry.operations import inputs, model_outline
 from tensorferry.operations.files import sizes_of
@@ -75,7 +75,7 @@ class FileInfo:
         files: Its files.
         nbytes: Their size together; None for a stream.
         version: Of the format, where the file says one.
-        compression: Of whole files.
+        compression: Of whole files, or inside of them.
         tensors: The tensors, or the features or columns of which records are made.
         metadata: What the user kept with it.
         problems: What is wrong at a glance.
@@ -245,6 +245,7 @@ def describe(opened: Opened) -> FileInfo:
     """What is in something that was opened."""
     from tensorferry.operations.files import compression_of
     from tensorferry.operations.opened import OpenedRecords
+    from tensorferry.operations.traits import inner_compression, version_of
 
     # Of a stream, all is read: what is wrong shows up now.
     infos, problems = _infos(opened)
@@ -263,8 +264,8 @@ def describe(opened: Opened) -> FileInfo:
         count=count,
         files=files,
         nbytes=sizes_of(files),
-        version=_version(opened.format, files[0]) if files else None,
-        compression=compression_of(files[0]) if files else None,
+        version=version_of(opened),
+        compression=(compression_of(files[0]) if files else None) or inner_compression(opened),
         tensors=tuple(infos.values()),
         metadata=opened.metadata,
         problems=tuple(problems),
@@ -293,12 +294,3 @@ def _infos(opened: Opened) -> tuple[dict[str, TensorInfo], list[Problem]]:
         if isinstance(opened, OpenedRecords):
             return {}, [Problem.of(error, opened.name)]
         raise
-
-
-def _version(format: str, path: str) -> str | None:
-    if format == "npy" and (storage.is_url(path) or os.path.isfile(path)):
-        with storage.open_source(path) as source:
-            head = source.head(formats.HEAD)
-        if formats.get("npy").sniff(head):
-            return f"{head[6]}.{head[7]}"
-    return None

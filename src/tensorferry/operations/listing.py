@@ -116,6 +116,12 @@ def is_optimizer(name: str) -> bool:
     return _OPTIMIZER.search(name) is not None
 
 
+def is_slot(info: TensorInfo) -> bool:
+    """Whether a tensor is, or looks like, the state of an optimizer."""
+    aliases = (info.origin or {}).get("aliases", ())
+    return is_optimizer(info.name) or any(".OPTIMIZER_SLOT" in alias for alias in aliases)
+
+
 def natural(name: str) -> tuple[Any, ...]:
     """A key that sorts layer 2 before layer 10."""
     parts = _NUMBER.split(name)
@@ -164,7 +170,7 @@ def _entry(name: str, group: list[TensorInfo]) -> Entry:
         sum(sizes) if len(sizes) == len(group) else None,
         sum(counts) if len(counts) == len(group) else None,
         first.quantized,
-        is_optimizer(first.name),
+        is_slot(first),
     )
 
 

@@ -33,6 +33,7 @@ from tensorferry.operations.inputs import Input
 from tensorferry.operations.records import Records
 from tensorferry.outlines import elements_in as elements_in
 from tensorferry.storage import STANDARD_STREAM
+from tensorferry.storage.pages import release
 from tensorferry.tensors import RaggedTensor, SparseTensor, TensorInfo
 
 Holds = Literal["tensors", "records", "rows"]
@@ -124,12 +125,17 @@ class Opened:
             return _part(batch[name], index)
         return _part(self.tensor(name), index)
 
+    @property
+    def noun(self) -> str:
+        """What one of the things that `infos` tells of is called."""
+        return "tensor" if self.holds == "tensors" else "column"
+
     def _unknown(self, name: str) -> FerryError:
         import difflib
 
         names = list(self.infos())
         near = difflib.get_close_matches(name, names, n=3) or names[:5]
-        noun = "tensor" if self.holds == "tensors" else "column"
+        noun = self.noun
         hint = f"there are {', '.join(near)}" if near else f"there is no {noun} in it"
         return UnsupportedError(f"no {noun} is called {name!r}", path=self.name, hint=hint)
 
@@ -182,7 +188,9 @@ class OpenedTensors(Opened):
     def batches(self, rows: int = ROWS, *, columns: Sequence[str] | None = None) -> Iterator[Any]:
         """One tensor at a time, whole."""
         for name in self.bundle if columns is None else columns:
-            yield {name: self.tensor(name)}
+            tensor = self.tensor(name)
+            yield {name: tensor}
+            release(tensor)
 
     def rows(self, *, columns: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
         """Rows of tensors that are as long as each other."""

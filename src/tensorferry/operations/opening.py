@@ -177,8 +177,9 @@ class _Reading:
         module: Any = formats.get("checkpoint")
         if module.sniff_tail(bytes(tail)) and isinstance(path, str | os.PathLike):
             return "checkpoint"
+        what = f"bytes that start with {head[:16].hex(' ')!r}" if head else "a file without bytes"
         raise UnknownFormatError(
-            f"no format recognises bytes that start with {head[:16].hex(' ')!r}",
+            f"no format recognises {what}",
             path=source.path,
             offset=0,
             hint="name the format: format=...",
@@ -282,7 +283,8 @@ def _index_of(path: Any) -> Any:
 def _is_one_file(url: str) -> bool:
     """Whether the name of an object tells its format, or that there are several."""
     stem, _ = codecs.split_suffix(url)
-    return "*" in url or shards.is_set(url) or formats.named(stem) is not None
+    is_known = formats.named(stem) not in (None, *FOUND_BY_PATH)
+    return "*" in url or shards.is_set(url) or is_known
 
 
 def _is_many(path: Any) -> bool:

@@ -17,6 +17,7 @@ import stat
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from itertools import chain
 from typing import Any, Literal
 
@@ -310,6 +311,10 @@ class Records:
                     count += running.popleft().result()
             return count + sum(future.result() for future in running)
 
+    def walk(self) -> int:
+        """Goes from frame to frame without a look at the data, and gives the number of records."""
+        return sum(segment.count for segment in self._segments(lambda: tfrecord.MANY))
+
     # Random access
 
     def _indexes(self) -> list[Array]:
@@ -337,13 +342,21 @@ class Records:
     def __len__(self) -> int:
         if self._is_stream:
             raise TypeError("a stream has no length that is known before its end")
-        if self._length is None:
-            try:
+        if self._length is None and (self._index is not None or self._has_indexes()):
+            # Compressed, only reading can tell.
+            with suppress(UnsupportedError):
                 self._length = sum(map(len, self._indexes()))
-            except UnsupportedError:  # compressed: only reading can tell
-                segments = self._segments(lambda: tfrecord.MANY)
-                self._length = sum(segment.count for segment in segments)
+        if self._length is None:
+            self._length = self.walk()
         return self._length
+
+    def _has_indexes(self) -> bool:
+        """Whether there are files beside that tell where records are: else walking is quicker."""
+        return all(
+            isinstance(path, str | os.PathLike)
+            and any(os.path.exists(f"{path}{suffix}") for suffix in tfrecord.INDEX_SUFFIXES)
+            for path in self.paths
+        )
 
     def __getitem__(self, where: Any) -> Any:
         """One record, or a list of them for a slice or a list of numbers."""

@@ -68,7 +68,8 @@ def save(
         metadata: What to keep with it: strings, or whatever JSON takes. Of TensorFlow's tensors
             the device, and the name of variables, are kept too.
         compression: "gzip" or "zstd" for the whole file, if its name says so (".npy.zst");
-            "deflate" for npz, "lz4" or "zstd" for arrow, and Parquet's own.
+            "deflate" for npz, "lz4" or "zstd" for arrow, and Parquet's own, of which zstd is the
+            default; "none" for none at all.
         quantize: Makes floats smaller: "int8", "float16", ... or `("int8", max_error)`; see
             `tensorferry.codecs.quantization`.
         shard_size: Of safetensors and Keras' weights: the most bytes in a file, as in "5GB"; makes
@@ -80,11 +81,12 @@ def save(
     Raises:
         UnsupportedError: The format cannot carry the value.
     """
-    target = _Target.of(path, format, compression)
+    plain = compression == "none"
+    target = _Target.of(path, format, None if plain else compression)
     if formats.TABLE[target.format].holds == "records":
         return _save_records(value, target, metadata, quantize, durable, options)
     row = formats.TABLE[target.format]
-    if target.inner is not None:
+    if target.inner is not None or (plain and row.compressions):
         options["compression"] = target.inner
     if target.path is not None and target.path.endswith(".arrows"):
         options.setdefault("stream", True)
@@ -192,9 +194,9 @@ class _Target:
             raise UnknownFormatError(
                 "the name does not say which format to write",
                 path=name,
-                hint=f"pass format=, one of {', '.join(formats.TABLE)}",
+                hint=f"pass format=, one of {', '.join(formats.writable())}",
             )
-        formats.get(found)
+        formats.to_write(found)
         own = formats.TABLE[found].compressions
         if compression is None or compression == outer:
             return cls(given, path, found, outer, None)

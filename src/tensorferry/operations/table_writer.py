@@ -1,18 +1,24 @@
 """Writing tables: batches of columns into an Arrow or Parquet file, one after the other.
 
-`tensorferry.save` makes a table of columns that are whole; this one never holds more than a batch.
-All batches have the schema of the first.
+`tensorferry.save` makes a table of columns that are whole; this one never holds more than a batch,
+or of Parquet a row group. All batches have the schema of the first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
-from typing import Any
+from typing import Any, Self
 
 from tensorferry.errors import UnsupportedError
 from tensorferry.formats import arrow_files
 from tensorferry.storage import Sink
+
+COMPRESSION = "zstd"
+
+# Of a row group: small ones cost time and room, of a large one all is in memory.
+GROUP_ROWS = 1 << 16
+GROUP_BYTES = 32 << 20
 
 
 def write_table(
@@ -31,7 +37,7 @@ def write_table(
         sink: Takes the bytes.
         format: "arrow" or "parquet".
         metadata: Texts that stand beside the schema.
-        compression: One of the format's own.
+        compression: One of the format's own; of Parquet by default zstd, as in `save`.
         stream: Write Arrow's stream format.
 
     Raises:
@@ -60,24 +66,78 @@ def write_table(
                     f"row {rows}: the columns are of other types than in the rows before",
                     hint="name them one by one, or convert to npz or safetensors",
                 )
-            part = pa.RecordBatch.from_arrays(batch.columns, schema=schema)
-            if format == "parquet":
-                writer.write_table(pa.Table.from_batches([part]))
-            else:
-                writer.write_batch(part)
-            rows += part.num_rows
+            writer.write_batch(pa.RecordBatch.from_arrays(batch.columns, schema=schema))
+            rows += batch.num_rows
         if writer is None:
             raise UnsupportedError("there are no rows, and so no columns for a table")
     return rows
 
 
-def _writer(file: Any, schema: Any, format: str, compression: str | None, stream: bool) -> Any:
-    if format == "parquet":
+class _GroupWriter:
+    """Writes Parquet: batches are gathered to row groups."""
+
+    def __init__(self, file: Any, schema: Any, compression: str | None) -> None:
         from pyarrow import parquet
 
-        return parquet.ParquetWriter(
-            file, schema, compression=compression or "none", write_page_checksum=True
+        self._writer = parquet.ParquetWriter(
+            file,
+            schema,
+            compression=compression or COMPRESSION,
+            write_page_checksum=True,
+            use_dictionary=repeating(schema),
         )
+        self._batches: list[Any] = []
+        self._rows = self._bytes = 0
+
+    def write_batch(self, batch: Any) -> None:
+        """Takes a batch."""
+        self._batches.append(batch)
+        self._rows += batch.num_rows
+        self._bytes += batch.nbytes
+        if self._rows >= GROUP_ROWS or self._bytes >= GROUP_BYTES:
+            self._write()
+
+    def _write(self) -> None:
+        import pyarrow as pa
+
+        if self._batches:
+            table = pa.Table.from_batches(self._batches)
+            self._batches, self._rows, self._bytes = [], 0, 0
+            self._writer.write_table(table, row_group_size=max(table.num_rows, 1))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if kind is None:
+            self._write()
+        self._writer.close()
+
+
+def repeating(schema: Any) -> list[str]:
+    """The columns of a schema whose values may well repeat, by their paths in Parquet.
+
+    A dictionary makes them smaller. Floats hardly repeat, and trying it takes most of the time.
+    """
+    from pyarrow import types
+
+    found = []
+    for field in schema:
+        path, kind = field.name, field.type
+        while True:
+            if hasattr(kind, "storage_type"):
+                kind = kind.storage_type
+            if not hasattr(kind, "value_field"):
+                break
+            path, kind = f"{path}.list.element", kind.value_type
+        if not types.is_floating(kind):
+            found.append(path)
+    return found
+
+
+def _writer(file: Any, schema: Any, format: str, compression: str | None, stream: bool) -> Any:
+    if format == "parquet":
+        return _GroupWriter(file, schema, compression)
     from pyarrow import ipc
 
     options = ipc.IpcWriteOptions(compression=compression, allow_64bit=True)

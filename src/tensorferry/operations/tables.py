@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import operator
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -162,8 +162,16 @@ class Table:
     def info(self) -> dict[str, TensorInfo]:
         """What is known of each column without reading it."""
         rows = (len(self),) if self.in_rows else ()
+        sizes = self._reader.sizes()
         return {
-            leaf.name: _describe(leaf, rows, leaf.name in self._optional) for leaf in self._outline
+            leaf.name: _describe(
+                leaf,
+                rows,
+                leaf.name in self._optional,
+                # Of a column that is several leaves, nothing tells the part of each.
+                sizes.get(leaf.column) if leaf.name == leaf.column else None,
+            )
+            for leaf in self._outline
         }
 
     @cached_property
@@ -179,6 +187,16 @@ class Table:
         from tensorferry.formats import arrow_values
 
         return arrow_values.in_rows(self.schema)
+
+    @property
+    def version(self) -> str | None:
+        """The version of the format that the file names."""
+        return self._reader.version()
+
+    @property
+    def compressions(self) -> list[str]:
+        """Those of the format's own that the file uses."""
+        return sorted(self._reader.compressions())
 
     @cached_property
     def _optional(self) -> set[str]:
@@ -272,6 +290,36 @@ class Table:
         found = dict(zip(order, self._rows(parts, len(order)), strict=True))
         return [found[number] for number in numbers]
 
+    def check(
+        self, progress: Callable[[int, int | None], None] | None = None
+    ) -> Iterator[tuple[int, FerryError]]:
+        """What is wrong in the file: each damaged column of each piece, with its first row.
+
+        Args:
+            progress: Is told how many rows are done, and of how many.
+        """
+        for index, rows in enumerate(self._reader.rows):
+            first = int(self._starts[index])
+            try:
+                self._leaves(self._read(index))
+            except FerryError as error:
+                found = list(self._damages(index))
+                yield from ((first, damage) for damage in found or [error])
+            if progress is not None:
+                progress(first + rows, len(self))
+
+    def _damages(self, index: int) -> Iterator[FerryError]:
+        """What is wrong in the columns of a piece, each read alone."""
+        for name in self.schema.names:
+            try:
+                with self._located():
+                    self._open([name]).batches(index)
+            except FerryError as error:
+                if error.offset is None:
+                    error.offset = self._reader.offset(index, name)
+                error.tensor = error.tensor or name
+                yield error
+
     def _parts(self, start: int, end: int) -> list[Any]:
         """Slices of record batches with these rows."""
         parts = []
@@ -322,14 +370,16 @@ def _all_of(source: Source) -> bytes | memoryview:
     return as_source(b"".join(pieces))
 
 
-def _describe(leaf: Outline, rows: tuple[int, ...], optional: bool) -> TensorInfo:
+def _describe(
+    leaf: Outline, rows: tuple[int, ...], optional: bool, nbytes: int | None
+) -> TensorInfo:
     shape = (*rows, *((None,) if optional and not leaf.several else ()), *leaf.shape)
     kind: Kind = "list" if leaf.several else "sparse" if leaf.sparse else "dense"
     if kind == "dense" and None in shape:
         kind = "ragged"
     elif kind == "dense" and leaf.dtype == dtypes.STRING.name:
         kind = "string"
-    return TensorInfo(leaf.name, leaf.dtype, shape, kind=kind)
+    return TensorInfo(leaf.name, leaf.dtype, shape, nbytes, kind)
 
 
 def _runs(numbers: list[int]) -> Iterator[tuple[int, int]]:

@@ -17,6 +17,7 @@ from tensorferry.errors import UnsupportedError
 from tensorferry.formats.note import Note
 from tensorferry.operations import casting, digests
 from tensorferry.operations.bundles import Bundle
+from tensorferry.operations.files import sizes_of
 from tensorferry.operations.listing import is_match
 from tensorferry.operations.names import Renaming
 from tensorferry.operations.opened import (
@@ -31,12 +32,24 @@ from tensorferry.operations.record_writer import RecordWriter, writer
 from tensorferry.operations.saving import Saved, save
 from tensorferry.operations.slices import batches_of, length_of, rows_between
 from tensorferry.operations.table_writer import write_table
+from tensorferry.storage.pages import release
 
 Progress = Callable[[int, int | None], None]
 """Is told how many bytes or rows are done, and of how many, if that is known."""
 
+KERAS = "keras"
+
+# Of what is read at a time: bytes, and rows at most.
+TOGETHER = 4 << 20
+MOST_ROWS = 1 << 14
+
 SINGLE = ("npy", "tensorproto", "raw")
 """Formats of one tensor that has no name."""
+
+
+def has_place_for_metadata(format: str) -> bool:
+    """Whether what a user kept with a file can go into one of that format, or beside it."""
+    return formats.TABLE[format].holds != "records" and format != KERAS
 
 
 @dataclass(frozen=True)
@@ -95,6 +108,7 @@ class _Watched(Bundle):
         """Names and tensors, one by one."""
         for name, tensor in self._bundle.tensors():
             yield name, self._change(tensor, name)
+            release(tensor)
             self._tell(name)
 
 
@@ -118,7 +132,8 @@ class Transfer:
 
     def run(self, quantize: Any, shard_size: Any) -> tuple[int | None, Saved | None]:
         """Writes; gives how many tensors or rows went over, and what `save` said."""
-        self._metadata = {k: v for k, v in self.opened.metadata.items() if k != digests.KEY}
+        if has_place_for_metadata(self.format):
+            self._metadata = {k: v for k, v in self.opened.metadata.items() if k != digests.KEY}
         if self.digest:
             self._metadata[digests.KEY] = self._digest(quantize)
         count, saved = self._write(quantize, shard_size)
@@ -139,10 +154,10 @@ class Transfer:
 
     def _digest(self, quantize: Any) -> str:
         """The digest of what will be written: the values are read once more for it."""
-        records = formats.TABLE[self.format].holds == "records"
+        records = not has_place_for_metadata(self.format)
         stream = isinstance(self.opened, OpenedRecords) and self.opened.is_stream
         if quantize is not None or records or stream:
-            reason = "quantized" if quantize is not None else "records" if records else "a stream"
+            reason = "quantized" if quantize is not None else self.format if records else "a stream"
             raise UnsupportedError(f"the digest of {reason} is not kept with it")
         found = {}
         for old, new in self.names.items():
@@ -158,6 +173,8 @@ class Transfer:
         value, given = self._value()
         if shard_size is not None:
             given["shard_size"] = shard_size
+        if self.format == KERAS:
+            given |= self._keras_places()
         return save(
             value,
             self.path,
@@ -168,27 +185,42 @@ class Transfer:
             **given,
         )
 
+    def _keras_places(self) -> dict[str, Any]:
+        """Where variables that come from a file of Keras are in the next one: where they were."""
+        weights = getattr(getattr(self.opened, "bundle", None), "details", None)
+        if self.opened.format != KERAS or weights is None or weights.layout != "keras3":
+            return {}
+        places = {new: weights.paths[old] for old, new in self.names.items() if old == new}
+        return {"paths": places, "layers": weights.layers}
+
     def _value(self) -> tuple[Any, dict[str, Any]]:
         """What `save` takes, with the metadata where that does not bring it along."""
         metadata = {"metadata": self._metadata or None}
         if self.format in SINGLE and len(self.names) == 1:
             (name,) = self.names
             return self._tensor(name), metadata
-        renamed = self.changes.select or self.changes.rename
-        bundle = self.opened.bundle if isinstance(self.opened, OpenedTensors) else None
-        if isinstance(bundle, Bundle) and not renamed:
-            return _Watched(bundle, self._metadata, self.changes.cast, self._tell_tensor), {}
         if self.format in SINGLE:
             raise UnsupportedError(
                 f"{self.format} holds one tensor, and there are {len(self.names)}",
                 path=self.opened.name,
                 hint="choose one with --select, or convert to npz or safetensors",
             )
+        renamed = self.changes.select or self.changes.rename
+        bundle = self.opened.bundle if isinstance(self.opened, OpenedTensors) else None
+        if isinstance(bundle, Bundle) and not renamed:
+            return _Watched(bundle, self._metadata, self.changes.cast, self._tell_tensor), {}
         if isinstance(self.opened, OpenedRecords) and self.opened.is_stream:
             batch: dict[str, Any] = next(self.opened.batches(1 << 62), {})
             chosen = {new: self.changes.cast(batch[old], old) for old, new in self.names.items()}
             return iter(chosen.items()), metadata
-        return ((new, self._tensor(old)) for old, new in self.names.items()), metadata
+        return self._tensors(), metadata
+
+    def _tensors(self) -> Iterator[tuple[str, Any]]:
+        for old, new in self.names.items():
+            tensor = self.opened.tensor(old)
+            yield new, self.changes.cast(tensor, old)
+            release(tensor)
+            self._tell_tensor(old)
 
     def _tensor(self, name: str) -> Any:
         tensor = self.changes.cast(self.opened.tensor(name), name)
@@ -212,11 +244,18 @@ class Transfer:
             batches: Iterator[Any] = batches_of(columns, ROWS)
         else:
             total = self.opened.count()
-            batches = self.opened.batches(columns=list(self.names))
+            batches = self.opened.batches(self._rows_together(total), columns=list(self.names))
         for batch in batches:
             changed = {new: self.changes.cast(batch[old], old) for old, new in self.names.items()}
             yield changed
             self._tell_rows(length_of(next(iter(changed.values()))) if changed else 0, total)
+
+    def _rows_together(self, total: int | None) -> int:
+        """How many rows are read at a time: more of small ones, few of large ones."""
+        if not total or not isinstance(self.opened, OpenedRecords):
+            return ROWS
+        each = (sizes_of(self.opened.files) or 0) / total
+        return max(1, min(MOST_ROWS, round(TOGETHER / max(each, 1))))
 
     def _tell_rows(self, rows: int, total: int | None) -> None:
         self._done += rows

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Any
 
@@ -31,12 +31,19 @@ from tensorferry.operations.files import compression_of
 from tensorferry.operations.inputs import Input
 from tensorferry.operations.inspection import Problem
 from tensorferry.operations.measures import as_numbers, chunks_of
-from tensorferry.operations.opened import Opened, OpenedRecords, OpenedTensors, open_input
+from tensorferry.operations.opened import (
+    Opened,
+    OpenedRecords,
+    OpenedTable,
+    OpenedTensors,
+    open_input,
+)
 from tensorferry.operations.records import Records
+from tensorferry.storage.pages import release
 from tensorferry.tensors import RaggedTensor, SparseTensor
 
 # Formats whose own bytes are covered by checksums; others have them when they are compressed.
-CHECKSUMMED = ("tfrecord", "npz", "parquet", "checkpoint")
+CHECKSUMMED = ("tfrecord", "npz", "parquet", "checkpoint", "savedmodel")
 
 Progress = Callable[[int, int | None], None]
 """Is told how many parts are done, and of how many."""
@@ -102,6 +109,13 @@ def verify(
         raise
     except FormatError as error:
         return VerifyReport(name, format, problems=(Problem.of(error, name),), quick=quick)
+    except FileNotFoundError as error:
+        missing = error.filename
+        if not isinstance(missing, str) or missing == name:
+            raise
+        # An index is there, and a file that it leads to is not.
+        problem = Problem("the file is missing, and others lead to it", missing)
+        return VerifyReport(name, format, problems=(problem,), quick=quick)
     with opened:
         count, problems = _check(opened, quick, progress)
         if not quick and not problems:
@@ -136,11 +150,17 @@ def _check(
     if isinstance(opened, OpenedTensors):
         problems = []
         for place, name in enumerate(infos):
-            problems += _problems_of(lambda name=name: opened.tensor(name), opened)  # type: ignore[misc]
+            problems += _problems_of(lambda name=name: release(opened.tensor(name)), opened)  # type: ignore[misc]
             if progress is not None:
                 progress(place + 1, len(infos))
         return count, problems
-    return count, _problems_of(lambda: [None for _ in opened.batches()], opened)
+    assert isinstance(opened, OpenedTable)
+    damages = [
+        replace(Problem.of(damage, opened.name), record=row)
+        for row, damage in opened.table.check(progress)
+        if not isinstance(damage, UnsupportedError)
+    ]
+    return count, damages
 
 
 def _problems_of(read: Callable[[], Any], opened: Opened) -> list[Problem]:
@@ -159,7 +179,7 @@ def _check_records(opened: OpenedRecords, quick: bool) -> tuple[int, list[Proble
         records = Records(opened.records.paths, on_error="skip", verify=False)
     problems: list[Problem] = []
     try:
-        count = records.verify()
+        count = records.walk() if quick else records.verify()
     except FormatError as error:
         return 0, [Problem.of(error, opened.name)]
     for damage in records.damages:
@@ -265,4 +285,8 @@ def _wrong_digest(opened: Opened) -> Iterator[Problem]:
 def _has_checksums(opened: Opened) -> bool:
     if opened.format in CHECKSUMMED or digests.KEY in opened.metadata:
         return True
-    return bool(opened.files) and compression_of(opened.files[0]) is not None
+    if not opened.files:
+        return False
+    if opened.format == "keras":  # an archive has them, an HDF5 file has none
+        return opened.files[0].endswith(".keras")
+    return compression_of(opened.files[0]) is not None

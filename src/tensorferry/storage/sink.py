@@ -117,8 +117,10 @@ class ReplacingSink(FileSink):
         self._folder = os.open(directory, os.O_RDONLY) if durable else None
         try:
             file = open(self._temporary, "xb", WRITE_BUFFER)  # noqa: SIM115
-        except BaseException:
+        except BaseException as error:
             self._close_folder()
+            if isinstance(error, OSError):
+                error.filename = target  # nobody knows the temporary name
             raise
         super().__init__(file, path=target, owned=True)
         self._room = LARGE_FILE
