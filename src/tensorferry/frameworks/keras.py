@@ -26,7 +26,7 @@ from tensorferry.tensors import Array
 
 def is_variable(value: Any) -> bool:
     """Whether it is one of Keras' variables."""
-    return isinstance(value, keras.Variable)
+    return issubclass(type(value), keras.Variable)
 
 
 def make_variable(value: Any, name: str, **more: Any) -> Variable:
@@ -53,7 +53,7 @@ def make_variable(value: Any, name: str, **more: Any) -> Variable:
 
 def is_model(value: Any) -> bool:
     """Whether it is a model, a layer or an optimizer."""
-    return isinstance(value, keras.layers.Layer | keras.optimizers.Optimizer)
+    return issubclass(type(value), keras.layers.Layer | keras.optimizers.Optimizer)
 
 
 def list_variables(model: Any, *, build_optimizer: bool = False) -> list[tuple[Any, Variable]]:

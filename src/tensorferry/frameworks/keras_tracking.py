@@ -61,12 +61,14 @@ class Problem:
 
 def is_saveable(value: Any) -> bool:
     """Whether Keras saves it in its own way."""
-    return isinstance(value, keras.Operation | keras.Optimizer | keras.Metric | keras.Loss)
+    # By its type: `__class__` may be whatever the object says.
+    kinds = (keras.Operation, keras.Optimizer, keras.Metric, keras.Loss)
+    return issubclass(type(value), kinds)
 
 
 def is_variable(value: Any) -> bool:
     """Whether it is one of Keras' variables."""
-    return isinstance(value, keras.Variable)
+    return issubclass(type(value), keras.Variable)
 
 
 def backing(variable: Any) -> Any:

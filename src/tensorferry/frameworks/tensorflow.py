@@ -136,7 +136,8 @@ def _from_array(array: Array) -> Any:
 
 def is_variable(value: Any) -> bool:
     """Whether it is a `tf.Variable`."""
-    return isinstance(value, tf.Variable)
+    # By its type: `__class__` may be whatever the object says.
+    return issubclass(type(value), tf.Variable)
 
 
 def make_variable(value: Any, name: str, **more: Any) -> Variable:
@@ -214,7 +215,7 @@ def _kind(layer: Any) -> str:
 
 def is_tracked(value: Any) -> bool:
     """Whether TensorFlow knows the parts of it, as those of a `tf.Module`."""
-    return isinstance(value, tf.__internal__.tracking.Trackable)
+    return issubclass(type(value), tf.__internal__.tracking.Trackable)
 
 
 def tracked_children(value: Any) -> dict[str, Any]:

@@ -21,7 +21,7 @@ _PYTHON = ("EagerPyFunc", "PyFunc", "PyFuncStateless")
 
 def is_bulk(value: Any) -> bool:
     """Whether it is a tensor or variable with values, which pickle as they are."""
-    if not isinstance(value, tf.Tensor | tf.Variable) or not is_own(type(value)):
+    if not issubclass(type(value), tf.Tensor | tf.Variable) or not is_own(type(value)):
         return False
     return value.dtype.base_dtype not in _HANDLES and not tf.is_symbolic_tensor(value)
 
@@ -89,11 +89,13 @@ def captured(function: Any) -> set[int]:
 
 def handle(value: Any) -> Any:
     """What graphs know a variable, a table or the like by; None where it is no such thing."""
-    if isinstance(value, tf.Variable):
+    if issubclass(type(value), tf.Variable):
         return value.handle
-    if isinstance(value, tf.saved_model.experimental.TrackableResource | tf.lookup.StaticHashTable):
+    if issubclass(
+        type(value), tf.saved_model.experimental.TrackableResource | tf.lookup.StaticHashTable
+    ):
         return getattr(value, "_resource_handle", None)
-    own = is_own(type(value)) and not isinstance(value, tf.Module)
+    own = is_own(type(value)) and not issubclass(type(value), tf.Module)
     return vars(value).get("_resource_handle") if own and hasattr(value, "__dict__") else None
 
 
@@ -108,4 +110,4 @@ def calls_python(function: Any) -> bool:
 
 def is_iterator(value: Any) -> bool:
     """Whether it is a position in a dataset."""
-    return isinstance(value, tf.data.Iterator)
+    return issubclass(type(value), tf.data.Iterator)
