@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from commands import environment
-from conftest import CORPUS
+from conftest import CORPUS, ROOT
 from savedmodels import (
     DAMAGED,
     GOOD,
@@ -27,6 +27,8 @@ from strategies import same
 
 import tensorferry as ferry
 from tensorferry import dtypes, errors
+from tensorferry.formats import checkpoint_outline
+from tensorferry.operations.listing import list_tensors
 
 
 def expected_argument(name, info):
@@ -481,8 +483,37 @@ def test_slices_and_notes(tmp_path):
     assert [(t.name, t.kind) for t in ferry.inspect(tmp_path).tensors] == [("r", "ragged")]
 
 
-def test_outline_imports_neither_numpy_nor_tensorflow(module_path):
-    """A SavedModel is looked into without NumPy, and without what opens other files."""
+@pytest.fixture
+def checkpoint_path(tmp_path):
+    """A checkpoint of three tensors."""
+    ferry.save({name: np.ones(3) for name in "abc"}, tmp_path / "x.ckpt", durable=False)
+    return tmp_path / "x.ckpt"
+
+
+CHECKPOINTS = sorted(
+    path
+    for folder in (ROOT / "tests/golden/checkpoints", CORPUS)
+    for path in folder.glob("**/*.index")
+)
+
+
+@pytest.mark.parametrize("path", CHECKPOINTS, ids=lambda path: path.name)
+def test_outlines_of_checkpoints(path, monkeypatch):
+    """A checkpoint that is not opened is described as if it were, by inspect and in a list."""
+    prefix = str(path).removesuffix(".index")
+    quick = ferry.inspect(prefix), list_tensors(prefix), ferry.inspect(path)
+    outlined = checkpoint_outline.read(prefix)
+    monkeypatch.setattr(checkpoint_outline, "read", lambda prefix: None)
+
+    assert quick == (ferry.inspect(prefix), list_tensors(prefix), ferry.inspect(path))
+    if path.name == "objects-1.index":  # the others have slices
+        assert outlined is not None
+
+
+@pytest.mark.parametrize("what", ["module_path", "checkpoint_path"])
+def test_outline_imports_neither_numpy_nor_tensorflow(what, request):
+    """SavedModels and checkpoints are looked into without NumPy, and without what opens others."""
+    module_path = request.getfixturevalue(what)
     code = f"""
 import json, sys
 import tensorferry

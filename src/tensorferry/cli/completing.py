@@ -35,10 +35,9 @@ def names(context: click.Context, parameter: click.Parameter, typed: str) -> lis
     before, comma, last = typed.rpartition(",") if parameter.name == "columns" else ("", "", typed)
     found: list[str] = []
     with suppress(Exception):
-        from tensorferry.operations.opened import open_input
+        from tensorferry.operations.listing import list_tensors
 
-        with open_input(path, verify=False) as opened:
-            found = list(opened.infos())
+        found = [info.name for info in list_tensors(path).tensors]
     fitting = [name for name in found if name.startswith(last) and name.isprintable()]
     return [CompletionItem(f"{before}{comma}{name}") for name in fitting[:MOST]]
 

@@ -149,7 +149,7 @@ def _table(listing: Listing, everything: bool) -> Iterable[str]:
 
 def _total(listing: Listing) -> str:
     """How many there are, and how much they take."""
-    from tensorferry.operations.opened import elements_in
+    from tensorferry.outlines import elements_in
 
     sizes = [info.nbytes for info in listing.tensors]
     total = text.size(sum(filter(None, sizes))) if any(sizes) else ""

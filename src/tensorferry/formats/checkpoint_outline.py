@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import itertools
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tensorferry import storage
+from tensorferry import dtypes, storage
 from tensorferry.errors import FerryError
 from tensorferry.formats import checkpoint_graph as graphs
 from tensorferry.formats.checkpoint_entries import (
@@ -23,6 +24,7 @@ from tensorferry.formats.checkpoint_entries import (
     parse_header,
 )
 from tensorferry.formats.checkpoint_table import Table, read_varint
+from tensorferry.outlines import Kind, TensorInfo
 from tensorferry.storage import Source
 
 # Beyond that many tensors NumPy is faster, its import included.
@@ -45,6 +47,22 @@ class Outline:
     keys: dict[str, str]
     graph: graphs.Graph | None
     files: list[str]
+
+    def describe(self, shown: Mapping[str, str] | None = None) -> list[TensorInfo]:
+        """What its tensors are like.
+
+        Args:
+            shown: Other names for them, if they have any.
+        """
+        infos = []
+        for name, entry in self.entries.items():
+            row, key = entry.kind.row, self.keys[name]
+            name = name if shown is None else shown[name]
+            kind: Kind = "string" if row is dtypes.STRING else "dense"
+            origin = {"aliases": (key,)} if key != name else {}
+            shape = entry.kind.shape
+            infos.append(TensorInfo(name, row.name, shape, entry.size, kind, origin=origin))
+        return infos
 
 
 class _UnusualError(Exception):

@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from tensorferry import dtypes
 from tensorferry.formats.savedmodel_objects import Objects
 from tensorferry.outlines import TensorInfo
 
@@ -54,20 +53,7 @@ def describe(outline: Outline, held: Objects | None, names: Names) -> list[Tenso
         shown = dict(outline.keys)
     elif outline.graph is not None and held is not None:
         shown = _choose_names(outline.keys, held.match_keys(outline.graph), held, names)
-    infos = []
-    for name, entry in outline.entries.items():
-        row, key = entry.kind.row, outline.keys[name]
-        infos.append(
-            TensorInfo(
-                shown[name],
-                row.name,
-                entry.kind.shape,
-                entry.size,
-                "string" if row is dtypes.STRING else "dense",
-                origin={"aliases": (key,)} if key != shown[name] else {},
-            )
-        )
-    return infos
+    return outline.describe(shown)
 
 
 def describe_constant(name: str, stored: Stored) -> TensorInfo:

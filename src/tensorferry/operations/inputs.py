@@ -13,11 +13,14 @@ import glob
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from tensorferry import formats, shards, storage
 from tensorferry.errors import UnknownFormatError
 from tensorferry.storage import STANDARD_STREAM
+
+if TYPE_CHECKING:
+    from tensorferry.formats.checkpoint_outline import Outline
 
 
 @dataclass(frozen=True)
@@ -114,6 +117,28 @@ def _is_model(path: str) -> bool:
         return False
     module: Any = formats.get("savedmodel")
     return module.resolve(path) is not None
+
+
+def outline_of(given: Any, format: str | None, options: Mapping[str, Any]) -> Outline | None:
+    """What a small local checkpoint holds, without opening it; None for all else.
+
+    Args:
+        given: An `Input`, or whatever `tensorferry.open` takes.
+        format: As the user named it.
+        options: With which it would be opened.
+    """
+    path = given.path if isinstance(given, Input) else given
+    if format not in (None, "checkpoint") or not isinstance(path, str | os.PathLike):
+        return None
+    name = storage.localize(path)
+    prefix, is_index, _ = name.rpartition(".index")
+    prefix = prefix if is_index and name.endswith(is_index) else name
+    is_other = prefix == name and os.path.lexists(name)
+    if is_other or options or storage.is_url(name) or not os.path.isfile(f"{prefix}.index"):
+        return None
+    from tensorferry.formats import checkpoint_outline
+
+    return checkpoint_outline.read(prefix)
 
 
 def _in_directory(path: str) -> list[Input]:

@@ -129,6 +129,18 @@ def inspect(path: Any, *, format: str | None = None, **options: Any) -> FileInfo
     model = inputs.model_of(given, format, options.get("storage_options"))
     if model is not None:
         return _inspect_model(given, model, **options)
+    outline = inputs.outline_of(given, format, options)
+    if outline is not None:
+        return FileInfo(
+            path=given.name if isinstance(given, Input) else os.fspath(given),
+            format="checkpoint",
+            holds="tensors",
+            count=len(outline.entries),
+            files=tuple(outline.files),
+            nbytes=sizes_of(outline.files),
+            version="2",
+            tensors=tuple(outline.describe()),
+        )
     from tensorferry.operations.opened import open_input
 
     reading = {"on_error": "skip", "verify": False, **options}

@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import itertools
 import math
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any, Literal
 
+from tensorferry.operations import inputs
 from tensorferry.outlines import TensorInfo, elements_in
 
 DEEPEST = 50
@@ -94,16 +96,27 @@ def list_tensors(
         format: By default recognised.
         **options: Of `tensorferry.open`.
     """
+    name, holds, infos = _infos(path, format, options)
+    wanted = [info for info in infos if is_match(info.name, match)]
+    if sort == "name":
+        wanted.sort(key=lambda info: natural(info.name))
+    elif sort == "size":
+        wanted.sort(key=lambda info: -(info.nbytes or 0))
+    return Listing(name, holds, tuple(wanted), len(infos))
+
+
+def _infos(
+    path: Any, format: str | None, options: Mapping[str, Any]
+) -> tuple[str, str, list[TensorInfo]]:
+    """The name of a file, what it holds, and all of that."""
+    outline = inputs.outline_of(path, format, options)
+    if outline is not None:
+        name = path.name if isinstance(path, inputs.Input) else os.fspath(path)
+        return name, "tensors", outline.describe()
     from tensorferry.operations.opened import open_input
 
     with open_input(path, format=format, **{"verify": False, **options}) as opened:
-        infos = opened.infos()
-        wanted = [info for name, info in infos.items() if is_match(name, match)]
-        if sort == "name":
-            wanted.sort(key=lambda info: natural(info.name))
-        elif sort == "size":
-            wanted.sort(key=lambda info: -(info.nbytes or 0))
-        return Listing(opened.name, opened.holds, tuple(wanted), len(infos))
+        return opened.name, opened.holds, list(opened.infos().values())
 
 
 def is_match(name: str, patterns: Sequence[str]) -> bool:
