@@ -27,6 +27,7 @@ import safetensors.numpy
 import tensorflow as tf
 from measure import Report, duration
 
+import tensorferry as ferry
 from tensorferry.formats import checkpoint
 
 TENSORS = 64
@@ -112,6 +113,17 @@ def list_ours(prefix: str) -> dict[str, Any]:
         return {name: stored.shape for name, stored in opened.stored.items()}
 
 
+def list_public(prefix: str) -> dict[str, Any]:
+    with ferry.open(prefix) as bundle:
+        return {name: bundle.info[name].shape for name in bundle}
+
+
+def list_theirs(prefix: str) -> dict[str, Any]:
+    reader = tf.train.load_checkpoint(prefix)
+    assert reader.get_variable_to_dtype_map()
+    return reader.get_variable_to_shape_map()
+
+
 def list_h5py(path: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     with h5py.File(path) as file:
@@ -164,6 +176,19 @@ def bench_gigabyte(report: Report, folder: Path) -> None:
     for read in readers.values():
         check_values(read(), data)
     report_times(report, "read 1 GB", best(readers, 4))
+    listers: Work = {
+        "tensorferry": lambda: list_ours(theirs),
+        "tensorferry, ferry.open and every info": lambda: list_public(theirs),
+        "TensorFlow": lambda: list_theirs(theirs),
+        "safetensors": lambda: list_safetensors(plain),
+        "h5py": lambda: list_h5py(hdf),
+    }
+    for show in listers.values():
+        assert {name: tuple(shape) for name, shape in show().items()} == dict.fromkeys(
+            data, (count,)
+        )
+    report_times(report, f"open and list {TENSORS}", best(listers, 200))
+    bench_processes(report, theirs, plain, TENSORS)
 
 
 def bench_many(report: Report, folder: Path) -> None:
@@ -192,7 +217,7 @@ def bench_many(report: Report, folder: Path) -> None:
     report_times(report, "write 100,000 variables", times)
     listers: Work = {
         "tensorferry": lambda: list_ours(theirs),
-        "TensorFlow": lambda: tf.train.load_checkpoint(theirs).get_variable_to_shape_map(),
+        "TensorFlow": lambda: list_theirs(theirs),
         "safetensors": lambda: list_safetensors(plain),
         "h5py": lambda: list_h5py(hdf),
     }
@@ -204,15 +229,15 @@ def bench_many(report: Report, folder: Path) -> None:
     small = best({"tensorferry": lambda: list_ours(tenth)}, 10)["tensorferry"]
     whole = best({"tensorferry": lambda: list_ours(ours)}, 5)["tensorferry"]
     report.notes.append(f"100,000 variables take {whole / small:.1f} times as long as 10,000.")
-    bench_processes(report, theirs, plain)
+    bench_processes(report, theirs, plain, MANY)
 
 
 PROGRAMS = {
     "tensorferry": """
 import sys
-from tensorferry.formats import checkpoint
-with checkpoint.open_stored(sys.argv[1]) as opened:
-    print(sum(1 for _ in opened.stored))""",
+import tensorferry
+with tensorferry.open(sys.argv[1]) as bundle:
+    print(len([bundle.info[name] for name in bundle]))""",
     "TensorFlow": """
 import sys
 import tensorflow as tf
@@ -225,14 +250,21 @@ with safe_open(sys.argv[2], "np") as file:
 }
 
 
-def bench_processes(report: Report, prefix: str, plain: str) -> None:
+def bench_processes(report: Report, prefix: str, plain: str, count: int) -> None:
+    # Without it, every process would compile all of its modules anew.
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+
     def run(code: str) -> Callable[[], str]:
         command = [sys.executable, "-c", code, prefix, plain]
-        return lambda: subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        return lambda: (
+            subprocess.run(
+                command, check=True, capture_output=True, text=True, env=environment
+            ).stdout
+        )
 
     programs: Work = {name: run(code) for name, code in PROGRAMS.items()}
-    assert {program() for program in programs.values()} == {f"{MANY}\n"}
-    report_times(report, "a process that lists 100,000", best(programs, 3))
+    assert {program() for program in programs.values()} == {f"{count}\n"}
+    report_times(report, f"a process that lists {count:,}", best(programs, 5))
 
 
 def main() -> None:

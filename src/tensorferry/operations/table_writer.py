@@ -1,18 +1,21 @@
 """Writing tables: batches of columns into an Arrow or Parquet file, one after the other.
 
 `tensorferry.save` makes a table of columns that are whole; this one never holds more than a batch,
-or of Parquet a row group. All batches have the schema of the first.
+or of Parquet two row groups. All batches have the schema of the first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from tensorferry.errors import UnsupportedError
 from tensorferry.formats import arrow_files
 from tensorferry.storage import Sink
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 COMPRESSION = "zstd"
 
@@ -74,11 +77,15 @@ def write_table(
 
 
 class _GroupWriter:
-    """Writes Parquet: batches are gathered to row groups."""
+    """Writes Parquet: batches are gathered to row groups, each encoded while others are read."""
 
     def __init__(self, file: Any, schema: Any, compression: str | None) -> None:
+        from concurrent.futures import ThreadPoolExecutor
+
         from pyarrow import parquet
 
+        self._thread = ThreadPoolExecutor(1, "parquet")
+        self._running: Future[None] | None = None
         self._writer = parquet.ParquetWriter(
             file,
             schema,
@@ -103,15 +110,27 @@ class _GroupWriter:
         if self._batches:
             table = pa.Table.from_batches(self._batches)
             self._batches, self._rows, self._bytes = [], 0, 0
-            self._writer.write_table(table, row_group_size=max(table.num_rows, 1))
+            self._wait()
+            size = max(table.num_rows, 1)
+            self._running = self._thread.submit(self._writer.write_table, table, size)
+
+    def _wait(self) -> None:
+        """Waits for the row group that is being encoded; what was wrong with it is raised."""
+        running, self._running = self._running, None
+        if running is not None:
+            running.result()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        if kind is None:
-            self._write()
-        self._writer.close()
+        try:
+            if kind is None:
+                self._write()
+                self._wait()
+        finally:
+            self._thread.shutdown()
+            self._writer.close()
 
 
 def repeating(schema: Any) -> list[str]:
