@@ -121,7 +121,7 @@ def list_public(prefix: str) -> dict[str, Any]:
 def list_theirs(prefix: str) -> dict[str, Any]:
     reader = tf.train.load_checkpoint(prefix)
     assert reader.get_variable_to_dtype_map()
-    return reader.get_variable_to_shape_map()
+    return dict(reader.get_variable_to_shape_map())
 
 
 def list_h5py(path: str) -> dict[str, Any]:
