@@ -43,7 +43,7 @@ FOOTER = 4
 WINDOW = 1 << 20
 # How much of a mapped file is looked at together, and stays in memory behind what was read: it may
 # still be decoded.
-BEHIND = 32 << 20
+BEHIND = 16 << 20
 # How much of one is kept to look for the record behind damage: a longer record there is lost, too.
 RECOVERY = 16 << 20
 # Looking for the next record takes time by the damages and by what is searched: from so many
