@@ -340,7 +340,9 @@ class _Tensors(Mapping[str, Stored]):
     def __getitem__(self, name: str) -> Stored:
         found = self._made.get(name)
         if found is None:
-            found = self._made[name] = self._reader.make(self._numbers[name])
+            found = self._reader.make(self._numbers[name])
+            if not isinstance(found, StoredNumbers):  # which are made anew faster than kept
+                self._made[name] = found
         return found
 
     def __iter__(self) -> Iterator[str]:

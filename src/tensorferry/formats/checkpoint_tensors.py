@@ -37,6 +37,7 @@ class TensorReader:
         self.index = index
         self._files = files
         self._verify = verify
+        self._arrays: dict[int, StoredArray] = {}
         self._pieces = {number: self._find_pieces(number) for number in index.slices}
 
     def visible(self) -> dict[bytes, int]:
@@ -83,7 +84,13 @@ class TensorReader:
         return StoredStrings(entry, source, self.index.big_endian, self._verify)
 
     def array(self, number: int) -> StoredArray:
-        """A tensor of numbers, ready to be read."""
+        """A tensor of numbers, ready to be read; the same one each time: it is verified once."""
+        found = self._arrays.get(number)
+        if found is None:
+            found = self._arrays[number] = self._make_array(number)
+        return found
+
+    def _make_array(self, number: int) -> StoredArray:
         entry = self.index.entry(number)
         row, source = entry.kind.row, self._files[entry.shard]
         assert row.numpy is not None
@@ -112,7 +119,7 @@ class TensorReader:
 class StoredNumbers:
     """A tensor of numbers in a data file; what it takes to read it is made when it is."""
 
-    __slots__ = ("_array", "_kind", "_number", "_reader")
+    __slots__ = ("_kind", "_number", "_reader")
 
     kind: Kind = "dense"
 
@@ -120,7 +127,6 @@ class StoredNumbers:
         self._kind = kind
         self._number = number
         self._reader = reader
-        self._array: StoredArray | None = None
 
     @property
     def dtype(self) -> DType:
@@ -140,9 +146,7 @@ class StoredNumbers:
     @property
     def array(self) -> StoredArray:
         """Itself as other formats have it."""
-        if self._array is None:
-            self._array = self._reader.array(self._number)
-        return self._array
+        return self._reader.array(self._number)
 
     def read(self) -> Array:
         """The values."""
