@@ -39,21 +39,21 @@ if TYPE_CHECKING:
         convert as convert,
     )
     from tensorferry.operations.diagnosis import diagnose as diagnose
-    from tensorferry.operations.diagnosis_report import DiagnosisReport as DiagnosisReport
+    from tensorferry.operations.diagnosis.report import DiagnosisReport as DiagnosisReport
     from tensorferry.operations.inspection import FileInfo as FileInfo, inspect as inspect
-    from tensorferry.operations.loaded_model import (
+    from tensorferry.operations.models.loaded import (
         LoadedModel as LoadedModel,
         LoadedSignature as LoadedSignature,
     )
-    from tensorferry.operations.model_loading import load_model as load_model
-    from tensorferry.operations.model_outline import ModelInfo as ModelInfo
-    from tensorferry.operations.model_report import ModelReport as ModelReport
-    from tensorferry.operations.models import save_model as save_model
-    from tensorferry.operations.opening import load as load, open as open  # noqa: A004
-    from tensorferry.operations.predictions import (
+    from tensorferry.operations.models.loading import load_model as load_model
+    from tensorferry.operations.models.outline import ModelInfo as ModelInfo
+    from tensorferry.operations.models.predictions import (
         predict as predict,
         save_predictions as save_predictions,
     )
+    from tensorferry.operations.models.report import ModelReport as ModelReport
+    from tensorferry.operations.models.saving import save_model as save_model
+    from tensorferry.operations.opening import load as load, open as open  # noqa: A004
     from tensorferry.operations.record_writer import writer as writer
     from tensorferry.operations.records import Records as Records, repair as repair
     from tensorferry.operations.saving import save as save
@@ -73,7 +73,7 @@ if TYPE_CHECKING:
         load_weights as load_weights,
         save_weights as save_weights,
     )
-    from tensorferry.operations.weights_report import WeightsReport as WeightsReport
+    from tensorferry.operations.weights.report import WeightsReport as WeightsReport
     from tensorferry.tensors import (
         RaggedTensor as RaggedTensor,
         SparseTensor as SparseTensor,
@@ -101,22 +101,22 @@ _HOMES = {
     "tensorferry.operations.comparison": ("DiffReport", "diff"),
     "tensorferry.operations.conversion": ("ConvertReport", "convert"),
     "tensorferry.operations.diagnosis": ("diagnose",),
-    "tensorferry.operations.diagnosis_report": ("DiagnosisReport",),
+    "tensorferry.operations.diagnosis.report": ("DiagnosisReport",),
     "tensorferry.operations.inspection": ("FileInfo", "inspect"),
-    "tensorferry.operations.loaded_model": ("LoadedModel", "LoadedSignature"),
-    "tensorferry.operations.model_loading": ("load_model",),
-    "tensorferry.operations.model_outline": ("ModelInfo",),
-    "tensorferry.operations.model_report": ("ModelReport",),
-    "tensorferry.operations.models": ("save_model",),
+    "tensorferry.operations.models.loaded": ("LoadedModel", "LoadedSignature"),
+    "tensorferry.operations.models.loading": ("load_model",),
+    "tensorferry.operations.models.outline": ("ModelInfo",),
+    "tensorferry.operations.models.report": ("ModelReport",),
+    "tensorferry.operations.models.saving": ("save_model",),
     "tensorferry.operations.opening": ("load", "open"),
-    "tensorferry.operations.predictions": ("predict", "save_predictions"),
+    "tensorferry.operations.models.predictions": ("predict", "save_predictions"),
     "tensorferry.operations.record_writer": ("writer",),
     "tensorferry.operations.records": ("Records", "repair"),
     "tensorferry.operations.saving": ("save",),
     "tensorferry.operations.tables": ("Table",),
     "tensorferry.operations.values": ("dumps", "dumps_buffers", "dumps_into", "loads"),
     "tensorferry.operations.weights": ("Saver", "load_weights", "save_weights"),
-    "tensorferry.operations.weights_report": ("WeightsReport",),
+    "tensorferry.operations.weights.report": ("WeightsReport",),
     "tensorferry.operations.verification": ("VerifyReport", "verify"),
     "tensorferry.tensors": ("RaggedTensor", "SparseTensor", "TensorInfo"),
 }

@@ -83,7 +83,7 @@ def _convert(
 ) -> list[ConvertReport]:
     from tensorferry.operations import inputs
     from tensorferry.operations.conversion import convert
-    from tensorferry.operations.conversion_set import convert_all
+    from tensorferry.operations.conversion.sets import convert_all
 
     found = inputs.find(sources)
     if os.path.isdir(target) or target.endswith("/"):

@@ -13,7 +13,7 @@ from tensorferry.errors import FormatError
 
 if TYPE_CHECKING:
     from tensorferry.operations.listing import Entry, Listing, Node
-    from tensorferry.operations.model_outline import ModelInfo
+    from tensorferry.operations.models.outline import ModelInfo
 
 
 def _listing_options(function: Any) -> Any:

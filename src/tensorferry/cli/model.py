@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tensorferry.cli import text
-from tensorferry.operations.model_outline import (
+from tensorferry.operations.models.outline import (
     ArgumentInfo,
     GraphInfo,
     ModelInfo,

@@ -22,13 +22,13 @@ import numpy as np
 from tensorferry import dtypes, formats
 from tensorferry.errors import FerryError
 from tensorferry.operations.bundles import values_of
+from tensorferry.operations.conversion.transfer import SINGLE
 from tensorferry.operations.digests import TensorHasher
 from tensorferry.operations.files import compression_of, sizes_of
 from tensorferry.operations.opened import ROWS, Opened, open_input
 from tensorferry.operations.opening import load, open as open_file
 from tensorferry.operations.record_writer import writer
 from tensorferry.operations.saving import save
-from tensorferry.operations.transfer import SINGLE
 from tensorferry.operations.verification import arrays_in
 from tensorferry.tensors import Array
 

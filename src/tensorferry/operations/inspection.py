@@ -4,7 +4,7 @@
     ferry.inspect("saved_model_dir").model          # signatures, ops, assets ...
 
 Whether all of it is sound is `tensorferry.operations.verification`. What models are is
-`tensorferry.operations.model_outline`. A SavedModel is looked into without what opens files, and
+`tensorferry.operations.models.outline`. A SavedModel is looked into without what opens files, and
 without NumPy: their imports would take longer.
 """
 
@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from tensorferry import storage
 from tensorferry.errors import FerryError, FormatError
-from tensorferry.operations import inputs, model_outline
+from tensorferry.operations import inputs
 from tensorferry.operations.files import sizes_of
 from tensorferry.operations.inputs import Input
-from tensorferry.operations.model_outline import ModelInfo
+from tensorferry.operations.models import outline as model_outline
+from tensorferry.operations.models.outline import ModelInfo
 from tensorferry.outlines import TensorInfo, elements_in
 from tensorferry.storage import STANDARD_STREAM
 

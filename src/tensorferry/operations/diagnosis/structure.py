@@ -12,7 +12,7 @@ from typing import Any
 
 from tensorferry.errors import FerryError
 from tensorferry.frameworks.variables import attributes, used
-from tensorferry.operations.object_walk import Part, Walk, attribute_parts, held, parts
+from tensorferry.operations.diagnosis.object_walk import Part, Walk, attribute_parts, held, parts
 
 # Packages whose functions and objects are no place for trouble of the user's.
 LIBRARIES = ("tensorflow", "keras", "tf_keras", "torch", "jax", "jaxlib", "numpy", "tensorferry")

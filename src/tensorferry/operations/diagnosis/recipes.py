@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from tensorferry.frameworks.variables import attributes
-from tensorferry.operations.model_structure import LIBRARIES, Structure
+from tensorferry.operations.diagnosis.structure import LIBRARIES, Structure
 
 # A value that takes more to write down is better given than written.
 LONGEST = 60

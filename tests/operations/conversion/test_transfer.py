@@ -7,7 +7,7 @@ import pytest
 
 import tensorferry as ferry
 from tensorferry.errors import UnsupportedError
-from tensorferry.operations import casting
+from tensorferry.operations.conversion import casting
 from tensorferry.operations.names import Renaming
 from tensorferry.operations.slices import batches_of
 

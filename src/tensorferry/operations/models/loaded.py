@@ -12,7 +12,7 @@ from tensorferry import frameworks
 from tensorferry.errors import UnsupportedError
 from tensorferry.formats.parts import Stored
 from tensorferry.frameworks.variables import Variable
-from tensorferry.operations.model_dangers import Danger
+from tensorferry.operations.models.dangers import Danger
 from tensorferry.tensors import Array
 
 

@@ -133,7 +133,7 @@ class _Work:
         allow: Any,
     ) -> None:
         if isinstance(model, str | os.PathLike):
-            from tensorferry.operations.model_loading import load_model
+            from tensorferry.operations.models.loading import load_model
 
             model = load_model(model, allow=allow)
         self._function = _function_of(model, signature)

@@ -8,7 +8,7 @@
 By the path: a directory is a SavedModel, `.keras` Keras' own file, and `.weights.h5`, `.ckpt`,
 `.safetensors` and `.npz` keep variables alone, as `save_weights` does. What a model is to
 TensorFlow is `tensorferry.frameworks.tensorflow_models`, to Keras `keras_models`. Loading is
-`tensorferry.operations.model_loading`.
+`tensorferry.operations.models.loading`.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ from tensorferry.errors import FormatError, UnsupportedError
 from tensorferry.formats import keras_config
 from tensorferry.frameworks.programs import NotKept, find_paths
 from tensorferry.frameworks.variables import Variable, find_variables, list_variables
-from tensorferry.operations import model_dangers as dangers, weights
-from tensorferry.operations.model_report import ModelReport
+from tensorferry.operations import weights
+from tensorferry.operations.models import dangers
+from tensorferry.operations.models.report import ModelReport
 from tensorferry.storage.directory import replacing_path
 from tensorferry.tensors import TensorInfo
 

@@ -5,7 +5,7 @@
     model.signatures["serving_default"](x=[[1.0, 2.0, 3.0]])
 
 What loading or calling would do beside computing is found by
-`tensorferry.operations.model_dangers`, before a framework sees the file.
+`tensorferry.operations.models.dangers`, before a framework sees the file.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from tensorferry.formats import keras_config, savedmodel, savedmodel_ops
 from tensorferry.formats.hdf5 import SIGNATURE
 from tensorferry.frameworks.programs import DEFAULT
 from tensorferry.frameworks.variables import find_variables
-from tensorferry.operations import model_dangers as dangers
-from tensorferry.operations.loaded_model import LoadedModel, LoadedSignature, Values
-from tensorferry.operations.model_dangers import Allow, Danger
+from tensorferry.operations.models import dangers
+from tensorferry.operations.models.dangers import Allow, Danger
+from tensorferry.operations.models.loaded import LoadedModel, LoadedSignature, Values
 
 # What TensorFlow 1 has among the signatures to run something when a model is loaded.
 _HIDDEN = "__saved_model"
@@ -50,7 +50,7 @@ def load_model(
             default signature.
         custom_objects: Classes and functions that a Keras config names, by these names.
         allow: Kinds of what the model may do beside computing, such as `("lambda",)`; true for all.
-            See `tensorferry.operations.model_dangers`.
+            See `tensorferry.operations.models.dangers`.
         tags: Which graph of a SavedModel, if there are several.
         to: The framework whose tensors calls give: "numpy", "tensorflow", "torch", "jax".
         compile: Let Keras make the optimizer and losses, too.

@@ -8,8 +8,8 @@
     records     one column at a time    records, as bytes        batches
     rows        one column at a time    batches                  batches
 
-How values go over is `tensorferry.operations.transfer`; many files at once are
-`tensorferry.operations.conversion_set`.
+How values go over is `tensorferry.operations.conversion.transfer`; many files at once are
+`tensorferry.operations.conversion.sets`.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from tensorferry import formats, shards as shard_names, storage
 from tensorferry.codecs import compression as codecs
 from tensorferry.errors import UnknownFormatError, UnsupportedError
 from tensorferry.formats import safetensors
-from tensorferry.operations import casting
 from tensorferry.operations.comparison import DiffReport, diff
-from tensorferry.operations.files import sizes_of
-from tensorferry.operations.names import Renaming
-from tensorferry.operations.opened import Opened, OpenedTensors, open_input
-from tensorferry.operations.transfer import (
+from tensorferry.operations.conversion import casting
+from tensorferry.operations.conversion.transfer import (
     SINGLE,
     Changes,
     Progress,
     Transfer,
     has_place_for_metadata,
 )
+from tensorferry.operations.files import sizes_of
+from tensorferry.operations.names import Renaming
+from tensorferry.operations.opened import Opened, OpenedTensors, open_input
 from tensorferry.shards import parse_size
 from tensorferry.storage import STANDARD_STREAM
 

@@ -29,7 +29,8 @@ import pytest
 from conftest import ROOT
 
 import tensorferry as ferry
-from tensorferry.operations import diagnosis, object_walk
+from tensorferry.operations import diagnosis
+from tensorferry.operations.diagnosis import object_walk
 
 # What is left open here is closed when it is collected.
 pytestmark = [
@@ -431,7 +432,7 @@ def test_many(monkeypatch):
 
 def test_impatience(monkeypatch):
     """What takes too long to pickle is not judged as a whole, and not called kept."""
-    monkeypatch.setattr("tensorferry.operations.pickling.PATIENCE", 0.0)
+    monkeypatch.setattr("tensorferry.operations.diagnosis.pickling.PATIENCE", 0.0)
     report = ferry.diagnose({"a": [str(number) for number in range(50_000)]})
 
     assert report.ways["pickle"].verdict == "unjudged"

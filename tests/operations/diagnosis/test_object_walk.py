@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies
 
-from tensorferry.operations import object_walk
-from tensorferry.operations.object_walk import Part, Walk, parts, used_globals
+from tensorferry.operations.diagnosis import object_walk
+from tensorferry.operations.diagnosis.object_walk import Part, Walk, parts, used_globals
 
 GLOBAL = threading.Lock()
 

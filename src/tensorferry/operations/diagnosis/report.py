@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-from tensorferry.operations.recipes import Recipe
+from tensorferry.operations.diagnosis.recipes import Recipe
 
 Way = Literal["pickle", "cloudpickle", "savedmodel", "keras", "weights"]
 

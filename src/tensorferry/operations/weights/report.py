@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from tensorferry.errors import MismatchError
-from tensorferry.operations.matching import How, Shape
+from tensorferry.operations.weights.matching import How, Shape
 
 # How many lines of each kind a report shows.
 SHOWN = 20
@@ -95,7 +95,7 @@ class WeightsReport:
     Attributes:
         path: Where the tensors are from.
         loaded: The tensor that each variable was set to.
-        how: By what each of them was found: see `tensorferry.operations.matching`.
+        how: By what each of them was found: see `tensorferry.operations.weights.matching`.
         missing: Variables without a tensor.
         mismatched: Tensors that do not fit.
         unexpected: Tensors that were not used.

@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from tensorferry.operations.matching import Named, fits, is_training_state, match, split_name
+from tensorferry.operations.weights.matching import (
+    Named,
+    fits,
+    is_training_state,
+    match,
+    split_name,
+)
 
 WORDS = st.sampled_from(
     ["encoder", "decoder", "dense", "dense_1", "block_7", "attention", "0", "1"]

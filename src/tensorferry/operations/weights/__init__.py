@@ -5,8 +5,8 @@
     print(report)                                  # what went where, and how it was found
 
 Which variables a model has is `tensorferry.frameworks.variables`, which tensor is for which of them
-`tensorferry.operations.matching`. Here values are read, checked and set: all of them are read and
-checked before the first variable changes.
+`tensorferry.operations.weights.matching`. Here values are read, checked and set: all of them are
+read and checked before the first variable changes.
 """
 
 from __future__ import annotations
@@ -25,11 +25,12 @@ from tensorferry import dtypes, formats, frameworks
 from tensorferry.errors import UnsupportedError
 from tensorferry.formats import layout
 from tensorferry.frameworks.variables import Variable, list_variables
-from tensorferry.operations import matching, opening, saving
+from tensorferry.operations import opening, saving
 from tensorferry.operations.bundles import Bundle
-from tensorferry.operations.matching import How, Named, Shape
-from tensorferry.operations.name_map import NameMap, Transform, as_function, transformed
-from tensorferry.operations.weights_report import (
+from tensorferry.operations.weights import matching
+from tensorferry.operations.weights.matching import How, Named, Shape
+from tensorferry.operations.weights.name_map import NameMap, Transform, as_function, transformed
+from tensorferry.operations.weights.report import (
     Mismatched,
     Missing,
     Unexpected,

@@ -15,18 +15,18 @@ from typing import Any
 
 from tensorferry.errors import FerryError, UnsupportedError
 from tensorferry.frameworks.variables import find_variables, list_variables
-from tensorferry.operations.model_structure import (
-    LIBRARIES,
-    Structure,
-    class_attribute,
-    type_name,
-)
-from tensorferry.operations.object_walk import (
+from tensorferry.operations.diagnosis.object_walk import (
     Part,
     attribute_parts,
     closure_name,
     parts,
     used_names,
+)
+from tensorferry.operations.diagnosis.structure import (
+    LIBRARIES,
+    Structure,
+    class_attribute,
+    type_name,
 )
 
 # What sets an object up, and is not run when it is saved.

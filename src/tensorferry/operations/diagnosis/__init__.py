@@ -11,8 +11,11 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any, Literal
 
-from tensorferry.operations.cures import cure_for
-from tensorferry.operations.diagnosis_report import (
+from tensorferry.operations.diagnosis.cures import cure_for
+from tensorferry.operations.diagnosis.object_walk import Part, is_atom
+from tensorferry.operations.diagnosis.pickling import Pickling, Problem, StandIn, has_cloudpickle
+from tensorferry.operations.diagnosis.recipes import write_recipe
+from tensorferry.operations.diagnosis.report import (
     WAYS,
     Advice,
     AttributeReport,
@@ -21,11 +24,8 @@ from tensorferry.operations.diagnosis_report import (
     Way,
     WayReport,
 )
-from tensorferry.operations.model_structure import Structure, type_name
-from tensorferry.operations.object_walk import Part, is_atom
-from tensorferry.operations.pickling import Pickling, Problem, StandIn, has_cloudpickle
-from tensorferry.operations.recipes import write_recipe
-from tensorferry.operations.tracking import KerasView, SavedModelView, View, WeightsView
+from tensorferry.operations.diagnosis.structure import Structure, type_name
+from tensorferry.operations.diagnosis.tracking import KerasView, SavedModelView, View, WeightsView
 
 # How many circles are told.
 CIRCLES = 3

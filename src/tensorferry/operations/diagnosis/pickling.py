@@ -35,7 +35,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tensorferry.operations.object_walk import (
+from tensorferry.operations.diagnosis.object_walk import (
     MADE,
     OBJECTS,
     Part,
@@ -84,7 +84,7 @@ class Problem:
     """What stands in the way.
 
     Attributes:
-        step: Where, seen from the object that was asked: see `tensorferry.operations.object_walk`.
+        step: Where, seen from the object that was asked: see `object_walk`.
         value: What is there.
         reason: Why it cannot be kept.
     """

@@ -15,8 +15,9 @@ from tensorferry.codecs import compression as codecs
 from tensorferry.dtypes import DType
 from tensorferry.errors import UnsupportedError
 from tensorferry.formats.note import Note
-from tensorferry.operations import casting, digests
+from tensorferry.operations import digests
 from tensorferry.operations.bundles import Bundle
+from tensorferry.operations.conversion import casting
 from tensorferry.operations.files import sizes_of
 from tensorferry.operations.listing import is_match
 from tensorferry.operations.names import Renaming
