@@ -213,6 +213,10 @@ def _kind(layer: Any) -> str:
     return re.sub(r"\W+", "", type(layer).__name__)
 
 
+# Lists in which layers and optimizers of Keras 3 hold variables that have a name elsewhere.
+REFERENCES = ("_trainable_variables", "_non_trainable_variables")
+
+
 def is_tracked(value: Any) -> bool:
     """Whether TensorFlow knows the parts of it, as those of a `tf.Module`."""
     return issubclass(type(value), tf.__internal__.tracking.Trackable)
@@ -229,20 +233,33 @@ def tracked_children(value: Any) -> dict[str, Any]:
 
 
 def object_paths(model: Any) -> dict[int, list[str]]:
-    """The paths of a tracked model's parts by their ids: the one that checkpoints use, then others.
+    """The paths of a tracked model's parts by their ids: the one to use, then others.
 
-    A checkpoint uses the shortest path, the first of those in breadth-first order.
+    The first is the shortest of those that lead through no list of references, where there is such
+    a path. The key in a checkpoint of TensorFlow's is just the shortest, which is among the others.
     """
     paths: dict[int, list[str]] = {id(model): [""]}
     queue = deque([model])
-    while queue:
+    references: deque[tuple[str, Any]] = deque()
+    while queue or references:
+        if not queue:
+            path, child = references.popleft()
+            _add_path(paths, path, child, queue)
+            continue
         parent = queue.popleft()
         start = paths[id(parent)][0]
         for name, child in tracked_children(parent).items():
             path = f"{start}/{name}" if start else name
-            if id(child) in paths:
-                paths[id(child)].append(path)
+            if name in REFERENCES:
+                references.append((path, child))
             else:
-                paths[id(child)] = [path]
-                queue.append(child)
+                _add_path(paths, path, child, queue)
     return paths
+
+
+def _add_path(paths: dict[int, list[str]], path: str, child: Any, queue: deque[Any]) -> None:
+    if id(child) in paths:
+        paths[id(child)].append(path)
+    else:
+        paths[id(child)] = [path]
+        queue.append(child)

@@ -833,3 +833,14 @@ def test_jax(tmp_path):
     assert str(model["b"][0].dtype) == "bfloat16"
     with pytest.raises(ferry.UnsupportedError, match="never change"):
         ferry.load_weights({"a": (jax.numpy.zeros(2),)}, {"a/0": np.ones(2, "f4")})
+
+
+@pytest.mark.parametrize("name", ["sequential", "nested"])  # of lists TensorFlow knows nothing
+def test_tensorflow_restores_a_checkpoint_of_weights(tf, makers, name, tmp_path):
+    """What is saved of a model that TensorFlow tracks, tf.train.Checkpoint puts into another."""
+    model, value = makers[name]()
+    other, _ = makers[name]()
+    ferry.save_weights(model, tmp_path / "x.ckpt")
+    tf.train.Checkpoint(other).read(str(tmp_path / "x.ckpt")).assert_consumed()
+
+    np.testing.assert_array_equal(other(value), model(value))

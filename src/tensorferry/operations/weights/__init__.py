@@ -24,7 +24,7 @@ import numpy as np
 from tensorferry import dtypes, formats, frameworks
 from tensorferry.errors import UnsupportedError
 from tensorferry.formats import layout
-from tensorferry.frameworks.variables import Variable, list_variables
+from tensorferry.frameworks.variables import Variable, list_variables, used
 from tensorferry.operations import opening, saving
 from tensorferry.operations.bundles import Bundle
 from tensorferry.operations.weights import matching
@@ -426,8 +426,11 @@ def save_weights(
     """
     variables = list_variables(model)
     chosen = [variable for variable in variables if optimizer or not variable.optimizer]
-    named = names_for(chosen, target_of(path, options.get("format")))
-    return saving.save(_values(named), path, metadata=metadata, **options)
+    target = target_of(path, options.get("format"))
+    tensorflow = used("tensorflow")
+    if target == "checkpoint" and tensorflow is not None and tensorflow.is_tracked(model):
+        options.setdefault("layout", "objects")  # which tf.train.Checkpoint(model) restores
+    return saving.save(_values(names_for(chosen, target)), path, metadata=metadata, **options)
 
 
 def _values(named: list[tuple[str, Variable]]) -> Iterator[tuple[str, Array]]:
