@@ -97,11 +97,8 @@ def model_of(given: Any, format: str | None, options: Mapping[str, Any] | None) 
         format: As the user named it.
         options: For the store of a URL.
     """
-    path = given.path if isinstance(given, Input) else given
-    if format not in (None, "savedmodel") or not isinstance(path, str | os.PathLike):
-        return None
-    name = storage.localize(path)
-    if name == STANDARD_STREAM:
+    name = _single(given, format, "savedmodel")
+    if name is None:
         return None
     if storage.is_url(name):
         from tensorferry.operations import opening
@@ -109,6 +106,15 @@ def model_of(given: Any, format: str | None, options: Mapping[str, Any] | None) 
         found = format or opening.found_by_path(name, options)
         return name if found == "savedmodel" else None
     return name if format is not None or _is_model(name) else None
+
+
+def _single(given: Any, format: str | None, wanted: str) -> str | None:
+    """The one path or URL of an input, if it may be of the format that is wanted."""
+    path = given.path if isinstance(given, Input) else given
+    if format not in (None, wanted) or not isinstance(path, str | os.PathLike):
+        return None
+    name = storage.localize(path)
+    return None if name == STANDARD_STREAM else name
 
 
 def _is_model(path: str) -> bool:
@@ -127,14 +133,13 @@ def outline_of(given: Any, format: str | None, options: Mapping[str, Any]) -> Ou
         format: As the user named it.
         options: With which it would be opened.
     """
-    path = given.path if isinstance(given, Input) else given
-    if format not in (None, "checkpoint") or not isinstance(path, str | os.PathLike):
+    name = _single(given, format, "checkpoint")
+    if name is None or options or storage.is_url(name):
         return None
-    name = storage.localize(path)
     prefix, is_index, _ = name.rpartition(".index")
     prefix = prefix if is_index and name.endswith(is_index) else name
     is_other = prefix == name and os.path.lexists(name)
-    if is_other or options or storage.is_url(name) or not os.path.isfile(f"{prefix}.index"):
+    if is_other or not os.path.isfile(f"{prefix}.index"):
         return None
     from tensorferry.formats import checkpoint_outline
 
