@@ -16,6 +16,9 @@ from tensorferry.frameworks.variables import Variable
 # The signature that is called where none is named, as TensorFlow and its servers have it.
 DEFAULT = "serving_default"
 
+# The methods that are taken for what a model does, in this order.
+FORWARD = ("__call__", "call", "forward", "predict")
+
 # "/data/words.txt", "C:\\data\\words.txt": at least two parts, so that "/" alone is just a text.
 _ABSOLUTE = re.compile(r"(?:/|[A-Za-z]:[\\/])[^/\\\0\n]+[/\\][^\0\n]*[^\0\n/\\]")
 

@@ -30,6 +30,7 @@ from tensorferry.errors import LimitError, UnsupportedError
 from tensorferry.frameworks import tensorflow as tensors, tensorflow_signatures as calls
 from tensorferry.frameworks.programs import (
     DEFAULT,
+    FORWARD,
     FoundPath,
     NotKept,
     Program,
@@ -38,9 +39,6 @@ from tensorferry.frameworks.programs import (
 )
 from tensorferry.frameworks.tensorflow_signatures import Arguments, Concrete, Function
 from tensorferry.frameworks.variables import Held, find_variables
-
-# The methods that are taken for what a model does, in this order.
-FORWARD = ("__call__", "call", "forward", "predict")
 
 PYTHON_OPS = ("PyFunc", "EagerPyFunc", "PyFuncStateless")
 

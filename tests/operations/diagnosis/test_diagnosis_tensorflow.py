@@ -352,3 +352,27 @@ def test_large(tf):
     assert report["model.lock"].verdicts["pickle"] == "fails"
     assert peak < 20e6
     assert seconds < 2
+
+
+def test_plain_objects(tf, tmp_path):
+    """What TensorFlow itself does not take, save_model traces: the advice is to be followed."""
+
+    class Plain:
+        def __init__(self):
+            self.layers = [tf.Variable([[2.0], [3.0]]), {"bias": tf.Variable([1.0])}]
+            self.lock = threading.Lock()
+
+        def forward(self, x):
+            return x @ self.layers[0] + self.layers[1]["bias"]
+
+    model, examples = Plain(), tf.ones((1, 2))
+    advice = ferry.diagnose(model).advice[0]
+
+    assert (advice.way, advice.code) == (
+        "savedmodel",
+        'ferry.save_model(model, "model", inputs=examples)',
+    )
+    ferry.save_model(model, tmp_path / "model", inputs=examples)
+    loaded = ferry.load_model(tmp_path / "model")
+    assert loaded(examples).tolist() == model.forward(examples).numpy().tolist() == [[6.0]]
+    assert "savedmodel" not in [one.way for one in ferry.diagnose([model]).advice]

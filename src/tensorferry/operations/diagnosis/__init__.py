@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any, Literal
 
+from tensorferry.frameworks.programs import FORWARD
+from tensorferry.frameworks.variables import find_variables, used
 from tensorferry.operations.diagnosis.cures import cure_for
 from tensorferry.operations.diagnosis.object_walk import Part, is_atom
 from tensorferry.operations.diagnosis.pickling import Pickling, Problem, StandIn, has_cloudpickle
@@ -244,12 +246,27 @@ class _Diagnosis:
 
     def _advice(self, ways: dict[Way, WayReport]) -> Iterator[Advice]:
         order: tuple[Way, ...] = ("keras", "savedmodel", "weights", "pickle", "cloudpickle")
+        has_weights = ways["weights"].verdict in ("keeps", "drops")
+        if ways["savedmodel"].verdict == "inapplicable" and has_weights and self._is_traceable():
+            yield Advice(
+                "savedmodel",
+                'ferry.save_model(model, "model", inputs=examples)',
+                "a SavedModel of what it does with examples, and of the variables it uses",
+            )
         working = [way for way in order if ways[way].verdict in ("keeps", "drops")]
         for way in sorted(working, key=lambda way: ways[way].verdict == "drops"):
             code, note = _CALLS[way]
             if ways[way].verdict == "drops":
                 note = f"{note}; not kept: {ways[way].reason}"
             yield Advice(way, code, note)
+
+    def _is_traceable(self) -> bool:
+        """Whether it is a plain object that computes with variables of TensorFlow."""
+        tensorflow, root = used("tensorflow"), self._structure.root
+        methods = {name for kind in type(root).__mro__ for name in vars(kind)}
+        if tensorflow is None or methods.isdisjoint(FORWARD):
+            return False
+        return any(map(tensorflow.is_variable, find_variables(root).holders))
 
     def _notes(self) -> Iterator[str]:
         walk = self._structure.walk
