@@ -31,7 +31,7 @@ from tensorferry import _native, dtypes
 from tensorferry.errors import FerryError, FormatError, UnsupportedError
 from tensorferry.formats import example_tensors, structure, tensorproto
 from tensorferry.formats.schema import Feature, FeatureStatistics, Kind, Schema, infer
-from tensorferry.formats.tfrecord import Damage, Segment, Status
+from tensorferry.formats.tfrecord import Damage, Segment, Status, Trail
 from tensorferry.tensors import Array, RaggedTensor, SparseTensor
 
 # The numbers are the fields of the message.
@@ -416,6 +416,7 @@ class DecodingTeam:
         self._make = make
         self._damages = damages
         self._team = _native.ExampleTeam(threads - 1)
+        self._trail = Trail()
         self._idle: list[BatchDecoder] = []
         self._running: deque[list[tuple[BatchDecoder, Sequence[Segment]]]] = deque()
 
@@ -447,6 +448,8 @@ class DecodingTeam:
             else:
                 yield decoder._finish(columns)
             self._idle.append(decoder)
+            for segment in task:
+                self._trail.add(segment)
 
 
 def _list_length(feature: Feature) -> int | None:

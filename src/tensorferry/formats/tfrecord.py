@@ -15,7 +15,7 @@ The length's checksum is always checked: without it a length is no length.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Literal, NamedTuple
@@ -41,9 +41,8 @@ HEADER = 12
 FOOTER = 4
 # How much of a compressed file or a pipe is looked at together.
 WINDOW = 1 << 20
-# How much of a mapped file is looked at together, and stays in memory behind what was read: it may
-# still be decoded.
-BEHIND = 16 << 20
+# How much of a mapped file is looked at together, and given back together when it is done with.
+PIECE = 16 << 20
 # How much of one is kept to look for the record behind damage: a longer record there is lost, too.
 RECOVERY = 16 << 20
 # Looking for the next record takes time by the damages and by what is searched: from so many
@@ -89,7 +88,7 @@ def read(source: bytes | memoryview, *, verify: bool = True) -> list[bytes]:
     records: list[bytes] = []
     with open_source(source) as given:
         frames = Frames(given, verify=verify)
-        while (segment := frames.take(MANY)) is not None:
+        for segment in frames:
             records += segment.records()
     return records
 
@@ -193,6 +192,30 @@ def locate(buffer: Any, start: int, limit: int, *, verify: bool) -> Array:
     return np.frombuffer(pairs, np.int64).reshape(-1, 2)
 
 
+class Trail:
+    """What lies behind: segments that are done with, whose pages are given back."""
+
+    def __init__(self) -> None:
+        self._buffer: Any = None
+        self._start = 0
+        self._end = 0
+
+    def add(self, segment: Segment) -> None:
+        """Takes a segment that nobody reads any more; they come in order."""
+        if segment.buffer is not self._buffer or segment.start < self._end:
+            self._buffer, self._start = segment.buffer, segment.start
+        self._end = segment.end
+        if self._end - self._start >= PIECE and isinstance(self._buffer, memoryview):
+            release(self._buffer[self._start : self._end])
+            self._start = self._end
+
+    def follow(self, segments: Iterable[Segment]) -> Iterator[Segment]:
+        """The segments, each of them done with when the next one is asked for."""
+        for segment in segments:
+            yield segment
+            self.add(segment)
+
+
 class Frames:
     """Walks over the frames of one file, in segments.
 
@@ -225,7 +248,6 @@ class Frames:
         # What ended the stream early: told when the records before it are given out.
         self._failure: FormatError | None = None
         self._damage_count = 0
-        self._released = 0  # pages of a mapped file before this place were given back
         self._open(source)
 
     def _open(self, source: Source) -> None:
@@ -246,6 +268,10 @@ class Frames:
         """Whether the whole file lies in memory as it is: offsets are places in it."""
         return self._more is None
 
+    def __iter__(self) -> Iterator[Segment]:
+        """All frames in large segments, each of them done with when the next one is asked for."""
+        return Trail().follow(iter(lambda: self.take(MANY), None))
+
     def take(self, limit: int) -> Segment | None:
         """The next whole frames, up to `limit` of them; None at the end of the file.
 
@@ -258,7 +284,6 @@ class Frames:
             count, end, status = self._scan(start, limit, self.verify and passing)
             if count:
                 self.position = end
-                self._release(end - BEHIND)
                 return self._segment(start, count, verify=self.verify and not passing)
             if status not in (Status.BAD_LENGTH, Status.BAD_DATA) and self._advance(
                 self._wanted(Status(status))
@@ -276,18 +301,12 @@ class Frames:
 
     def _scan(self, start: int, limit: int, verify: bool) -> tuple[int, int, int]:
         """Whole frames from a place on: how many, where they end, and what follows them."""
-        if self.mapped and len(self.window) - start > BEHIND:
-            near = memoryview(self.window)[: start + BEHIND]
+        if self.mapped and len(self.window) - start > PIECE:
+            near = memoryview(self.window)[: start + PIECE]
             count, end, status = _native.tfrecord_scan(near, start, limit, verify)
             if count:
                 return count, end, status
         return _native.tfrecord_scan(self.window, start, limit, verify)
-
-    def _release(self, end: int) -> None:
-        """Gives back the pages of a mapped file before a place."""
-        if self.mapped and end - self._released > BEHIND:
-            release(memoryview(self.window)[self._released : end])
-            self._released = end
 
     def _segment(self, start: int, count: int, *, verify: bool) -> Segment:
         self.record += count
@@ -484,7 +503,7 @@ def build_index(
             hint=hint,
         )
     indexes = [np.empty((0, 2), np.int64)]
-    while (segment := frames.take(MANY)) is not None:
+    for segment in frames:
         if segment.verify:
             segment.check()
         indexes.append(locate(segment.buffer, segment.start, segment.count, verify=False))
@@ -544,7 +563,7 @@ def repair(source: Source, sink: Sink) -> tuple[int, list[Damage]]:
     """Writes every whole record of a damaged file; gives their number and what was lost."""
     frames = Frames(source, on_error="skip")
     count = 0
-    while (segment := frames.take(MANY)) is not None:
+    for segment in frames:
         sink.write(memoryview(segment.buffer)[segment.start : segment.end])
         count += segment.count
     return count, frames.damages

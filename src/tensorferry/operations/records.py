@@ -27,7 +27,7 @@ from tensorferry import frameworks, shards
 from tensorferry.errors import FormatError, UnsupportedError
 from tensorferry.formats import example, schema as schemas, tfrecord
 from tensorferry.formats.schema import Schema
-from tensorferry.formats.tfrecord import Damage, Frames, OnError, Segment
+from tensorferry.formats.tfrecord import Damage, Frames, OnError, Segment, Trail
 from tensorferry.storage import STANDARD_STREAM, Source, open_sink, open_source
 from tensorferry.tensors import Array
 
@@ -226,7 +226,8 @@ class Records:
                 "infer='all' reads the records twice, and a stream can be read once",
                 hint="pass a schema=, or copy the stream into a file",
             )
-        return example.survey(self._segments(lambda: INFER, damages=[]), skip=skip)
+        segments = self._segments(lambda: INFER, damages=[])
+        return example.survey(Trail().follow(segments), skip=skip)
 
     def _first_segments(self) -> Iterator[Segment]:
         first: list[Segment] = []
@@ -277,7 +278,11 @@ class Records:
     def _decoded(self, tasks: Iterator[list[Segment]], to: To) -> Iterator[Any]:
         """The batches of tasks, in their order; an error comes behind the batches before it."""
         if self._raw:
-            yield from (_raw_batch(task) for task in tasks)
+            trail = Trail()
+            for task in tasks:
+                yield _raw_batch(task)
+                for segment in task:
+                    trail.add(segment)
             return
         schema = self.schema
         damages = None if self._on_error == "raise" else self.damages
@@ -304,16 +309,20 @@ class Records:
         """
         count = 0
         with ThreadPoolExecutor(self._threads) as workers:
-            running: deque[Future[int]] = deque()
+            trail = Trail()
+            running: deque[tuple[Segment, Future[int]]] = deque()
             for segment in self._segments(lambda: VERIFY):
-                running.append(workers.submit(segment.check))
-                if len(running) > 2 * self._threads:
-                    count += running.popleft().result()
-            return count + sum(future.result() for future in running)
+                running.append((segment, workers.submit(segment.check)))
+                if len(running) > self._threads:
+                    done, future = running.popleft()
+                    count += future.result()
+                    trail.add(done)
+            return count + sum(future.result() for _, future in running)
 
     def walk(self) -> int:
         """Goes from frame to frame without a look at the data, and gives the number of records."""
-        return sum(segment.count for segment in self._segments(lambda: tfrecord.MANY))
+        segments = Trail().follow(self._segments(lambda: tfrecord.MANY))
+        return sum(segment.count for segment in segments)
 
     # Random access
 
