@@ -21,6 +21,7 @@ from tensorferry.formats import (
     checkpoint_entries,
     checkpoint_graph,
     checkpoint_table,
+    wire,
 )
 from tensorferry.storage import open_sink, open_source
 
@@ -124,8 +125,11 @@ def test_object_graph(tf, tmp_path):
         assert set(opened.stored) == {"net/q.r/s", "net/list/0", "net/list/1", "save_counter"}
         assert opened.keys["net/q.r/s"] == "net/q..r.Ss/.ATTRIBUTES/VARIABLE_VALUE"
         assert opened.slots == {}
-        paths = dict(opened.graph.paths())
-        assert paths["net", "list", "1"].attributes[0].key == opened.keys["net/list/1"]
+        nodes = opened.graph.nodes
+        found = nodes[0]
+        for step in ("net", "list", "1"):
+            found = nodes[found.children[step]]
+        assert found.attributes[0].key == opened.keys["net/list/1"]
     assert set(read_all(path, names="keys")) == set(opened.keys.values())
 
 
@@ -271,11 +275,11 @@ def test_snappy_index(tf, tmp_path):
     body = bytes(cramjam.snappy.compress_raw(block)) + b"\x01"
     data = body + struct.pack("<I", checkpoint_table.mask(_native.crc32c(body)))
     empty = struct.pack("<II", 0, 1)
-    handle = b"\0" + checkpoint_table.varint(len(body) - 1)
+    handle = b"\0" + wire.varint(len(body) - 1)
     index = b"\0\x01" + bytes([len(handle)]) + b"w" + handle + empty
     places = []
     for part in (empty, index):
-        places += [checkpoint_table.varint(len(data)), checkpoint_table.varint(len(part))]
+        places += [wire.varint(len(data)), wire.varint(len(part))]
         crc = checkpoint_table.mask(_native.crc32c(part + b"\0"))
         data += part + b"\0" + struct.pack("<I", crc)
     path.write_bytes(data + b"".join(places).ljust(40, b"\0") + checkpoint_table.MAGIC)

@@ -20,7 +20,8 @@ from tensorferry.formats import (
     checkpoint_slices as slices,
     checkpoint_table as tables,
 )
-from tensorferry.formats.checkpoint_table import MAGIC, mask, varint
+from tensorferry.formats.checkpoint_table import MAGIC, mask
+from tensorferry.formats.wire import varint
 from tensorferry.storage import Buffers, open_source
 
 DATA = ".data-00000-of-00001"

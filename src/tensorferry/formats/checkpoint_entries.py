@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from tensorferry import _native, dtypes
 from tensorferry.dtypes import DType
 from tensorferry.errors import FormatError, UnsupportedError
-from tensorferry.formats.checkpoint_table import varint
+from tensorferry.formats.wire import varint
 from tensorferry.outlines import MAX_RANK
 
 # The version that we and TensorFlow write.

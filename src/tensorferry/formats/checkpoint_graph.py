@@ -21,13 +21,13 @@ is "optimizer/m/encoder/kernel".
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from tensorferry import _native
 from tensorferry.errors import FormatError
-from tensorferry.formats.checkpoint_table import varint
+from tensorferry.formats.wire import varint
 from tensorferry.outlines import ROOT
 
 KEY = "_CHECKPOINTABLE_OBJECT_GRAPH"
@@ -180,13 +180,6 @@ class Graph:
     def full_names(self) -> dict[str, str]:
         """The variables' own names, such as "dense/kernel", by key."""
         return {a.key: a.full_name for node in self.nodes for a in node.attributes if a.full_name}
-
-    def paths(self) -> Iterator[tuple[Path, Node]]:
-        """All objects that the root leads to, each with the shortest way, the nearest first."""
-        ways: dict[int, Path] = {-1: ()}
-        for number, (above, name) in find_ways([node.children for node in self.nodes]).items():
-            ways[number] = (*ways[above], name) if number else ()
-            yield ways[number], self.nodes[number]
 
 
 def find_ways(children: Sequence[Mapping[str, int]]) -> dict[int, tuple[int, str]]:

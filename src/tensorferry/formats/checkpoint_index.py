@@ -186,13 +186,14 @@ def check_places(index: Index, sizes: Mapping[int, int], path: Callable[[int], s
     numbers = _plain(index)
     if not len(numbers):
         return
-    _, shard, offset, size, _ = index.columns[:, numbers]
+    _, shard, offset, size, _ = index.columns[:, numbers] if index.slices else index.columns
     end = offset + size
     known = np.array(sorted(sizes), np.int64)
     room = np.array([sizes[number] for number in known.tolist()], np.int64)
     room = room[np.searchsorted(known, shard)]
-    over = np.flatnonzero(end > room)
-    if len(over):
+    is_over = end > room
+    if is_over.any():
+        over = np.flatnonzero(is_over)
         at = int(over[0])
         raise TruncatedError(
             f"the file has {room[at]} bytes, the tensor lies at {offset[at]} to {end[at]}",
@@ -223,15 +224,16 @@ def check_shards(index: Index, path: str) -> list[int]:
         FormatError: One is none of the checkpoint's.
     """
     numbers = _plain(index)
-    shards = index.columns[1, numbers]
-    wrong = np.flatnonzero((shards < 0) | (shards >= index.shards))
-    if len(wrong):
+    shards = index.columns[1] if not index.slices else index.columns[1, numbers]
+    found = sorted(set(shards.tolist()))
+    if found and not 0 <= found[0] <= found[-1] < index.shards:
+        wrong = np.flatnonzero((shards < 0) | (shards >= index.shards))
         raise FormatError(
             f"lies in data file {shards[wrong[0]]}, expected one of 0 to {index.shards - 1}",
             path=path,
             tensor=index.name(int(numbers[wrong[0]])),
         )
-    return sorted(set(shards.tolist()))
+    return found
 
 
 def _plain(index: Index) -> Array:

@@ -23,7 +23,8 @@ from tensorferry.formats.checkpoint_entries import (
     parse_entry,
     parse_header,
 )
-from tensorferry.formats.checkpoint_table import Table, read_varint
+from tensorferry.formats.checkpoint_table import Table
+from tensorferry.formats.wire import read_varint
 from tensorferry.outlines import Kind, TensorInfo
 from tensorferry.storage import Source
 

@@ -20,7 +20,8 @@ from tensorferry import _native, dtypes
 from tensorferry.dtypes import DType
 from tensorferry.errors import ChecksumError, FormatError, UnsupportedError
 from tensorferry.formats.checkpoint_entries import Entry
-from tensorferry.formats.checkpoint_table import MAX_VARINT, mask, varint
+from tensorferry.formats.checkpoint_table import mask
+from tensorferry.formats.wire import MAX_VARINT, varint
 from tensorferry.storage import Source
 from tensorferry.tensors import Array, Kind
 

@@ -28,6 +28,7 @@ from typing import Any, NamedTuple
 
 from tensorferry import _native
 from tensorferry.errors import ChecksumError, FormatError, LimitError, TruncatedError
+from tensorferry.formats.wire import read_varint, varint
 from tensorferry.storage import Sink, Source
 
 MAGIC = struct.pack("<Q", 0xDB4775248B80FB57)
@@ -39,46 +40,11 @@ BLOCK_SIZE = 1 << 18
 RESTART_INTERVAL = 16
 # The longest copy of snappy gives 64 bytes for 3.
 SNAPPY_RATIO = 22
-MAX_VARINT = 10
 
 
 def mask(crc: int) -> int:
     """A checksum as it is stored, so that checksums of checksums are none of zeros."""
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
-
-
-def varint(number: int) -> bytes:
-    """A number of 0 or more, seven bits a byte, the lowest first."""
-    if number < 0x80:
-        return bytes((number,))
-    out = bytearray()
-    while number >= 0x80:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
-
-
-def read_varint(data: Any, position: int, end: int) -> tuple[int, int]:
-    """A number, and where it ends.
-
-    Raises:
-        FormatError: It does not end before `end`, or is none of 64 bits.
-    """
-    number = shift = 0
-    start = position
-    while position < end:
-        byte = data[position]
-        position += 1
-        number |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            if number >= 1 << 64:
-                break
-            return number, position
-        shift += 7
-        if shift >= 7 * MAX_VARINT:
-            break
-    raise FormatError("a varint that does not end where it should", offset=start)
 
 
 # Reading

@@ -38,6 +38,7 @@ class TensorReader:
         self._files = files
         self._verify = verify
         self._arrays: dict[int, StoredArray] = {}
+        self._kinds = [index.kinds[kind] for kind in index.columns[0].tolist()]
         self._pieces = {number: self._find_pieces(number) for number in index.slices}
 
     def visible(self) -> dict[bytes, int]:
@@ -71,7 +72,7 @@ class TensorReader:
 
     def make(self, number: int) -> Stored:
         """The tensor of a number."""
-        kind = self.index.kind(number)
+        kind = self._kinds[number]
         if kind.row.bits and number not in self._pieces:  # nearly all
             return StoredNumbers(kind, number, self)
         if number in self._pieces:

@@ -21,7 +21,6 @@ from typing import Any, NamedTuple
 from tensorferry import _native, limits
 from tensorferry.errors import FerryError, FormatError, LimitError
 from tensorferry.formats import savedmodel_riegeli as riegeli
-from tensorferry.formats.checkpoint_table import varint
 from tensorferry.formats.savedmodel_messages import (
     BYTES,
     FIXED32,
@@ -32,6 +31,7 @@ from tensorferry.formats.savedmodel_messages import (
     Reader,
     Span,
 )
+from tensorferry.formats.wire import varint
 
 MESSAGE, RAW = 1, 2
 

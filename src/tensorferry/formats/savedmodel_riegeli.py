@@ -30,7 +30,7 @@ from tensorferry.errors import (
     TruncatedError,
     UnsupportedError,
 )
-from tensorferry.formats.checkpoint_table import read_varint
+from tensorferry.formats.wire import read_varint
 
 BLOCK = 1 << 16
 BLOCK_HEADER = 24

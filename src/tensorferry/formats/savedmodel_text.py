@@ -13,8 +13,8 @@ from typing import Any
 from tensorferry import dtypes
 from tensorferry.errors import FormatError
 from tensorferry.formats import textproto
-from tensorferry.formats.checkpoint_table import varint
 from tensorferry.formats.savedmodel_messages import TABLES, Field
+from tensorferry.formats.wire import varint
 
 _SPECIAL = {"float32": "FLOAT", "float64": "DOUBLE", "float16": "HALF"}
 DTYPE_NAMES = {f"DT_{_SPECIAL.get(row.name, row.name.upper())}": row.enum for row in dtypes.TABLE}

@@ -23,6 +23,7 @@ import numpy as np
 from tensorferry import _native, limits
 from tensorferry.errors import FerryError, FormatError, LimitError, UnsupportedError
 from tensorferry.formats import tensorproto
+from tensorferry.formats.wire import tag, varint
 from tensorferry.storage import Buffers, Sink
 from tensorferry.tensors import (
     RaggedTensor,
@@ -180,23 +181,6 @@ def frame(number: int, buffers: list[Any], size: int) -> Message:
     """A message as a field of another."""
     prefix = tag(number, BYTES) + varint(size)
     return Message([prefix, *buffers], len(prefix) + size)
-
-
-def tag(number: int, wire: int) -> bytes:
-    """What stands before the value of a field."""
-    return varint(number << 3 | wire)
-
-
-def varint(value: int) -> bytes:
-    """A number from 0 on, seven bits a byte."""
-    if value < 0x80:
-        return bytes((value,))
-    out = bytearray()
-    while value >= 0x80:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
 
 
 def utf8(text: str) -> bytes:

@@ -161,8 +161,7 @@ class _Infos(Mapping[str, TensorInfo]):
     def __getitem__(self, name: str) -> TensorInfo:
         stored = self._stored[name]
         origin = dict(self._origins[name]) if name in self._origins else {}
-        alias = self._aliases.get(name, name)
-        if alias != name:
+        if (alias := self._aliases.get(name, name)) != name:
             origin["aliases"] = (alias,)
         return TensorInfo(
             name,
@@ -170,8 +169,8 @@ class _Infos(Mapping[str, TensorInfo]):
             stored.shape,
             stored.nbytes,
             stored.kind,
-            quantized=getattr(stored, "quantized", None),
-            origin=origin,
+            getattr(stored, "quantized", None),
+            origin,
         )
 
     def __iter__(self) -> Iterator[str]:

@@ -23,7 +23,8 @@ from tensorferry.errors import FerryError, FormatError, UnsupportedError
 from tensorferry.formats.example import KIND_NAMES, NUMPY_DTYPES
 from tensorferry.formats.example_writer import ExampleWriter
 from tensorferry.formats.json_bodies import describe, from_leaves, to_leaves
-from tensorferry.formats.structure import BYTES, tag, varint
+from tensorferry.formats.structure import BYTES
+from tensorferry.formats.wire import tag, varint
 from tensorferry.serving.messages import Reader, bytes_field
 from tensorferry.tensors import Array, as_tensor
 

@@ -28,7 +28,8 @@ from tensorferry.formats.savedmodel_messages import (
     Tables,
     parse_schema,
 )
-from tensorferry.formats.structure import BYTES, VARINT, tag, utf8, varint
+from tensorferry.formats.structure import BYTES, VARINT, utf8
+from tensorferry.formats.wire import tag, varint
 from tensorferry.storage import Buffers, byte_view
 from tensorferry.tensors import Array, RaggedTensor, SparseTensor, as_tensor
 

@@ -18,7 +18,8 @@ from tensorferry.dtypes import BY_NAME
 from tensorferry.errors import FormatError, UnsupportedError
 from tensorferry.formats.json_bodies import describe, from_leaves, to_leaves, to_utf8
 from tensorferry.formats.savedmodel_messages import BYTES, Span
-from tensorferry.formats.structure import utf8, varint
+from tensorferry.formats.structure import utf8
+from tensorferry.formats.wire import varint
 from tensorferry.serving.messages import Reader, as_dense, bytes_field
 from tensorferry.tensors import Array, RaggedTensor
 
