@@ -28,7 +28,7 @@ import tensorflow as tf
 from measure import Report, duration
 
 import tensorferry as ferry
-from tensorferry.formats import checkpoint
+from tensorferry.formats.checkpoint import reader as checkpoint
 
 TENSORS = 64
 SIZE = 1 << 30

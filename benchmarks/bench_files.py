@@ -272,7 +272,7 @@ def bench_memory(report: Report, folder: Path) -> None:
     source = str(folder / "ours.safetensors")
     command = [sys.executable, "-c", MEMORY, source]
     held = SIZE / (1 << 20)
-    base = anonymous_peak([sys.executable, "-c", "import numpy, tensorferry.operations.opening"])
+    base = anonymous_peak([sys.executable, "-c", "import numpy, tensorferry.files.open"])
     for work, mode, target, data in (
         ("save 1 GB as safetensors", "save", "m.safetensors", held),
         ("save 1 GB as npz", "save", "m.npz", held),

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from strategies import NUMERIC
 
 from tensorferry import dtypes
-from tensorferry.formats import checkpoint
+from tensorferry.formats.checkpoint import reader as checkpoint
 
 # What TensorFlow 2.21 makes eager tensors of.
 WRITTEN = tuple(row for row in NUMERIC if row.name not in ("int2", "uint2", "float4_e2m1fn"))

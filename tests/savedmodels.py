@@ -13,7 +13,7 @@ from conftest import CORPUS
 
 import tensorferry as ferry
 from tensorferry import errors
-from tensorferry.formats import savedmodel, savedmodel_text
+from tensorferry.formats.savedmodel import model as savedmodel, text as savedmodel_text
 
 # Of others
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from tensorferry import dtypes
-from tensorferry.tensors import RaggedTensor, SparseTensor
+from tensorferry.tensors.values import RaggedTensor, SparseTensor
 
 NUMERIC = tuple(row for row in dtypes.TABLE if row.numpy is not None and row is not dtypes.STRING)
 

@@ -6,7 +6,7 @@
 //     entry: shared | own | length (varints) | own bytes of the key | value
 //
 // A key starts with `shared` bytes of the key before it; at a restart with none. What the values
-// mean is BundleEntryProto; tensorferry.formats.checkpoint_index has its fields.
+// mean is BundleEntryProto; tensorferry.formats.checkpoint.index has its fields.
 #pragma once
 
 #include <string>

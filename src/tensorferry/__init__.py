@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tensorferry import limits as limits, serving as serving, tfio as tfio
+    from tensorferry.diagnosis import diagnose as diagnose
+    from tensorferry.diagnosis.report import DiagnosisReport as DiagnosisReport
     from tensorferry.errors import (
         ChecksumError as ChecksumError,
         FerryError as FerryError,
@@ -27,58 +29,50 @@ if TYPE_CHECKING:
         UnknownFormatError as UnknownFormatError,
         UnsupportedError as UnsupportedError,
     )
-    from tensorferry.formats.json import (
-        json_default as json_default,
-        json_object_hook as json_object_hook,
-    )
-    from tensorferry.formats.raw import struct_format as struct_format
-    from tensorferry.operations.bundles import Bundle as Bundle
-    from tensorferry.operations.comparison import DiffReport as DiffReport, diff as diff
-    from tensorferry.operations.conversion import (
-        ConvertReport as ConvertReport,
-        convert as convert,
-    )
-    from tensorferry.operations.diagnosis import diagnose as diagnose
-    from tensorferry.operations.diagnosis.report import DiagnosisReport as DiagnosisReport
-    from tensorferry.operations.inspection import FileInfo as FileInfo, inspect as inspect
-    from tensorferry.operations.models.loaded import (
-        LoadedModel as LoadedModel,
-        LoadedSignature as LoadedSignature,
-    )
-    from tensorferry.operations.models.loading import load_model as load_model
-    from tensorferry.operations.models.outline import ModelInfo as ModelInfo
-    from tensorferry.operations.models.predictions import (
-        predict as predict,
-        save_predictions as save_predictions,
-    )
-    from tensorferry.operations.models.report import ModelReport as ModelReport
-    from tensorferry.operations.models.saving import save_model as save_model
-    from tensorferry.operations.opening import load as load, open as open  # noqa: A004
-    from tensorferry.operations.record_writer import writer as writer
-    from tensorferry.operations.records import Records as Records, repair as repair
-    from tensorferry.operations.saving import save as save
-    from tensorferry.operations.tables import Table as Table
-    from tensorferry.operations.values import (
+    from tensorferry.files.bytes import (
         dumps as dumps,
         dumps_buffers as dumps_buffers,
         dumps_into as dumps_into,
         loads as loads,
     )
-    from tensorferry.operations.verification import (
-        VerifyReport as VerifyReport,
-        verify as verify,
+    from tensorferry.files.open import load as load, open as open  # noqa: A004
+    from tensorferry.files.save import save as save
+    from tensorferry.formats.json.typed import (
+        json_default as json_default,
+        json_object_hook as json_object_hook,
     )
-    from tensorferry.operations.weights import (
-        Saver as Saver,
-        load_weights as load_weights,
-        save_weights as save_weights,
+    from tensorferry.formats.raw import struct_format as struct_format
+    from tensorferry.formats.tables.table import Table as Table
+    from tensorferry.formats.tfrecord.records import Records as Records, repair as repair
+    from tensorferry.formats.tfrecord.writer import writer as writer
+    from tensorferry.models.loaded import (
+        LoadedModel as LoadedModel,
+        LoadedSignature as LoadedSignature,
     )
-    from tensorferry.operations.weights.report import WeightsReport as WeightsReport
-    from tensorferry.tensors import (
+    from tensorferry.models.loading import load_model as load_model
+    from tensorferry.models.outline import ModelInfo as ModelInfo
+    from tensorferry.models.predictions import (
+        predict as predict,
+        save_predictions as save_predictions,
+    )
+    from tensorferry.models.report import ModelReport as ModelReport
+    from tensorferry.models.saving import save_model as save_model
+    from tensorferry.operations.convert import ConvertReport as ConvertReport, convert as convert
+    from tensorferry.operations.diff import DiffReport as DiffReport, diff as diff
+    from tensorferry.operations.inspect import FileInfo as FileInfo, inspect as inspect
+    from tensorferry.operations.verify import VerifyReport as VerifyReport, verify as verify
+    from tensorferry.tensors.bundle import Bundle as Bundle
+    from tensorferry.tensors.values import (
         RaggedTensor as RaggedTensor,
         SparseTensor as SparseTensor,
         TensorInfo as TensorInfo,
     )
+    from tensorferry.weights import (
+        Saver as Saver,
+        load_weights as load_weights,
+        save_weights as save_weights,
+    )
+    from tensorferry.weights.report import WeightsReport as WeightsReport
 
 __version__ = "0.1.0"
 
@@ -95,30 +89,30 @@ _HOMES = {
         "UnknownFormatError",
         "UnsupportedError",
     ),
-    "tensorferry.formats.json": ("json_default", "json_object_hook"),
+    "tensorferry.formats.json.typed": ("json_default", "json_object_hook"),
     "tensorferry.formats.raw": ("struct_format",),
-    "tensorferry.operations.bundles": ("Bundle",),
-    "tensorferry.operations.comparison": ("DiffReport", "diff"),
-    "tensorferry.operations.conversion": ("ConvertReport", "convert"),
-    "tensorferry.operations.diagnosis": ("diagnose",),
-    "tensorferry.operations.diagnosis.report": ("DiagnosisReport",),
-    "tensorferry.operations.inspection": ("FileInfo", "inspect"),
-    "tensorferry.operations.models.loaded": ("LoadedModel", "LoadedSignature"),
-    "tensorferry.operations.models.loading": ("load_model",),
-    "tensorferry.operations.models.outline": ("ModelInfo",),
-    "tensorferry.operations.models.report": ("ModelReport",),
-    "tensorferry.operations.models.saving": ("save_model",),
-    "tensorferry.operations.opening": ("load", "open"),
-    "tensorferry.operations.models.predictions": ("predict", "save_predictions"),
-    "tensorferry.operations.record_writer": ("writer",),
-    "tensorferry.operations.records": ("Records", "repair"),
-    "tensorferry.operations.saving": ("save",),
-    "tensorferry.operations.tables": ("Table",),
-    "tensorferry.operations.values": ("dumps", "dumps_buffers", "dumps_into", "loads"),
-    "tensorferry.operations.weights": ("Saver", "load_weights", "save_weights"),
-    "tensorferry.operations.weights.report": ("WeightsReport",),
-    "tensorferry.operations.verification": ("VerifyReport", "verify"),
-    "tensorferry.tensors": ("RaggedTensor", "SparseTensor", "TensorInfo"),
+    "tensorferry.tensors.bundle": ("Bundle",),
+    "tensorferry.operations.diff": ("DiffReport", "diff"),
+    "tensorferry.operations.convert": ("ConvertReport", "convert"),
+    "tensorferry.diagnosis": ("diagnose",),
+    "tensorferry.diagnosis.report": ("DiagnosisReport",),
+    "tensorferry.operations.inspect": ("FileInfo", "inspect"),
+    "tensorferry.models.loaded": ("LoadedModel", "LoadedSignature"),
+    "tensorferry.models.loading": ("load_model",),
+    "tensorferry.models.outline": ("ModelInfo",),
+    "tensorferry.models.report": ("ModelReport",),
+    "tensorferry.models.saving": ("save_model",),
+    "tensorferry.files.open": ("load", "open"),
+    "tensorferry.models.predictions": ("predict", "save_predictions"),
+    "tensorferry.formats.tfrecord.writer": ("writer",),
+    "tensorferry.formats.tfrecord.records": ("Records", "repair"),
+    "tensorferry.files.save": ("save",),
+    "tensorferry.formats.tables.table": ("Table",),
+    "tensorferry.files.bytes": ("dumps", "dumps_buffers", "dumps_into", "loads"),
+    "tensorferry.weights": ("Saver", "load_weights", "save_weights"),
+    "tensorferry.weights.report": ("WeightsReport",),
+    "tensorferry.operations.verify": ("VerifyReport", "verify"),
+    "tensorferry.tensors.values": ("RaggedTensor", "SparseTensor", "TensorInfo"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -113,7 +113,7 @@ class MismatchError(FerryError, ValueError):
 
     Args:
         message: As in `FerryError`.
-        report: What fits and what does not: see `tensorferry.operations.weights`.
+        report: What fits and what does not: see `tensorferry.weights`.
         **places: As in `FerryError`.
     """
 

@@ -219,7 +219,7 @@ def test_names_cannot_command_a_terminal(tmp_path, call):
 
 def test_inspect():
     """The public function gives the same, as a dataclass."""
-    assert ferry.FileInfo.__module__ == "tensorferry.operations.inspection"
+    assert ferry.FileInfo.__module__ == "tensorferry.operations.inspect"
 
 
 def test_version_and_help():

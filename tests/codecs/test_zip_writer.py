@@ -13,8 +13,12 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from numpy.lib import format as npy
 
-from tensorferry.codecs import zip as archives, zip_directory, zip_writer
-from tensorferry.codecs.zip_writer import Writer
+from tensorferry.codecs.zip import (
+    archive as archives,
+    directory as zip_directory,
+    writer as zip_writer,
+)
+from tensorferry.codecs.zip.writer import Writer
 from tensorferry.errors import UnsupportedError
 
 

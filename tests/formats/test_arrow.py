@@ -30,9 +30,10 @@ from tensorferry.errors import (
     UnknownFeatureError,
     UnsupportedError,
 )
-from tensorferry.formats import arrow, arrow_columns
+from tensorferry.formats.arrow import file as arrow
+from tensorferry.formats.tables import columns as arrow_columns
 from tensorferry.storage import Buffers, open_source
-from tensorferry.tensors import RaggedTensor, SparseTensor
+from tensorferry.tensors.values import RaggedTensor, SparseTensor
 
 FUZZED = CORPUS / "arrow-testing"
 

@@ -14,8 +14,12 @@ from strategies import same
 
 from tensorferry import dtypes
 from tensorferry.errors import FormatError, UnsupportedError
-from tensorferry.formats import arrow_columns, arrow_outline, arrow_values
-from tensorferry.tensors import RaggedTensor, SparseTensor
+from tensorferry.formats.tables import (
+    columns as arrow_columns,
+    outline as arrow_outline,
+    values as arrow_values,
+)
+from tensorferry.tensors.values import RaggedTensor, SparseTensor
 
 
 def there_and_back(leaves: dict[str, Any], **options: Any) -> dict[str, Any]:

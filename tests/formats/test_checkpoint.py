@@ -16,12 +16,11 @@ from hypothesis import given, settings, strategies as st
 from strategies import NUMERIC, from_bits, numeric_arrays, same, string_arrays
 
 from tensorferry import _native, dtypes, errors
-from tensorferry.formats import (
-    checkpoint,
-    checkpoint_entries,
-    checkpoint_graph,
-    checkpoint_table,
-    wire,
+from tensorferry.codecs import leveldb as checkpoint_table, wire
+from tensorferry.formats.checkpoint import (
+    entries as checkpoint_entries,
+    graph as checkpoint_graph,
+    reader as checkpoint,
 )
 from tensorferry.storage import open_sink, open_source
 

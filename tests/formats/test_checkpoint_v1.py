@@ -9,7 +9,7 @@ import pytest
 from checkpoints import read_all
 from strategies import same
 
-from tensorferry.formats import checkpoint
+from tensorferry.formats.checkpoint import reader as checkpoint
 
 VALUES = {
     "f": np.arange(6, dtype=np.float32).reshape(2, 3),

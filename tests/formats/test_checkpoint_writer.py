@@ -24,9 +24,10 @@ from strategies import (
 )
 
 from tensorferry import errors
-from tensorferry.formats import checkpoint, layout
-from tensorferry.formats.note import Note
-from tensorferry.tensors import RaggedTensor, SparseTensor
+from tensorferry.formats.checkpoint import reader as checkpoint
+from tensorferry.tensors import layout
+from tensorferry.tensors.note import Note
+from tensorferry.tensors.values import RaggedTensor, SparseTensor
 
 DATA = ".data-00000-of-00001"
 TEMPORARY = re.compile(r"\..+\.[0-9a-f]{16}\.tmp")

@@ -12,9 +12,9 @@ from hypothesis import given, settings, strategies as st
 from strategies import same
 
 import tensorferry as ferry
-from tensorferry.formats import example
-from tensorferry.formats.schema import Feature, Schema
-from tensorferry.formats.tfrecord import Frames
+from tensorferry.formats.tfrecord import example
+from tensorferry.formats.tfrecord.frames import Frames
+from tensorferry.rows.schema import Feature, Schema
 from tensorferry.storage import open_source
 
 

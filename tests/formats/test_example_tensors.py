@@ -8,7 +8,7 @@ from strategies import numeric_arrays, same
 
 import tensorferry as ferry
 from tensorferry import dtypes
-from tensorferry.formats import example_tensors
+from tensorferry.formats.tfrecord import tensors as example_tensors
 
 
 @given(array=numeric_arrays())

@@ -11,10 +11,10 @@ from hypothesis import given, settings, strategies as st
 from strategies import arrays, ragged_tensors, same, sparse_tensors
 
 import tensorferry as ferry
-from tensorferry.formats import example
-from tensorferry.formats.example_writer import ExampleWriter
-from tensorferry.formats.schema import Feature, Schema, as_schema
-from tensorferry.formats.tfrecord import Frames
+from tensorferry.formats.tfrecord import example
+from tensorferry.formats.tfrecord.encoder import ExampleWriter
+from tensorferry.formats.tfrecord.frames import Frames
+from tensorferry.rows.schema import Feature, Schema, as_schema
 from tensorferry.storage import open_source
 
 

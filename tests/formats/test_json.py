@@ -18,7 +18,7 @@ from hypothesis import given, strategies as st
 from strategies import arrays, ragged_tensors, same, sparse_tensors
 
 import tensorferry as ferry
-from tensorferry.formats import json as json_format
+from tensorferry.formats.json import typed as json_format
 
 Point = namedtuple("Point", "x y")
 

@@ -16,7 +16,7 @@ from conftest import CORPUS, ROOT
 from formats.keras_models import KINDS, build, randomize, weights_of
 
 from tensorferry.errors import FormatError
-from tensorferry.formats import keras as keras_format
+from tensorferry.formats.keras import reader as keras_format
 from tensorferry.storage import Source, open_source
 
 

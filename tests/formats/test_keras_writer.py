@@ -14,8 +14,8 @@ import pytest
 from formats.keras_models import KINDS, build, randomize, weights_of
 
 from tensorferry.errors import MismatchError, MissingExtraError, UnsupportedError
-from tensorferry.formats import keras_writer
-from tensorferry.formats.keras import open_stored
+from tensorferry.formats.keras import writer as keras_writer
+from tensorferry.formats.keras.reader import open_stored
 from tensorferry.storage import Source
 
 

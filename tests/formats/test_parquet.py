@@ -23,9 +23,9 @@ from tensorferry.errors import (
     TruncatedError,
     UnsupportedError,
 )
-from tensorferry.formats import parquet, parquet_footer
+from tensorferry.formats.parquet import file as parquet, footer as parquet_footer
 from tensorferry.storage import Buffers
-from tensorferry.tensors import RaggedTensor, SparseTensor
+from tensorferry.tensors.values import RaggedTensor, SparseTensor
 
 SAMPLE: dict[str, Any] = {
     "id": np.arange(3),

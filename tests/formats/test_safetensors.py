@@ -15,7 +15,7 @@ from hypothesis import given, strategies as st
 from strategies import NUMERIC, numeric_arrays, same
 
 import tensorferry as ferry
-from tensorferry.formats.safetensors import GATHERED, ORDER
+from tensorferry.formats.safetensors.file import GATHERED, ORDER
 
 OWN = tuple(row for row in NUMERIC if row.safetensors is not None and row.numpy.isbuiltin == 1)
 CARRIED = tuple(row for row in NUMERIC if row.safetensors is not None)

@@ -11,7 +11,11 @@ from savedmodels import check_graph, parse, save_module
 from strategies import same
 
 from tensorferry import dtypes
-from tensorferry.formats import savedmodel, savedmodel_op_names, savedmodel_ops
+from tensorferry.formats.savedmodel import (
+    model as savedmodel,
+    op_names as savedmodel_op_names,
+    ops as savedmodel_ops,
+)
 
 
 @pytest.fixture(scope="module")

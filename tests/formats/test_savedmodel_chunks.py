@@ -8,11 +8,11 @@ from savedmodels import needs_corpus, parse
 from strategies import same
 
 from tensorferry import _native
-from tensorferry.formats import (
-    savedmodel,
-    savedmodel_chunks,
-    savedmodel_riegeli,
-    savedmodel_text,
+from tensorferry.codecs import riegeli as savedmodel_riegeli
+from tensorferry.formats.savedmodel import (
+    chunks as savedmodel_chunks,
+    model as savedmodel,
+    text as savedmodel_text,
 )
 
 

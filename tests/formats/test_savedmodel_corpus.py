@@ -8,7 +8,7 @@ from savedmodels import DAMAGED, GOOD, check_graph, named, needs_corpus, parse
 from strategies import same
 
 from tensorferry import errors
-from tensorferry.formats import savedmodel
+from tensorferry.formats.savedmodel import model as savedmodel
 
 
 @needs_corpus

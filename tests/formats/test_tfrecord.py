@@ -13,7 +13,7 @@ from hypothesis import assume, given, settings, strategies as st
 
 import tensorferry as ferry
 from tensorferry.codecs import compression
-from tensorferry.formats import tfrecord
+from tensorferry.formats.tfrecord import frames as tfrecord
 from tensorferry.storage import Buffers, open_source
 
 RECORDS = st.lists(st.binary(max_size=300), max_size=20)

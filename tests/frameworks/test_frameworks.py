@@ -19,7 +19,7 @@ from strategies import NUMERIC, arrays, from_bits, numeric_arrays, same, sparse_
 import tensorferry as ferry
 from tensorferry import dtypes, frameworks
 from tensorferry.errors import MissingExtraError, UnsupportedError
-from tensorferry.tensors import RaggedTensor, SparseTensor
+from tensorferry.tensors.values import RaggedTensor, SparseTensor
 
 QUANTIZED = {"qint8", "quint8", "qint16", "quint16", "qint32"}
 NARROW = {"int4", "uint4", "int2", "uint2", "float4_e2m1fn"}

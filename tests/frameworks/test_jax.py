@@ -8,7 +8,7 @@ from strategies import NUMERIC, from_bits, numeric_arrays, same
 import tensorferry as ferry
 from tensorferry import dtypes, frameworks
 from tensorferry.errors import UnsupportedError
-from tensorferry.tensors import SparseTensor
+from tensorferry.tensors.values import SparseTensor
 
 jax = pytest.importorskip("jax")
 

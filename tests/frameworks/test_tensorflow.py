@@ -15,7 +15,7 @@ from strategies import (
 
 from tensorferry import dtypes, frameworks
 from tensorferry.errors import UnsupportedError
-from tensorferry.tensors import RaggedTensor
+from tensorferry.tensors.values import RaggedTensor
 
 
 @given(arrays())

@@ -11,7 +11,7 @@ from strategies import NUMERIC, SHAPES, same, sparse_tensors
 import tensorferry as ferry
 from tensorferry import frameworks
 from tensorferry.errors import UnsupportedError
-from tensorferry.tensors import SparseTensor
+from tensorferry.tensors.values import SparseTensor
 
 torch = pytest.importorskip("torch")
 

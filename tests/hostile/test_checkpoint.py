@@ -13,15 +13,15 @@ from checkpoints import read_all, save_v2
 from conftest import CORPUS
 
 from tensorferry import _native, errors
-from tensorferry.formats import (
-    checkpoint,
-    checkpoint_entries,
-    checkpoint_index as indexes,
-    checkpoint_slices as slices,
-    checkpoint_table as tables,
+from tensorferry.codecs import leveldb as tables
+from tensorferry.codecs.leveldb import MAGIC, mask
+from tensorferry.codecs.wire import varint
+from tensorferry.formats.checkpoint import (
+    entries as checkpoint_entries,
+    index as indexes,
+    reader as checkpoint,
+    slices as slices,
 )
-from tensorferry.formats.checkpoint_table import MAGIC, mask
-from tensorferry.formats.wire import varint
 from tensorferry.storage import Buffers, open_source
 
 DATA = ".data-00000-of-00001"

@@ -12,7 +12,7 @@ import pytest
 from savedmodels import model_of
 
 import tensorferry as ferry
-from tensorferry.formats import savedmodel_ops
+from tensorferry.formats.savedmodel import ops as savedmodel_ops
 
 CANARY = "tensorferry_canary_module"
 

@@ -25,8 +25,8 @@ from tensorferry.errors import (
     TruncatedError,
     UnsupportedError,
 )
-from tensorferry.formats import keras_config
-from tensorferry.formats.keras import open_stored
+from tensorferry.formats.keras import config as keras_config
+from tensorferry.formats.keras.reader import open_stored
 from tensorferry.storage import Source
 
 

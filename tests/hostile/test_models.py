@@ -234,7 +234,7 @@ def test_two_models_in_one_directory(tmp_path):
 
 def test_a_model_that_two_readers_see_differently(tmp_path, monkeypatch):
     """If TensorFlow sees other ops than those that were judged, nothing is loaded."""
-    from tensorferry.formats import savedmodel
+    from tensorferry.formats.savedmodel import model as savedmodel
 
     path = write(tmp_path / "model", lambda x, module: {"y": x + 1})
     other = write(tmp_path / "other", lambda x, module: {"y": tf.io.read_file("/etc/hostname")})
@@ -423,7 +423,7 @@ def test_names_that_lie(hostile, tmp_path):
 
 def test_configs_that_two_readers_see_differently(hostile, tmp_path, monkeypatch):
     """A config that the HDF5 library reads is the one that was judged."""
-    from tensorferry.formats import keras as files
+    from tensorferry.formats.keras import reader as files
 
     (_, legacy) = hostile()
     read = files.open_stored

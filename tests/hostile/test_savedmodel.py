@@ -9,7 +9,7 @@ from savedmodels import CONST, SAMPLE, encode, field, model_of, read, refused, v
 
 import tensorferry as ferry
 from tensorferry import errors
-from tensorferry.formats import savedmodel
+from tensorferry.formats.savedmodel import model as savedmodel
 
 
 def test_sample(tmp_path):

@@ -9,7 +9,7 @@ from savedmodels import encode, read
 
 import tensorferry as ferry
 from tensorferry import errors
-from tensorferry.formats import savedmodel
+from tensorferry.formats.savedmodel import model as savedmodel
 
 
 @pytest.mark.parametrize(

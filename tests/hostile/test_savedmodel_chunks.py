@@ -6,7 +6,8 @@ import pytest
 from savedmodels import CONST, encode, field, read, refused, varint
 
 from tensorferry import errors, limits
-from tensorferry.formats import savedmodel_chunks, savedmodel_riegeli
+from tensorferry.codecs import riegeli as savedmodel_riegeli
+from tensorferry.formats.savedmodel import chunks as savedmodel_chunks
 
 
 def chunk_file(*records: bytes, size: int | None = None, count: int | None = None) -> bytes:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import tensorferry as ferry
-from tensorferry.formats import tfrecord
+from tensorferry.formats.tfrecord import frames as tfrecord
 
 RECORDS = [b"", b"first", bytes(40), b"the last one"]
 

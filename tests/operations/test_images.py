@@ -69,7 +69,7 @@ def test_extract(pictures, tmp_path):
 
 def test_of_a_file(pictures, tmp_path):
     """Images of records and of tables are the same files."""
-    from tensorferry.operations.rows import select
+    from tensorferry.operations.select import select
 
     with ferry.writer(tmp_path / "a.tfrecord", durable=False) as out:
         for number in range(3):

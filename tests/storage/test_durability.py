@@ -12,7 +12,8 @@ import time
 
 import pytest
 
-from tensorferry import shards, storage
+from tensorferry import storage
+from tensorferry.storage import shards
 
 DATA = bytes(range(256)) * 40
 TEMPORARY = re.compile(r"\..+\.[0-9a-f]{16}\.tmp")

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import tensorferry as ferry
-from tensorferry import shards, storage
+from tensorferry import storage
 from tensorferry.errors import FormatError, MissingExtraError, TruncatedError, UnsupportedError
-from tensorferry.storage import ranged
+from tensorferry.storage import ranged, shards
 
 DATA = np.random.default_rng(3).bytes(500_000)
 

@@ -11,7 +11,7 @@ from tensorferry.cli import completing, options as shared, text
 from tensorferry.cli.progress import ProgressLine
 
 if TYPE_CHECKING:
-    from tensorferry.operations.benchmark import BenchReport
+    from tensorferry.operations.bench import BenchReport
 
 PURPOSES = {
     "storage": "storage",
@@ -39,7 +39,7 @@ def bench_command(
     """
     if (path is None) == (shape is None):
         raise click.UsageError("expected a FILE, or --shape")
-    from tensorferry.operations.benchmark import time_file, time_shape
+    from tensorferry.operations.bench import time_file, time_shape
 
     with ProgressLine(path or "bench", unit="formats") as progress:
         if path is not None:

@@ -35,7 +35,7 @@ def names(context: click.Context, parameter: click.Parameter, typed: str) -> lis
     before, comma, last = typed.rpartition(",") if parameter.name == "columns" else ("", "", typed)
     found: list[str] = []
     with suppress(Exception):
-        from tensorferry.operations.listing import list_tensors
+        from tensorferry.operations.list import list_tensors
 
         found = [info.name for info in list_tensors(path).tensors]
     fitting = [name for name in found if name.startswith(last) and name.isprintable()]

@@ -12,7 +12,7 @@ from tensorferry.cli import completing, options as shared, text
 from tensorferry.cli.progress import ProgressLine, duration
 
 if TYPE_CHECKING:
-    from tensorferry.operations.conversion import ConvertReport
+    from tensorferry.operations.convert import ConvertReport
 
 
 @click.command("convert")
@@ -81,9 +81,9 @@ def convert_command(
 def _convert(
     sources: list[str], target: str, to: str | None, jobs: int, resume: bool, given: dict[str, Any]
 ) -> list[ConvertReport]:
-    from tensorferry.operations import inputs
-    from tensorferry.operations.conversion import convert
-    from tensorferry.operations.conversion.sets import convert_all
+    from tensorferry.files import find as inputs
+    from tensorferry.operations.convert import convert
+    from tensorferry.operations.convert.sets import convert_all
 
     found = inputs.find(sources)
     if os.path.isdir(target) or target.endswith("/"):

@@ -10,7 +10,7 @@ import click
 from tensorferry.cli import completing, options as shared, text
 
 if TYPE_CHECKING:
-    from tensorferry.operations.comparison import DiffReport
+    from tensorferry.operations.diff import DiffReport
     from tensorferry.operations.differences import TensorDiff
 
 # How many names that only one of the files has are listed.
@@ -50,7 +50,7 @@ def diff_command(
     of --map may hold `*`, as in --map 'encoder/*=model.encoder.*'. By --key, the keys of B are in
     memory, and all of B if it is compressed or a bundle: give the larger file as A.
     """
-    from tensorferry.operations.comparison import diff
+    from tensorferry.operations.diff import diff
 
     report = diff(shared.one_input(first), shared.one_input(second), map=list(mapping), **given)
     if as_json:
@@ -63,7 +63,7 @@ def diff_command(
 
 
 def _render(report: DiffReport, everything: bool) -> Iterable[str]:
-    from tensorferry.operations.listing import collapse_names
+    from tensorferry.operations.list import collapse_names
 
     shown = [found for found in report.tensors if everything or not found.equal]
     headers = ("tensor", "", "differ", "of", "largest", "mean", "cosine", "first at", "what")

@@ -9,7 +9,7 @@ import click
 from tensorferry.cli import options as shared, text
 
 if TYPE_CHECKING:
-    from tensorferry.operations.catalog import FormatInfo
+    from tensorferry.operations.formats import FormatInfo
 
 # On fewer columns, metadata is not told of, and not what a format opens as.
 NARROW = 120
@@ -21,7 +21,7 @@ NOUNS = {"bundle": "tensors", "records": "records", "table": "rows"}
 @shared.as_json
 def formats_command(as_json: bool) -> None:
     """The formats, the endings of their files, and what has to be installed for them."""
-    from tensorferry.operations.catalog import list_formats, list_places
+    from tensorferry.operations.formats import list_formats, list_places
 
     found, places = list_formats(), list_places()
     if as_json:

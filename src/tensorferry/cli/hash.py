@@ -21,8 +21,8 @@ def hash_command(
 
     Names, dtypes, shapes and values count; order, compression and metadata do not.
     """
-    from tensorferry.operations import inputs
-    from tensorferry.operations.digests import hash_content
+    from tensorferry.files import find as inputs
+    from tensorferry.operations.hash import hash_content
 
     reports = []
     for found in inputs.find(paths):

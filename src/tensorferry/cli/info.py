@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from tensorferry.cli import options as shared, text
-from tensorferry.operations.inspection import FileInfo, Problem
+from tensorferry.operations.inspect import FileInfo, Problem
 
 NOUNS = {"tensors": "tensor", "records": "record", "rows": "row"}
 
@@ -29,8 +29,8 @@ def info_command(
 
     The exit code is 1 if something is wrong at a glance; `ferry verify` looks closer.
     """
-    from tensorferry.operations import inputs
-    from tensorferry.operations.inspection import inspect
+    from tensorferry.files import find as inputs
+    from tensorferry.operations.inspect import inspect
 
     found = [inspect(given, format=format, **options) for given in inputs.find(paths)]
     if as_json:
@@ -112,7 +112,7 @@ def _parts(info: FileInfo) -> Iterable[str]:
     """The first tensors or features; `ferry ls` has them all."""
     if not info.tensors:
         return
-    from tensorferry.operations.listing import collapse
+    from tensorferry.operations.list import collapse
 
     noun = {"tensors": "tensor", "records": "feature", "rows": "column"}[info.holds]
     # The state of an optimizer is worth the least room.

@@ -12,8 +12,8 @@ from tensorferry.cli import completing, options as shared, text
 from tensorferry.errors import FormatError
 
 if TYPE_CHECKING:
-    from tensorferry.operations.listing import Entry, Listing, Node
-    from tensorferry.operations.models.outline import ModelInfo
+    from tensorferry.models.outline import ModelInfo
+    from tensorferry.operations.list import Entry, Listing, Node
 
 
 def _listing_options(function: Any) -> Any:
@@ -57,7 +57,7 @@ def ls_command(paths: tuple[str, ...], everything: bool, as_json: bool, **wanted
 @_listing_options
 def tree_command(paths: tuple[str, ...], as_json: bool, **wanted: Any) -> None:
     """Tensors as a tree of their names, with the size of each branch; repeated layers once."""
-    from tensorferry.operations.listing import grow, is_slot
+    from tensorferry.operations.list import grow, is_slot
 
     listings = _list(paths, **wanted)
     if as_json:
@@ -92,11 +92,11 @@ def tree_command(paths: tuple[str, ...], as_json: bool, **wanted: Any) -> None:
 
 def _find_model(path: str, wanted: dict[str, Any]) -> ModelInfo | None:
     """The model that a SavedModel is, whose signatures stand before its variables."""
-    from tensorferry.operations import inputs
+    from tensorferry.files import find as inputs
 
     if wanted["match"] or inputs.model_of(path, wanted["format"], None) is None:
         return None
-    from tensorferry.operations.inspection import inspect
+    from tensorferry.operations.inspect import inspect
 
     try:
         return inspect(path, format=wanted["format"], **wanted["options"]).model
@@ -108,8 +108,8 @@ def _find_model(path: str, wanted: dict[str, Any]) -> ModelInfo | None:
 def _list(
     paths: tuple[str, ...], format: str | None, options: dict[str, Any], match: Any, sort: Any
 ) -> list[Listing]:
-    from tensorferry.operations import inputs
-    from tensorferry.operations.listing import list_tensors
+    from tensorferry.files import find as inputs
+    from tensorferry.operations.list import list_tensors
 
     return [
         list_tensors(given, match=match, sort=sort, format=format, **options)
@@ -126,7 +126,7 @@ def _headed(listings: Sequence[Listing]) -> Iterable[Listing]:
 
 
 def _table(listing: Listing, everything: bool) -> Iterable[str]:
-    from tensorferry.operations.listing import collapse
+    from tensorferry.operations.list import collapse
 
     if everything:
         entries = [entry for info in listing.tensors for entry in collapse([info])]
@@ -149,7 +149,7 @@ def _table(listing: Listing, everything: bool) -> Iterable[str]:
 
 def _total(listing: Listing) -> str:
     """How many there are, and how much they take."""
-    from tensorferry.outlines import elements_in
+    from tensorferry.tensors.infos import elements_in
 
     sizes = [info.nbytes for info in listing.tensors]
     total = text.size(sum(filter(None, sizes))) if any(sizes) else ""

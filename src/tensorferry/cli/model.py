@@ -6,12 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tensorferry.cli import text
-from tensorferry.operations.models.outline import (
-    ArgumentInfo,
-    GraphInfo,
-    ModelInfo,
-    SignatureInfo,
-)
+from tensorferry.models.outline import ArgumentInfo, GraphInfo, ModelInfo, SignatureInfo
 
 # How many signatures, inputs, assets and classes of layers are named.
 NAMED = 12

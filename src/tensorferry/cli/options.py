@@ -86,7 +86,7 @@ def one_input(path: str) -> Any:
     Raises:
         UsageError: It names several.
     """
-    from tensorferry.operations import inputs
+    from tensorferry.files import find as inputs
 
     found = inputs.find([path])
     if len(found) > 1:

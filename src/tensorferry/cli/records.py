@@ -24,7 +24,7 @@ _COMPRESSION = click.option("--compression", metavar="KIND", help="gzip, zlib or
 @shared.as_json
 def repair_command(source: str, target: str, force: bool, as_json: bool) -> None:
     """Writes every whole record of a damaged TFRecord file into a new one, uncompressed."""
-    from tensorferry.operations.resharding import repair_file
+    from tensorferry.operations.reshard import repair_file
 
     report = repair_file(source, target, force=force)
     if as_json:
@@ -46,8 +46,8 @@ def repair_command(source: str, target: str, force: bool, as_json: bool) -> None
 @shared.as_json
 def index_command(paths: tuple[str, ...], as_json: bool) -> None:
     """Writes an index beside TFRecord files, which makes random access quick."""
-    from tensorferry.operations import inputs
-    from tensorferry.operations.resharding import write_indexes
+    from tensorferry.files import find as inputs
+    from tensorferry.operations.reshard import write_indexes
 
     names = write_indexes(inputs.find(paths))
     if as_json:
@@ -73,7 +73,7 @@ def split_command(
         raise click.UsageError("expected one of --shards, --records and --shard-size")
     found = shared.one_input(source)
     if records is not None:
-        from tensorferry.operations.inspection import inspect
+        from tensorferry.operations.inspect import inspect
 
         count = inspect(found).count or 0
         shards = max(1, -(-count // records))
@@ -89,7 +89,7 @@ def split_command(
 @shared.as_json
 def merge_command(paths: tuple[str, ...], as_json: bool, **given: Any) -> None:
     """Puts TFRecord files together into one, in the order given."""
-    from tensorferry.operations import inputs
+    from tensorferry.files import find as inputs
 
     if len(paths) < 2:
         raise click.UsageError("expected IN... and OUT")
@@ -100,14 +100,14 @@ def merge_command(paths: tuple[str, ...], as_json: bool, **given: Any) -> None:
 
 
 def _files(name: str) -> list[str]:
-    from tensorferry import shards
+    from tensorferry.storage import shards
 
     return shards.expand(name)
 
 
 def _convert(command: str, source: Any, target: str, as_json: bool, **given: Any) -> None:
     from tensorferry.cli.convert import render
-    from tensorferry.operations.conversion import convert
+    from tensorferry.operations.convert import convert
 
     with ProgressLine(target, unit="rows") as progress:
         report = convert(source, target, format="tfrecord", progress=progress, **given)
@@ -127,7 +127,7 @@ def _convert(command: str, source: Any, target: str, as_json: bool, **given: Any
 @shared.as_json
 def slice_command(source: str, target: str, part: str | None, as_json: bool, **given: Any) -> None:
     """Copies some TFRecords into a new file, byte by byte: 100:200, -50:, ::10."""
-    from tensorferry.operations.resharding import cut
+    from tensorferry.operations.reshard import cut
 
     report = cut(shared.one_input(source), target, **_range(part), **given)
     if as_json:

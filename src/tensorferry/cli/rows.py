@@ -83,7 +83,7 @@ def _print(
     as_json: bool,
     **given: Any,
 ) -> None:
-    from tensorferry.operations.rows import select
+    from tensorferry.operations.select import select
 
     names = None if columns is None else [name.strip() for name in columns.split(",")]
     rows = select(shared.one_input(path), columns=names, **given, **options)

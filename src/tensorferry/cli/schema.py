@@ -25,7 +25,7 @@ def schema_command(
     path: str, language: Any, format: str | None, options: dict[str, Any], as_json: bool
 ) -> None:
     """The schema of records, or of tables and columns as if they were records."""
-    from tensorferry.operations.schemas import schema_of, write_schema
+    from tensorferry.operations.schema import schema_of, write_schema
 
     schema = schema_of(shared.one_input(path), format=format, **options)
     if as_json:

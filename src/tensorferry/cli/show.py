@@ -11,8 +11,8 @@ from tensorferry.cli import completing, options as shared, text
 from tensorferry.cli.cells import cell
 
 if TYPE_CHECKING:
-    from tensorferry.operations.excerpt import Excerpt, Histogram
     from tensorferry.operations.measures import Summary
+    from tensorferry.operations.show import Excerpt, Histogram
 
 BARS = " ▁▂▃▄▅▆▇█"
 
@@ -39,7 +39,7 @@ def show_command(
     NAME may end with an index; it can be left out where there is one tensor. Of records and tables,
     NAME is a column, and the first part of the index means rows.
     """
-    from tensorferry.operations.excerpt import excerpt
+    from tensorferry.operations.show import excerpt
 
     found = excerpt(shared.one_input(path), name, format=format, **options)
     if as_json:

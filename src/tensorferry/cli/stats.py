@@ -12,7 +12,7 @@ from tensorferry.cli.progress import ProgressLine
 
 if TYPE_CHECKING:
     from tensorferry.operations.measures import Summary
-    from tensorferry.operations.statistics import ColumnStatistics, StatsReport
+    from tensorferry.operations.stats import ColumnStatistics, StatsReport
 
 # From so many columns on, the deviation is shown, and quantiles.
 MEDIUM, WIDE = 100, 120
@@ -36,8 +36,8 @@ def stats_command(
 
     In one pass; quantiles and the number of different strings are approximate where there are many.
     """
-    from tensorferry.operations import inputs
-    from tensorferry.operations.statistics import collect
+    from tensorferry.files import find as inputs
+    from tensorferry.operations.stats import collect
 
     reports = []
     for place, found in enumerate(inputs.find(paths)):

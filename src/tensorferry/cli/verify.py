@@ -13,7 +13,7 @@ from tensorferry.cli.info import NOUNS, describe
 from tensorferry.cli.progress import ProgressLine
 
 if TYPE_CHECKING:
-    from tensorferry.operations.verification import VerifyReport
+    from tensorferry.operations.verify import VerifyReport
 
 # How many problems of a file are listed.
 LISTED = 50
@@ -30,8 +30,8 @@ def verify_command(
     paths: tuple[str, ...], as_json: bool, options: dict[str, Any], **given: Any
 ) -> int:
     """Checks every checksum, offset and length; the exit code is 1 if something is wrong."""
-    from tensorferry.operations import inputs
-    from tensorferry.operations.verification import verify
+    from tensorferry.files import find as inputs
+    from tensorferry.operations.verify import verify
 
     reports = []
     for found in inputs.find(paths):

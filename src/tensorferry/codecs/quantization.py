@@ -28,7 +28,8 @@ import numpy as np
 
 from tensorferry import dtypes
 from tensorferry.errors import FerryError, FormatError, UnsupportedError
-from tensorferry.tensors import Array
+
+Array = np.ndarray[Any, np.dtype[Any]]
 
 Kind = Literal["float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "int8", "uint8"]
 Scheme = Literal["cast", "symmetric", "affine"]

@@ -15,8 +15,8 @@ whether bytes that start with `head` look like it, and one of four sets of verbs
                                               with stored, metadata, files, aliases and close()
                save_stored(tensors, path, note=..., metadata=..., **options)
 
-They know values of `tensorferry.tensors` only: other frameworks' tensors are turned into them
-before and after. Modules load on first use.
+They know values of `tensorferry.tensors.values` only: other frameworks' tensors are turned into
+them before and after. Modules load on first use.
 """
 
 from __future__ import annotations
@@ -108,6 +108,18 @@ TABLE = {
     "savedmodel": Row((), "files", metadata=True, certain=False, written=False),
 }
 
+# The module of a format that is a folder.
+HOMES = {
+    "tfrecord": "tfrecord.frames",
+    "keras": "keras.reader",
+    "safetensors": "safetensors.file",
+    "arrow": "arrow.file",
+    "parquet": "parquet.file",
+    "json": "json.typed",
+    "checkpoint": "checkpoint.reader",
+    "savedmodel": "savedmodel.model",
+}
+
 _loaded: dict[str, Format] = {}
 
 
@@ -125,7 +137,7 @@ def get(name: str) -> Format:
                 f"no format is called {name!r}", hint=f"expected one of {', '.join(TABLE)}"
             )
         try:
-            module = cast(Format, import_module(f"tensorferry.formats.{name}"))
+            module = cast(Format, import_module(f"tensorferry.formats.{HOMES.get(name, name)}"))
         except ModuleNotFoundError as error:
             package, extra = TABLE[name].needs or (None, None)
             if error.name is None or error.name.partition(".")[0] != package:

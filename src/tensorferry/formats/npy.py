@@ -6,7 +6,7 @@ The header is a Python dict with "descr" (the dtype), "fortran_order" and "shape
 the values start at a multiple of 64. Versions 2.0 and 3.0 have a longer length, and 3.0 UTF-8.
 
 bfloat16 and float8 are stored as "V2" and "V1", which is what NumPy makes of them. The format has
-no place for more: `tensorferry.operations.sidecars` keeps a JSON file beside it. A record array is
+no place for more: `tensorferry.files.sidecars` keeps a JSON file beside it. A record array is
 one tensor for each field. Object arrays are pickles, and refused.
 """
 
@@ -23,11 +23,11 @@ import numpy as np
 
 from tensorferry.dtypes import DType
 from tensorferry.errors import FormatError, LimitError, TruncatedError, UnsupportedError
-from tensorferry.formats.entries import Contents, Entry, write_array
-from tensorferry.formats.layout import ROOT, WHOLE
-from tensorferry.formats.parts import plain_storage
 from tensorferry.storage import Sink, Source
-from tensorferry.tensors import MAX_RANK, Array
+from tensorferry.tensors.entries import Contents, Entry, write_array
+from tensorferry.tensors.layout import ROOT, WHOLE
+from tensorferry.tensors.stored import plain_storage
+from tensorferry.tensors.values import MAX_RANK, Array
 
 NAME = "npy"
 

@@ -4,7 +4,7 @@ The name of an array is that of its member without ".npy". Metadata is one more 
 "tensorferry.json", an object of strings. Members are stored, so that arrays are views of the file,
 or deflated; each has a checksum, which is compared when the array is read.
 
-Archives are `tensorferry.codecs.zip`, the npy files in them `tensorferry.formats.npy`.
+Archives are `tensorferry.codecs.zip.archive`, the npy files in them `tensorferry.formats.npy`.
 """
 
 from __future__ import annotations
@@ -15,14 +15,15 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, Literal
 
-from tensorferry.codecs.zip import Archive, open_archive
-from tensorferry.codecs.zip_directory import STORED
-from tensorferry.codecs.zip_writer import Writer
+from tensorferry.codecs import json_text as json
+from tensorferry.codecs.zip.archive import Archive, open_archive
+from tensorferry.codecs.zip.directory import STORED
+from tensorferry.codecs.zip.writer import Writer
 from tensorferry.errors import FormatError, TruncatedError
-from tensorferry.formats import json, npy
-from tensorferry.formats.entries import Contents, Entry, chunks
+from tensorferry.formats import npy
 from tensorferry.storage import Source, is_url
-from tensorferry.tensors import Array
+from tensorferry.tensors.entries import Contents, Entry, chunks
+from tensorferry.tensors.values import Array
 
 NAME = "npz"
 

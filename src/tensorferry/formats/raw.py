@@ -22,7 +22,7 @@ from tensorferry import dtypes
 from tensorferry.dtypes import DType
 from tensorferry.errors import FormatError, TruncatedError, UnsupportedError
 from tensorferry.storage import Sink
-from tensorferry.tensors import Array, RaggedTensor, SparseTensor, as_tensor, clean_bits
+from tensorferry.tensors.values import Array, RaggedTensor, SparseTensor, as_tensor, clean_bits
 
 NAME = "raw"
 

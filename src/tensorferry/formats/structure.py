@@ -21,16 +21,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tensorferry import _native, limits
+from tensorferry.codecs.wire import tag, varint
 from tensorferry.errors import FerryError, FormatError, LimitError, UnsupportedError
 from tensorferry.formats import tensorproto
-from tensorferry.formats.wire import tag, varint
 from tensorferry.storage import Buffers, Sink
-from tensorferry.tensors import (
-    RaggedTensor,
-    SparseTensor,
-    is_namedtuple,
-    make_namedtuple,
-)
+from tensorferry.tensors.values import RaggedTensor, SparseTensor, is_namedtuple, make_namedtuple
 
 NAME = "structure"
 

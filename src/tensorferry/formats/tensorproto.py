@@ -24,7 +24,7 @@ from numpy import ndarray
 from tensorferry import _native, dtypes
 from tensorferry.errors import FormatError, UnsupportedError
 from tensorferry.storage import Sink
-from tensorferry.tensors import Array, RaggedTensor, as_tensor, check_budget, clean_bits
+from tensorferry.tensors.values import Array, RaggedTensor, as_tensor, check_budget, clean_bits
 
 NAME = "tensorproto"
 

@@ -3,7 +3,7 @@
 Each module of this folder is the only place that imports its framework, and has the same verbs:
 
     owns(value)        whether it is one of the framework's tensors
-    to_value(value)    as a value of `tensorferry.tensors`, sharing memory where possible
+    to_value(value)    as a value of `tensorferry.tensors.values`, sharing memory where possible
     from_value(value)  one tensor of ours as the framework's
 
 and, where tensors have more to them that is worth keeping,
@@ -25,7 +25,7 @@ import numpy as np
 
 from tensorferry import dtypes
 from tensorferry.errors import MissingExtraError, UnsupportedError
-from tensorferry.tensors import (
+from tensorferry.tensors.values import (
     SCALARS,
     Array,
     RaggedTensor,
@@ -172,8 +172,12 @@ def _canonical(tensor: Any) -> Any:
     return as_tensor(tensor)
 
 
+# The module of a framework that is a folder: what its tensors are.
+HOMES = {"tensorflow": "tensorflow.tensors", "keras": "keras.variables"}
+
+
 def _module(name: str) -> Framework:
-    return cast(Framework, load(name, name))
+    return cast(Framework, load(HOMES.get(name, name), name))
 
 
 def load(module: str, package: str) -> Any:

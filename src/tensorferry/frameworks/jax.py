@@ -15,7 +15,7 @@ import numpy as np
 from tensorferry import dtypes
 from tensorferry.errors import UnsupportedError
 from tensorferry.frameworks import LARGE, aligned_copy, lacks
-from tensorferry.tensors import Array, RaggedTensor, SparseTensor, as_tensor
+from tensorferry.tensors.values import Array, RaggedTensor, SparseTensor, as_tensor
 
 _ENABLE_64_BITS = 'jax.config.update("jax_enable_x64", True)'
 

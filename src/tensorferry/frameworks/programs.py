@@ -1,6 +1,6 @@
 """What is said of a model as a program: its ways to be called, and what saving leaves behind.
 
-`tensorflow_models` and `keras_models` fill these; `tensorferry.operations.models.saving` reports
+`tensorflow_models` and `keras_models` fill these; `tensorferry.models.saving` reports
 them. Nothing of a framework is in here but what `Program` carries from planning to writing.
 """
 

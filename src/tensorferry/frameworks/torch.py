@@ -16,7 +16,7 @@ from tensorferry import dtypes
 from tensorferry.errors import UnsupportedError
 from tensorferry.frameworks import lacks
 from tensorferry.frameworks.variables import Variable
-from tensorferry.tensors import Array, RaggedTensor, SparseTensor
+from tensorferry.tensors.values import Array, RaggedTensor, SparseTensor
 
 # Quantized tensors have a scale besides; torch.int4 and its like are names without operations.
 _DTYPES = {

@@ -28,7 +28,7 @@ import numpy as np
 
 from tensorferry import dtypes, frameworks, limits
 from tensorferry.errors import LimitError, UnsupportedError
-from tensorferry.tensors import SCALARS, Array, as_tensor, is_namedtuple
+from tensorferry.tensors.values import SCALARS, Array, as_tensor, is_namedtuple
 
 # Keras before TensorFlow: its models are objects that TensorFlow tracks.
 NAMES = ("keras", "torch", "tensorflow")
@@ -198,7 +198,7 @@ def used(name: str) -> Any:
     """The module of a framework, if the program uses it."""
     if sys.modules.get(name) is None:
         return None
-    return import_module(f"tensorferry.frameworks.{name}")
+    return import_module(f"tensorferry.frameworks.{frameworks.HOMES.get(name, name)}")
 
 
 class _Walk:

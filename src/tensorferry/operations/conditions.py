@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tensorferry.errors import UnsupportedError
-from tensorferry.tensors import RaggedTensor
+from tensorferry.tensors.values import RaggedTensor
 
 Row = Mapping[str, Any]
 Operand = Callable[[Row], Any]

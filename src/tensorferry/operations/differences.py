@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tensorferry.operations.measures import CHUNK, as_numbers
-from tensorferry.tensors import Array, RaggedTensor, SparseTensor, TensorInfo, as_tensor
+from tensorferry.tensors.values import Array, RaggedTensor, SparseTensor, TensorInfo, as_tensor
 
 
 @dataclass(frozen=True)

@@ -120,7 +120,7 @@ def extract(
     They are called by the place of the row among those given, and the column.
 
     Args:
-        rows: As `tensorferry.operations.rows.select` gives them.
+        rows: As `tensorferry.operations.select.select` gives them.
         directory: Where to; it is made if it is not there.
 
     Raises:

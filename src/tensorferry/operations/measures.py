@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorferry.tensors import Array
+from tensorferry.tensors.values import Array
 
 CHUNK = 1 << 18
 """How many values are looked at together."""

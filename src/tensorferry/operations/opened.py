@@ -6,7 +6,7 @@
         opened.batches(1024)        # dicts of columns; tensors of a bundle come whole
 
 Records that are no Examples have one column, "record", with their bytes. Which inputs there are is
-`tensorferry.operations.inputs`.
+`tensorferry.files.find`.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from tensorferry.errors import (
     TruncatedError,
     UnsupportedError,
 )
-from tensorferry.formats import tfrecord
-from tensorferry.formats.schema import Feature
-from tensorferry.operations import opening
-from tensorferry.operations.inputs import Input
-from tensorferry.operations.records import Records
-from tensorferry.outlines import elements_in as elements_in
+from tensorferry.files import open as opening
+from tensorferry.files.find import Input
+from tensorferry.formats.tfrecord import frames as tfrecord
+from tensorferry.formats.tfrecord.records import Records
+from tensorferry.rows.schema import Feature
 from tensorferry.storage import STANDARD_STREAM
 from tensorferry.storage.pages import release
-from tensorferry.tensors import RaggedTensor, SparseTensor, TensorInfo
+from tensorferry.tensors.infos import elements_in as elements_in
+from tensorferry.tensors.values import RaggedTensor, SparseTensor, TensorInfo
 
 Holds = Literal["tensors", "records", "rows"]
 

@@ -1,7 +1,7 @@
 """Traits: the version and the compression that files of a format tell of themselves.
 
 Compression of whole files, which says nothing about their format, is in
-`tensorferry.operations.files`.
+`tensorferry.files.sizes`.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ import os
 from typing import TYPE_CHECKING
 
 from tensorferry import formats, storage
-from tensorferry.codecs.zip import open_archive
-from tensorferry.codecs.zip_directory import DEFLATED
+from tensorferry.codecs.zip.archive import open_archive
+from tensorferry.codecs.zip.directory import DEFLATED
 from tensorferry.errors import FerryError
 from tensorferry.operations.opened import Opened, OpenedTable, OpenedTensors
 
 if TYPE_CHECKING:
-    from tensorferry.operations.tables import Table
+    from tensorferry.formats.tables.table import Table
 
 
 def version_of(opened: Opened) -> str | None:

@@ -1,16 +1,18 @@
 """The text of REST bodies, and the checks that they share.
 
-Tensors in bodies are `tensorferry.formats.json_bodies`, the text is `tensorferry.formats.json`. NaN
-and infinities are bare words. A body that reports an error is raised as one.
+Tensors in bodies are `tensorferry.formats.json.bodies`, the text is
+`tensorferry.formats.json.typed`. NaN and infinities are bare words. A body that reports an error
+is raised as one.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tensorferry.codecs import json_text as json
+from tensorferry.codecs.json_text import describe
 from tensorferry.errors import FormatError
-from tensorferry.formats import json
-from tensorferry.formats.json_bodies import check_error, describe
+from tensorferry.formats.json.bodies import check_error
 from tensorferry.storage import as_source
 
 if TYPE_CHECKING:

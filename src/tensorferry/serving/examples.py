@@ -19,14 +19,15 @@ from typing import Any
 import numpy as np
 
 from tensorferry import _native, dtypes, frameworks
+from tensorferry.codecs.json_text import describe
+from tensorferry.codecs.wire import tag, varint
 from tensorferry.errors import FerryError, FormatError, UnsupportedError
-from tensorferry.formats.example import KIND_NAMES, NUMPY_DTYPES
-from tensorferry.formats.example_writer import ExampleWriter
-from tensorferry.formats.json_bodies import describe, from_leaves, to_leaves
+from tensorferry.formats.json.bodies import from_leaves, to_leaves
 from tensorferry.formats.structure import BYTES
-from tensorferry.formats.wire import tag, varint
+from tensorferry.formats.tfrecord.encoder import ExampleWriter
+from tensorferry.formats.tfrecord.example import KIND_NAMES, NUMPY_DTYPES
 from tensorferry.serving.messages import Reader, bytes_field
-from tensorferry.tensors import Array, as_tensor
+from tensorferry.tensors.values import Array, as_tensor
 
 Row = Mapping[str, Any]
 Features = dict[str, Array]

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from tensorferry.errors import FormatError, UnsupportedError
-from tensorferry.formats.savedmodel_messages import Span
+from tensorferry.formats.savedmodel.messages import Span
 from tensorferry.serving import bodies, examples as inputs, results
 from tensorferry.serving.messages import Reader, bytes_field, text_field
 from tensorferry.serving.model import (

@@ -18,10 +18,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tensorferry import _native, frameworks
+from tensorferry.codecs.wire import tag, varint
 from tensorferry.dtypes import BY_NUMPY, STRING
 from tensorferry.errors import FerryError, FormatError, UnsupportedError
 from tensorferry.formats import tensorproto
-from tensorferry.formats.savedmodel_messages import (
+from tensorferry.formats.savedmodel.messages import (
     TABLES,
     Reader as TableReader,
     Span,
@@ -29,9 +30,8 @@ from tensorferry.formats.savedmodel_messages import (
     parse_schema,
 )
 from tensorferry.formats.structure import BYTES, VARINT, utf8
-from tensorferry.formats.wire import tag, varint
 from tensorferry.storage import Buffers, byte_view
-from tensorferry.tensors import Array, RaggedTensor, SparseTensor, as_tensor
+from tensorferry.tensors.values import Array, RaggedTensor, SparseTensor, as_tensor
 
 SCHEMA = """
 ModelSpec: 1 name text, 2 version Int64Value, 3 signature_name text, 4 version_label text

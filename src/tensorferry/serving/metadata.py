@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from tensorferry.errors import FormatError
-from tensorferry.formats.savedmodel_specs import Signature, read_signature
+from tensorferry.formats.savedmodel.specs import Signature, read_signature
 from tensorferry.serving.messages import Reader, texts_field
 from tensorferry.serving.model import (
     PREDICTION_SERVICE,

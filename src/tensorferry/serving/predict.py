@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from tensorferry import frameworks
 from tensorferry.errors import FormatError, UnsupportedError
-from tensorferry.formats.json_bodies import FORMS, REQUESTS, ROW_FORMS, from_body, to_body
+from tensorferry.formats.json.bodies import FORMS, REQUESTS, ROW_FORMS, from_body, to_body
 from tensorferry.serving import bodies
 from tensorferry.serving.messages import Reader, Writer, as_dense, texts_field, views_of
 from tensorferry.serving.model import (
@@ -30,12 +30,12 @@ from tensorferry.serving.model import (
     write_spec,
 )
 from tensorferry.storage import as_source
-from tensorferry.tensors import RaggedTensor
+from tensorferry.tensors.values import RaggedTensor
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-    from tensorferry.operations.values import Framework
+    from tensorferry.files.bytes import Framework
     from tensorferry.storage import Buffers
 
 UNNAMED = ""

@@ -14,14 +14,15 @@ from typing import Any
 import numpy as np
 
 from tensorferry import _native, frameworks
+from tensorferry.codecs.json_text import describe, to_utf8
+from tensorferry.codecs.wire import varint
 from tensorferry.dtypes import BY_NAME
 from tensorferry.errors import FormatError, UnsupportedError
-from tensorferry.formats.json_bodies import describe, from_leaves, to_leaves, to_utf8
-from tensorferry.formats.savedmodel_messages import BYTES, Span
+from tensorferry.formats.json.bodies import from_leaves, to_leaves
+from tensorferry.formats.savedmodel.messages import BYTES, Span
 from tensorferry.formats.structure import utf8
-from tensorferry.formats.wire import varint
 from tensorferry.serving.messages import Reader, as_dense, bytes_field
-from tensorferry.tensors import Array, RaggedTensor
+from tensorferry.tensors.values import Array, RaggedTensor
 
 # The bytes of a class that has an empty label in so many words, and a score.
 SHORTEST = 9

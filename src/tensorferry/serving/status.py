@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
+from tensorferry.codecs.json_text import describe
 from tensorferry.errors import FormatError, UnsupportedError
-from tensorferry.formats.json_bodies import describe
 from tensorferry.serving import bodies
 from tensorferry.serving.messages import Reader, bytes_field, number_field, text_field
 from tensorferry.serving.model import MODEL_SERVICE, Request, read_spec, write_spec

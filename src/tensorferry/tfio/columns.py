@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from tensorferry.errors import FormatError, UnsupportedError
-from tensorferry.tensors import Array, RaggedTensor, SparseTensor, check_budget
+from tensorferry.tensors.values import Array, RaggedTensor, SparseTensor, check_budget
 from tensorferry.tfio.features import (
     FixedLenFeature,
     FixedLenSequenceFeature,

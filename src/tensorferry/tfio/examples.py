@@ -23,7 +23,7 @@ import numpy as np
 
 from tensorferry import _native, dtypes, frameworks
 from tensorferry.errors import FerryError, UnsupportedError
-from tensorferry.tensors import Array, as_tensor
+from tensorferry.tensors.values import Array, as_tensor
 from tensorferry.tfio.columns import Batch, Column, to_tensor
 from tensorferry.tfio.features import (
     KINDS,

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from tensorferry import dtypes, frameworks
 from tensorferry.errors import UnsupportedError
-from tensorferry.tensors import Array, as_tensor
+from tensorferry.tensors.values import Array, as_tensor
 
 # The kinds of lists an Example can hold, by the numbers of their fields.
 KINDS = {"string": 1, "float32": 2, "int64": 3}

@@ -12,8 +12,8 @@ from types import TracebackType
 from typing import Any
 
 from tensorferry.errors import UnsupportedError
-from tensorferry.operations.record_writer import RecordWriter
-from tensorferry.operations.records import Records
+from tensorferry.formats.tfrecord.records import Records
+from tensorferry.formats.tfrecord.writer import RecordWriter
 
 __all__ = ["TFRecordOptions", "TFRecordWriter", "tf_record_iterator"]
 

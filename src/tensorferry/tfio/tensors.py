@@ -17,7 +17,7 @@ from tensorferry import dtypes, frameworks
 from tensorferry.errors import FormatError, UnsupportedError
 from tensorferry.formats import tensorproto
 from tensorferry.storage import Buffers, as_source
-from tensorferry.tensors import Array, SparseTensor, as_tensor, check_budget
+from tensorferry.tensors.values import Array, SparseTensor, as_tensor, check_budget
 
 __all__ = [
     "decode_base64",

@@ -1,0 +1,470 @@
+"""HDF5: the files in which Keras keeps weights, as far as Keras and h5py write them.
+
+    superblock | objects, wherever the writer put them
+
+The superblock leads to the root group. An object (a group or a dataset) is a header of messages:
+what it is called, its shape, where its values lie. A group's members are in a B-tree of names (the
+form that h5py writes) or in messages of their own, at most eight of them. Numbers are
+little-endian, addresses and lengths have eight bytes.
+
+Only what lies in the file itself is read: soft and external links are refused, as are values that
+lie in other files. Each tree is walked once, each group has one name, and all that is read for
+this is counted: a damaged file gives an error, whatever it says. Nothing is verified beyond that,
+because files of this kind have no checksums.
+
+What a dataset's messages mean is `tensorferry.codecs.hdf5.types`, its values are
+`tensorferry.formats.keras.values`, and which of them are weights is for the formats above.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NoReturn
+
+from tensorferry import limits
+from tensorferry.codecs.hdf5 import types as hdf5_types
+from tensorferry.codecs.hdf5.types import UNDEFINED, Datatype
+from tensorferry.errors import FormatError, LimitError, TruncatedError, UnsupportedError
+from tensorferry.storage import Source
+
+SIGNATURE = b"\x89HDF\r\n\x1a\n"
+
+# How many bytes and reads a walk over all objects may take: real files take a tenth of that.
+SPARE_BYTES, BYTES_FACTOR = 1 << 20, 8
+SPARE_READS, MOST_READS = 1 << 12, 1 << 24
+
+# Of a remote file so much is fetched at a time, because its objects lie close to each other.
+PAGE = 1 << 18
+
+# Messages of an object's header.
+DATASPACE, LINK_INFO, DATATYPE, FILL_VALUE, LINK, EXTERNAL_FILES = 0x01, 0x02, 0x03, 0x05, 0x06, 7
+LAYOUT, FILTERS, ATTRIBUTE, CONTINUATION, SYMBOL_TABLE, ATTRIBUTE_INFO = 8, 11, 12, 16, 17, 21
+SHARED = 2  # a flag: the message is kept elsewhere
+
+_SYMBOL = struct.Struct("<QQI4x16s")
+_NODE = struct.Struct("<4sBBHQQ")
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message of an object's header."""
+
+    kind: int
+    flags: int
+    data: bytes
+    offset: int
+
+
+class Bytes:
+    """The bytes of a file inside a source, with an account of what is read of them.
+
+    Args:
+        source: Has them.
+        start: Where they begin in it.
+        size: How many they are.
+    """
+
+    def __init__(self, source: Source, start: int, size: int) -> None:
+        self.source = source
+        self.start = start
+        self.size = size
+        self._bytes_left = BYTES_FACTOR * size + SPARE_BYTES
+        self._reads_left = SPARE_READS + min(size, MOST_READS)
+        self._pages: dict[int, bytes] = {}
+
+    def take(self, offset: int, length: int) -> bytes:
+        """Bytes of the file.
+
+        Raises:
+            TruncatedError: They are beyond its end.
+            LimitError: More was read than the file can mean.
+        """
+        if not 0 <= offset <= offset + length <= self.size:
+            raise self.beyond(offset, length)
+        self._bytes_left -= length
+        self._reads_left -= 1
+        if self._bytes_left < 0 or self._reads_left < 0:
+            raise LimitError(
+                "the objects of the file refer to each other without end",
+                path=self.source.path,
+                offset=self.start + offset,
+            )
+        if self.source.buffer is None:
+            return self._take_pages(self.start + offset, length)
+        return bytes(self.source.range(self.start + offset, self.start + offset + length))
+
+    def beyond(self, offset: int, length: int) -> TruncatedError:
+        """The error for what is not there."""
+        return TruncatedError(
+            f"{length} bytes are said to lie at byte {offset}, of {self.size} that are there",
+            path=self.source.path,
+            offset=self.start + min(max(offset, 0), self.size),
+            hint="the file was cut or damaged: copy or write it again",
+        )
+
+    def _take_pages(self, start: int, length: int) -> bytes:
+        end = self.start + self.size
+        numbers = range(start // PAGE, -(-(start + length) // PAGE))
+        for number in numbers:
+            if number not in self._pages:
+                first = max(number * PAGE, self.start)
+                found = self.source.range(first, min((number + 1) * PAGE, end))
+                self._pages[number] = bytes(first - number * PAGE) + bytes(found)
+        joined = b"".join(self._pages[number] for number in numbers)
+        first = start - numbers.start * PAGE
+        return joined[first : first + length]
+
+
+class File:
+    """An HDF5 file; `root` is its outermost group.
+
+    Args:
+        source: Has its bytes.
+        start: Where they begin in it: in an archive, not at its start.
+        size: How many they are; by default all.
+
+    Raises:
+        FormatError: It is no HDF5 file.
+        UnsupportedError: It is one of a kind that nothing here reads.
+    """
+
+    def __init__(self, source: Source, start: int = 0, size: int | None = None) -> None:
+        if source.size is None:
+            source.everything()
+        whole = source.size
+        assert whole is not None
+        self.path = source.path
+        self.bytes = Bytes(source, start, whole - start if size is None else size)
+        self._heaps: dict[int, dict[int, bytes]] = {}
+        self._groups: set[int] = set()
+        with self.parsing(0, "the superblock"):
+            address = self._superblock()
+        self.root = Node(self, "", address)
+
+    def fail(self, offset: int, what: str) -> NoReturn:
+        """Raises the error for what is wrong at a place."""
+        raise FormatError(what, path=self.path, offset=self.bytes.start + offset)
+
+    @contextmanager
+    def parsing(self, offset: int, what: str) -> Iterator[None]:
+        """Turns the errors of Python for what ends early or is no text into ours."""
+        try:
+            yield
+        except (struct.error, IndexError, UnicodeDecodeError) as error:
+            self.fail(offset, f"{what} cannot be read: {error}")
+
+    def refuse(self, offset: int, what: str, *, tensor: str | None = None) -> NoReturn:
+        """Raises the error for what is not read."""
+        raise UnsupportedError(
+            what,
+            path=self.path,
+            offset=self.bytes.start + offset,
+            tensor=tensor,
+            hint="save the weights again with Keras 3, or rewrite the file with h5py",
+        )
+
+    def enter(self, node: Node) -> None:
+        """Notes that a group was entered, which happens once: otherwise names have no end."""
+        if node.address in self._groups:
+            self.refuse(node.address, f"group {node.path[:200]!r} has another name too")
+        self._groups.add(node.address)
+
+    def heap_object(self, address: int, index: int) -> bytes:
+        """An object of a global heap, where strings of variable length are."""
+        if address not in self._heaps:
+            with self.parsing(address, "a heap"):
+                self._heaps[address] = self._read_heap(address)
+        if index not in self._heaps[address]:
+            self.fail(address, f"the heap has no object {index}")
+        return self._heaps[address][index]
+
+    def _superblock(self) -> int:
+        """The address of the root group."""
+        head = self.bytes.take(0, min(self.bytes.size, 96))
+        if not head.startswith(SIGNATURE):
+            self.fail(0, f"no HDF5 file: starts with {head[:8].hex(' ')}, expected 89 48 44 46")
+        version = head[8]
+        if version in (0, 1):
+            sizes, start = head[13:15], 24 + 4 * version
+            base, _, end, _, _, root = struct.unpack_from("<6Q", head, start)
+        elif version in (2, 3):
+            sizes = head[9:11]
+            base, _, end, root = struct.unpack_from("<4Q", head, 12)
+        else:
+            self.refuse(8, f"the superblock is of version {version}, expected 0 to 3")
+        if sizes != b"\x08\x08" or base:
+            self.refuse(
+                0,
+                f"addresses and lengths take {sizes[0]} and {sizes[1]} bytes from byte {base} on, "
+                "expected 8 and 8 from byte 0 on",
+            )
+        if end > self.bytes.size:
+            raise TruncatedError(
+                f"{self.bytes.size} bytes, the superblock says {end}",
+                path=self.path,
+                offset=self.bytes.start + self.bytes.size,
+                hint="the file was cut or its writer died: copy or write it again",
+            )
+        return int(root)
+
+    def _read_heap(self, address: int) -> dict[int, bytes]:
+        signature, version, size = struct.unpack("<4sB3xQ", self.bytes.take(address, 16))
+        if signature != b"GCOL" or version != 1 or size < 16:
+            self.fail(address, "no global heap, expected one")
+        data = self.bytes.take(address, size)
+        found: dict[int, bytes] = {}
+        position = 16
+        while position + 16 <= size:
+            index, length = struct.unpack_from("<H6xQ", data, position)
+            if index == 0:
+                break
+            position += 16
+            if length > size - position:
+                self.fail(address + position, f"object {index} of a heap reaches beyond it")
+            found[index] = data[position : position + length]
+            position += -(-length // 8) * 8
+        return found
+
+
+class Node:
+    """A group or a dataset.
+
+    Attributes:
+        file: Of which it is a part.
+        path: The names that lead to it, with "/" between.
+        address: Where its header begins in the file.
+    """
+
+    def __init__(self, file: File, path: str, address: int) -> None:
+        self.file = file
+        self.path = path
+        self.address = address
+        with file.parsing(address, "an object's header"):
+            self.messages = list(self._read_messages())
+
+    @property
+    def is_dataset(self) -> bool:
+        """Whether it has values rather than members."""
+        return any(message.kind == LAYOUT for message in self.messages)
+
+    def find(self, kind: int) -> Message | None:
+        """The message of a kind."""
+        return next((message for message in self.messages if message.kind == kind), None)
+
+    @cached_property
+    def members(self) -> dict[str, Node]:
+        """What is in a group, in the order of the file; empty for a dataset.
+
+        Raises:
+            UnsupportedError: A member is a link to elsewhere.
+        """
+        if self.is_dataset:
+            return {}
+        self.file.enter(self)
+        if self.path.count("/") + 1 > limits.depth:
+            raise LimitError(
+                f"groups nest deeper than {limits.depth}", path=self.file.path, offset=self.address
+            )
+        with self.file.parsing(self.address, "a group"):
+            addresses = dict(self._links())
+        prefix = f"{self.path}/" if self.path else ""
+        return {
+            name: Node(self.file, prefix + name, address) for name, address in addresses.items()
+        }
+
+    @cached_property
+    def attributes(self) -> dict[str, Any]:
+        """Attributes that are strings or lists of those; None for what is neither."""
+        with self.file.parsing(self.address, "the attributes of an object"):
+            info = self.find(ATTRIBUTE_INFO)
+            if info is not None:
+                (heap,) = struct.unpack_from("<Q", info.data, 4 if info.data[1] & 1 else 2)
+                if heap != UNDEFINED:
+                    self.file.refuse(info.offset, "attributes are kept outside of their object")
+            return dict(self._attribute(each) for each in self.messages if each.kind == ATTRIBUTE)
+
+    def _read_messages(self) -> Iterator[Message]:
+        data = self.file.bytes
+        head = data.take(self.address, 4)
+        if head[0] == 1:
+            version, fixed, order = 1, struct.Struct("<HHB3x"), 0
+            (size,) = struct.unpack_from("<I", data.take(self.address, 16), 8)
+            blocks = [(self.address + 16, size)]
+        elif head == b"OHDR":
+            version = 2
+            number, flags = data.take(self.address + 4, 2)
+            if number != 2:
+                self.file.refuse(self.address, f"an object's header is of version {number}")
+            start = self.address + 6 + 16 * bool(flags & 32) + 4 * bool(flags & 16)
+            width = 1 << (flags & 3)
+            size = int.from_bytes(data.take(start, width), "little")
+            blocks = [(start + width, size)]
+            fixed, order = struct.Struct("<BHB"), 2 * bool(flags & 4)
+        else:
+            self.file.fail(self.address, f"no object: its header starts with {head.hex(' ')}")
+        seen = set()
+        for start, size in blocks:
+            if start in seen:
+                self.file.fail(start, "an object's header continues in itself")
+            seen.add(start)
+            block, position = data.take(start, size), 0
+            while position + fixed.size + order <= size:
+                kind, length, flags = fixed.unpack_from(block, position)
+                position += fixed.size + order
+                if length > size - position:
+                    self.file.fail(start + position, "a message reaches beyond its header")
+                content = block[position : position + length]
+                if kind == CONTINUATION:
+                    following, more = struct.unpack_from("<QQ", content)
+                    if version == 2:
+                        if more < 8 or data.take(following, 4) != b"OCHK":
+                            self.file.fail(following, "no part of an object's header")
+                        following, more = following + 4, more - 8
+                    blocks.append((following, more))
+                elif kind:
+                    yield Message(kind, flags, content, start + position)
+                position += length
+
+    def _links(self) -> Iterator[tuple[str, int]]:
+        seen: set[str] = set()
+        for name, address in self._all_links():
+            if name in seen or not name or name in (".", "..") or "/" in name or "\0" in name:
+                self.file.fail(self.address, f"a member of a group is called {name[:60]!r}")
+            seen.add(name)
+            yield name, address
+
+    def _all_links(self) -> Iterator[tuple[str, int]]:
+        for message in self.messages:
+            if message.kind == SYMBOL_TABLE:
+                yield from self._symbols(*struct.unpack_from("<QQ", message.data))
+            elif message.kind == LINK:
+                yield self._link(message)
+            elif message.kind == LINK_INFO:
+                flags = message.data[1]
+                (heap,) = struct.unpack_from("<Q", message.data, 10 if flags & 1 else 2)
+                if heap != UNDEFINED:
+                    self.file.refuse(
+                        message.offset, f"the members of group {self.path[:200]!r} are in a heap"
+                    )
+
+    def _symbols(self, tree: int, heap: int) -> Iterator[tuple[str, int]]:
+        """The members of a group in a B-tree: their names are in a heap beside it."""
+        data = self.file.bytes
+        signature, _, size, _, start = struct.unpack("<4sIQQQ", data.take(heap, 32))
+        if signature != b"HEAP":
+            self.file.fail(heap, "no heap of names, expected one")
+        names = data.take(start, size)
+        for table in walk_tree(self.file, tree, 0, struct.Struct("<Q")):
+            signature, _, count = struct.unpack("<4sHH", data.take(table.child, 8))
+            if signature != b"SNOD":
+                self.file.fail(table.child, "no table of a group's members, expected one")
+            symbols = data.take(table.child + 8, count * _SYMBOL.size)
+            for place, address, kind, _ in _SYMBOL.iter_unpack(symbols):
+                end = names.find(b"\0", place)
+                if end < 0:
+                    self.file.fail(start + place, "the name of a group's member does not end")
+                name = names[place:end].decode()
+                if kind == 2:
+                    self.file.refuse(table.child, f"{name[:60]!r} is a soft link")
+                yield name, address
+
+    def _link(self, message: Message) -> tuple[str, int]:
+        version, flags = message.data[:2]
+        if version != 1:
+            self.file.refuse(message.offset, f"a link is of version {version}, expected 1")
+        position, kind = 2, 0
+        if flags & 8:
+            kind, position = message.data[2], 3
+        position += 8 * bool(flags & 4) + bool(flags & 16)
+        width = 1 << (flags & 3)
+        length = int.from_bytes(message.data[position : position + width], "little")
+        position += width
+        name = message.data[position : position + length].decode()
+        if kind:
+            what = {1: "a soft link", 64: "a link to another file"}.get(kind, "no hard link")
+            self.file.refuse(message.offset, f"{name[:60]!r} is {what}")
+        return name, struct.unpack_from("<Q", message.data, position + length)[0]
+
+    def _attribute(self, message: Message) -> tuple[str, Any]:
+        data = message.data
+        version, flags, *sizes = struct.unpack_from("<BBHHH", data)
+        if version not in (1, 2, 3):
+            self.file.refuse(message.offset, f"an attribute is of version {version}")
+        position, parts = (9 if version == 3 else 8), []
+        for size in sizes:
+            parts.append(data[position : position + size])
+            position += -(-size // 8) * 8 if version == 1 else size
+        name = parts[0].split(b"\0")[0].decode()
+        if flags & 3 and version > 1:  # its type or shape is kept elsewhere
+            return name, None
+        datatype = hdf5_types.datatype(parts[1])
+        shape = hdf5_types.shape(parts[2])
+        if datatype is None or shape is None or len(shape) > 1:
+            return name, None
+        count = shape[0] if shape else 1
+        values = data[position : position + count * datatype.size]
+        if not datatype.is_text or not datatype.size:
+            return name, None
+        if len(values) != count * datatype.size:
+            self.file.fail(message.offset, f"attribute {name[:60]!r} has fewer values than said")
+        texts = [
+            self.text(values[place : place + datatype.size], datatype).decode()
+            for place in range(0, len(values), datatype.size)
+        ]
+        return name, texts if shape else texts[0]
+
+    def text(self, value: bytes, datatype: Datatype) -> bytes:
+        """A string of fixed or variable length."""
+        if not datatype.is_variable:
+            return value.rstrip(b"\0 ") if datatype.is_padded else value.split(b"\0")[0]
+        length, address, index = struct.unpack("<IQI", value)
+        if not length or not address:
+            return b""
+        found = self.file.heap_object(address, index)
+        if len(found) < length:
+            self.file.fail(address, f"{len(found)} bytes of a string, expected {length}")
+        return found[:length]
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """An entry of a B-tree's leaf: the key before it, and what it leads to."""
+
+    key: tuple[Any, ...]
+    child: int
+
+
+def walk_tree(file: File, root: int, kind: int, key: struct.Struct) -> Iterator[Branch]:
+    """The entries of the leaves of a B-tree, in order.
+
+    Args:
+        file: Has it.
+        root: The address of its outermost node.
+        kind: 0 for members of a group, 1 for chunks of values.
+        key: What lies between the addresses of a node.
+    """
+    entry = struct.Struct(f"{key.format}Q")
+    seen: set[int] = set()
+    left: list[tuple[int, int | None]] = [(root, None)]
+    while left:
+        address, expected = left.pop()
+        if address in seen:
+            file.fail(address, "a part of a tree is also another part of it")
+        seen.add(address)
+        signature, found, level, count, _, _ = _NODE.unpack(file.bytes.take(address, _NODE.size))
+        if (
+            signature != b"TREE"
+            or found != kind
+            or level != (level if expected is None else expected)
+        ):
+            file.fail(address, f"no part of a tree at level {expected}, expected one")
+        entries = file.bytes.take(address + _NODE.size, count * entry.size)
+        branches = [Branch(each[:-1], each[-1]) for each in entry.iter_unpack(entries)]
+        if level == 0:
+            yield from branches
+        else:
+            left += [(branch.child, level - 1) for branch in reversed(branches)]

@@ -1,0 +1,125 @@
+"""JSON text: bytes to trees of plain values and back, strictly.
+
+The text is UTF-8 and standard JSON: no byte order mark, no repeated keys, no NaN or Infinity
+(`SERVING` allows those two, as TensorFlow Serving does). Every JSON that tensorferry reads, in
+headers, notes, indexes and configs, goes through `parse`.
+"""
+
+from __future__ import annotations
+
+import binascii
+import json
+from collections import Counter
+from typing import Any
+
+from tensorferry import limits
+from tensorferry.errors import FormatError, LimitError, TruncatedError, UnsupportedError
+
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+JSON_NAMES = {
+    dict: "an object",
+    list: "a list",
+    str: "a string",
+    int: "an integer",
+    float: "a number",
+    bool: "a boolean",
+    type(None): "null",
+}
+
+
+def to_text(tree: Any, *, allow_nan: bool = False) -> bytes:
+    """A tree as UTF-8, on one line."""
+    try:
+        text = json.dumps(tree, ensure_ascii=False, allow_nan=allow_nan, separators=(",", ":"))
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise UnsupportedError(
+            f"a string holds half a character, U+{ord(error.object[error.start]):04X}, "
+            "which UTF-8 cannot",
+            hint="pass its bytes: text.encode(errors='surrogatepass')",
+        ) from None
+    except ValueError as error:  # Python's limit on the digits of an integer
+        raise UnsupportedError(f"an integer is too long for JSON: {error}") from None
+
+
+def parse(source: bytes | memoryview, decoder: json.JSONDecoder | None = None) -> Any:
+    """The tree of a JSON text: standard JSON without repeated keys."""
+    decoder = decoder or STRICT
+    if source[:3] == _BYTE_ORDER_MARK:
+        raise FormatError(
+            "a byte order mark, which JSON has not", offset=0, hint="pass data[3:] to read the rest"
+        )
+    try:
+        text = str(source, "utf-8")
+    except UnicodeDecodeError as error:
+        raise FormatError(f"no UTF-8: {error.reason}", offset=error.start) from None
+    try:
+        return decoder.decode(text)
+    except json.JSONDecodeError as error:
+        ended = error.pos >= len(text) or error.msg.startswith("Unterminated")
+        raise (TruncatedError if ended else FormatError)(
+            f"no JSON: {error.msg[:1].lower()}{error.msg[1:]}",
+            offset=len(text[: error.pos].encode()),
+        ) from None
+    except FormatError:
+        raise
+    except ValueError as error:  # Python's limit on the digits of an integer
+        raise FormatError(f"a number is too long: {error}") from None
+
+
+def too_deep() -> LimitError:
+    """The error for text that nests too deep."""
+    return LimitError(
+        f"lists and objects nest deeper than {limits.depth}",
+        hint="raise tensorferry.limits.depth if the text is to be trusted",
+    )
+
+
+def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A dict of pairs whose keys all differ."""
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        twice = Counter(key for key, _ in pairs).most_common(1)[0][0]
+        raise FormatError(f"an object has the key {twice[:60]!r} more than once")
+    return found
+
+
+def _refuse(literal: str) -> None:
+    raise FormatError(
+        f"{literal} is no number of standard JSON",
+        hint="serving=True reads the bodies of TensorFlow Serving, which have it",
+    )
+
+
+STRICT = json.JSONDecoder(object_pairs_hook=unique, parse_constant=_refuse)
+SERVING = json.JSONDecoder(object_pairs_hook=unique)
+
+
+def to_utf8(text: str) -> bytes:
+    r"""The bytes of a text from JSON, in which an escape such as \ud800 is half a character."""
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise FormatError(
+            f"a string holds half a character, \\u{ord(text[error.start]):04x}, without the rest"
+        ) from None
+
+
+def to_base64(data: Any) -> str:
+    """Any contiguous buffer as text."""
+    return binascii.b2a_base64(data, newline=False).decode("ascii")
+
+
+def from_base64(text: str) -> bytes:
+    """The bytes of a base64 text with padding and nothing else in it."""
+    try:
+        return binascii.a2b_base64(text, strict_mode=True)
+    except ValueError as error:
+        reason = str(error)
+        raise FormatError(f"no base64: {reason[:1].lower()}{reason[1:]}") from None
+
+
+def describe(node: Any) -> str:
+    """What a node of JSON is, for a message."""
+    return JSON_NAMES.get(type(node), f"a {type(node).__name__}")

@@ -1,0 +1,229 @@
+"""Protobuf's text format, without the messages' definitions.
+
+    feature {                    # a field: a name, perhaps a colon, a value
+      name: "tok" 'ens'          # strings of bytes; adjacent ones are one
+      type: INT                  # names: enums, true, false, inf, nan
+      shape < dim: [{size: 3}, {size: 4}] >
+    }
+
+A list is its values, one field each. What a field's type would be is not known here: readers ask
+for what they expect, as `tensorferry.rows.schema.tfmd` does. Nesting is bounded by
+`tensorferry.limits.depth`, and nothing here recurses.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from tensorferry import limits
+from tensorferry.errors import FormatError, LimitError, TruncatedError
+
+# A name is a str, a string is bytes.
+Value: TypeAlias = "Message | bytes | str | int | float"
+
+
+@dataclass(slots=True)
+class Message:
+    """The fields between two braces, in order.
+
+    Attributes:
+        offset: Where it starts.
+        fields: Names and values; a name that is there again is there again.
+    """
+
+    offset: int
+    fields: list[tuple[str, Value]] = field(default_factory=list)
+
+    def all(self, name: str) -> list[Any]:
+        """The values of a repeated field."""
+        return [value for field, value in self.fields if field == name]
+
+    def last(self, name: str) -> Any:
+        """The value of a field, None where it is not there."""
+        return next((value for field, value in reversed(self.fields) if field == name), None)
+
+
+_SPACE = re.compile(rb"(?:[ \t\r\n\v\f]|#[^\n]*+)*+")
+_TOKEN = re.compile(
+    rb"""(?P<name>[A-Za-z_]\w*+)
+    |(?P<string>"(?:[^"\\\n]|\\.)*+"|'(?:[^'\\\n]|\\.)*+')
+    |(?P<number>(?:0[xX][0-9a-fA-F]++|(?:\d++(?:\.\d*+)?|\.\d++)(?:[eE][+-]?\d++)?[fF]?)(?![\w.]))
+    |(?P<mark>[][{}<>:;,/-])""",
+    re.VERBOSE,
+)
+_EXTENSION = re.compile(rb"\[[ \t\r\n]*+([\w./%~-]++)[ \t\r\n]*+\]")
+_ESCAPE = re.compile(
+    rb"\\(?:([0-7]{1,3})|[xX]([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(.))", re.DOTALL
+)
+_LETTERS = dict(zip(b"abfnrtv\\'\"?", b"\a\b\f\n\r\t\v\\'\"?", strict=True))
+_CLOSING = {b"{": b"}", b"<": b">"}
+_LONGEST_NUMBER = 400  # digits: the longest float64 written out, and within Python's own limit
+
+
+def parse(text: str | bytes) -> Message:
+    """The message that a text is.
+
+    Raises:
+        FormatError: It is no text format, with the byte where that shows.
+    """
+    data = text.encode(errors="surrogatepass") if isinstance(text, str) else bytes(text)
+    return _Parser(data).parse()
+
+
+def quote(data: bytes) -> str:
+    """The string of these bytes, in ASCII."""
+    plain = {**{code: chr(code) for code in range(32, 127)}, 34: '\\"', 92: "\\\\"}
+    return '"' + "".join(plain.get(code) or f"\\{code:03o}" for code in data) + '"'
+
+
+@dataclass(slots=True)
+class _Open:
+    """A message whose end has not come, and the list inside it, if it is in one."""
+
+    message: Message
+    closing: bytes
+    listing: str | None = None
+    listed: int = 0
+
+
+class _Parser:
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.stack = [_Open(Message(0), b"")]
+        self.offset = 0
+        self.advance(0)
+
+    def advance(self, end: int) -> None:
+        """Moves to the token behind `end`."""
+        space = _SPACE.match(self.data, end)
+        self.offset = space.end() if space else end
+        token = _TOKEN.match(self.data, self.offset)
+        self.kind = token.lastgroup if token else None
+        self.token = token.group() if token else b""
+
+    def take(self) -> bytes:
+        token = self.token
+        self.advance(self.offset + len(token))
+        return token
+
+    def accept(self, *tokens: bytes) -> bytes | None:
+        return self.take() if self.token and self.token in tokens else None
+
+    def fail(self, expected: str) -> FormatError:
+        if self.offset >= len(self.data):
+            return TruncatedError(f"the text ends, expected {expected}", offset=self.offset)
+        found = self.token or self.data[self.offset : self.offset + 1]
+        shown = found[:40].decode(errors="backslashreplace")
+        return FormatError(f"found {shown!r}, expected {expected}", offset=self.offset)
+
+    def parse(self) -> Message:
+        while self.offset < len(self.data) or len(self.stack) > 1:
+            top = self.stack[-1]
+            if top.listing is not None:
+                self.parse_element(top)
+            elif self.accept(top.closing):
+                self.stack.pop()
+                self.end_field()
+            else:
+                self.parse_field(top)
+        return self.stack[0].message
+
+    def parse_field(self, top: _Open) -> None:
+        if self.kind == "name":
+            name = self.take().decode()
+        elif extension := _EXTENSION.match(self.data, self.offset):
+            name = f"[{extension[1].decode()}]"
+            self.advance(extension.end())
+        else:
+            raise self.fail(f"a field's name{self.or_closing(top)}")
+        colon = self.accept(b":")
+        if self.accept(b"["):
+            top.listing, top.listed = name, 0
+        elif colon or self.token in _CLOSING:
+            self.parse_value(top, name)
+        else:
+            raise self.fail(f"':' or '{{' behind {name[:40]!r}")
+
+    def or_closing(self, top: _Open) -> str:
+        return f" or {top.closing.decode()!r}" if top.closing else ""
+
+    def parse_element(self, top: _Open) -> None:
+        if self.accept(b"]"):
+            top.listing = None
+            self.end_field()
+            return
+        if top.listed and not self.accept(b","):
+            raise self.fail("',' or ']' in a list")
+        top.listed += 1
+        self.parse_value(top, top.listing or "")
+
+    def parse_value(self, top: _Open, name: str) -> None:
+        start = self.offset
+        opening = self.accept(*_CLOSING)
+        if opening is None:
+            top.message.fields.append((name, self.parse_scalar()))
+            self.end_field()
+            return
+        if len(self.stack) > limits.depth:
+            raise LimitError(f"messages nest deeper than {limits.depth}", offset=start)
+        child = Message(start)
+        top.message.fields.append((name, child))
+        self.stack.append(_Open(child, _CLOSING[opening]))
+
+    def end_field(self) -> None:
+        if self.stack[-1].listing is None:
+            self.accept(b",", b";")
+
+    def parse_scalar(self) -> bytes | str | int | float:
+        if self.kind == "string":
+            parts = []
+            while self.kind == "string":
+                start = self.offset
+                parts.append(_unescape(self.take()[1:-1], start + 1))
+            return b"".join(parts)
+        sign = -1 if self.accept(b"-") else 1
+        if self.kind == "number":
+            return sign * self.parse_number()
+        if self.kind != "name" or (sign < 0 and not _is_special(self.token)):
+            raise self.fail("a value")
+        if _is_special(self.token):
+            return sign * float(self.take())
+        return self.take().decode()
+
+    def parse_number(self) -> int | float:
+        if len(self.token) > _LONGEST_NUMBER:
+            raise self.fail(f"a number of at most {_LONGEST_NUMBER} digits")
+        start, text = self.offset, self.take().decode().lower()
+        if text.startswith("0x"):
+            return int(text, 16)
+        if text.isdigit():
+            if text[0] != "0":
+                return int(text)
+            if text.strip("01234567"):
+                raise FormatError(f"found {text[:40]!r}, expected octal digits", offset=start)
+            return int(text, 8)
+        return float(text.removesuffix("f"))
+
+
+def _is_special(token: bytes) -> bool:
+    return token.lower() in (b"inf", b"infinity", b"nan")
+
+
+def _unescape(text: bytes, start: int) -> bytes:
+    def replace(match: re.Match[bytes]) -> bytes:
+        octal, byte, short, long, letter = match.groups()
+        try:
+            if octal or byte:
+                return bytes([int(octal, 8) if octal else int(byte, 16)])
+            if short or long:
+                return chr(int(short or long, 16)).encode()
+            return bytes([_LETTERS[letter[0]]])
+        except (KeyError, ValueError, OverflowError):
+            shown = match.group().decode(errors="backslashreplace")
+            raise FormatError(
+                f"{shown!r} in a string stands for nothing", offset=start + match.start()
+            ) from None
+
+    return _ESCAPE.sub(replace, text) if b"\\" in text else text

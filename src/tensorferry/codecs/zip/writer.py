@@ -1,0 +1,429 @@
+"""Zip archives, written front to back: to a sink that need not seek.
+
+What is known before a member's bytes (all of it, for stored members and for deflated ones up to
+`HELD`) is in its local header; otherwise a descriptor follows the data. Numbers beyond four bytes
+are written as zip64. Nothing depends on the time or the number of threads: a member is deflated in
+pieces of `PIECE`, each without looking back at the one before, and threads share those.
+
+The bytes, and how they are read, are in `tensorferry.codecs.zip.archive`.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import struct
+import zlib
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Protocol, Self
+
+import numpy as np
+from isal import isal_zlib
+
+from tensorferry.codecs.compression import DEFLATE_LEVEL
+from tensorferry.codecs.zip.directory import (
+    DEFLATED,
+    DESCRIPTOR,
+    DESCRIPTOR_SIGNATURE,
+    END,
+    END64,
+    END64_SIGNATURE,
+    END_SIGNATURE,
+    ENTRY,
+    ENTRY_SIGNATURE,
+    LOCAL,
+    LOCAL_SIGNATURE,
+    LOCATOR,
+    LOCATOR_SIGNATURE,
+    STORED,
+    UTF8,
+    ZIP64_FIELD,
+    Member,
+    name_fault,
+)
+from tensorferry.errors import UnsupportedError
+
+_ALIGNMENT_FIELD = 0xD935
+
+PIECE = 2 << 20
+"""What is deflated independently of the rest, so that threads share a member."""
+
+HELD = 32 << 20
+"""A member up to this size is deflated in memory, so that its header can tell the sizes."""
+
+ZIP64_FROM = 0xFFFFFFFF
+"""The first number that needs eight bytes: four bytes of this say to look in the zip64 field."""
+
+_DATE = 1 << 5 | 1  # the first of January 1980, where zip's time begins
+_UNIX = 3 << 8
+_REGULAR_FILE = (stat.S_IFREG | 0o644) << 16
+_VERSION, _VERSION64 = 20, 45
+
+_DEFLATE_END = b"\x03\x00"  # an empty last block
+
+
+class Sink(Protocol):
+    """Takes bytes, in order."""
+
+    def write(self, buffer: Any, /) -> Any:
+        """Takes the bytes of a contiguous buffer."""
+
+
+class Writer:
+    """Writes an archive to a sink, front to back; the same members give the same bytes.
+
+    As a context manager it ends the archive where the block ends well.
+
+        with Writer(sink, deflate=True) as archive:
+            archive.write("kernel.npy", header, array)
+
+    Args:
+        sink: Takes the bytes, the caller's own buffers among them.
+        deflate: Deflates members, where that makes them smaller.
+        level: 0 to 3 by isal, 4 to 9 by zlib, smaller and ten times slower; 2 by default.
+        align: The data of stored members begins at a multiple of this, so that arrays in a mapped
+            file are aligned; 1 leaves no room between members.
+        threads: How many deflate; by default one for each processor.
+
+    Raises:
+        UnsupportedError: There is no such level or alignment.
+    """
+
+    def __init__(
+        self,
+        sink: Sink,
+        *,
+        deflate: bool = False,
+        level: int | None = None,
+        align: int = 64,
+        threads: int | None = None,
+    ) -> None:
+        self._level = DEFLATE_LEVEL if level is None else level
+        if not 0 <= self._level <= 9:
+            raise UnsupportedError(f"deflate level is {level}, expected 0 to 9")
+        if not 1 <= align <= 1 << 15:
+            raise UnsupportedError(f"alignment is {align}, expected 1 to {1 << 15}")
+        self._sink = sink
+        self._deflate = deflate
+        self._align = align
+        self._threads = threads or os.cpu_count() or 1
+        self._pool: ThreadPoolExecutor | None = None
+        self._position = 0
+        self._members: dict[str, tuple[Member, bool]] = {}
+        self._unfinished: str | None = None
+
+    def write(self, name: str, *buffers: Any, deflate: bool | None = None) -> None:
+        """Writes a member of one or several buffers, which follow each other in it.
+
+        Args:
+            name: Its path, with `/` between the parts.
+            *buffers: Contiguous buffers or arrays; stored ones go to the sink as they are.
+            deflate: In place of the writer's own choice.
+
+        Raises:
+            UnsupportedError: The archive has such a member, or cannot have one of that name.
+        """
+        raw_name = self._begin(name)
+        views = [_bytes_of(buffer) for buffer in buffers]
+        size = sum(len(view) for view in views)
+        deflate = self._deflate if deflate is None else deflate
+        if deflate and size > HELD:
+            self._write_unknown(raw_name, views, deflate=True, zip64=size + size // 64 > ZIP64_FROM)
+        else:
+            self._write_known(raw_name, views, size, deflate=deflate and size > 0)
+
+    def write_blocks(
+        self, name: str, blocks: Iterable[Any], *, deflate: bool | None = None
+    ) -> None:
+        """Writes a member of blocks whose number and sizes are not known, in bounded memory.
+
+        Args:
+            name: Its path, with `/` between the parts.
+            blocks: Contiguous buffers, which must not change once they were given.
+            deflate: In place of the writer's own choice.
+
+        Raises:
+            UnsupportedError: As in `write`.
+        """
+        raw_name = self._begin(name)
+        deflate = self._deflate if deflate is None else deflate
+        views = (_bytes_of(block) for block in blocks)
+        held: list[memoryview] = []
+        size = 0
+        for view in views:
+            held.append(view)
+            size += len(view)
+            if size > HELD:
+                rest = _chain(held, views)
+                self._write_unknown(raw_name, rest, deflate=deflate, zip64=True)
+                return
+        self._write_known(raw_name, held, size, deflate=deflate and size > 0)
+
+    def finish(self) -> None:
+        """Writes the directory; nothing can be written afterwards."""
+        self._check_whole()
+        self.close()
+        start = self._position
+        for member, zip64 in self._members.values():
+            self._put(_entry(member, zip64))
+        stop, count = self._position, len(self._members)
+        length = stop - start
+        if count >= 0xFFFF or length >= ZIP64_FROM or start >= ZIP64_FROM:
+            version = _UNIX | _VERSION64, _VERSION64
+            sizes = count, count, length, start
+            self._put(END64.pack(END64_SIGNATURE, END64.size - 12, *version, 0, 0, *sizes))
+            self._put(LOCATOR.pack(LOCATOR_SIGNATURE, 0, stop, 1))
+        count, length, start = min(count, 0xFFFF), _narrow(length), _narrow(start)
+        self._put(END.pack(END_SIGNATURE, 0, 0, count, count, length, start, 0))
+
+    def close(self) -> None:
+        """Ends the threads, not the archive."""
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+            self._pool = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *exception: object) -> None:
+        if kind is None:
+            self.finish()
+        else:
+            self.close()
+
+    def _begin(self, name: str) -> bytes:
+        self._check_whole()
+        fault = name_fault(name)
+        if fault is None and name.endswith("/"):
+            fault = "is a directory's"
+        if fault is None and name in self._members:
+            fault = "is there already"
+        try:
+            raw_name = name.encode()
+        except UnicodeEncodeError:
+            raw_name, fault = b"", "is no text that UTF-8 can carry"
+        if len(raw_name) > 0xFFFF:
+            fault = "is longer than 65535 bytes"
+        if fault is not None:
+            raise UnsupportedError(f"the name {name[:200]!r} {fault}, expected another")
+        return raw_name
+
+    def _check_whole(self) -> None:
+        if self._unfinished is not None:
+            raise ValueError(f"member {self._unfinished!r} was not written to its end")
+
+    def _write_known(
+        self, raw_name: bytes, views: list[memoryview], size: int, *, deflate: bool
+    ) -> None:
+        checksum = 0
+        for view in views:
+            checksum = isal_zlib.crc32(view, checksum)
+        contents: list[Any] = views
+        method, stored_size = STORED, size
+        if deflate:
+            deflated = [*self._deflated(_pieces(views)), _DEFLATE_END]
+            length = sum(map(len, deflated))
+            if length < size:
+                contents, method, stored_size = deflated, DEFLATED, length
+        zip64 = max(size, stored_size) >= ZIP64_FROM
+        member = self._member(raw_name, size, stored_size, method, checksum)
+        self._put(self._header(member, zip64))
+        for buffer in contents:
+            self._put(buffer)
+        self._done(member, zip64)
+
+    def _write_unknown(
+        self, raw_name: bytes, views: Iterable[memoryview], *, deflate: bool, zip64: bool
+    ) -> None:
+        """Writes a member whose sizes and checksum follow it."""
+        method = DEFLATED if deflate else STORED
+        start = self._member(raw_name, 0, 0, method, 0, DESCRIPTOR)
+        self._put(self._header(start, zip64))
+        begin = self._position
+        size = checksum = 0
+
+        def measured() -> Iterator[memoryview]:
+            nonlocal size, checksum
+            for view in views:
+                checksum = isal_zlib.crc32(view, checksum)
+                size += len(view)
+                yield view
+
+        if deflate:
+            for piece in self._deflated(_pieces(measured())):
+                self._put(piece)
+            self._put(_DEFLATE_END)
+        else:
+            for view in measured():
+                self._put(view)
+        stored_size = self._position - begin
+        form = "<4sI2Q" if zip64 else "<4s3I"
+        self._put(struct.pack(form, DESCRIPTOR_SIGNATURE, checksum, stored_size, size))
+        member = Member(
+            start.name,
+            size,
+            stored_size,
+            method,
+            checksum,
+            start.header_offset,
+            start.flags,
+            raw_name,
+        )
+        self._done(member, zip64)
+
+    def _member(
+        self,
+        raw_name: bytes,
+        size: int,
+        stored_size: int,
+        method: int,
+        checksum: int,
+        flags: int = 0,
+    ) -> Member:
+        name = raw_name.decode()
+        if not raw_name.isascii():
+            flags |= UTF8
+        return Member(name, size, stored_size, method, checksum, self._position, flags, raw_name)
+
+    def _header(self, member: Member, zip64: bool) -> bytes:
+        self._unfinished = member.name
+        sizes = (member.stored_size, member.size)
+        extra = b""
+        if zip64:
+            extra = struct.pack("<2H2Q", ZIP64_FIELD, 16, member.size, member.stored_size)
+            sizes = (0xFFFFFFFF, 0xFFFFFFFF)
+        if member.method == STORED:
+            end = self._position + LOCAL.size + len(member.raw_name) + len(extra)
+            extra += _padding(-end % self._align, self._align)
+        fixed = LOCAL.pack(
+            LOCAL_SIGNATURE,
+            _VERSION64 if zip64 else _VERSION,
+            member.flags,
+            member.method,
+            0,
+            _DATE,
+            member.checksum,
+            *sizes,
+            len(member.raw_name),
+            len(extra),
+        )
+        return fixed + member.raw_name + extra
+
+    def _done(self, member: Member, zip64: bool) -> None:
+        self._members[member.name] = member, zip64
+        self._unfinished = None
+
+    def _put(self, buffer: Any) -> None:
+        if len(buffer):
+            self._sink.write(buffer)
+            self._position += len(buffer)
+
+    def _deflated(self, pieces: Iterator[list[memoryview]]) -> Iterator[bytes]:
+        """The pieces deflated, in their order."""
+        level = self._level
+        first = next(pieces, None)
+        second = None if first is None else next(pieces, None)
+        if first is None:
+            return
+        if second is None or self._threads == 1:
+            yield _deflate_piece(first, level)
+            for piece in _chain([] if second is None else [second], pieces):
+                yield _deflate_piece(piece, level)
+            return
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self._threads, "deflate")
+        running: deque[Future[bytes]] = deque()
+        for piece in _chain([first, second], pieces):
+            running.append(self._pool.submit(_deflate_piece, piece, level))
+            if len(running) > 2 * self._threads:
+                yield running.popleft().result()
+        while running:
+            yield running.popleft().result()
+
+
+def _chain(first: list[Any], rest: Iterator[Any]) -> Iterator[Any]:
+    """Both, one after the other, without keeping what was given."""
+    for index, element in enumerate(first):
+        first[index] = None
+        yield element
+    yield from rest
+
+
+def _bytes_of(buffer: Any) -> memoryview:
+    """A buffer as a flat run of bytes, whatever the type of its elements."""
+    if isinstance(buffer, np.ndarray):  # NumPy exports no small dtype as a buffer with a format
+        buffer = buffer.reshape(-1).view(np.uint8)
+    view = memoryview(buffer)
+    return view.cast("B") if view.nbytes else memoryview(b"")
+
+
+def _pieces(views: Iterable[memoryview]) -> Iterator[list[memoryview]]:
+    """The same bytes in groups of `PIECE`, the last one smaller."""
+    piece: list[memoryview] = []
+    room = PIECE
+    for view in views:
+        position = 0
+        while position < len(view):
+            part = view[position : position + room]
+            piece.append(part)
+            position += len(part)
+            room -= len(part)
+            if not room:
+                yield piece
+                piece, room = [], PIECE
+    if piece:
+        yield piece
+
+
+def _deflate_piece(piece: list[memoryview], level: int) -> bytes:
+    """Blocks that refer to nothing before them and end at a whole byte."""
+    library: Any = isal_zlib if level <= 3 else zlib
+    stream = library.compressobj(level, zlib.DEFLATED, -15, 9)
+    blocks = [stream.compress(view) for view in piece]
+    return b"".join([*blocks, stream.flush(library.Z_FULL_FLUSH)])
+
+
+def _padding(length: int, align: int) -> bytes:
+    """An extra field that moves what follows by a length, or by a multiple of `align` more.
+
+    It is the one of Android's zipalign: the alignment, then zeros.
+    """
+    if not length:
+        return b""
+    while length < 6:
+        length += align
+    return struct.pack("<3H", _ALIGNMENT_FIELD, length - 4, align) + bytes(length - 6)
+
+
+def _narrow(number: int) -> int:
+    return number if number < ZIP64_FROM else 0xFFFFFFFF
+
+
+def _entry(member: Member, zip64: bool) -> bytes:
+    """A member's entry in the directory."""
+    numbers = (member.size, member.stored_size, member.header_offset)
+    wide = [number for number in numbers if number >= ZIP64_FROM]
+    extra = struct.pack(f"<2H{len(wide)}Q", ZIP64_FIELD, 8 * len(wide), *wide) if wide else b""
+    version = _VERSION64 if zip64 or wide else _VERSION
+    fixed = ENTRY.pack(
+        ENTRY_SIGNATURE,
+        _UNIX | version,
+        version,
+        member.flags,
+        member.method,
+        0,
+        _DATE,
+        member.checksum,
+        _narrow(member.stored_size),
+        _narrow(member.size),
+        len(member.raw_name),
+        len(extra),
+        0,
+        0,
+        0,
+        _REGULAR_FILE,
+        _narrow(member.header_offset),
+    )
+    return fixed + member.raw_name + extra

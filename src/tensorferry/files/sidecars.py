@@ -1,0 +1,195 @@
+"""Sidecars: metadata beside files whose format has no place for it.
+
+`pred.npy` has `pred.npy.json`, which is UTF-8 JSON:
+
+    {"tensorferry": 1, "files": [{"size": ..., "crc32c": ..., "metadata": {...}, "options": {...}}]}
+
+Each of "files" is about the one file that has this size and checksum. Two files cannot be replaced
+at one moment, so while the file beside it is replaced a sidecar is about the old and the new one:
+whoever reads, and whenever the writer dies, each file finds its own metadata.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from tensorferry import _native, storage
+from tensorferry.codecs import json_text as json
+from tensorferry.errors import ChecksumError, FormatError
+from tensorferry.storage import Source, byte_view
+
+SUFFIX = ".json"
+KEY = "tensorferry"
+VERSION = 1
+# Of raw values, the one format that has to be told what it holds.
+OPTIONS = ("shape", "dtype", "byteorder", "order")
+# A sidecar is small; what is larger belongs to something else.
+MAX_SIZE = 64 << 20
+
+
+@dataclass(frozen=True)
+class About:
+    """What a sidecar says about a file.
+
+    Attributes:
+        size: Of the file.
+        crc32c: Of its bytes.
+        metadata: As a format with a place for it has it, strings by name.
+        options: For reading it, where its format needs some.
+    """
+
+    size: int
+    crc32c: int
+    metadata: dict[str, str] = field(default_factory=dict)
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def check(self, source: Source) -> None:
+        """Verifies that the file is the one.
+
+        Raises:
+            ChecksumError: It is not.
+        """
+        found = _native.crc32c(source.everything())
+        if found != self.crc32c:
+            raise ChecksumError(
+                f"the checksum is 0x{found:08x}, 0x{self.crc32c:08x} by {source.path}{SUFFIX}",
+                path=source.path,
+                hint="the file was changed: restore it, or remove the file beside it",
+            )
+
+
+class OtherFileError(ChecksumError):
+    """A sidecar is not about the file that was opened."""
+
+
+class Sink:
+    """Passes bytes on, and counts them and their checksum."""
+
+    def __init__(self, sink: storage.Sink) -> None:
+        self.position = 0
+        self.crc32c = 0
+        self._sink = sink
+
+    def write(self, buffer: Any, /) -> None:
+        """Takes the bytes of a contiguous buffer."""
+        view = byte_view(buffer)
+        self.crc32c = _native.crc32c(view, self.crc32c)
+        self.position += view.nbytes
+        self._sink.write(buffer)
+
+
+def find(source: Source, options: Mapping[str, Any] | None = None) -> About | None:
+    """What the sidecar of a file says about it; None where there is none.
+
+    Only the size of the file is compared if that is enough to tell: see `About.check`.
+
+    Args:
+        source: The file.
+        options: For the store of a URL.
+
+    Raises:
+        FormatError: It is no sidecar.
+        OtherFileError: It is one of other files: the file may have been replaced just now.
+    """
+    if source.path.startswith("<"):  # no file
+        return None
+    known = _read(source.path, options)
+    if not known or source.size is None:
+        return None
+    fitting = [about for about in known if about.size == source.size]
+    if len(fitting) > 1:
+        found = _native.crc32c(source.everything())
+        fitting = [about for about in fitting if about.crc32c == found]
+    if not fitting:
+        raise OtherFileError(
+            f"{source.path}{SUFFIX} is about a file of another size or checksum",
+            path=source.path,
+            hint="the file was changed or cut: restore it, or remove the file beside it",
+        )
+    return fitting[-1]
+
+
+def _read(path: str, options: Mapping[str, Any] | None) -> list[About]:
+    """What a file's sidecar says, if there is one."""
+    try:
+        with storage.open_source(path + SUFFIX, options=options) as source:
+            if source.size is not None and source.size > MAX_SIZE:
+                return []
+            tree = json.parse(source.everything())
+    except FileNotFoundError:
+        return []
+    except FormatError as error:
+        raise error.located(path=path + SUFFIX) from None
+    if not isinstance(tree, dict) or KEY not in tree:
+        return []  # somebody else's
+    files = tree.get("files")
+    if tree[KEY] != VERSION or not isinstance(files, list):
+        raise FormatError(
+            f"a sidecar of version {str(tree[KEY])[:20]}, expected {VERSION}", path=path + SUFFIX
+        )
+    return [_about(node, path + SUFFIX) for node in files]
+
+
+def _about(node: Any, path: str) -> About:
+    types: dict[str, type] = {"size": int, "crc32c": int, "metadata": dict, "options": dict}
+    if not isinstance(node, dict) or node.keys() != types.keys():
+        raise FormatError("a sidecar describes a file by other fields than ours", path=path)
+    for name, kind in types.items():
+        if type(node[name]) is not kind:
+            raise FormatError(f"{name!r} of a sidecar is no {kind.__name__}", path=path)
+    if not all(isinstance(value, str) for value in node["metadata"].values()):
+        raise FormatError("the metadata of a sidecar is no object of strings", path=path)
+    shape, *others = (node["options"].get(name) for name in OPTIONS)
+    is_shape = isinstance(shape, list) and all(type(size) is int for size in shape)
+    if node["options"] and not (
+        node["options"].keys() == set(OPTIONS)
+        and is_shape
+        and all(isinstance(option, str) for option in others)
+    ):
+        raise FormatError("the options of a sidecar are not those of raw values", path=path)
+    return About(**node)
+
+
+@contextmanager
+def replacing(path: str, *, durable: bool, options: Mapping[str, Any] | None = None) -> Any:
+    """Replaces a file together with its sidecar; for use around the writing of the file.
+
+    Gives a function that is to be called with what is new (or None, if there is nothing to say)
+    when the file is written but not visible yet.
+    """
+    old = _read(path, options)
+    written: list[About | None] = []
+
+    def announce(new: About | None) -> None:
+        """To be called before the file becomes visible."""
+        written.append(new)
+        if new is not None or old:
+            both = [*(old or _describe(path, options)), *([] if new is None else [new])]
+            _write(path, both, durable=durable, options=options)
+
+    yield announce
+    if written and written[0] is not None:
+        _write(path, [written[0]], durable=durable, options=options)
+    elif written and old:
+        storage.remove(path + SUFFIX, options=options)
+
+
+def _describe(path: str, options: Mapping[str, Any] | None) -> list[About]:
+    """The file that is there without a sidecar, if one is."""
+    try:
+        with storage.open_source(path, options=options) as source:
+            data = source.everything()
+            return [About(len(data), _native.crc32c(data))]
+    except FileNotFoundError:
+        return []
+
+
+def _write(
+    path: str, files: list[About], *, durable: bool, options: Mapping[str, Any] | None
+) -> None:
+    tree = {KEY: VERSION, "files": [vars(about) for about in files]}
+    with storage.open_sink(path + SUFFIX, durable=durable, options=options) as sink:
+        sink.write(json.to_text(tree))

@@ -1,0 +1,322 @@
+"""The object graph of a checkpoint: which objects hold which tensors.
+
+`tf.train.Checkpoint` and Keras save objects, and keep beside their tensors a string scalar with a
+TrackableObjectGraph, so that restoring finds each variable by its way from the root:
+
+    1 nodes, the root first:
+        1 children: 1 node_id | 2 local_name
+        2 attributes: 1 name | 2 full_name | 3 checkpoint_key
+        3 slot_variables: 1 original_variable_node_id | 2 slot_name | 3 slot_variable_node_id
+        5 has_checkpoint_values: 1 value
+
+The keys are these ways, in which a name's "." is ".." and its "/" is ".S":
+
+    encoder/kernel/.ATTRIBUTES/VARIABLE_VALUE
+    encoder/kernel/.OPTIMIZER_SLOT/optimizer/m/.ATTRIBUTES/VARIABLE_VALUE
+
+A user is shown "encoder/kernel" for the first. The second, what an optimizer keeps for a variable,
+is "optimizer/m/encoder/kernel".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from tensorferry import _native
+from tensorferry.codecs.wire import varint
+from tensorferry.errors import FormatError
+from tensorferry.tensors.infos import ROOT
+
+KEY = "_CHECKPOINTABLE_OBJECT_GRAPH"
+VALUE = "VARIABLE_VALUE"
+# Lists in which layers and optimizers of Keras 3 hold variables that have a name elsewhere. The
+# shortest way to a variable deep in a model, which is its key, is often one of an optimizer's.
+REFERENCES = frozenset({"_trainable_variables", "_non_trainable_variables"})
+_IN_REFERENCES = re.compile("(^|/)_(non_)?trainable_variables/")
+# All such ways together are no longer: in a damaged graph they could be, by far.
+MAX_WAYS = 1 << 24
+ATTRIBUTES = ".ATTRIBUTES/"
+SLOT = "/.OPTIMIZER_SLOT/"
+
+_ESCAPED = re.compile(r"\.([.S])")
+_VALUE_END = f"/{ATTRIBUTES}{VALUE}"
+
+# The names from the root to an object.
+Path = tuple[str, ...]
+
+
+class Slot(NamedTuple):
+    """What an optimizer keeps for a variable.
+
+    Attributes:
+        variable: The name of the variable.
+        optimizer: The name of the optimizer.
+        slot: What it is, such as "m".
+    """
+
+    variable: str
+    optimizer: str
+    slot: str
+
+
+def escape(name: str) -> str:
+    """A local name as it stands in a key."""
+    return name.replace(".", "..").replace("/", ".S")
+
+
+def unescape(text: str) -> str:
+    """Local names, with slashes between them, from a key."""
+    if "." not in text:
+        return text
+    return _ESCAPED.sub(lambda found: "." if found[1] == "." else "/", text)
+
+
+def key_of(path: Path) -> str:
+    """The key of the variable at a path."""
+    return "/".join((*map(escape, path), f"{ATTRIBUTES}{VALUE}"))
+
+
+def describe(key: str) -> tuple[str, Slot | None]:
+    """The name that a user is shown for a key, and the slot that it is."""
+    way, found, attribute = key.rpartition(ATTRIBUTES)
+    if not found or (way and not way.endswith("/")):
+        return key, None
+    owner, is_slot, slot = way.removesuffix("/").partition(SLOT)
+    name = unescape(owner)
+    if is_slot:
+        optimizer, _, kind = slot.rpartition("/")
+        described = Slot(name, unescape(optimizer), unescape(kind))
+        shown = "/".join(filter(None, (described.optimizer, described.slot, name)))
+        return shown if attribute == VALUE else f"{shown}/{attribute}", described
+    if attribute != VALUE:
+        return f"{name}/{attribute}" if name else attribute, None
+    return name or ROOT, None
+
+
+def names_of(
+    keys: Collection[str], graph: Callable[[], Graph]
+) -> tuple[dict[str, str], dict[str, Slot]]:
+    """The keys of a checkpoint by the names that a user is shown, and the slots among them.
+
+    Where two keys would have one name, the later one stays as it is.
+
+    Args:
+        keys: Of the tensors.
+        graph: Gives the objects, if other names have to be looked for.
+    """
+    names: dict[str, str] = {}
+    slots: dict[str, Slot] = {}
+    referred = {key for key in keys if _IN_REFERENCES.search(key)}
+    better = _better_names(referred, graph()) if referred else {}
+    for key in keys:
+        if key in better and better[key] not in names:
+            names[better[key]] = key
+            continue
+        if key.endswith(_VALUE_END) and "." not in key[: -len(_VALUE_END)]:  # nearly all
+            name, slot = key[: -len(_VALUE_END)], None
+        else:
+            name, slot = describe(key)
+        if name in names:
+            name = key
+        names[name] = key
+        if slot is not None:
+            slots[name] = slot
+    return names, slots
+
+
+def _better_names(keys: Collection[str], graph: Graph) -> dict[str, str]:
+    """Names for keys that lead through a list of references, from the ways that do not."""
+    ways = find_ways([node.children for node in graph.nodes])
+    room = MAX_WAYS
+    better: dict[str, str] = {}
+    for number in ways:
+        for attribute in graph.nodes[number].attributes:
+            if attribute.name != VALUE or attribute.key not in keys:
+                continue
+            names = []
+            above = number
+            while above > 0 and room > 0:
+                above, name = ways[above]
+                names.append(name)
+                room -= len(name) + 1
+            if room <= 0:
+                return better
+            better[attribute.key] = "/".join(reversed(names)) or ROOT
+    return better
+
+
+class Attribute(NamedTuple):
+    """A tensor of an object: its name there, the variable's own name, and its key."""
+
+    name: str
+    full_name: str
+    key: str
+
+
+@dataclass(slots=True)
+class Node:
+    """An object.
+
+    Attributes:
+        children: The numbers of other nodes, by name.
+        attributes: Its tensors.
+        slots: Of an optimizer: the variable's node, the name and the node of each slot.
+    """
+
+    children: dict[str, int] = field(default_factory=dict)
+    attributes: list[Attribute] = field(default_factory=list)
+    slots: list[tuple[int, str, int]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Graph:
+    """The objects of a checkpoint, the root first."""
+
+    nodes: list[Node]
+
+    def full_names(self) -> dict[str, str]:
+        """The variables' own names, such as "dense/kernel", by key."""
+        return {a.key: a.full_name for node in self.nodes for a in node.attributes if a.full_name}
+
+
+def find_ways(children: Sequence[Mapping[str, int]]) -> dict[int, tuple[int, str]]:
+    """The object above each one, and its name there, on the shortest way from the root.
+
+    Ways through a list of references are taken only where there is no other.
+
+    Args:
+        children: The numbers of others by name, for each object.
+    """
+    above = {0: (-1, "")} if children else {}
+    queue = list(above)
+    while queue:
+        references = []
+        for number in queue:
+            for name, child in children[number].items():
+                if name in REFERENCES:
+                    references.append((number, name, child))
+                elif child not in above:
+                    above[child] = number, name
+                    queue.append(child)
+        queue = []
+        for number, name, child in references:
+            if child not in above:
+                above[child] = number, name
+                queue.append(child)
+    return above
+
+
+def parse(data: Any) -> Graph:
+    """The graph that a TrackableObjectGraph is.
+
+    Raises:
+        FormatError: It is none, or leads to objects that it does not have.
+    """
+    nodes = [
+        _parse_node(data, first, last)
+        for number, wire, first, last in _native.MessageFields(data, 0, len(data))
+        if (number, wire) == (1, 2)
+    ]
+    for node in nodes:
+        targets = [*node.children.values()]
+        for variable, _, slot in node.slots:
+            targets += (variable, slot)
+        if not all(0 <= target < len(nodes) for target in targets):
+            raise FormatError(f"an object leads to one that is not among the {len(nodes)}")
+    return Graph(nodes)
+
+
+def _parse_node(data: Any, start: int, end: int) -> Node:
+    node = Node()
+    for number, wire, first, last in _native.MessageFields(data, start, end):
+        if wire != 2 or number not in (1, 2, 3):
+            continue
+        fields = _scalars(data, first, last)
+        if number == 1:
+            node.children[_text(fields.get(2, b""))] = _number(fields.get(1, 0))
+        elif number == 2:
+            node.attributes.append(Attribute(*(_text(fields.get(n, b"")) for n in (1, 2, 3))))
+        else:
+            slot = (_number(fields.get(1, 0)), _text(fields.get(2, b"")), _number(fields.get(3, 0)))
+            node.slots.append(slot)
+    return node
+
+
+def _scalars(data: Any, start: int, end: int) -> dict[int, Any]:
+    """Numbers and strings of a message by field; of several the last."""
+    return {
+        number: bytes(data[first:last]) if wire == 2 else first
+        for number, wire, first, last in _native.MessageFields(data, start, end)
+    }
+
+
+def _text(value: Any) -> str:
+    try:
+        return str(value, "utf-8")
+    except (TypeError, UnicodeDecodeError):
+        raise FormatError("a name of the object graph is no text") from None
+
+
+def _number(value: Any) -> int:
+    if not isinstance(value, int) or value >= 1 << 31:
+        raise FormatError("an object of the graph has no number")
+    return value
+
+
+# Writing
+
+
+def encode(variables: Iterable[Path], containers: Iterable[Path] = ()) -> bytes:
+    """The graph of variables at these paths, in the order in which TensorFlow numbers objects.
+
+    Args:
+        variables: From the root to each variable.
+        containers: Objects beside those on the way, which may be empty.
+    """
+    root = _Object()
+    for path in containers:
+        root.reach(path)
+    for path in variables:
+        root.reach(path).path = path
+    queue = [root]
+    for number, found in enumerate(queue):
+        found.number = number
+        queue += found.children.values()
+    return b"".join(_field(1, found.encode()) for found in queue)
+
+
+class _Object:
+    def __init__(self) -> None:
+        self.children: dict[str, _Object] = {}
+        self.path: Path | None = None
+        self.number = 0
+
+    def reach(self, path: Path) -> _Object:
+        found = self
+        for name in path:
+            following = found.children.get(name)
+            if following is None:
+                following = found.children[name] = _Object()
+            found = following
+        return found
+
+    def encode(self) -> bytes:
+        parts = []
+        for name, child in self.children.items():
+            number = b"\x08" + varint(child.number) if child.number else b""
+            parts.append(_field(1, number + _field(2, name.encode())))
+        if self.path is not None:
+            name = "/".join(self.path)
+            fields = (VALUE, name, key_of(self.path))
+            attribute = b"".join(_field(n, text.encode()) for n, text in enumerate(fields, 1))
+            parts.append(_field(2, attribute))
+        if parts:
+            parts.append(b"\x2a\x02\x08\x01")
+        return b"".join(parts)
+
+
+def _field(number: int, data: bytes) -> bytes:
+    return varint(number << 3 | 2) + varint(len(data)) + data

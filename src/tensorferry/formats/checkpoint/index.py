@@ -1,0 +1,242 @@
+"""The index of a checkpoint: all of its entries together.
+
+A table (`tensorferry.codecs.leveldb`) whose values are a header and entries
+(`tensorferry.formats.checkpoint.entries`). Entries are parsed here in one pass and checked against
+the sizes of the data files all together: a checkpoint may have a hundred thousand of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tensorferry import _native
+from tensorferry.codecs.leveldb import Block, Table
+from tensorferry.errors import FormatError, TruncatedError, UnsupportedError
+from tensorferry.formats.checkpoint.entries import (
+    SIGNED,
+    Entry,
+    Extents,
+    Kind,
+    parse_entry,
+    parse_fields,
+    parse_header,
+    shown,
+)
+from tensorferry.tensors.values import Array
+
+
+@dataclass(slots=True)
+class Index:
+    """A parsed index.
+
+    Attributes:
+        shards: How many data files there are.
+        big_endian: The byte order of the data.
+        numbers: The number of each key, in order.
+        kinds: What `columns` refers to.
+        columns: The kind, shard, offset, size and checksum of each number.
+        slices: Of the tensors that have some, by number.
+    """
+
+    shards: int
+    big_endian: bool = False
+    numbers: dict[bytes, int] = field(default_factory=dict)
+    kinds: list[Kind] = field(default_factory=list)
+    columns: Array = field(default_factory=lambda: np.zeros((5, 0), np.int64))
+    slices: dict[int, tuple[Extents, ...]] = field(default_factory=dict)
+
+    def kind(self, number: int) -> Kind:
+        """The dtype and shape of an entry."""
+        found: int = self.columns.item(0, number)
+        return self.kinds[found]
+
+    def entry(self, number: int) -> Entry:
+        """An entry."""
+        kind, shard, offset, size, crc = self.columns[:, number].tolist()
+        found = self.slices.get(number, ())
+        return Entry(self.kinds[kind], shard, offset, size, crc, found)
+
+    def name(self, number: int) -> str:
+        """The key of an entry, as an error shows it."""
+        return shown(list(self.numbers)[number])
+
+
+def read(table: Table) -> Index:
+    """All entries of an index.
+
+    Raises:
+        FormatError: Something in it cannot be.
+        UnsupportedError: It is for newer readers.
+    """
+    index: Index | None = None
+    path = table.source.path
+    parser = _Parser()
+    keys: list[bytes] = []
+    columns = []
+    for block in table.blocks():
+        if index is None:
+            index = _take_header(block, path)
+            if not block.keys:
+                continue
+        columns.append(parser.parse(block, len(keys), path))
+        keys += block.keys
+    if index is None:
+        raise FormatError("a table without a header", path=path, offset=0)
+    index.numbers = dict(zip(keys, range(len(keys)), strict=True))
+    index.kinds, index.slices = parser.kinds, parser.slices
+    if columns:
+        index.columns = np.concatenate(columns, axis=1)
+    return index
+
+
+def read_header(table: Table) -> Index:
+    """Only what the header says: an index without entries.
+
+    Raises:
+        FormatError: It has none.
+    """
+    data = table.find(b"")
+    if data is None:
+        raise FormatError("a table without a header", path=table.source.path, offset=0)
+    return Index(*parse_header(data, 0, len(data)))
+
+
+def _take_header(block: Block, path: str) -> Index:
+    key, start, end = block.keys.pop(0), block.starts.pop(0), block.ends.pop(0)
+    if key != b"":
+        raise FormatError(
+            f"the first key is {key[:60]!r}, expected the header's, which is empty",
+            path=path,
+            offset=block.offset,
+        )
+    try:
+        return Index(*parse_header(block.data, start, end))
+    except (FormatError, UnsupportedError) as error:
+        error.offset = block.offset + (error.offset or 0)
+        raise error.located(path=path) from None
+
+
+class _Parser:
+    """Parses entries, a block at a time.
+
+    Most start with a dtype and shape that others have too, and have all else in the order of its
+    fields: their columns are taken from the bytes all together. Others are parsed one by one.
+    """
+
+    def __init__(self) -> None:
+        self.kinds: list[Kind] = []
+        self.slices: dict[int, tuple[Extents, ...]] = {}
+        self._heads: dict[bytes, int] = {}
+        self._known: dict[Kind, int] = {}
+
+    def parse(self, block: Block, first: int, path: str) -> Array:
+        """The columns of a block's entries, of which the first has the number `first`."""
+        data = block.data
+        heads, columns = _native.bundle_entries(data, block.starts, block.ends)
+        known = self._heads
+        for head in heads:
+            if head not in known:
+                known[head] = self._parse_head(head)
+        table = np.frombuffer(bytearray(columns), np.int64).reshape(5, -1)
+        table[0] = np.array([*(known[head] for head in heads), -1], np.int64)[table[0]]
+        # Strings, of which the shape does not tell the size, are looked at one by one.
+        sizes = [-1 if kind.nbytes is None else kind.nbytes for kind in self.kinds]
+        sound = np.array([*sizes, -1], np.int64)[table[0]] == table[3]
+        sound &= table[2] <= SIGNED - 1 - table[3]
+        for number in np.flatnonzero(~sound).tolist():
+            key, start, end = block.keys[number], block.starts[number], block.ends[number]
+            try:
+                entry = parse_entry(data, start, end)
+            except (FormatError, UnsupportedError) as error:
+                error.offset = block.offset + (error.offset or 0)
+                raise error.located(path=path, tensor=shown(key)) from None
+            table[:, number] = (self._number(entry.kind), *entry[1:5])
+            if entry.slices:
+                self.slices[first + number] = entry.slices
+        return table
+
+    def _parse_head(self, head: bytes) -> int:
+        """The kind of entries that start so; -1 if they have to be looked at one by one."""
+        try:
+            return self._number(parse_fields(head, 0, len(head)).kind)
+        except (FormatError, UnsupportedError):
+            return -1
+
+    def _number(self, kind: Kind) -> int:
+        number = self._known.setdefault(kind, len(self.kinds))
+        if number == len(self.kinds):
+            self.kinds.append(kind)
+        return number
+
+
+def check_places(index: Index, sizes: Mapping[int, int], path: Callable[[int], str]) -> None:
+    """Refuses entries whose bytes are not there, or belong to two of them.
+
+    Args:
+        index: All entries.
+        sizes: Of the data files that they lie in.
+        path: Names a data file.
+
+    Raises:
+        FormatError: There are such entries.
+    """
+    numbers = _plain(index)
+    if not len(numbers):
+        return
+    _, shard, offset, size, _ = index.columns[:, numbers] if index.slices else index.columns
+    end = offset + size
+    known = np.array(sorted(sizes), np.int64)
+    room = np.array([sizes[number] for number in known.tolist()], np.int64)
+    room = room[np.searchsorted(known, shard)]
+    is_over = end > room
+    if is_over.any():
+        over = np.flatnonzero(is_over)
+        at = int(over[0])
+        raise TruncatedError(
+            f"the file has {room[at]} bytes, the tensor lies at {offset[at]} to {end[at]}",
+            path=path(int(shard[at])),
+            offset=int(room[at]),
+            tensor=index.name(int(numbers[at])),
+            hint="the file is cut, or belongs to another index",
+        )
+    order = np.lexsort((offset, shard))
+    order = order[size[order] > 0]  # what is empty may lie anywhere
+    shard, offset, end, numbers = shard[order], offset[order], end[order], numbers[order]
+    clash = np.flatnonzero((shard[1:] == shard[:-1]) & (offset[1:] < end[:-1]))
+    if len(clash):
+        at = int(clash[0])
+        raise FormatError(
+            f"the bytes from {offset[at + 1]} on are also those of "
+            f"{index.name(int(numbers[at]))!r}",
+            path=path(int(shard[at])),
+            offset=int(offset[at + 1]),
+            tensor=index.name(int(numbers[at + 1])),
+        )
+
+
+def check_shards(index: Index, path: str) -> list[int]:
+    """The data files that entries lie in.
+
+    Raises:
+        FormatError: One is none of the checkpoint's.
+    """
+    numbers = _plain(index)
+    shards = index.columns[1] if not index.slices else index.columns[1, numbers]
+    found = sorted(set(shards.tolist()))
+    if found and not 0 <= found[0] <= found[-1] < index.shards:
+        wrong = np.flatnonzero((shards < 0) | (shards >= index.shards))
+        raise FormatError(
+            f"lies in data file {shards[wrong[0]]}, expected one of 0 to {index.shards - 1}",
+            path=path,
+            tensor=index.name(int(numbers[wrong[0]])),
+        )
+    return found
+
+
+def _plain(index: Index) -> Array:
+    """The entries that have bytes of their own."""
+    numbers = np.arange(index.columns.shape[1])
+    return np.delete(numbers, list(index.slices)) if index.slices else numbers

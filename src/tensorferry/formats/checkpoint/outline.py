@@ -1,0 +1,150 @@
+"""The outline of a checkpoint: its tensors' names, dtypes, shapes and sizes, and nothing else.
+
+For who only lists a small checkpoint, as inside a SavedModel: no tensor can be read, and NumPy is
+not needed, which takes longer to import than all of this. What is large, unusual or damaged has no
+outline here: to open it (`tensorferry.formats.checkpoint.reader`) tells more.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tensorferry import dtypes, storage
+from tensorferry.codecs.leveldb import Table
+from tensorferry.codecs.wire import read_varint
+from tensorferry.errors import FerryError
+from tensorferry.formats.checkpoint import graph as graphs
+from tensorferry.formats.checkpoint.entries import (
+    NOTE,
+    Entry,
+    Header,
+    data_path,
+    parse_entry,
+    parse_header,
+)
+from tensorferry.storage import Source
+from tensorferry.tensors.infos import Kind, TensorInfo
+
+# Beyond that many tensors NumPy is faster, its import included.
+MOST = 4096
+CHECKSUM = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """What a checkpoint holds.
+
+    Attributes:
+        entries: Of each tensor, by the name that a user is shown.
+        keys: The key of each in the index.
+        graph: The object graph; None if variables were saved by name.
+        files: The index and the data files.
+    """
+
+    entries: dict[str, Entry]
+    keys: dict[str, str]
+    graph: graphs.Graph | None
+    files: list[str]
+
+    def describe(self, shown: Mapping[str, str] | None = None) -> list[TensorInfo]:
+        """What its tensors are like.
+
+        Args:
+            shown: Other names for them, if they have any.
+        """
+        infos = []
+        for name, entry in self.entries.items():
+            row, key = entry.kind.row, self.keys[name]
+            name = name if shown is None else shown[name]
+            kind: Kind = "string" if row is dtypes.STRING else "dense"
+            origin = {"aliases": (key,)} if key != name else {}
+            shape = entry.kind.shape
+            infos.append(TensorInfo(name, row.name, shape, entry.size, kind, origin=origin))
+        return infos
+
+
+class _UnusualError(Exception):
+    """Opening it says what is wrong, or reads it all the same."""
+
+
+def read(prefix: str) -> Outline | None:
+    """The outline of a local checkpoint; None if it has to be opened to know more.
+
+    Args:
+        prefix: As in "model.ckpt-900".
+    """
+    path = f"{prefix}.index"
+    try:
+        with storage.open_source(path) as source:
+            content = memoryview(bytes(source.everything()))
+        found = _read_entries(Table(Source(path, buffer=content)))
+        if found is None:
+            return None
+        header, entries = found
+        files = _check_places(prefix, header, entries)
+        text = entries.pop(graphs.KEY, None)
+        graph = None if text is None else graphs.parse(_read_text(prefix, header, text))
+    except (_UnusualError, FerryError, OSError, UnicodeDecodeError):
+        return None
+    keys = {key: key for key in entries}
+    if graph is not None:
+        keys, _ = graphs.names_of(entries, lambda: graph)
+    return Outline({name: entries[key] for name, key in keys.items()}, keys, graph, [path, *files])
+
+
+def _read_entries(table: Table) -> tuple[Header, dict[str, Entry]] | None:
+    """The header and all entries; None if there are many, or unusual ones."""
+    header: Header | None = None
+    entries: dict[str, Entry] = {}
+    for block in table.blocks():
+        for key, start, end in zip(block.keys, block.starts, block.ends, strict=True):
+            if header is None:
+                if key != b"":
+                    return None
+                header = parse_header(block.data, start, end)
+                continue
+            entry = parse_entry(block.data, start, end)
+            if entry.slices or len(entries) == MOST:
+                return None
+            entries[key.decode()] = entry
+    if header is None or header.big_endian or NOTE in entries:
+        return None
+    return header, entries
+
+
+def _check_places(prefix: str, header: Header, entries: dict[str, Entry]) -> list[str]:
+    """The data files that entries lie in.
+
+    Raises:
+        _UnusualError: The bytes of one are not there, or belong to two of them.
+        OSError: A data file is not there.
+    """
+    files: dict[int, str] = {}
+    sizes: dict[int, int] = {}
+    places = sorted((entry.shard, entry.offset, entry.size) for entry in entries.values())
+    for shard, offset, size in places:
+        if shard not in files:
+            files[shard] = data_path(prefix, shard, header.shards)
+            sizes[shard] = os.stat(files[shard]).st_size
+        if not 0 <= shard < header.shards or offset + size > sizes[shard]:
+            raise _UnusualError("bytes that are not there")
+    taken = [place for place in places if place[2]]
+    for (shard, offset, size), (other, after, _) in itertools.pairwise(taken):
+        if shard == other and after < offset + size:
+            raise _UnusualError("bytes of two tensors")
+    return list(files.values())
+
+
+def _read_text(prefix: str, header: Header, entry: Entry) -> bytes:
+    """The only string of a tensor: its length, the checksum of that, and then it."""
+    if entry.kind.row.name != "string" or entry.kind.shape:
+        raise _UnusualError("no string")
+    with storage.open_source(data_path(prefix, entry.shard, header.shards)) as source:
+        data = bytes(source.range(entry.offset, entry.offset + entry.size))
+    length, position = read_varint(data, 0, len(data))
+    if position + CHECKSUM + length != len(data):
+        raise _UnusualError("no string of that length")
+    return data[position + CHECKSUM :]

@@ -1,0 +1,187 @@
+"""Slices: how checkpoints keep a tensor in pieces, as partitioned variables are.
+
+The tensor has an entry of its own with its dtype, its shape and a TensorSliceProto for each piece:
+
+    1 extent, one a dimension: 1 start | 2 length; the whole of it where there is no length
+
+A piece is under a key that no name of a tensor can be, written so that keys sort as their parts do
+(Google's OrderedCode):
+
+    number 0 | name | number of dimensions | signed start, signed length of each, or 0 and -1
+
+Of tables of the first version (`tensorferry.formats.checkpoint.v1`) all keys are such.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tensorferry import _native, dtypes
+from tensorferry.dtypes import DType
+from tensorferry.errors import FormatError, LimitError
+from tensorferry.formats.checkpoint.entries import Extents
+from tensorferry.tensors.stored import Stored
+from tensorferry.tensors.values import Array, Kind, check_budget
+
+WHOLE = -1
+# What a number of one to ten bytes starts with, so that longer ones are greater.
+_HEADERS = [0xFFFF << 16 - size & 0xFFFF for size in range(11)]
+_MAX = 1 << 63
+# How many boxes slices may cut a tensor into.
+MAX_CELLS = 1 << 24
+_ESCAPED = re.compile(rb"[\x00\xff]")
+
+
+def parse(data: Any, start: int, end: int) -> Extents:
+    """The starts and lengths of a TensorSliceProto; a length of -1 is the whole dimension.
+
+    Raises:
+        FormatError: A start is negative, or the end is beyond all numbers.
+    """
+    extents = []
+    for field, wire, first, last in _native.MessageFields(data, start, end):
+        if (field, wire) != (1, 2):
+            continue
+        begin, length = 0, WHOLE
+        for inner, kind, value, _ in _native.MessageFields(data, first, last):
+            if kind == 0 and inner == 1:
+                begin = _signed(value)
+            elif kind == 0 and inner == 2:
+                length = _signed(value)
+        if begin < 0 or length < WHOLE or begin + length >= _MAX or (length == WHOLE and begin):
+            raise FormatError(
+                f"a slice starts at {begin} and has a length of {length}, expected 0 or more",
+                offset=first,
+            )
+        extents.append((begin, length))
+    return tuple(extents)
+
+
+def _signed(value: int) -> int:
+    return value - (1 << 64) if value >= _MAX else value
+
+
+def key(name: bytes, extents: Extents) -> bytes:
+    """The key of a piece."""
+    escaped = _ESCAPED.sub(lambda found: found[0] + bytes((0xFF - found[0][0],)), name)
+    parts = [b"\0", escaped, b"\0\x01", _number(len(extents))]
+    for start, length in extents:
+        parts += (_signed_number(start), _signed_number(length))
+    return b"".join(parts)
+
+
+def _number(number: int) -> bytes:
+    size = (number.bit_length() + 7) // 8
+    return bytes((size,)) + number.to_bytes(size, "big")
+
+
+def _signed_number(number: int) -> bytes:
+    bits = (~number if number < 0 else number).bit_length()
+    size = bits // 7 + 1
+    data = bytearray((number & (1 << 80) - 1).to_bytes(10, "big")[-size:])
+    header = _HEADERS[size]
+    data[0] ^= header >> 8
+    if size > 1:
+        data[1] ^= header & 0xFF
+    return bytes(data)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSlices:
+    """A tensor in pieces.
+
+    Attributes:
+        dtype: Of its values.
+        shape: Of the whole.
+        pieces: Where each starts in every dimension, and what it is.
+    """
+
+    dtype: DType
+    shape: tuple[int, ...]
+    pieces: tuple[tuple[tuple[int, ...], Stored], ...]
+
+    @property
+    def kind(self) -> Kind:
+        """How it is made."""
+        return "string" if self.dtype is dtypes.STRING else "dense"
+
+    @property
+    def nbytes(self) -> int:
+        """How many bytes of the files it takes."""
+        return sum(piece.nbytes for _, piece in self.pieces)
+
+    def read(self) -> Array:
+        """The whole tensor."""
+        assert self.dtype.numpy is not None
+        check_budget(self.shape, self.dtype.numpy, what="a tensor of slices", held=self.nbytes)
+        whole: Array = np.empty(self.shape, self.dtype.numpy)
+        for starts, piece in self.pieces:
+            part: Any = piece.read()
+            ends = (start + size for start, size in zip(starts, part.shape, strict=True))
+            whole[tuple(map(slice, starts, ends))] = part
+        whole.flags.writeable = False
+        return whole
+
+    def read_part(self, index: Any) -> Array:
+        """Some of it."""
+        return np.asarray(self.read()[index])
+
+
+def place(shape: tuple[int, ...], extents: Extents) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Where a piece of a tensor starts, and its shape.
+
+    Raises:
+        FormatError: It is no piece of such a tensor.
+    """
+    if len(extents) != len(shape):
+        raise FormatError(f"a slice of {len(extents)} dimensions of a tensor of {len(shape)}")
+    starts, sizes = [], []
+    for (start, length), size in zip(extents, shape, strict=True):
+        length = size if length == WHOLE else length
+        if start + length > size:
+            raise FormatError(f"a slice from {start} to {start + length} of a dimension of {size}")
+        starts.append(start)
+        sizes.append(length)
+    return tuple(starts), tuple(sizes)
+
+
+def check_cover(
+    shape: tuple[int, ...], places: list[tuple[tuple[int, ...], tuple[int, ...]]]
+) -> None:
+    """Refuses pieces that overlap, or leave something out.
+
+    Raises:
+        FormatError: They do.
+    """
+    total = sum(_volume(sizes) for _, sizes in places)
+    if total != _volume(shape):
+        raise FormatError(
+            f"the slices have {total} elements, expected {_volume(shape)} for shape {list(shape)}"
+        )
+    # As many elements as the whole: each is there once, unless two pieces share some. That shows on
+    # a grid of the places where pieces start.
+    cuts = [sorted({starts[axis] for starts, _ in places}) for axis in range(len(shape))]
+    cells = [len(cut) for cut in cuts]
+    if _volume(tuple(cells)) > MAX_CELLS:
+        raise LimitError(f"{len(places)} slices that lie too wildly to be checked")
+    taken = np.zeros(cells, bool)
+    for starts, sizes in places:
+        if not _volume(sizes):
+            continue
+        spans = zip(cuts, starts, sizes, strict=True)
+        box = tuple(slice(bisect_left(c, at), bisect_left(c, at + size)) for c, at, size in spans)
+        if taken[box].any():
+            raise FormatError("two slices of a tensor overlap")
+        taken[box] = True
+
+
+def _volume(sizes: tuple[int, ...]) -> int:
+    product = 1
+    for size in sizes:
+        product *= size
+    return product

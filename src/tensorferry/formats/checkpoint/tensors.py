@@ -1,0 +1,185 @@
+"""The tensors of a checkpoint: what is made of the entries of its index.
+
+Numbers are views of the mapped data files. The checksum of a tensor is verified when it is first
+read as a whole, and not when a part of it is.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tensorferry import _native
+from tensorferry.codecs.leveldb import mask
+from tensorferry.dtypes import DType
+from tensorferry.errors import ChecksumError, FormatError
+from tensorferry.formats.checkpoint import entries as entries, slices as slices
+from tensorferry.formats.checkpoint.index import Index
+from tensorferry.formats.checkpoint.strings import StoredStrings, StoredVariants
+from tensorferry.storage import Source
+from tensorferry.tensors.entries import Entry
+from tensorferry.tensors.stored import Stored, StoredArray, plain_storage
+from tensorferry.tensors.values import Array, Kind
+
+
+class TensorReader:
+    """Makes tensors of entries.
+
+    Args:
+        index: All entries, whose bytes are known to be there.
+        files: The data files that they lie in.
+        verify: Check the checksum of each.
+
+    Raises:
+        FormatError: The slices of a tensor do not fit it.
+    """
+
+    def __init__(self, index: Index, files: dict[int, Source], verify: bool) -> None:
+        self.index = index
+        self._files = files
+        self._verify = verify
+        self._arrays: dict[int, StoredArray] = {}
+        self._kinds = [index.kinds[kind] for kind in index.columns[0].tolist()]
+        self._pieces = {number: self._find_pieces(number) for number in index.slices}
+
+    def visible(self) -> dict[bytes, int]:
+        """The keys and numbers of whole tensors."""
+        if not self._pieces:
+            return self.index.numbers
+        hidden = {number for pieces in self._pieces.values() for _, number in pieces}
+        return {k: number for k, number in self.index.numbers.items() if number not in hidden}
+
+    def _find_pieces(self, number: int) -> list[tuple[tuple[int, ...], int]]:
+        entry, key = self.index.entry(number), list(self.index.numbers)[number]
+        places, found = [], []
+        try:
+            for extents in entry.slices:
+                place = slices.place(entry.kind.shape, extents)
+                piece = self.index.numbers.get(slices.key(key, extents))
+                if piece is None:
+                    raise FormatError(f"the index lacks the slice at {list(place[0])}")
+                kind = self.index.kind(piece)
+                if kind.row is not entry.kind.row or kind.shape != place[1]:
+                    raise FormatError(
+                        f"the slice at {list(place[0])} is {kind.row.name} of shape "
+                        f"{list(kind.shape)}, expected {entry.kind.row.name} of {list(place[1])}"
+                    )
+                places.append(place)
+                found.append((place[0], piece))
+            slices.check_cover(entry.kind.shape, places)
+        except FormatError as error:
+            raise error.located(tensor=self.index.name(number)) from None
+        return found
+
+    def make(self, number: int) -> Stored:
+        """The tensor of a number."""
+        kind = self._kinds[number]
+        if kind.row.bits and number not in self._pieces:  # nearly all
+            return StoredNumbers(kind, number, self)
+        if number in self._pieces:
+            pieces = tuple((starts, self.make(piece)) for starts, piece in self._pieces[number])
+            return slices.StoredSlices(kind.row, kind.shape, pieces)
+        if kind.row.numpy is None:
+            return StoredVariants(self.index.entry(number))
+        entry = self.index.entry(number)
+        source = self._files[entry.shard]
+        return StoredStrings(entry, source, self.index.big_endian, self._verify)
+
+    def array(self, number: int) -> StoredArray:
+        """A tensor of numbers, ready to be read; the same one each time: it is verified once."""
+        found = self._arrays.get(number)
+        if found is None:
+            found = self._arrays[number] = self._make_array(number)
+        return found
+
+    def _make_array(self, number: int) -> StoredArray:
+        entry = self.index.entry(number)
+        row, source = entry.kind.row, self._files[entry.shard]
+        assert row.numpy is not None
+        load = _Verified(source, entry) if self._verify else None
+        dtype, stored = row.numpy, None
+        if self.index.big_endian and dtype.itemsize > 1:
+            if dtype.kind not in "iufc":  # bfloat16 and others that NumPy cannot swap
+                dtype, stored = plain_storage(row), row
+            dtype = dtype.newbyteorder(">")
+        return StoredArray(Entry(dtype, entry.kind.shape, source, entry.offset, load=load), stored)
+
+    def text(self, number: int) -> bytes:
+        """The only string of a tensor."""
+        kind, name = self.index.kind(number), self.index.name(number)
+        if kind.row.name != "string" or kind.shape or number in self._pieces:
+            raise FormatError(
+                f"is {kind.row.name} of shape {list(kind.shape)}, expected one string", tensor=name
+            )
+        try:
+            found: bytes = self.make(number).read().item()  # type: ignore[union-attr]
+        except FormatError as error:
+            raise error.located(tensor=name) from None
+        return found
+
+
+class StoredNumbers:
+    """A tensor of numbers in a data file; what it takes to read it is made when it is."""
+
+    __slots__ = ("_kind", "_number", "_reader")
+
+    kind: Kind = "dense"
+
+    def __init__(self, kind: entries.Kind, number: int, reader: TensorReader) -> None:
+        self._kind = kind
+        self._number = number
+        self._reader = reader
+
+    @property
+    def dtype(self) -> DType:
+        """Of its values."""
+        return self._kind.row
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the tensor."""
+        return self._kind.shape
+
+    @property
+    def nbytes(self) -> int:
+        """How many bytes of the file it takes."""
+        return self._kind.nbytes or 0
+
+    @property
+    def array(self) -> StoredArray:
+        """Itself as other formats have it."""
+        return self._reader.array(self._number)
+
+    def read(self) -> Array:
+        """The values."""
+        return self.array.read()
+
+    def read_part(self, index: Any) -> Array:
+        """Some of the values."""
+        return self.array.read_part(index)
+
+
+class _Verified:
+    """Gives an entry's bytes, and verifies them when that is done first."""
+
+    __slots__ = ("_entry", "_is_sound", "_source")
+
+    def __init__(self, source: Source, entry: entries.Entry) -> None:
+        self._source = source
+        self._entry = entry
+        self._is_sound = False
+
+    def __call__(self) -> Any:
+        entry = self._entry
+        data = self._source.range(entry.offset, entry.offset + entry.size)
+        if not self._is_sound:
+            found = mask(_native.crc32c(data))
+            if found != entry.crc:
+                raise ChecksumError(
+                    f"the data is corrupt: its checksum is {found:#010x}, stored {entry.crc:#010x}",
+                    path=self._source.path,
+                    offset=entry.offset,
+                    hint="the file was changed after it was written, or belongs to another index; "
+                    "verify=False gives the values all the same",
+                )
+            self._is_sound = True
+        return data

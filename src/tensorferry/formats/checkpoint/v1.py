@@ -1,0 +1,198 @@
+"""Checkpoints of the first version: one table with everything, as TensorFlow wrote until 2016.
+
+The table (`tensorferry.codecs.leveldb`) is one file, or several that hold different
+slices. Its values are SavedTensorSlices; the empty key says what there is, the key of a slice
+(`tensorferry.formats.checkpoint.slices`) has its values:
+
+    1 meta: 1 tensor: 1 name | 2 shape | 3 type | 4 slice ...
+            2 versions
+    2 data: 1 name | 2 slice | 3 data: a TensorProto without dtype and shape
+
+Such files are read and not written. Each block is verified when something of it is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tensorferry import _native, dtypes, storage
+from tensorferry.codecs.leveldb import Table
+from tensorferry.dtypes import DType
+from tensorferry.errors import FormatError
+from tensorferry.formats import tensorproto
+from tensorferry.formats.checkpoint import entries as entries, slices as slices, state as states
+from tensorferry.formats.checkpoint.entries import Extents, Kind
+from tensorferry.storage import Source
+from tensorferry.tensors.stored import Stored
+from tensorferry.tensors.values import Array, Kind as TensorKind
+
+BYTES = 2
+
+
+def open_tables(
+    prefix: str, *, options: Mapping[str, Any] | None = None
+) -> tuple[dict[str, Stored], list[Source]]:
+    """The tensors of a checkpoint, by name, and its files; only what there is has been read.
+
+    Args:
+        prefix: The one file, or what the names of several start with.
+        options: For the store of a URL.
+
+    Raises:
+        FormatError: It is damaged.
+    """
+    sources: list[Source] = []
+    found: dict[str, tuple[Kind, list[tuple[Extents, Table]]]] = {}
+    try:
+        for path in states.v1_files(prefix, options):
+            sources.append(storage.open_source(path, options=options))
+            try:
+                _survey(Table(sources[-1]), found)
+            except FormatError as error:
+                raise error.located(path=path) from None
+        tensors = {name: _make(name, *found[name]) for name in sorted(found)}
+    except BaseException:
+        for source in sources:
+            source.close()
+        raise
+    return tensors, sources
+
+
+def _survey(table: Table, found: dict[str, tuple[Kind, list[tuple[Extents, Table]]]]) -> None:
+    """Adds what a table has."""
+    data = table.find(b"")
+    if data is None:
+        raise FormatError("a table without the empty key, which says what it has", offset=0)
+    for number, wire, first, last in _native.MessageFields(data, 0, len(data)):
+        if (number, wire) != (1, BYTES):
+            continue
+        for inner, kind, start, end in _native.MessageFields(data, first, last):
+            if (inner, kind) == (1, BYTES):
+                name, described, extents = _parse_meta(data, start, end)
+                known, pieces = found.setdefault(name, (described, []))
+                if known != described:
+                    raise FormatError("a tensor has two shapes or dtypes", tensor=name[:200])
+                pieces += ((extent, table) for extent in extents)
+
+
+def _parse_meta(data: Any, start: int, end: int) -> tuple[str, Kind, list[Extents]]:
+    name, enum, extents = b"", 0, []
+    shape: tuple[int, ...] = ()
+    for number, wire, first, last in _native.MessageFields(data, start, end):
+        if (number, wire) == (1, BYTES):
+            name = bytes(data[first:last])
+        elif (number, wire) == (2, BYTES):
+            shape = entries.parse_shape(data, first, last)
+        elif number == 3 and wire == 0:
+            enum = first
+        elif (number, wire) == (4, BYTES):
+            extents.append(slices.parse(data, first, last))
+    try:
+        return name.decode(), entries.make_kind(enum, shape, start), extents
+    except UnicodeDecodeError:
+        raise FormatError(f"a tensor is called {name[:60]!r}, expected UTF-8") from None
+
+
+def _make(name: str, kind: Kind, pieces: list[tuple[Extents, Table]]) -> Stored:
+    try:
+        if kind.row.numpy is None:
+            raise FormatError(f"a tensor of {kind.row.name}, which this version has not")
+        places = [slices.place(kind.shape, extents) for extents, _ in pieces]
+        slices.check_cover(kind.shape, places)
+    except FormatError as error:
+        raise error.located(tensor=name[:200]) from None
+    made = [
+        (starts, StoredSlice(name, extents, entries.make_kind(kind.row.enum, sizes, 0), table))
+        for (starts, sizes), (extents, table) in zip(places, pieces, strict=True)
+    ]
+    return made[0][1] if len(made) == 1 else slices.StoredSlices(kind.row, kind.shape, tuple(made))
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSlice:
+    """A tensor in a table, or a piece of one."""
+
+    name: str
+    extents: Extents
+    described: Kind
+    table: Table
+
+    @property
+    def kind(self) -> TensorKind:
+        """How it is made."""
+        return "string" if self.dtype is dtypes.STRING else "dense"
+
+    @property
+    def dtype(self) -> DType:
+        """Of its values."""
+        return self.described.row
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the tensor."""
+        return self.described.shape
+
+    @property
+    def nbytes(self) -> int:
+        """Of its numbers in memory; what it takes in the file is not known before it is read."""
+        return self.described.nbytes or 0
+
+    def read(self) -> Array:
+        """The values."""
+        key = slices.key(self.name.encode(), self.extents)
+        try:
+            data = self.table.find(key)
+            if data is None:
+                raise FormatError("the table lacks the values of a slice")
+            return self._parse(data)
+        except FormatError as error:
+            raise error.located(path=self.table.source.path, tensor=self.name[:200]) from None
+
+    def read_part(self, index: Any) -> Array:
+        """Some of the values."""
+        return np.asarray(self.read()[index])
+
+    def _parse(self, data: Any) -> Array:
+        span = (0, len(data))
+        for field in (2, 3):
+            spans = [
+                (first, last)
+                for number, wire, first, last in _native.MessageFields(data, *span)
+                if (number, wire) == (field, BYTES)
+            ]
+            if len(spans) != 1:
+                raise FormatError(f"{len(spans)} values for a slice, expected one")
+            span = spans[0]
+        row, elements = self.dtype, self.described.elements
+        count = _count(data, *span, row)
+        if count != elements:
+            raise FormatError(
+                f"{count} values, expected {elements} for {row.name} of shape {list(self.shape)}"
+            )
+        header = _native.tensorproto_header(row.enum, self.shape, 0)
+        array: Array = tensorproto.read(header + bytes(data[slice(*span)]))
+        array.flags.writeable = False
+        return array
+
+
+def _count(data: Any, start: int, end: int, row: DType) -> int:
+    """How many elements a TensorProto has, none of which may be left out here."""
+    values = tensorproto.TYPED_FIELDS.get(row.name, (None,))[0]
+    count = 0
+    for number, wire, first, last in _native.MessageFields(data, start, end):
+        if number == 4:  # the content
+            assert row.numpy is not None
+            count += (last - first) // row.numpy.itemsize
+        elif 5 <= number <= 18 and (wire != BYTES or values is None):
+            count += 1
+        elif 5 <= number <= 18 and values is not None and row.name.startswith("float8"):
+            count += last - first
+        elif 5 <= number <= 18 and values is not None:
+            packed = np.frombuffer(data[first:last], np.uint8)
+            is_fixed = values.kind == "fixed"
+            count += len(packed) // values.width if is_fixed else int((packed < 0x80).sum())
+    return count // (1 if values is None else values.group)

@@ -1,0 +1,328 @@
+"""Keras layouts: which datasets of an HDF5 file are weights, and what Keras calls them.
+
+Three ways to keep weights are in use:
+
+    Keras 3      layers/dense/vars/0       groups by the attributes that lead to a layer, its
+                                           variables by number; the layer's name is an attribute of
+                                           `vars`
+    Keras 2.12+  _layer_checkpoint_dependencies/dense/vars/0
+    legacy       model_weights/first/first/kernel:0
+                                           groups by the names of layers (attribute `layer_names`),
+                                           variables by their own names (`weight_names`); without
+                                           `model_weights` if there is no model in the file
+
+A variable is called as in `variable.path` of Keras 3, "inner/dense/kernel": the names of the layers
+that lead to it, without the model's, and its own. Files of Keras 3 have only its number; of Keras'
+own layers the name follows from that. Otherwise, and where two would have the same name, it is
+called by its path in the file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from tensorferry.codecs.hdf5.file import Node
+from tensorferry.formats.keras import config as keras_config
+
+VARIABLES = "vars"
+OPTIMIZER = "optimizer"
+LEGACY_MODEL, LEGACY_OPTIMIZER = "model_weights", "optimizer_weights"
+LEGACY_TOP = "top_level_model_weights"
+OLD_LAYERS = "_layer_checkpoint_dependencies"
+
+_BIAS = "bias"
+_KERNEL = ("kernel", _BIAS)
+_CELL = ("kernel", "recurrent_kernel", _BIAS)
+
+# The variables of Keras' own layers, in the order of their numbers; a bias may be missing.
+VARIABLE_NAMES: dict[str, tuple[str, ...]] = {
+    "dense": _KERNEL,
+    "einsum_dense": _KERNEL,
+    "query_dense": _KERNEL,  # in a MultiHeadAttention, which says nothing of their class
+    "key_dense": _KERNEL,
+    "value_dense": _KERNEL,
+    "output_dense": _KERNEL,
+    "conv1d": _KERNEL,
+    "conv2d": _KERNEL,
+    "conv3d": _KERNEL,
+    "conv1d_transpose": _KERNEL,
+    "conv2d_transpose": _KERNEL,
+    "conv3d_transpose": _KERNEL,
+    "depthwise_conv1d": _KERNEL,
+    "depthwise_conv2d": _KERNEL,
+    "separable_conv1d": ("depthwise_kernel", "pointwise_kernel", _BIAS),
+    "separable_conv2d": ("depthwise_kernel", "pointwise_kernel", _BIAS),
+    "embedding": ("embeddings",),
+    "batch_normalization": ("gamma", "beta", "moving_mean", "moving_variance"),
+    "layer_normalization": ("gamma", "beta"),
+    "group_normalization": ("gamma", "beta"),
+    "lstm_cell": _CELL,
+    "gru_cell": _CELL,
+    "simple_rnn_cell": _CELL,
+    "normalization": ("mean", "variance", "count"),
+    "p_re_lu": ("alpha",),
+}
+
+# Whether a layer has a variable is an option of these.
+_OPTIONS = {"gamma": "scale", "beta": "center", _BIAS: "use_bias"}
+
+# Groups of the file that are no layers.
+TRAINING = (OPTIMIZER, "metrics")
+
+Layout = Literal["keras3", "keras2", "legacy"]
+Classes = Mapping[str, tuple[str, dict[str, Any]]]
+
+
+@dataclass(slots=True)
+class Found:
+    """The weights of a file.
+
+    Attributes:
+        layout: Which of the three it has.
+        datasets: By name, those of the model first.
+        optimizer: The names among them that are of the optimizer, or of metrics.
+        layers: The name of the layer that each group of variables belongs to.
+    """
+
+    layout: Layout
+    datasets: dict[str, Node] = field(default_factory=dict)
+    optimizer: tuple[str, ...] = ()
+    layers: dict[str, str] = field(default_factory=dict)
+
+
+def weights_group(root: Node) -> Node | None:
+    """The group that has a legacy file's layers; None for a file of another layout."""
+    for group in (root, root.members.get(LEGACY_MODEL)):
+        if group is not None and {"layer_names", "layer_names0"} & group.attributes.keys():
+            return group
+    return None
+
+
+def find(root: Node, config: Any = None) -> Found:
+    """The weights of a file.
+
+    Args:
+        root: Its outermost group.
+        config: Of the model, where it is known.
+    """
+    group = weights_group(root)
+    if group is None:
+        return find_by_path([root], config)
+    inner = config.get("config") if isinstance(config, dict) else None
+    name = inner.get("name") if isinstance(inner, dict) else None
+    return _find_legacy(root, group, f"{name}/")
+
+
+# Legacy
+
+
+def listed(group: Node, name: str) -> list[str]:
+    """A list of names in an attribute, or in several if it is longer than one may be.
+
+    Raises:
+        FormatError: It is no list of strings.
+    """
+    attributes = group.attributes
+    keys = [name]
+    if name not in attributes:
+        count = 0
+        while f"{name}{count}" in attributes:
+            count += 1
+        keys = [f"{name}{number}" for number in range(count)]
+    names: list[str] = []
+    for key in keys:
+        value = attributes[key]
+        if value is None:  # an empty list is one of float64
+            continue
+        if not isinstance(value, list):
+            group.file.fail(group.address, f"attribute {key!r} is no list of names")
+        names += value
+    return names
+
+
+def _find_legacy(root: Node, group: Node, prefix: str) -> Found:
+    found = Found("legacy")
+    pairs: list[tuple[str, str, Node]] = []
+    layers = listed(group, "layer_names")
+    for layer in [*layers, *([LEGACY_TOP] if LEGACY_TOP in group.members else [])]:
+        inner = descend(group, layer)
+        found.layers[inner.path] = layer
+        pairs += [(layer, name, descend(inner, name)) for name in listed(inner, "weight_names")]
+    names = [_without_output(name) for _, name, _ in pairs]
+    if all(name.startswith(prefix) for name in names):
+        names = [name.removeprefix(prefix) for name in names]
+    counts = Counter(names)
+    longer = [
+        name if counts[name] == 1 else f"{layer}/{name}"
+        for (layer, _, _), name in zip(pairs, names, strict=True)
+    ]
+    _add(found, longer, [node for _, _, node in pairs])
+    optimizer = root.members.get(LEGACY_OPTIMIZER)
+    if optimizer is not None:
+        listing = listed(optimizer, "weight_names")
+        nodes = [descend(optimizer, name) for name in listing]
+        stems = [f"{OPTIMIZER}/{_without_output(name)}" for name in listing]
+        found.optimizer = _add(found, stems, nodes)
+    return found
+
+
+def descend(group: Node, path: str) -> Node:
+    """What a path of names leads to.
+
+    Raises:
+        FormatError: There is nothing.
+    """
+    node = group
+    for part in path.split("/"):
+        if part not in node.members:
+            group.file.fail(group.address, f"no {path[:100]!r} in {group.path[:100]!r}")
+        node = node.members[part]
+    return node
+
+
+def _without_output(name: str) -> str:
+    """TensorFlow's name of a variable without the ":0" of its value."""
+    return re.sub(r":0$", "", name)
+
+
+# By path
+
+
+def find_by_path(roots: Sequence[Node], config: Any = None) -> Found:
+    """The weights of one or several files that have them by path.
+
+    Args:
+        roots: The outermost group of each.
+        config: Of the model, where it is known.
+
+    Raises:
+        FormatError: Two files have the same variable.
+    """
+    found = Found("keras2" if any(OLD_LAYERS in root.members for root in roots) else "keras3")
+    nodes: dict[str, Node] = {}
+    for root in roots:
+        inside = list(_walk(root))
+        for node in inside:
+            name = node.attributes.get("name")
+            group, _, key = node.path.rpartition("/")
+            if key == VARIABLES and isinstance(name, str):
+                found.layers[group] = name
+        # Keras makes them one after the other, and a group lists them by name.
+        for node in sorted(inside, key=lambda node: node.address):
+            if node.is_dataset:
+                if node.path in nodes:
+                    node.file.fail(node.address, f"{node.path[:200]!r} is in another file too")
+                nodes[node.path] = node
+    names = found.layers or dict(pair for root in roots for pair in _named(root, config))
+    counts = Counter(path.rpartition("/")[0] for path in nodes)
+    namer = _Namer(names, keras_config.classes(config), counts)
+    training = {path for path in nodes if path.partition("/")[0] in TRAINING}
+    model = [path for path in nodes if path not in training]
+    rest = [path for path in nodes if path in training]
+    _add(found, [namer.name(path) for path in model], [nodes[path] for path in model])
+    found.optimizer = _add(found, rest, [nodes[path] for path in rest])
+    return found
+
+
+def _named(group: Node, config: Any) -> Iterator[tuple[str, str]]:
+    """The names of layers by their groups, in a file without them: their order is the config's.
+
+    Groups are named after classes and numbered, from one version of Keras to the next in other
+    ways, but always in the model's order.
+    """
+    inner = config.get("config") if isinstance(config, dict) else None
+    layers = inner.get("layers") if isinstance(inner, dict) else None
+    container = group.members.get("layers", group.members.get(OLD_LAYERS))
+    if container is None or not isinstance(layers, list):
+        return
+    kinds: dict[str, list[Any]] = {}
+    for layer in layers:
+        kind = layer.get("class_name") if isinstance(layer, dict) else None
+        kinds.setdefault(keras_config.snake_case(str(kind)), []).append(layer)
+    for kind, several in kinds.items():
+        keys = [key for key in container.members if _stem(key) == kind]
+        keys.sort(key=lambda key: (len(key), key))
+        if len(keys) != len(several):
+            continue
+        for key, layer in zip(keys, several, strict=True):
+            inner = layer.get("config")
+            name = inner.get("name") if isinstance(inner, dict) else None
+            if isinstance(name, str):
+                yield container.members[key].path, name
+                yield from _named(container.members[key], layer)
+
+
+def _stem(key: str) -> str:
+    """The name of a group or layer without its number."""
+    return re.sub(r"_\d+$", "", key)
+
+
+def _walk(node: Node) -> Iterator[Node]:
+    for member in node.members.values():
+        yield member
+        yield from _walk(member)
+
+
+@dataclass(frozen=True, slots=True)
+class _Namer:
+    layers: dict[str, str]
+    classes: Classes
+    counts: Counter[str]
+
+    def name(self, path: str) -> str:
+        """What Keras calls the variable of a path, or the path."""
+        head, _, key = path.rpartition("/")
+        group, _, last = head.rpartition("/")
+        if last != VARIABLES or group not in self.layers:
+            return path
+        own = self._variable(group, key, self.counts[head]) if key.isdecimal() else key
+        if own is None:
+            return path
+        parts = group.split("/")
+        above = ("/".join(parts[: end + 1]) for end in range(len(parts)))
+        return "/".join([*(self.layers[part] for part in above if part in self.layers), own])
+
+    def _variable(self, group: str, key: str, count: int) -> str | None:
+        layer = self.layers[group]
+        if layer in self.classes:
+            kind, config = self.classes[layer]
+            candidates = [(keras_config.snake_case(kind), config)]
+        else:
+            candidates = []
+        # In a list of layers a group is named after the class; a layer is too, unless it was given
+        # a name.
+        for word in (group.rpartition("/")[2], layer):
+            candidates.append((_stem(word), {}))
+        for kind, config in candidates:
+            names = _variables_of(kind, config, count)
+            if names is not None and int(key) < count:
+                return names[int(key)]
+        return None
+
+
+def _variables_of(kind: str, config: dict[str, Any], count: int) -> tuple[str, ...] | None:
+    """The variables of a layer that has so many; None if they are not known for sure."""
+    names = VARIABLE_NAMES.get(kind)
+    if names is None:
+        return None
+    if config:
+        names = tuple(name for name in names if config.get(_OPTIONS.get(name, ""), True))
+    elif len(names) == count + 1 and names[-1] == _BIAS:
+        names = names[:-1]
+    return names if len(names) == count else None
+
+
+def _add(found: Found, names: list[str], nodes: list[Node]) -> tuple[str, ...]:
+    """Adds datasets under names; where two have the same, under their paths."""
+    counts = Counter(names)
+    used = []
+    for name, node in zip(names, nodes, strict=True):
+        if counts[name] > 1 or name in found.datasets:
+            name = node.path
+        found.datasets[name] = node
+        used.append(name)
+    return tuple(used)

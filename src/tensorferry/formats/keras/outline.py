@@ -1,0 +1,143 @@
+"""Keras outline: what a model of Keras is, by its config alone.
+
+A `.keras` archive and an `.h5` file have one config for the whole model. A SavedModel of Keras 2
+has `keras_metadata.pb` beside it instead, with a config for each object:
+
+    SavedMetadata   1 nodes, each: 2 node_id | 3 node_path | 4 identifier | 5 metadata, JSON
+
+The root's path is "root". Nothing is imported or run: `tensorferry.formats.keras.config` says what
+would be.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tensorferry import _native
+from tensorferry.errors import FormatError
+from tensorferry.formats.keras import config as keras_config
+from tensorferry.formats.keras.config import Finding
+
+ROOT, LAYER = "root", "_tf_keras_"
+_NODES, _PATH, _IDENTIFIER, _METADATA = 1, 3, 4, 5
+_BYTES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class KerasModel:
+    """What Keras says of a model.
+
+    Attributes:
+        class_name: Of the model, such as "Functional"; None where there is no config.
+        name: Of the model.
+        version: Of the Keras that saved it.
+        date: When it was saved, as the file has it.
+        layers: How many layers there are of each class.
+        findings: What Keras would run, import or read beside layers if it loaded the model.
+    """
+
+    class_name: str | None
+    name: str | None
+    version: str | None
+    date: str | None
+    layers: Mapping[str, int]
+    findings: tuple[Finding, ...]
+
+    @property
+    def layer_count(self) -> int:
+        """How many layers there are."""
+        return sum(self.layers.values())
+
+
+def outline(
+    config: Any, metadata: Mapping[str, str], findings: tuple[Finding, ...]
+) -> KerasModel | None:
+    """The model of a config; None if there is none, and nothing is said of it.
+
+    Args:
+        config: Parsed JSON, or None.
+        metadata: Has "keras_version" and "date_saved", or neither.
+        findings: What was found in the config.
+    """
+    if config is None and "keras_version" not in metadata:
+        return None
+    inner = config.get("config") if isinstance(config, dict) else None
+    return KerasModel(
+        _text(config, "class_name"),
+        _text(inner, "name"),
+        metadata.get("keras_version"),
+        metadata.get("date_saved"),
+        dict(Counter(_layer_classes(inner)).most_common()),
+        findings,
+    )
+
+
+def read_metadata(data: bytes | memoryview) -> KerasModel:
+    """The model that `keras_metadata.pb` describes.
+
+    Raises:
+        FormatError: It is damaged.
+    """
+    root: Any = {}
+    layers: Counter[str] = Counter()
+    findings: list[Finding] = []
+    for number, wire, first, last in _native.MessageFields(data, 0, len(data)):
+        if (number, wire) != (_NODES, _BYTES):
+            continue
+        path, identifier, tree = _read_node(data, first, last)
+        findings += (
+            Finding(found.kind, f"{path}/{found.place}".rstrip("/"), found.detail)
+            for found in keras_config.find(tree)
+        )
+        if path == ROOT:
+            root = tree
+        elif identifier.startswith(LAYER) and isinstance(tree.get("class_name"), str):
+            layers[tree["class_name"]] += 1
+    inner = root.get("config")
+    return KerasModel(
+        _text(root, "class_name"),
+        _text(inner, "name") or _text(root, "name"),
+        _text(root, "keras_version"),
+        None,
+        dict(layers.most_common()),
+        tuple(findings),
+    )
+
+
+def _read_node(data: bytes | memoryview, start: int, end: int) -> tuple[str, str, dict[str, Any]]:
+    texts = {_PATH: b"", _IDENTIFIER: b"", _METADATA: b""}
+    for number, wire, first, last in _native.MessageFields(data, start, end):
+        if number in texts:
+            if wire != _BYTES:
+                raise FormatError(f"field {number} has wire type {wire}, expected 2", offset=last)
+            texts[number] = bytes(data[first:last])
+    try:
+        path, identifier = texts[_PATH].decode(), texts[_IDENTIFIER].decode()
+    except UnicodeDecodeError:
+        raise FormatError("the path of an object is not UTF-8", offset=start) from None
+    # Of metrics and the like Keras may have kept nothing.
+    text = texts[_METADATA]
+    return path, identifier, keras_config.parse(text, what=path[:60]) if text else {}
+
+
+def _layer_classes(config: Any) -> list[str]:
+    """The classes of a model's layers, those of models inside it among them."""
+    found = []
+    left = [config]
+    while left:
+        node = left.pop()
+        layers = node.get("layers") if isinstance(node, dict) else None
+        for layer in layers if isinstance(layers, list) else []:
+            name = _text(layer, "class_name")
+            if name is not None:
+                found.append(name)
+                left.append(layer.get("config"))
+    return found
+
+
+def _text(tree: Any, key: str) -> str | None:
+    value = tree.get(key) if isinstance(tree, dict) else None
+    return value if isinstance(value, str) else None

@@ -1,0 +1,369 @@
+"""HDF5 values: the arrays of datasets, where they lie in a file.
+
+A dataset's values are one run of bytes, which is given as a view of the file; or chunks, each of
+them alone through filters (deflate, shuffle, a checksum), which a tree leads to; or, if few, a part
+of the object's header. Where nothing was written there is the fill value, which is zero unless the
+file says so. Values in other files are refused, as are shapes that only pretend to have values.
+
+The objects are `tensorferry.codecs.hdf5.file`, their types `tensorferry.codecs.hdf5.types`.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NoReturn
+
+import numpy as np
+
+from tensorferry import dtypes, limits
+from tensorferry.codecs.hdf5 import file as hdf5, types as hdf5_types
+from tensorferry.codecs.hdf5.file import Node
+from tensorferry.codecs.hdf5.types import UNDEFINED, Datatype
+from tensorferry.dtypes import DType
+from tensorferry.errors import ChecksumError, FormatError, LimitError
+from tensorferry.tensors.entries import Entry
+from tensorferry.tensors.stored import Stored, StoredArray
+from tensorferry.tensors.values import MAX_RANK, Array, Kind
+
+COMPACT, CONTIGUOUS, CHUNKED, VIRTUAL = 0, 1, 2, 3
+DEFLATE, SHUFFLE, FLETCHER32 = 1, 2, 3
+FILTERS = {4: "szip", 5: "nbit", 6: "scaleoffset", 32000: "lzf", 32001: "blosc", 32015: "zstd"}
+
+RATIO = 1000
+"""An array larger than `limits.memory` may be so many times as large as what is stored of it."""
+
+# Is called before values are read as a whole.
+Check = Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A block of values: where it lies in the array and in the file."""
+
+    corner: tuple[int, ...]
+    address: int
+    size: int
+    mask: int
+
+
+def stored(node: Node, *, dtype: str | None = None, check: Check | None = None) -> Stored:
+    """The values of a dataset, not read yet.
+
+    Args:
+        node: The dataset.
+        dtype: The name of what opaque bytes of its size are.
+        check: Is called before values are read as a whole; raises if the file is damaged.
+
+    Raises:
+        FormatError: Its messages contradict each other or the file.
+        LimitError: It claims far more values than are stored.
+        UnsupportedError: They are no numbers or strings, or lie elsewhere.
+    """
+    try:
+        with node.file.parsing(node.address, "a dataset"):
+            return _Reader(node, dtype, check).stored()
+    except FormatError as error:
+        raise error.located(tensor=node.path[:200]) from None
+
+
+class _Reader:
+    def __init__(self, node: Node, dtype: str | None, check: Check | None) -> None:
+        self.node = node
+        self.file = node.file
+        self.dtype = dtype
+        self.check = check
+        self.type, self.row = self._datatype()
+        self.shape = self._shape()
+        self.nbytes = math.prod(self.shape) * self.type.size
+
+    def stored(self) -> Stored:  # noqa: RET503  # the last branches raise
+        if self._message(hdf5.EXTERNAL_FILES) is not None:
+            self._refuse("its values are in other files")
+        layout = self._message(hdf5.LAYOUT)
+        if layout is None:
+            self.file.fail(self.node.address, "a dataset has no values")
+        version, kind = layout.data[:2]
+        if version not in (3, 4):
+            self._refuse(f"its layout is of version {version}, expected 3 or 4")
+        if kind == COMPACT:
+            (size,) = struct.unpack_from("<H", layout.data, 2)
+            return self._run(layout.offset + 4, size)
+        if kind == CONTIGUOUS:
+            address, size = struct.unpack_from("<QQ", layout.data, 2)
+            if address == UNDEFINED or not self.nbytes:
+                return self._filled()
+            return self._run(address, size)
+        if kind == CHUNKED:
+            return self._chunked(layout.data, version)
+        if kind != VIRTUAL:
+            self.file.fail(layout.offset, f"the layout is of class {kind}, expected 0 to 3")
+        self._refuse("its values are those of other datasets")
+
+    def _message(self, kind: int) -> hdf5.Message | None:
+        message = self.node.find(kind)
+        if message is not None and message.flags & hdf5.SHARED:
+            self._refuse("a part of its header is kept elsewhere")
+        return message
+
+    def _refuse(self, what: str) -> NoReturn:
+        self.file.refuse(self.node.address, what, tensor=self.node.path[:200])
+
+    def _datatype(self) -> tuple[Datatype, DType | None]:
+        message = self._message(hdf5.DATATYPE)
+        if message is None:
+            self.file.fail(self.node.address, "a dataset has no type")
+        found = hdf5_types.datatype(message.data)
+        if found is None:
+            self._refuse("its values are no numbers or strings that a tensor can have")
+        name = found.dtype
+        if found.numpy is not None and found.numpy.kind == "V":
+            name = self.dtype
+            row = dtypes.BY_NAME.get(name or "")
+            if row is None or row.numpy is None or row.numpy.itemsize != found.size:
+                self._refuse(f"its values are {found.size} bytes each, and nothing says of what")
+        return found, None if name is None else dtypes.BY_NAME[name]
+
+    def _shape(self) -> tuple[int, ...]:
+        message = self._message(hdf5.DATASPACE)
+        found = None if message is None else hdf5_types.shape(message.data)
+        if found is None:
+            self._refuse("it has no shape")
+        if len(found) > MAX_RANK or math.prod(max(n, 1) for n in found) * self.type.size >= 1 << 63:
+            self.file.fail(self.node.address, f"no array has the shape {str(list(found))[:100]}")
+        return found
+
+    def _run(self, address: int, size: int) -> Stored:
+        """Values that lie one behind the other."""
+        if size < self.nbytes:
+            self.file.fail(
+                address, f"{size} bytes of values, expected {self.nbytes} for {list(self.shape)}"
+            )
+        data = self.file.bytes
+        if address + self.nbytes > data.size:
+            raise data.beyond(address, self.nbytes)
+        offset = data.start + address
+        if self.type.numpy is None:
+            return StoredTexts(self.node, self.type, self.shape, address, self.nbytes, self.check)
+        load = None if self.check is None else partial(self._checked, offset)
+        return self._array(offset, load, None)
+
+    def _checked(self, offset: int) -> Any:
+        assert self.check is not None
+        self.check()
+        return self.file.bytes.source.range(offset, offset + self.nbytes)
+
+    def _array(self, offset: int | None, load: Any, size: int | None) -> Stored:
+        assert self.type.numpy is not None
+        entry = Entry(
+            self.type.numpy, self.shape, self.file.bytes.source, offset, load=load, stored=size
+        )
+        return StoredArray(entry, self.row)
+
+    def _filled(self) -> Stored:
+        """Values that were never written."""
+        if self.type.numpy is None:
+            return StoredTexts(self.node, self.type, self.shape, None, 0, self.check)
+        self._check_size(0)
+        return self._array(None, self._fill, 0)
+
+    def _fill(self) -> Array:
+        if self.check is not None:
+            self.check()
+        assert self.type.numpy is not None
+        message = self._message(hdf5.FILL_VALUE)
+        value = b"" if message is None else hdf5_types.fill_value(message.data)
+        array = np.zeros(self.shape, self.type.numpy)
+        if len(value) == self.type.size and any(value):
+            array[...] = np.frombuffer(value, self.type.numpy)[0]
+        return array
+
+    def _chunked(self, layout: bytes, version: int) -> Stored:
+        if self.type.numpy is None or version != 3:
+            what = "strings in chunks" if version == 3 else "chunks with an index of a new kind"
+            self._refuse(what)
+        rank, address = struct.unpack_from("<BQ", layout, 2)
+        *block, size = struct.unpack_from(f"<{rank}I", layout, 11)
+        if len(block) != len(self.shape) or size != self.type.size or 0 in block:
+            self.file.fail(
+                self.node.address,
+                f"chunks of shape {block} and {size} bytes a value, "
+                f"in an array of shape {list(self.shape)} and {self.type.size} bytes a value",
+            )
+        message = self._message(hdf5.FILTERS)
+        pipeline = [] if message is None else hdf5_types.filters(message.data)
+        for number, _ in pipeline:
+            if number not in (DEFLATE, SHUFFLE, FLETCHER32):
+                name = FILTERS.get(number, str(number))
+                self._refuse(f"its chunks went through the filter {name}")
+        chunks = [] if address == UNDEFINED else self._find_chunks(address, rank, block)
+        held = sum(chunk.size for chunk in chunks)
+        self._check_size(held)
+        decode = _Decoder(self.file, tuple(block), self.type, pipeline)
+        if math.prod(block) * self.type.size > max(limits.memory, RATIO * held):
+            self._check_size(0, math.prod(block) * self.type.size)
+        return self._array(None, partial(self._put_together, chunks, decode), held)
+
+    def _find_chunks(self, address: int, rank: int, block: list[int]) -> list[Chunk]:
+        chunks, corners = [], set()
+        for branch in hdf5.walk_tree(self.file, address, 1, struct.Struct(f"<II{rank}Q")):
+            size, mask, *corner = branch.key
+            place = tuple(corner[:-1])
+            inside = all(
+                start < stop and not start % step
+                for start, stop, step in zip(place, self.shape, block, strict=True)
+            )
+            if not inside or place in corners:
+                self.file.fail(branch.child, f"a chunk is said to be at {list(place)}")
+            if branch.child + size > self.file.bytes.size:
+                raise self.file.bytes.beyond(branch.child, size)
+            corners.add(place)
+            chunks.append(Chunk(place, branch.child, size, mask))
+        return chunks
+
+    def _put_together(self, chunks: list[Chunk], decode: _Decoder) -> Array:
+        array = self._fill()
+        for chunk in chunks:
+            place = tuple(
+                slice(start, start + step)
+                for start, step in zip(chunk.corner, decode.block, strict=True)
+            )
+            part = array[place]
+            part[...] = decode(chunk)[tuple(slice(0, n) for n in part.shape)]
+        return array
+
+    def _check_size(self, held: int, claimed: int | None = None) -> None:
+        claimed = self.nbytes if claimed is None else claimed
+        if claimed > max(limits.memory, RATIO * held):
+            raise LimitError(
+                f"{claimed} bytes of values, of which {held} are stored; {limits.memory} are "
+                f"allowed, or {RATIO} times what is stored",
+                path=self.file.path,
+                offset=self.file.bytes.start + self.node.address,
+                hint="raise tensorferry.limits.memory if the file is to be trusted",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class _Decoder:
+    file: hdf5.File
+    block: tuple[int, ...]
+    type: Datatype
+    pipeline: list[tuple[int, tuple[int, ...]]]
+
+    def __call__(self, chunk: Chunk) -> Array:
+        """The values of a chunk."""
+        start = self.file.bytes.start + chunk.address
+        data = bytes(self.file.bytes.source.range(start, start + chunk.size))
+        size = math.prod(self.block) * self.type.size
+        for place in reversed(range(len(self.pipeline))):
+            number, _ = self.pipeline[place]
+            if chunk.mask >> place & 1:
+                continue
+            if number == DEFLATE:
+                data = self._inflate(data, size + 4 * len(self.pipeline), start)
+            elif number == SHUFFLE:
+                data = _unshuffle(data, self.type.size)
+            else:
+                data = self._verify(data, start)
+        if len(data) != size:
+            raise FormatError(
+                f"a chunk has {len(data)} bytes, expected {size}",
+                path=self.file.path,
+                offset=start,
+            )
+        assert self.type.numpy is not None
+        return np.frombuffer(data, self.type.numpy).reshape(self.block)
+
+    def _inflate(self, data: bytes, most: int, start: int) -> bytes:
+        stream = zlib.decompressobj()
+        try:
+            found = stream.decompress(data, most)
+        except zlib.error as error:
+            raise FormatError(f"{error}", path=self.file.path, offset=start) from None
+        if not stream.eof and len(found) < most:
+            raise FormatError("a chunk's stream does not end", path=self.file.path, offset=start)
+        return found
+
+    def _verify(self, data: bytes, start: int) -> bytes:
+        """The bytes without the checksum at their end."""
+        content, found = data[:-4], data[-4:]
+        expected = fletcher32(content)
+        if found not in (struct.pack("<I", expected), struct.pack(">I", expected)):
+            raise ChecksumError(
+                f"a chunk's checksum is {expected:#010x}, stored 0x{found[::-1].hex()}",
+                path=self.file.path,
+                offset=start,
+            )
+        return content
+
+
+def fletcher32(data: bytes) -> int:
+    """Fletcher's checksum over pairs of bytes, the first of a pair being the higher."""
+    padded = data + b"\0" * (len(data) % 2)
+    words = np.frombuffer(padded, ">u2").astype(np.uint64)
+    low = high = 0
+    for start in range(0, len(words), 1 << 16):
+        part = words[start : start + (1 << 16)]
+        weights = np.arange(len(part), 0, -1, dtype=np.uint64)
+        high = (high + low * len(part) + int((part * weights).sum())) % 65535
+        low = (low + int(part.sum())) % 65535
+    return high << 16 | low
+
+
+def _unshuffle(data: bytes, width: int) -> bytes:
+    """Puts the bytes of each value together again; what is no whole value stays at the end."""
+    count = len(data) // width
+    values = np.frombuffer(data, np.uint8, count * width).reshape(width, count)
+    return values.T.tobytes() + data[count * width :]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTexts:
+    """Strings of variable length, which are in heaps.
+
+    Attributes:
+        node: The dataset.
+        datatype: Of it.
+        shape: Of it.
+        address: Where the places in the heaps are listed; None for empty strings.
+        nbytes: How many bytes the list takes.
+        check: Is called before they are read.
+    """
+
+    node: Node
+    datatype: Datatype
+    shape: tuple[int, ...]
+    address: int | None
+    nbytes: int
+    check: Check | None = None
+    kind: Kind = "string"
+    dtype: DType = dtypes.STRING
+
+    def read(self) -> Array:
+        """The strings."""
+        if self.check is not None:
+            self.check()
+        count = math.prod(self.shape)
+        if self.address is None:
+            if count > limits.memory // 8:
+                raise LimitError(f"{count} strings of which none is stored")
+            values = [b""] * count
+        else:
+            data = self.node.file.bytes.take(self.address, self.nbytes)
+            places = range(0, self.nbytes, self.datatype.size)
+            values = [
+                self.node.text(data[place : place + self.datatype.size], self.datatype)
+                for place in places
+            ]
+        array: Array = np.empty(count, object)
+        array[:] = values
+        return array.reshape(self.shape)
+
+    def read_part(self, index: Any) -> Array:
+        """Some of the strings."""
+        return np.asarray(self.read()[index])

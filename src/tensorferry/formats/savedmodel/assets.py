@@ -1,0 +1,135 @@
+"""The assets of a SavedModel: files beside it that its graph reads, such as vocabularies.
+
+The graph names each in an AssetFileDef, as a path below `assets/`, and has a tensor that is fed
+with where the file lies. A name may lead anywhere: "../", an absolute path, a link that somebody
+put there. None of these is opened; they are reported with what is wrong with them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tensorferry import storage
+from tensorferry.errors import UnsupportedError
+from tensorferry.formats.savedmodel.messages import Reader, Span
+
+DIRECTORY = "assets"
+MAX_LISTED = 100_000
+
+_DRIVE = re.compile(r"[A-Za-z]:")
+
+
+@dataclass(frozen=True, slots=True)
+class Asset:
+    """A file that a model has beside it.
+
+    Attributes:
+        name: Its path below the directory of assets.
+        tensor: The tensor that is fed with its path; "" for a file that no graph names.
+        size: In bytes; None if it is not there, or not looked at.
+        problem: Why it is not opened; None if nothing is wrong.
+    """
+
+    name: str
+    tensor: str
+    size: int | None
+    problem: str | None
+
+
+def read_definition(reader: Reader, span: Span) -> tuple[str, str]:
+    """The name of an asset, and its tensor."""
+    fields = reader.read("AssetFileDef", span)
+    info = reader.read("TensorInfo", fields["tensor_info"]) if "tensor_info" in fields else {}
+    return fields.get("filename", ""), info.get("name", "")
+
+
+def find_assets(
+    definitions: Iterable[tuple[str, str]], directory: str, options: Mapping[str, Any] | None
+) -> tuple[Asset, ...]:
+    """The assets that graphs name, and the other files among them.
+
+    Args:
+        definitions: Names and tensors.
+        directory: Of the model.
+        options: For the store of a URL.
+    """
+    named = dict.fromkeys(definitions)
+    assets = [_look(name, tensor, directory, options) for name, tensor in named]
+    known = {asset.name for asset in assets}
+    others = (name for name in _list(directory, options) if name not in known)
+    return (*assets, *(_look(name, "", directory, options) for name in others))
+
+
+def asset_path(name: str, directory: str) -> str:
+    """Where the file of an asset lies, if its name is sound."""
+    return storage_join(directory, f"{DIRECTORY}/{name}")
+
+
+def storage_join(directory: str, name: str) -> str:
+    """The path of a file in a directory, local or a URL."""
+    return f"{directory.rstrip('/')}/{name}" if directory.rstrip("/") else f"/{name}"
+
+
+def _look(name: str, tensor: str, directory: str, options: Mapping[str, Any] | None) -> Asset:
+    problem = check_name(name)
+    path = asset_path(name, directory)
+    if problem is None and not storage.is_url(path):
+        problem = _check_links(path, directory)
+    if problem is not None:
+        return Asset(name, tensor, None, problem)
+    try:
+        if storage.is_url(path):
+            with storage.open_source(path, options=options) as source:
+                return Asset(name, tensor, source.size, None)
+        return Asset(name, tensor, os.stat(path).st_size, None)
+    except (FileNotFoundError, NotADirectoryError):
+        return Asset(name, tensor, None, "there is no such file")
+
+
+def check_name(name: str) -> str | None:
+    """What is wrong with the name of an asset; None if nothing is."""
+    if not name or name.endswith("/"):
+        return "its name is no name of a file"
+    if name.startswith(("/", "\\")) or _DRIVE.match(name) or storage.is_url(name):
+        return "its name is absolute, expected a path below the model"
+    if ".." in re.split(r"[/\\]", name):
+        return "its name leads out of the directory of assets"
+    if not name.isprintable():
+        return "its name has characters that no name of a file should have"
+    return None
+
+
+def _check_links(path: str, directory: str) -> str | None:
+    try:
+        real = os.path.realpath(path)
+        inside = os.path.realpath(directory)
+        if os.path.commonpath([real, inside]) != inside:
+            return "it is a link that leads out of the model"
+        if os.path.exists(real) and not os.path.isfile(real):
+            return "it is no regular file"
+    except (OSError, ValueError):
+        return "its name cannot be looked up"
+    return None
+
+
+def _list(directory: str, options: Mapping[str, Any] | None) -> list[str]:
+    """The files below the directory of assets, by their path in it."""
+    top = asset_path("", directory)
+    if storage.is_url(top):
+        try:
+            found = storage.list_directory(top.rstrip("/"), options=options)
+        except (UnsupportedError, FileNotFoundError):  # a web server lists nothing
+            return []
+        return [path.rpartition("/")[2] for path in found]
+    names: list[str] = []
+    for place, directories, files in os.walk(top):
+        directories.sort()
+        for file in sorted(files):
+            names.append(os.path.relpath(os.path.join(place, file), top))
+            if len(names) >= MAX_LISTED:
+                return names
+    return names

@@ -1,0 +1,49 @@
+"""The fingerprint of a SavedModel: hashes of its parts, as TensorFlow writes them beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tensorferry import storage
+from tensorferry.errors import FerryError
+from tensorferry.formats.savedmodel.messages import Reader, Span
+
+FINGERPRINT = "fingerprint.pb"
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """What fingerprint.pb says of a model: hashes by TensorFlow, which are not checked."""
+
+    uuid: str
+    saved_model_checksum: int
+    graph_def_program_hash: int
+    signature_def_hash: int
+    saved_object_graph_hash: int
+    checkpoint_hash: int
+
+
+def read_fingerprint(path: str, options: Mapping[str, Any] | None) -> Fingerprint | None:
+    """The fingerprint in a file; None if there is none.
+
+    Raises:
+        FormatError: It is damaged.
+    """
+    if not storage.exists(path, options=options):
+        return None
+    with storage.open_source(path, options=options) as source:
+        reader = Reader(source.everything(), path)
+    try:
+        fields = reader.read("FingerprintDef", Span(0, len(reader.data)))
+    except FerryError as error:
+        raise reader.located(error) from None
+    hashes = (
+        "saved_model_checksum",
+        "graph_def_program_hash",
+        "signature_def_hash",
+        "saved_object_graph_hash",
+        "checkpoint_hash",
+    )
+    return Fingerprint(fields.get("uuid", ""), *(fields.get(name, 0) for name in hashes))

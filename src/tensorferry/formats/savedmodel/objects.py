@@ -1,0 +1,301 @@
+"""The object graph of a SavedModel: what `tf.saved_model.load` makes objects of.
+
+A SavedObjectGraph, which TensorFlow 2 writes, has a node for each object, the root first, with the
+numbers of its children by name, and what the object is: a user's object, a variable, a function,
+an asset, a table ... A user's names are ways from the root: "encoder/dense/kernel". An optimizer
+lists its slot variables apart: they are "optimizer/m/encoder/dense/kernel", as in
+`checkpoint_graph`.
+
+The values of variables are in the checkpoint beside, whose own object graph has the keys: both
+graphs are walked together, by the names of children, which is how TensorFlow restores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from tensorferry.dtypes import DType
+from tensorferry.errors import FerryError, FormatError, LimitError
+from tensorferry.formats.checkpoint import graph as checkpoint_graph
+from tensorferry.formats.savedmodel.messages import Reader, Span
+from tensorferry.formats.savedmodel.specs import (
+    Shape,
+    TensorSpec,
+    read_dtype,
+    read_shape,
+    read_structure,
+    specs_in,
+    way_budget,
+)
+
+# The tensor of an object that is its value, as a checkpoint's object graph calls it.
+VALUE = "VARIABLE_VALUE"
+
+KINDS = (
+    "user_object",
+    "asset",
+    "function",
+    "variable",
+    "bare_concrete_function",
+    "constant",
+    "resource",
+    "captured_tensor",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A variable of the model; its value is in the checkpoint.
+
+    Attributes:
+        path: The way to it from the root, such as "layer/kernel".
+        name: Its own, such as "dense/kernel"; several may have the same.
+        dtype: Of its value.
+        shape: None if the rank is unknown, in it None for each unknown dimension.
+        trainable: Whether an optimizer changes it; None where the file does not say.
+    """
+
+    path: str
+    name: str
+    dtype: DType | None
+    shape: Shape
+    trainable: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class ConcreteFunction:
+    """A function for arguments of certain dtypes and shapes.
+
+    Attributes:
+        name: Of its function in the library.
+    """
+
+    name: str
+    _reader: Reader = field(repr=False, compare=False)
+    _inputs: Span | None = field(repr=False, compare=False)
+    _outputs: Span | None = field(repr=False, compare=False)
+
+    @property
+    def arguments(self) -> Any:
+        """The structure of its arguments: a tuple of those by position and a dict of the others."""
+        return self._read(self._inputs)
+
+    @property
+    def results(self) -> Any:
+        """The structure of what it returns."""
+        return self._read(self._outputs)
+
+    @property
+    def inputs(self) -> Mapping[str, TensorSpec]:
+        """The tensors among its arguments, by their way in the structure."""
+        return self._specs(self._inputs)
+
+    @property
+    def outputs(self) -> Mapping[str, TensorSpec]:
+        """The tensors among its results, by their way in the structure."""
+        return self._specs(self._outputs)
+
+    def _specs(self, span: Span | None) -> Mapping[str, TensorSpec]:
+        try:
+            return {} if span is None else specs_in(self._read(span), span)
+        except FerryError as error:
+            raise self._reader.located(error) from None
+
+    def _read(self, span: Span | None) -> Any:
+        try:
+            return None if span is None else read_structure(self._reader, span)
+        except FerryError as error:
+            raise self._reader.located(error) from None
+
+
+@dataclass(frozen=True, slots=True)
+class CallableObject:
+    """A function as an attribute of an object.
+
+    Attributes:
+        path: The way to it from the root, such as "serve".
+        concrete: The names of its concrete functions.
+    """
+
+    path: str
+    concrete: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Node:
+    children: dict[str, int]
+    slots: tuple[tuple[int, str, int], ...]
+    kind: str
+    span: Span
+
+
+# Empty objects take two bytes each, of which a file may have very many.
+_NOTHING = _Node({}, (), "user_object", Span(0, 0))
+
+
+@dataclass(frozen=True, slots=True)
+class Objects:
+    """The objects of a model.
+
+    Attributes:
+        count: How many there are.
+        variables: By path.
+        callables: Functions that can be called on objects, by path.
+        concrete_functions: By name.
+        kinds: How many objects of each kind there are.
+    """
+
+    count: int
+    variables: Mapping[str, Variable]
+    callables: Mapping[str, CallableObject]
+    concrete_functions: Mapping[str, ConcreteFunction]
+    kinds: Mapping[str, int]
+    _nodes: tuple[_Node, ...] = field(repr=False, compare=False)
+    _numbers: Mapping[str, int] = field(repr=False, compare=False)
+
+    def match_keys(self, graph: checkpoint_graph.Graph) -> dict[str, str]:
+        """The key in a checkpoint of each variable that has a value there, by path."""
+        twins = {0: 0} if self._nodes and graph.nodes else {}
+        queue = list(twins)
+        for number in queue:
+            stored = graph.nodes[twins[number]]
+            for name, child in self._nodes[number].children.items():
+                if name in stored.children and child not in twins:
+                    twins[child] = stored.children[name]
+                    queue.append(child)
+        for number in queue:
+            node, stored = self._nodes[number], graph.nodes[twins[number]]
+            places = {(variable, name): slot for variable, name, slot in stored.slots}
+            for variable, name, slot in node.slots:
+                found = places.get((twins.get(variable, -1), name))
+                if found is not None:
+                    twins.setdefault(slot, found)
+        keys: dict[str, str] = {}
+        for path, number in self._numbers.items():
+            attributes = graph.nodes[twins[number]].attributes if number in twins else ()
+            for attribute in attributes:
+                if attribute.name == VALUE:
+                    keys[path] = attribute.key
+        return keys
+
+
+def read_objects(reader: Reader, span: Span) -> Objects:
+    """The objects that a SavedObjectGraph has.
+
+    Raises:
+        FormatError: It leads to objects that it does not have.
+    """
+    fields = reader.read("SavedObjectGraph", span)
+    places = fields.get("nodes", [])
+    nodes = tuple(_read_node(reader, place, len(places)) for place in places)
+    paths = _find_paths(nodes, ("variable", "function", "bare_concrete_function"), span)
+    variables: dict[str, Variable] = {}
+    numbers: dict[str, int] = {}
+    callables: dict[str, CallableObject] = {}
+    for number, path in paths.items():
+        node = nodes[number]
+        if node.kind == "variable":
+            variables[path] = _read_variable(reader, path, node.span)
+            numbers[path] = number
+        elif node.kind == "function":
+            function = reader.read("SavedFunction", node.span)
+            names = tuple(function.get("concrete_functions", []))
+            callables[path] = CallableObject(path, names)
+        elif node.kind == "bare_concrete_function":
+            bare = reader.read("SavedBareConcreteFunction", node.span)
+            callables[path] = CallableObject(path, (bare.get("concrete_function_name", ""),))
+    concrete = {
+        name: _read_concrete(reader, name, place)
+        for name, place in reader.entries(
+            "ConcreteFunctionEntry", fields.get("concrete_functions", [])
+        ).items()
+    }
+    kinds = dict.fromkeys(KINDS, 0)
+    for node in nodes:
+        kinds[node.kind] += 1
+    return Objects(
+        len(nodes),
+        MappingProxyType(variables),
+        MappingProxyType(callables),
+        MappingProxyType(concrete),
+        MappingProxyType({kind: count for kind, count in kinds.items() if count}),
+        nodes,
+        MappingProxyType(numbers),
+    )
+
+
+def _read_node(reader: Reader, span: Span, count: int) -> _Node:
+    if span.start == span.end:
+        return _NOTHING
+    fields = reader.read("SavedObject", span)
+    children: dict[str, int] = {}
+    for place in fields.get("children", []):
+        child = reader.read("ObjectReference", place)
+        children[child.get("local_name", "")] = child.get("node_id", 0)
+    slots = []
+    for place in fields.get("slot_variables", []):
+        slot = reader.read("SlotVariableReference", place)
+        variable = slot.get("original_variable_node_id", 0)
+        slots.append((variable, slot.get("slot_name", ""), slot.get("slot_variable_node_id", 0)))
+    targets = [*children.values(), *(n for variable, _, slot in slots for n in (variable, slot))]
+    for target in targets:
+        if not 0 <= target < count:
+            raise FormatError(
+                f"an object leads to object {target}, there are {count}", offset=span.start
+            )
+    present = [kind for kind in KINDS if kind in fields]
+    if len(present) > 1:
+        raise FormatError(f"an object is {' and '.join(present)}", offset=span.start)
+    # What else TensorFlow has, or will have, is an object of somebody.
+    kind = present[0] if present else "user_object"
+    return _Node(children, tuple(slots), kind, fields.get(kind, Span(span.end, span.end)))
+
+
+def _find_paths(nodes: tuple[_Node, ...], kinds: tuple[str, ...], span: Span) -> dict[int, str]:
+    """The shortest way to each object of some kinds, the nearest first; slots last."""
+    above = checkpoint_graph.find_ways([node.children for node in nodes])
+    queue = list(above)
+    budget = way_budget(span)
+
+    def way(number: int) -> str:
+        nonlocal budget
+        names = []
+        while number:
+            number, name = above[number]
+            names.append(name)
+            budget -= len(name) + 1
+            if budget < 0:
+                raise LimitError(
+                    "the ways to the objects are far longer than the object graph",
+                    offset=span.start,
+                )
+        return "/".join(reversed(names))
+
+    paths = {number: way(number) for number in queue if nodes[number].kind in kinds}
+    for number in queue:
+        for variable, name, slot in nodes[number].slots:
+            if slot not in above and variable in above:
+                above[slot] = -1, name
+                paths[slot] = "/".join(filter(None, (way(number), name, way(variable))))
+    return {number: path for number, path in paths.items() if nodes[number].kind in kinds}
+
+
+def _read_variable(reader: Reader, path: str, span: Span) -> Variable:
+    fields = reader.read("SavedVariable", span)
+    shape = fields.get("shape")
+    return Variable(
+        path,
+        fields.get("name", ""),
+        read_dtype(fields.get("dtype", 0), span.start),
+        () if shape is None else read_shape(reader, shape),
+        fields.get("trainable", False),
+    )
+
+
+def _read_concrete(reader: Reader, name: str, span: Span) -> ConcreteFunction:
+    fields = reader.read("SavedConcreteFunction", span)
+    inputs = fields.get("canonicalized_input_signature")
+    return ConcreteFunction(name, reader, inputs, fields.get("output_signature"))

@@ -1,0 +1,184 @@
+"""What an Arrow schema holds: the leaves of its columns, without reading any of them.
+
+Columns are those of `tensorferry.formats.tables.values`, which reads them. Arrow counts arrays and
+Parquet columns from the outside in, over all columns of a schema: the numbers here lead to what
+their metadata say of a leaf.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from tensorferry.errors import FormatError, UnsupportedError
+from tensorferry.formats.tables import columns as arrow_columns
+from tensorferry.formats.tables.columns import Note
+from tensorferry.formats.tables.values import is_list
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """A leaf of a schema.
+
+    Attributes:
+        name: Of the leaf.
+        column: Of the column it is in.
+        dtype: The name of its dtype, or Arrow's for a type that has no counterpart.
+        shape: The dimensions behind the first; None for ragged ones.
+        sparse: Whether it is a sparse tensor.
+        listed: Whether it stands inside lists, where a missing one is an empty one.
+        nodes: The numbers of the arrays around it, outside of any list, and of its own.
+        leaf: The number of its (first) column in Parquet.
+        several: Whether it is a list of arrays of different shapes.
+    """
+
+    name: str
+    column: str
+    dtype: str
+    shape: tuple[int | None, ...]
+    sparse: bool
+    listed: bool
+    nodes: tuple[int, ...]
+    leaf: int
+    several: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Walk:
+    """Where in a column a type stands."""
+
+    name: str
+    column: str
+    note: Note
+    counters: tuple[Iterator[int], Iterator[int]]
+    shape: tuple[int | None, ...] = ()
+    nodes: tuple[int, ...] = ()
+    listed: bool = False
+
+
+def outline(schema: Any) -> list[Outline]:
+    """The leaves of a schema, in order.
+
+    Raises:
+        FormatError: A note or an extension type does not fit its column.
+    """
+    counters = itertools.count(), itertools.count()
+    found: list[Outline] = []
+    for column in schema:
+        try:
+            found += _leaves(column, counters)
+        except (FormatError, UnsupportedError) as error:
+            raise error.located(tensor=column.name) from None
+    return found
+
+
+def _leaves(column: Any, counters: tuple[Iterator[int], Iterator[int]]) -> list[Outline]:
+    note = Note.of(column)
+    leaves = list(_walk(column, _Walk(column.name, column.name, note, counters)))
+    if not note.sparse:
+        return leaves
+    values = next((leaf for leaf in leaves if leaf.name.endswith("/values")), None)
+    if values is None or note.shape is None:
+        raise FormatError(f"its note says sparse, its type is {column.type}")
+    return [replace(values, name=column.name, shape=note.shape, sparse=True)]
+
+
+def _walk(column: Any, walk: _Walk) -> Iterator[Outline]:
+    kind, node = column.type, next(walk.counters[0])
+    extension = (column.metadata or {}).get(b"ARROW:extension:name", b"").decode(errors="replace")
+    storage = kind
+    if isinstance(kind, pa.BaseExtensionType):
+        storage, extension = kind.storage_type, kind.extension_name
+    if not walk.listed:
+        walk = replace(walk, nodes=(*walk.nodes, node))
+    if pa.types.is_struct(storage):
+        members = [
+            replace(walk, name=f"{walk.name}/{storage.field(index).name}")
+            for index in range(storage.num_fields)
+        ]
+        leaves = [
+            leaf
+            for index, member in enumerate(members)
+            for leaf in _walk(storage.field(index), member)
+        ]
+        if extension == arrow_columns.VARIABLE_SHAPE_TENSOR:
+            yield _variable(storage, walk, leaves)
+        else:
+            yield from leaves
+    elif is_list(storage):
+        inner = replace(walk, shape=(*walk.shape, None), listed=True)
+        yield from _walk(storage.field(0), inner)
+    elif pa.types.is_fixed_size_list(storage):
+        is_tensor = isinstance(kind, pa.FixedShapeTensorType)
+        shape = tuple(kind.shape) if is_tensor else (storage.list_size,)
+        if is_tensor and kind.permutation is not None:
+            shape = tuple(shape[axis] for axis in kind.permutation)
+        inner = replace(walk, shape=(*walk.shape, *shape))
+        yield from _walk(storage.field(0), inner)
+    else:
+        for _ in range(_descendants(storage)):  # run ends and values, members of a union
+            next(walk.counters[0])
+        yield _leaf("bool" if extension == "arrow.bool8" else _dtype(storage, walk.note), walk)
+
+
+def _descendants(kind: Any) -> int:
+    children = [kind.field(index).type for index in range(kind.num_fields)]
+    storages = [
+        child.storage_type if isinstance(child, pa.BaseExtensionType) else child
+        for child in children
+    ]
+    return len(storages) + sum(map(_descendants, storages))
+
+
+def _variable(storage: Any, walk: _Walk, leaves: list[Outline]) -> Outline:
+    value_type, rank = arrow_columns.check_storage(storage)
+    is_complex = walk.note.dtype is not None and walk.note.dtype.name.startswith("complex")
+    return replace(
+        leaves[0],
+        name=walk.name,
+        dtype=_dtype(value_type, walk.note),
+        shape=(None,) * (rank - is_complex),
+        listed=False,
+        nodes=walk.nodes,
+        several=True,
+    )
+
+
+def _leaf(dtype: str, walk: _Walk) -> Outline:
+    shape, note = walk.shape, walk.note
+    if not note.sparse and note.shape is not None:
+        shape = (*shape[:-1], *note.shape)
+    elif note.dtype is not None and note.dtype.name.startswith("complex"):
+        shape = shape[:-1]
+    leaf = next(walk.counters[1])
+    return Outline(walk.name, walk.column, dtype, shape, False, walk.listed, walk.nodes, leaf)
+
+
+def _dtype(kind: Any, note: Note) -> str:
+    if note.dtype is not None:
+        return note.dtype.name
+    types = pa.types
+    if types.is_dictionary(kind) or types.is_run_end_encoded(kind):
+        return _dtype(kind.value_type, note)
+    if types.is_temporal(kind) and not types.is_interval(kind):
+        return f"int{kind.bit_width}"
+    if types.is_boolean(kind):
+        return "bool"
+    if types.is_integer(kind):
+        return str(kind)
+    if types.is_floating(kind):
+        return f"float{kind.bit_width}"
+    text = (
+        types.is_string,
+        types.is_binary,
+        types.is_large_string,
+        types.is_large_binary,
+        types.is_string_view,
+        types.is_binary_view,
+        types.is_fixed_size_binary,
+    )
+    return "string" if any(test(kind) for test in text) else str(kind)

@@ -1,0 +1,487 @@
+"""Arrow columns as values: those of `tensorferry.formats.tables.columns`, and anybody else's.
+
+    numbers, bool            an array
+    strings, binary          an object array of bytes
+    timestamps, dates ...    their counts, int64 or int32
+    lists of fixed size      one more dimension
+    other lists, maps        a ragged dimension; a missing list is an empty one
+    structs                  a column for each member, "name/member"
+    dictionaries, runs       what they stand for
+    null in a row            a ragged tensor of none or one value in each row
+
+Decimals, intervals, unions, columns of only null, and nulls inside lists are refused. Arrays are
+views of Arrow's memory wherever both lay them out alike. Offsets, indices and text are PyArrow's
+to check (`validate`) before columns come here; what a file may claim without holding it (rows that
+take no bytes, repeated values) is held against `tensorferry.limits` here.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tensorferry import dtypes
+from tensorferry.errors import FormatError, UnsupportedError
+from tensorferry.formats.tables import chunks as arrow_chunks, columns as arrow_columns
+from tensorferry.formats.tables.chunks import Part
+from tensorferry.formats.tables.columns import Leaf, Note
+from tensorferry.tensors.values import Array, RaggedTensor, SparseTensor, check_budget, clean_bits
+
+_NAME = b"ARROW:extension:name"
+_PARAMETERS = b"ARROW:extension:metadata"
+
+_WITHOUT = "leave it out: columns=[...] names those to read"
+
+
+def from_batches(
+    schema: Any, batches: Sequence[Any], *, optional: Collection[str] = ()
+) -> dict[str, Leaf]:
+    """The leaves of some record batches, all rows together.
+
+    Args:
+        schema: Of the batches.
+        batches: In order; validated.
+        optional: Leaves that are of none or one value in each row even if all are here.
+
+    Raises:
+        FormatError: A note or an extension type does not fit its column.
+        UnsupportedError: A column is of a type that has no counterpart.
+    """
+    leaves: dict[str, Leaf] = {}
+    for index, field in enumerate(schema):
+        for name, leaf in from_chunks(
+            field, [batch.column(index) for batch in batches], optional=optional
+        ).items():
+            if name in leaves:
+                raise FormatError(
+                    f"there are several columns {name!r}, expected different names",
+                    hint="rename them: pyarrow.Table.rename_columns",
+                )
+            leaves[name] = leaf
+    return leaves
+
+
+def from_chunks(
+    field: Any, chunks: Iterable[Any], *, optional: Collection[str] = ()
+) -> dict[str, Leaf]:
+    """The leaves of one column: one, or several of a struct; see `from_batches`."""
+    try:
+        note = Note.of(field)
+        found = [_parts(chunk, field, note) for chunk in chunks]
+        if not found:
+            found = [_parts(_empty(field.type), field, note)]
+        return {
+            name: arrow_chunks.join([parts[name] for parts in found], name in optional)
+            for name in found[0]
+        }
+    except (FormatError, UnsupportedError) as error:
+        raise error.located(tensor=field.name) from None
+
+
+def in_rows(schema: Any) -> bool:
+    """Whether each row is an example, as in any file that says nothing about it."""
+    return (schema.metadata or {}).get(arrow_columns.ROWS.encode()) != b"false"
+
+
+def is_ours(schema: Any) -> bool:
+    """Whether it notes how its leaves stand in rows."""
+    return arrow_columns.ROWS.encode() in (schema.metadata or {})
+
+
+def metadata_of(schema: Any) -> dict[str, str]:
+    """The metadata of a schema, and the types of columns whose values do not tell them."""
+    metadata = {
+        key.decode(errors="backslashreplace"): value.decode(errors="backslashreplace")
+        for key, value in (schema.metadata or {}).items()
+    }
+    metadata.pop(arrow_columns.ROWS, None)
+    for field in schema:
+        if pa.types.is_temporal(field.type):
+            metadata[f"tensorferry.type.{field.name}"] = str(field.type)
+    return metadata
+
+
+def out_of_one_row(leaves: dict[str, Leaf]) -> dict[str, Leaf]:
+    """The leaves that stand whole in the only row.
+
+    Raises:
+        FormatError: There is another number of rows, or a column that is no such leaf.
+    """
+    return {name: _out_of_one_row(leaf, name) for name, leaf in leaves.items()}
+
+
+def _out_of_one_row(leaf: Leaf, name: str) -> Leaf:
+    count = len(leaf) if isinstance(leaf, RaggedTensor | list) else leaf.shape[0]
+    if count != 1:
+        raise FormatError(f"a column of whole tensors has {count} rows, expected 1", tensor=name)
+    if isinstance(leaf, SparseTensor):
+        return SparseTensor(leaf.indices[:, 1:], leaf.values, leaf.dense_shape[1:])
+    if isinstance(leaf, np.ndarray):
+        return leaf.reshape(leaf.shape[1:])
+    if isinstance(leaf, list) or leaf.ragged_rank == 1:
+        raise FormatError("a column of whole tensors holds rows", tensor=name)
+    return RaggedTensor(leaf.flat_values, leaf.nested_row_splits[1:])
+
+
+# One chunk of a column
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where in a column an array stands, and what is known of it.
+
+    Attributes:
+        name: Of the leaf.
+        note: Of the field.
+        rows: How many rows there are, without those that are missing.
+        levels: The dimensions behind the first: splits of a ragged one, the size of a fixed one.
+        present: Which rows are there; None if all are.
+        order: The permutation of a tensor's own dimensions.
+    """
+
+    name: str
+    note: Note
+    rows: int
+    levels: tuple[Array | int, ...] = ()
+    present: Array | None = None
+    order: tuple[int, ...] | None = None
+
+    def without_null(self, array: Any) -> _Place:
+        """The place of what is left of an array whose rows may be null."""
+        if not array.null_count:
+            return self
+        if self.levels:
+            raise UnsupportedError(
+                "it has nulls inside its lists, expected a value in each place",
+                tensor=self.name,
+                hint=f"fill them with pyarrow.compute.fill_null, or {_WITHOUT}",
+            )
+        present = _bits(array.is_valid())
+        return replace(self, rows=int(present.sum()), present=present)
+
+
+def _empty(kind: Any) -> Any:
+    if isinstance(kind, pa.BaseExtensionType):
+        return pa.ExtensionArray.from_storage(kind, _empty(kind.storage_type))
+    return pa.nulls(0, kind)
+
+
+def _parts(array: Any, field: Any, note: Note) -> dict[str, Part]:
+    if note.sparse:
+        return {field.name: _sparse(array, field.name, note)}
+    parts: dict[str, Part] = {}
+    for name, part in _walk(array, field, _Place(field.name, note, len(array))):
+        if name in parts:
+            raise FormatError(f"a struct has several members {name!r}, expected different names")
+        parts[name] = part
+    return parts
+
+
+def _walk(array: Any, field: Any, place: _Place) -> Iterator[tuple[str, Part]]:
+    """The leaves of an array, from the outside in."""
+    kind, extension = array.type, _extension(field)
+    if isinstance(kind, pa.BaseExtensionType):
+        array, extension = array.storage, kind.extension_name
+    storage = array.type
+    if extension == arrow_columns.VARIABLE_SHAPE_TENSOR:
+        yield place.name, _variable(array, field, place)
+    elif pa.types.is_struct(storage):
+        for member, child in zip(storage, array.flatten(), strict=True):
+            inner = replace(place, name=f"{place.name}/{member.name}")
+            yield from _walk(child, member, inner)
+    elif is_list(storage):
+        splits, values = _list(array)
+        inner = replace(place, levels=(*place.levels, splits))
+        yield from _walk(values, storage.field(0), inner)
+    elif pa.types.is_fixed_size_list(storage):
+        inner = place.without_null(array)
+        if inner is not place:
+            array = array.filter(pa.array(inner.present))
+        size = storage.list_size
+        values = array.values.slice(array.offset * size, len(array) * size)
+        shape, order = _tensor_shape(kind, size)
+        inner = replace(inner, levels=(*inner.levels, *shape), order=order)
+        yield from _walk(values, storage.field(0), inner)
+    else:
+        inner = place.without_null(array)
+        values = _flat(array, place.note.dtype)
+        if inner is not place:
+            values = values[inner.present]
+        if extension == "arrow.bool8" and values.dtype == np.int8:
+            values = values != 0
+        yield place.name, Part(_assembled(values, inner), inner.present)
+
+
+def _extension(field: Any) -> str:
+    """The extension type of a field that PyArrow does not know."""
+    name: bytes = (field.metadata or {}).get(_NAME, b"")
+    return name.decode(errors="replace")
+
+
+def is_list(kind: Any) -> bool:
+    """Whether each value of a type is any number of others."""
+    types = pa.types
+    return bool(
+        types.is_list(kind) or types.is_large_list(kind) or types.is_map(kind) or _is_view(kind)
+    )
+
+
+def _is_view(kind: Any) -> bool:
+    return bool(pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind))
+
+
+def _list(array: Any) -> tuple[Array, Any]:
+    """The splits of lists, and the values of all of them; a missing one is empty."""
+    if _is_view(array.type) or array.null_count:
+        lengths = pc.list_value_length(array).fill_null(0).to_numpy(zero_copy_only=False)
+        splits = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+        # Views may overlap: a few bytes can stand for many values.
+        check_budget((int(splits[-1]),), np.dtype(np.int64), what="lists", held=array.nbytes)
+        return splits, array.flatten()
+    dtype = np.dtype(np.int64 if pa.types.is_large_list(array.type) else np.int32)
+    offsets = _buffer(array.buffers()[1], dtype, array.offset, len(array) + 1)
+    if not len(offsets):
+        return np.zeros(1, np.int64), array.values.slice(0, 0)
+    first, last = int(offsets[0]), int(offsets[-1])
+    splits = offsets - offsets[0] if first else offsets
+    return splits, array.values.slice(first, last - first)
+
+
+def _tensor_shape(kind: Any, size: int) -> tuple[tuple[int, ...], tuple[int, ...] | None]:
+    """The dimensions in a list of fixed size, and how they are permuted."""
+    if not isinstance(kind, pa.FixedShapeTensorType):
+        return (size,), None
+    shape = tuple(kind.shape)
+    if math.prod(shape) != size or min(shape, default=0) < 0:
+        raise FormatError(f"tensors of shape {list(shape)} in lists of {size} values")
+    order = kind.permutation
+    if order is None or list(order) == sorted(order):
+        return shape, None
+    if sorted(order) != list(range(len(shape))):
+        raise FormatError(f"{list(order)} is no permutation of {len(shape)} dimensions")
+    return shape, tuple(order)
+
+
+def _flat(array: Any, dtype: dtypes.DType | None) -> Array:
+    """The values of an array without inner arrays; anything where it is null."""
+    kind = array.type
+    types = pa.types
+    if types.is_boolean(kind):
+        return _bits(array)
+    if types.is_integer(kind) or types.is_floating(kind):
+        return _buffer(array.buffers()[1], kind.to_pandas_dtype(), array.offset, len(array))
+    if types.is_temporal(kind) and not types.is_interval(kind):
+        return _buffer(array.buffers()[1], f"i{kind.bit_width // 8}", array.offset, len(array))
+    if types.is_fixed_size_binary(kind) and dtype is not None and kind.byte_width:
+        return _buffer(array.buffers()[1], f"V{kind.byte_width}", array.offset, len(array))
+    if types.is_dictionary(kind):
+        return _taken(array.dictionary, array.indices, dtype)
+    if types.is_run_end_encoded(kind):
+        check_budget((len(array),), np.dtype(np.int64), what="runs", held=array.nbytes)
+        wanted = np.arange(array.offset, array.offset + len(array))
+        places = np.searchsorted(array.run_ends.to_numpy(), wanted, side="right")
+        return _taken(array.values, pa.array(places), dtype)
+    if types.is_binary_view(kind) or types.is_string_view(kind):
+        return _strings(array.cast(pa.large_binary()))
+    if types.is_large_string(kind) or types.is_large_binary(kind):
+        return _strings(array.cast(pa.large_binary()))
+    if types.is_string(kind) or types.is_binary(kind) or types.is_fixed_size_binary(kind):
+        return _strings(array.cast(pa.binary()))
+    raise UnsupportedError(
+        f"Arrow's type {kind} has no counterpart",
+        hint=f"cast it, as in table.cast(...), or {_WITHOUT}",
+    )
+
+
+def _strings(array: Any) -> Array:
+    strings: Array = array.to_numpy(zero_copy_only=False)
+    return strings.astype(object, copy=False)
+
+
+def _taken(values: Any, indices: Any, dtype: dtypes.DType | None) -> Array:
+    """Values at places; of strings, each is one object however often it stands there."""
+    if values.null_count:
+        raise UnsupportedError(
+            "there is a null among the values of a dictionary or of runs",
+            hint=f"decode it first: pyarrow.Array.dictionary_decode, or {_WITHOUT}",
+        )
+    places = indices.fill_null(0).to_numpy(zero_copy_only=False)
+    known = _flat(values, dtype)
+    if not len(known):
+        known = np.zeros(1, known.dtype)  # of only nulls, which are left out
+    taken: Array = known[places]
+    return taken
+
+
+def _bits(array: Any) -> Array:
+    count = array.offset + len(array)
+    data = _buffer(array.buffers()[1], np.uint8, 0, -(-count // 8))
+    return np.unpackbits(data, count=count, bitorder="little")[array.offset :].view(bool)
+
+
+def _buffer(buffer: Any, dtype: Any, offset: int, count: int) -> Array:
+    """A view of a part of a buffer; empty where there is none."""
+    dtype = np.dtype(dtype)
+    if buffer is None or buffer.size == 0 or count == 0:
+        return np.empty(0, dtype)
+    return np.frombuffer(buffer, dtype, count, offset * dtype.itemsize)
+
+
+def _assembled(values: Array, place: _Place) -> Array | RaggedTensor:
+    """Values of a column's innermost arrays, with all its dimensions."""
+    note, levels, rows = place.note, place.levels, place.rows
+    if note.shape is not None:
+        if not levels or isinstance(levels[-1], int) or levels[-1][-1] or 0 not in note.shape:
+            raise FormatError(f"its note has the shape {list(note.shape)}, its lists have values")
+        levels = (*levels[:-1], *note.shape)
+    elif note.dtype is not None and note.dtype.name.startswith("complex"):
+        if not levels or not isinstance(levels[-1], int) or levels[-1] != 2:
+            raise FormatError(f"its note says {note.dtype.name}, its values are not two floats")
+        levels = levels[:-1]
+    values = _restored(values, note.dtype)
+    nested: list[Array] = []
+    shape: list[int] = []
+    for level in levels:
+        if isinstance(level, int):
+            shape.append(level)
+            continue
+        for size in shape:  # ragged inside of fixed: each of these is ragged, too
+            check_budget((rows + 1,), np.dtype(np.int64), what="lists of fixed size")
+            nested.append(np.arange(rows + 1) * size)
+            rows *= size
+        nested.append(level)
+        rows, shape = int(level[-1]), []
+    try:
+        flat = values.reshape(rows, *shape)
+    except ValueError as error:
+        raise FormatError(f"{len(values)} values do not fill {[rows, *shape]}: {error}") from None
+    if place.order is not None:
+        kept = flat.ndim - len(place.order)
+        flat = flat.transpose(*range(kept), *(kept + axis for axis in place.order))
+    if not nested:
+        return flat
+    names = note.row_splits or ("int64",) * len(nested)
+    if len(names) != len(nested):
+        raise FormatError(f"its note has {len(names)} row splits, its type {len(nested)}")
+    splits = [part.astype(name, copy=False) for part, name in zip(nested, names, strict=True)]
+    return RaggedTensor(flat, tuple(splits))
+
+
+def _restored(values: Array, dtype: dtypes.DType | None) -> Array:
+    """Values as what their note says they are."""
+    if dtype is None:
+        return values
+    assert dtype.numpy is not None
+    if dtype.bits < 8 and "int" in dtype.name:
+        narrow = values.astype(dtype.numpy) if values.dtype.kind in "iu" else None
+        if narrow is not None and (narrow.astype(values.dtype) == values).all():
+            return narrow
+        raise FormatError(f"its note says {dtype.name}, its {values.dtype} values are others")
+    if dtype.numpy.names:
+        fits = values.dtype == dtype.numpy[0]
+    elif dtype.name.startswith("complex"):
+        fits = values.dtype == f"f{dtype.numpy.itemsize // 2}" and len(values) % 2 == 0
+    else:
+        fits = values.dtype == f"V{dtype.numpy.itemsize}" and dtype.arrow is None
+    if not fits:
+        raise FormatError(f"its note says {dtype.name}, its values are {values.dtype}")
+    return clean_bits(values.view(dtype.numpy))
+
+
+def _sparse(array: Any, name: str, note: Note) -> Part:
+    """The entries of sparse rows, and their places in the order they had if that is another."""
+    inner = note.shape
+    kind = array.type
+    if inner is None or not pa.types.is_struct(kind):
+        raise FormatError(f"its note says sparse, its type is {kind} and its shape {inner}")
+    members: dict[str, RaggedTensor] = {}
+    for member, child in zip(kind, array.flatten(), strict=True):
+        place = _Place(name, Note(note.dtype if member.name == "values" else None), len(array))
+        for path, part in _walk(child, member, place):
+            if path != name or not isinstance(part.leaf, RaggedTensor) or part.leaf.ragged_rank > 1:
+                raise FormatError(f"a sparse tensor has a member {member}, expected a list")
+            members[member.name] = part.leaf
+    values, order = members.get("values"), members.get("order")
+    if values is None:
+        raise FormatError(f"a sparse tensor has the type {kind}, expected a member 'values'")
+    empty = RaggedTensor.trusted(
+        np.empty((len(values.flat_values), 0), np.int64), values.nested_row_splits
+    )
+    indices = members.get("indices", empty)
+    for other in (indices, order):
+        if other is not None and not np.array_equal(
+            other.nested_row_splits[0], values.nested_row_splits[0]
+        ):
+            raise FormatError("a sparse tensor's rows have other numbers of indices and values")
+    if order is not None and order.flat_values.dtype.kind != "i":
+        raise FormatError(f"a sparse tensor's order is of {order.dtype}, expected int64")
+    lengths = values.row_lengths
+    rows = np.repeat(np.arange(len(lengths)), lengths)[:, None]
+    places = indices.flat_values
+    if places.shape != (len(rows), len(inner)) or places.dtype.kind != "i":
+        raise FormatError(f"a sparse tensor's indices have the shape {places.shape}")
+    whole = np.array([len(lengths), *inner], np.int64)
+    leaf = SparseTensor(np.concatenate([rows, places], axis=1), values.flat_values, whole)
+    return Part(leaf, order=None if order is None else order.flat_values)
+
+
+def _variable(array: Any, field: Any, place: _Place) -> Part:
+    """Tensors of one rank and different shapes, as a list."""
+    if place.levels:
+        raise UnsupportedError("tensors of different shapes inside lists have no counterpart")
+    _, rank = arrow_columns.check_storage(array.type)
+    parameters = _parameters(field, rank)
+    place = place.without_null(array)
+    if place.present is not None:
+        array = array.filter(pa.array(place.present))
+    members = dict(zip((member.name for member in array.type), array.flatten(), strict=True))
+    splits, flat = _list(members["data"])
+    _Place(place.name, Note(), 0, levels=(splits,)).without_null(flat)
+    values = _flat(flat, place.note.dtype)
+    (_, shapes), *_ = _walk(
+        members["shape"], array.type.field("shape"), _Place("", Note(), len(array))
+    )
+    if shapes.present is not None or not isinstance(shapes.leaf, np.ndarray):
+        raise UnsupportedError("a tensor without a shape has no counterpart")
+    uniform = parameters.get("uniform_shape") or [None] * rank
+    ends = splits.tolist()
+    tensors: list[Array] = []
+    for row, shape in enumerate(shapes.leaf.tolist()):
+        part = values[ends[row] : ends[row + 1]]
+        if math.prod(shape) != len(part) or min(shape, default=0) < 0:
+            raise FormatError(f"row {row} has {len(part)} values for the shape {shape}")
+        if any(size not in (None, found) for size, found in zip(uniform, shape, strict=True)):
+            raise FormatError(f"row {row} has the shape {shape}, expected {uniform}")
+        tensors.append(_tensor(part, shape, place.note.dtype, parameters.get("permutation")))
+    return Part(tensors, place.present)
+
+
+def _parameters(field: Any, rank: int) -> dict[str, Any]:
+    kind = field.type
+    if isinstance(kind, arrow_columns.VariableShapeTensorType):
+        return dict(kind.parameters)
+    if isinstance(kind, pa.BaseExtensionType):
+        # PyArrow knows the type, but shows what it knows of it only as text.
+        found = re.search(r", ndim=\d+, permutation=\[([\d,]+)\]", str(kind))
+        order = [int(axis) for axis in found[1].split(",")] if found else None
+        return arrow_columns.check_parameters({"permutation": order}, rank)
+    serialized = (field.metadata or {}).get(_PARAMETERS, b"")
+    return arrow_columns.parse_parameters(serialized, rank)
+
+
+def _tensor(
+    values: Array, shape: list[int], dtype: dtypes.DType | None, order: list[int] | None
+) -> Array:
+    if dtype is not None and dtype.name.startswith("complex"):
+        if shape[-1] != 2:
+            raise FormatError(f"its note says {dtype.name}, its values are not two floats")
+        shape = shape[:-1]
+    array = _restored(values, dtype).reshape(shape)
+    return array if order is None else array.transpose(order)

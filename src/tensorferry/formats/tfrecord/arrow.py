@@ -1,0 +1,120 @@
+"""Examples as Arrow record batches, of the types that their schema has in Arrow.
+
+Numbers are NumPy's memory, strings one buffer and its offsets: no Python object is made for a
+value. A row without an optional feature is null. Everything else is
+`tensorferry.formats.tfrecord.example`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tensorferry.errors import LimitError
+from tensorferry.formats.tfrecord.example import BatchDecoder
+from tensorferry.formats.tfrecord.frames import Damage, Segment
+from tensorferry.rows.schema import Feature, Schema
+from tensorferry.tensors.values import Array
+
+
+class ArrowDecoder(BatchDecoder):
+    """Turns segments into `pyarrow.RecordBatch`es; see `BatchDecoder`."""
+
+    def __init__(self, schema: Schema, columns: Sequence[str] | None = None) -> None:
+        super().__init__(schema, columns)
+        arrow = self.schema.to_arrow()
+        self._arrow = pa.schema([arrow.field(name) for name in self.names])
+        self._types = {field.name: field.type for field in self._arrow}
+
+    def decode(self, segments: Sequence[Segment], *, damages: list[Damage] | None = None) -> Any:
+        """The record batch of the records in some segments."""
+        return self._finish(super().decode(segments, damages=damages))
+
+    def _finish(self, columns: dict[str, Any]) -> Any:
+        return pa.RecordBatch.from_arrays(list(columns.values()), schema=self._arrow)
+
+    def _column(
+        self, feature: Feature, index: int, rows: int, sizes: list[tuple[int, int, int]]
+    ) -> Any:
+        count, lists, missing = sizes[index]
+        if feature.encoding == "tensor" and not pa.types.is_binary(self._types[feature.name]):
+            return self._tensors(feature, index, rows, sizes)
+        array = self._flat(feature, index, count)
+        shape = () if feature.encoding == "tensor" else feature.shape
+        for size in reversed(shape):
+            if size is not None:
+                array = pa.FixedSizeListArray.from_arrays(array, size)
+        if shape[:1] == (None,):
+            splits = _splits(lists, count)
+            self._native.copy_list_splits(index, splits)
+            if len(shape) > 1:
+                splits //= math.prod(shape[1:])  # type: ignore[arg-type]
+            mask = None
+            if missing and not feature.sequence:
+                mask = pa.array(~self._present(index, rows, missing))
+            array = pa.ListArray.from_arrays(pa.array(splits), array, mask=mask)
+        elif missing and not feature.sequence:
+            array = array.take(_places(self._present(index, rows, missing)))
+        if feature.sequence:
+            row_splits = _splits(rows, lists)
+            self._native.copy_row_splits(index, row_splits)
+            array = pa.ListArray.from_arrays(pa.array(row_splits), array)
+        return array
+
+    def _flat(self, feature: Feature, index: int, count: int) -> Any:
+        if feature.kind != "bytes":
+            return pa.array(self._values(feature, index, count))
+        size = self._native.text_bytes(index)
+        data, offsets = np.empty(size, np.uint8), _splits(count, size)
+        self._native.join_texts(index, data, offsets)
+        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+        return pa.Array.from_buffers(pa.binary(), count, buffers)
+
+    def _tensors(
+        self,
+        feature: Feature,
+        index: int,
+        rows: int,
+        sizes: list[tuple[int, int, int]],
+    ) -> Any:
+        """Serialized tensors of one shape, as numbers or as Arrow's own tensors."""
+        column = super()._column(feature, index, rows, sizes)
+        missing = sizes[index][2]
+        stacked = column.flat_values if missing or feature.optional else column
+        flat = pa.array(np.ascontiguousarray(stacked).reshape(-1))
+        if not feature.shape:
+            array = flat
+        else:
+            size = math.prod(stacked.shape[1:])
+            array = pa.FixedSizeListArray.from_arrays(flat, size)
+        if missing:
+            array = array.take(_places(self._present(index, rows, missing)))
+        if not feature.shape:
+            return array
+        return pa.ExtensionArray.from_storage(self._types[feature.name], array)
+
+    def _present(self, index: int, rows: int, missing: int) -> Array:
+        absent = np.empty(missing, np.int64)
+        self._native.copy_missing(index, absent)
+        present = np.ones(rows, bool)
+        present[absent] = False
+        return present
+
+
+def _splits(parts: int, last: int) -> Array:
+    """Room for where so many parts start, and the last one ends."""
+    if last >= 1 << 31:
+        raise LimitError(
+            f"a column of a batch holds {last} values, Arrow's lists end at 2^31 - 1",
+            hint="use smaller batches",
+        )
+    return np.empty(parts + 1, np.int32)
+
+
+def _places(present: Array) -> Any:
+    """For each row, the place of its value among those that are there, or null."""
+    return pa.array(np.cumsum(present) - 1, mask=~present)

@@ -1,0 +1,496 @@
+"""Examples, written: rows or columns as framed tf.train.Example messages.
+
+What an Example has a type for stands in its own list: int64, float32 and strings, one value or one
+dimension of them, so that `tf.io.parse_example` reads it directly. Python's int, bool, float and
+str become int64, float32 and bytes, as everywhere in TensorFlow. Everything else (float64, int32,
+bfloat16, two dimensions and more, sparse, ragged) would be narrowed or flattened: it becomes one
+bytes value, the serialized tensor, which reading recognises. A schema can ask for something else:
+a float32 matrix as a plain list, or float64 cut to float32.
+
+A feature has one kind in all rows, or no reader could make a column of it: a row of another kind is
+refused. Keys are written in order, so that the same values give the same bytes. The bytes are put
+together in `tensorferry._native`.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tensorferry import _native, dtypes
+from tensorferry.errors import FerryError, FormatError, UnsupportedError
+from tensorferry.formats import structure, tensorproto
+from tensorferry.formats.tfrecord import tensors as example_tensors
+from tensorferry.formats.tfrecord.example import KIND_NUMBERS
+from tensorferry.rows.schema import Feature, Schema
+from tensorferry.storage import Buffers
+from tensorferry.tensors.values import Array, RaggedTensor, SparseTensor, as_tensor
+
+BYTES, FLOATS, INTEGERS = 1, 2, 3
+# Columns are encoded in pieces of about so many bytes, in so many threads, the caller's among them:
+# three keep up with a file in memory.
+PIECE_BYTES = 1 << 19
+THREADS = min(3, os.cpu_count() or 1)
+EMPTY = 0  # of an empty Python list, which says nothing about what it would hold
+
+_PLAIN = {np.dtype(np.int64): INTEGERS, np.dtype(np.float32): FLOATS, np.dtype(object): BYTES}
+_DTYPES = {INTEGERS: np.int64, FLOATS: np.float32}
+_NAMES = {BYTES: "strings", FLOATS: "float32 values", INTEGERS: "int64 values"}
+
+
+class Cell(NamedTuple):
+    """The list of one feature in one row."""
+
+    kind: int
+    values: Any  # a list, or an array of one dimension
+    tensor: str = ""  # what a serialized tensor is: dtype and rank
+
+    @property
+    def sort(self) -> str:
+        """What all rows of a feature must have in common."""
+        return self.tensor or _NAMES[self.kind]
+
+
+def dump_tensor(value: Any) -> bytes:
+    """A tensor as one string: a TensorProto, or a structure for sparse and ragged ones."""
+    buffers = Buffers()
+    if isinstance(value, SparseTensor | RaggedTensor):
+        structure.write(value, buffers)
+    else:
+        tensorproto.write(value, buffers)
+    return b"".join(buffers)
+
+
+class ExampleWriter:
+    """Turns rows and columns into framed Examples.
+
+    Rows are gathered with `add` and encoded together with `flush`, which is several times as fast
+    as one by one. What a row holds is copied when it is added.
+
+    Args:
+        schema: How features are to be written; what it does not name is written by its type.
+    """
+
+    def __init__(self, schema: Schema | None = None) -> None:
+        self.schema = Schema() if schema is None else schema
+        # A dict: a schema looks for similar names when there is none.
+        self._features = dict(self.schema)
+        self._required = [
+            feature.name
+            for feature in self.schema.values()
+            if not feature.optional and not feature.sequence
+        ]
+        self._encoder = _native.ExampleEncoder()
+        self._kinds: dict[str, tuple[int, str]] = {}  # and what `Cell.sort` was
+        self._pending: list[dict[str, Any]] = []
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        """Adds a row: a dict from feature names to values, None for a missing one.
+
+        Raises:
+            FormatError: It does not fit the rows before it, or the schema; it is not added.
+            UnsupportedError: An Example cannot carry it.
+        """
+        cells = {}
+        for name, value in row.items():
+            _check_name(name)
+            if value is None:
+                continue
+            feature = self._features.get(name)
+            try:
+                if feature is not None and feature.sequence:
+                    _sequence_source(name, [value], feature)  # what is wrong is told now
+                    cells[name] = copy.deepcopy(value)
+                else:
+                    cells[name] = _cell(value, feature)
+                    self._check_kind(name, cells[name])
+            except FerryError as error:
+                raise error.located(tensor=name) from None
+        for name in self._required:
+            if name not in cells:
+                raise _lacking(name)
+        for name, cell in cells.items():
+            if isinstance(cell, Cell):
+                self._learn_kind(name, cell)
+        self._pending.append(cells)
+
+    def flush(self) -> bytes:
+        """The framed Examples of the rows that were added since the last time."""
+        rows, self._pending = self._pending, []
+        names = sorted({name for row in rows for name in row})
+        sources = []
+        for name in names:
+            values = [row.get(name) for row in rows]
+            feature = self._features.get(name)
+            try:
+                if feature is not None and feature.sequence:
+                    sources.append(_sequence_source(name, values, feature))
+                else:
+                    sources.append(self._source_of_cells(name, values))
+            except FerryError as error:
+                raise error.located(tensor=name) from None
+        self._encoder.prepare(sources, len(rows))
+        return bytes(self._encoder.encode(0, len(rows)))
+
+    def encode_rows(self, rows: Sequence[Mapping[str, Any]]) -> bytes:
+        """Framed Examples of rows."""
+        for row in rows:
+            self.add(row)
+        return self.flush()
+
+    def encode(self, first: int, end: int, hand_on: Callable[[memoryview], object]) -> None:
+        """Encodes some rows of the columns that were prepared, in threads.
+
+        Args:
+            first: The first row.
+            end: The row behind the last.
+            hand_on: Gets the framed Examples, piece by piece in order, here in this thread. A piece
+                is good for the time of that call: its memory is used again, because fresh memory
+                would cost more than the encoding.
+        """
+        self._encoder.encode_pieces(first, end, PIECE_BYTES, THREADS - 1, hand_on)
+
+    def prepare_columns(self, columns: Mapping[str, Any]) -> int:
+        """Takes columns of one length for `encode`, and gives that length."""
+        for name in columns:
+            _check_name(name)
+        lengths = {name: _rows_of(name, column) for name, column in columns.items()}
+        rows = next(iter(lengths.values()), 0)
+        for name, length in lengths.items():
+            if length != rows:
+                raise FormatError(
+                    f"column {name!r} has {length} rows, expected {rows} as the first one"
+                )
+        for name in self._required:
+            if rows and name not in columns:
+                raise _lacking(name)
+        sources = []
+        for name in sorted(columns):
+            try:
+                sources.append(self._source_of_column(name, columns[name], rows))
+            except FerryError as error:
+                raise error.located(tensor=name) from None
+        self._encoder.prepare([source for source in sources if source], rows)
+        return rows
+
+    def _check_kind(self, name: str, cell: Cell) -> None:
+        known = self._kinds.get(name)
+        if cell.kind != EMPTY and known is not None and known[1] != cell.sort:
+            raise FormatError(
+                f"feature {name!r} is {cell.sort}, expected {known[1]} as in the rows before",
+                hint="pass a schema= that says what it is to be, or give every row the same type",
+            )
+
+    def _learn_kind(self, name: str, cell: Cell) -> None:
+        if cell.kind != EMPTY and name not in self._kinds:
+            self._kinds[name] = cell.kind, cell.sort
+
+    def _source_of_column(self, name: str, column: Any, rows: int) -> Any:
+        feature = self._features.get(name)
+        if feature is not None and feature.sequence:
+            return _sequence_source(name, column, feature)
+        if isinstance(column, np.ndarray) and (feature is None or feature.encoding == "plain"):
+            array = as_tensor(column)
+            if feature is not None:
+                _check_shape(array.shape[1:], feature)
+                array = _cast(array.reshape(rows, -1), feature)
+            kind = _PLAIN.get(array.dtype)
+            if kind is not None and array.ndim <= 2:
+                self._check_kind(name, Cell(kind, ()))
+                self._learn_kind(name, Cell(kind, ()))
+                length = math.prod(array.shape[1:])
+                return name, kind, False, np.ascontiguousarray(array), None, length, None, None
+        if feature is None and isinstance(column, RaggedTensor):
+            kind = _PLAIN.get(column.dtype)
+            if kind is not None and column.ragged_rank == 1 and column.flat_values.ndim == 1:
+                self._check_kind(name, Cell(kind, ()))
+                self._learn_kind(name, Cell(kind, ()))
+                values = column.flat_values
+                splits = column.nested_row_splits[0].astype(np.int64, copy=False)
+                values = np.ascontiguousarray(values)
+                return name, kind, False, values, np.ascontiguousarray(splits), 0, None, None
+        if isinstance(column, np.ndarray) and _fits(column, feature):
+            strings = example_tensors.to_strings(as_tensor(column))
+            if strings is not None:
+                cell = Cell(BYTES, (), _tensor_sort(column.dtype, column.ndim - 1))
+                self._check_kind(name, cell)
+                self._learn_kind(name, cell)
+                return name, BYTES, False, strings, None, 1, None, None
+        cells = []
+        for value in column.rows() if isinstance(column, SparseTensor) else column:
+            cells.append(None if value is None else _cell(value, feature))
+            if cells[-1] is not None:
+                self._check_kind(name, cells[-1])
+                self._learn_kind(name, cells[-1])
+            elif name in self._required:
+                raise _lacking(name)
+        return self._source_of_cells(name, cells)
+
+    def _source_of_cells(self, name: str, cells: list[Cell | None]) -> Any:
+        if all(cell is None for cell in cells):
+            return None
+        known = self._kinds.get(name)
+        if known is None:
+            raise UnsupportedError(
+                f"feature {name!r} holds nothing but empty lists, which do not say their kind",
+                hint="pass a schema=, or arrays, which have a dtype",
+            )
+        kind, _ = known
+        lists = [() if cell is None else cell.values for cell in cells]
+        splits = np.zeros(len(lists) + 1, np.int64)
+        np.cumsum([len(part) for part in lists], out=splits[1:])
+        missing = None
+        if any(cell is None for cell in cells):
+            missing = np.array([cell is None for cell in cells], np.uint8)
+        flat: Any
+        if kind == BYTES:
+            flat = [text for part in lists for text in part]
+        else:
+            flat = _join([part for part in lists if len(part)], _DTYPES[kind])
+        return name, kind, False, flat, splits, 0, None, missing
+
+
+@lru_cache(maxsize=4096)
+def _check_name(name: Any) -> None:
+    if not isinstance(name, str):
+        raise UnsupportedError(f"a feature is called {name!r}, expected a string")
+    _encode(name)
+
+
+def _encode(text: str | bytes) -> bytes:
+    if isinstance(text, bytes):
+        return text
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise UnsupportedError(
+            f"{text[:60]!r} is no text that UTF-8 can carry",
+            hint="pass its bytes: text.encode(errors='surrogatepass')",
+        ) from None
+
+
+def _lacking(name: str) -> FormatError:
+    return FormatError(
+        f"a row has no feature {name!r}, which the schema requires",
+        hint="make it optional in schema=",
+    )
+
+
+def _rows_of(name: str, column: Any) -> int:
+    if isinstance(column, SparseTensor) and len(column.shape) > 1:
+        return column.shape[0]
+    if isinstance(column, SparseTensor | str | bytes | Mapping) or not hasattr(column, "__len__"):
+        found = type(column).__name__
+    else:
+        try:
+            return len(column)
+        except TypeError:  # an array without dimensions
+            found = "scalar"
+    raise FormatError(
+        f"column {name!r} is a single {found}, expected one value a row",
+        hint="write one row with write()",
+    )
+
+
+def _join(lists: Sequence[Any], dtype: Any) -> Array:
+    if lists and all(isinstance(part, np.ndarray) for part in lists):
+        return np.concatenate(lists).astype(dtype, copy=False)
+    return np.array([number for part in lists for number in part], dtype)
+
+
+def _cell(value: Any, feature: Feature | None) -> Cell:
+    """The list for a value, by its feature or else by its type."""
+    if feature is not None:
+        return _cell_by_feature(value, feature)
+    kind = _kind_of(value.__class__)
+    if kind is not None:
+        return Cell(kind, _numbers([value], kind))
+    if isinstance(value, list | tuple):
+        kinds = {_kind_of(kind) for kind in set(map(type, value))}
+        if not kinds:
+            return Cell(EMPTY, ())
+        if kinds == {INTEGERS, FLOATS}:
+            kinds = {FLOATS}
+        if len(kinds) == 1 and (kind := kinds.pop()) is not None:
+            return Cell(kind, _numbers(value, kind))
+    if isinstance(value, SparseTensor | RaggedTensor):
+        return _tensor_cell(value)
+    array = _as_array(value)
+    kind = _PLAIN.get(array.dtype) if array.ndim <= 1 else None
+    if kind is None:
+        return _tensor_cell(array)
+    return Cell(kind, array.ravel().tolist() if kind == BYTES else array.flatten())
+
+
+def _tensor_cell(value: Any) -> Cell:
+    if value.shape == () and isinstance(value, SparseTensor):
+        raise UnsupportedError("a sparse tensor without dimensions", hint="use its to_dense()")
+    return Cell(BYTES, [dump_tensor(value)], _tensor_sort(value.dtype, len(value.shape)))
+
+
+def _tensor_sort(dtype: np.dtype[Any], rank: int) -> str:
+    return f"a {dtypes.from_numpy(dtype).name} tensor of {rank} dimensions"
+
+
+def _fits(column: Array, feature: Feature | None) -> bool:
+    """Whether the rows of a column are tensors of a feature as they are."""
+    if feature is None:
+        return True
+    dtype = dtypes.BY_NAME[feature.dtype].numpy
+    return column.dtype == dtype and _is_shape(column.shape[1:], feature.shape)
+
+
+@lru_cache(maxsize=256)
+def _kind_of(python: type) -> int | None:
+    """The kind of list for values of a Python type; None if they are no plain values."""
+    if issubclass(python, np.generic):
+        return None  # a NumPy scalar has a dtype to be kept; np.float64 is a float, too
+    if issubclass(python, int):
+        return INTEGERS
+    if issubclass(python, float):
+        return FLOATS
+    return BYTES if issubclass(python, str | bytes) else None
+
+
+def _numbers(values: Sequence[Any], kind: int) -> Sequence[Any]:
+    """Python's values as those of a list, if they fit."""
+    if kind == BYTES:
+        return [_encode(text) for text in values]
+    if kind == INTEGERS:
+        if min(values) < -(2**63) or max(values) >= 2**63:
+            raise UnsupportedError("an integer is beyond 64 bits, expected an int64")
+        return list(values)
+    for number in values:
+        if abs(number) > _LARGEST and not math.isinf(number):
+            raise UnsupportedError(
+                f"{number} is too large for float32", hint="pass np.float64 values"
+            )
+    return list(values)
+
+
+# What still rounds to a finite float32.
+_LARGEST = float(np.finfo(np.float32).max) + 2.0**102
+
+
+def _as_array(value: Any) -> Array:
+    """A dense tensor, as `as_tensor`, but with int64 for Python's integers whatever their size."""
+    if isinstance(value, list | tuple):
+        try:
+            array = np.asarray(value)
+        except ValueError:  # of different lengths; as_tensor says so
+            return as_tensor(value)
+        if array.dtype == np.int64:
+            return array
+    return as_tensor(value)
+
+
+def _cell_by_feature(value: Any, feature: Feature) -> Cell:
+    if feature.encoding == "tensor":
+        return _tensor_cell(_as_dtype(value, feature))
+    array = _as_array(np.asarray(value, object) if feature.kind == "bytes" else value)
+    _check_shape(array.shape, feature)
+    flat = _cast(array.flatten(), feature)
+    return Cell(KIND_NUMBERS[feature.kind], flat.tolist() if feature.kind == "bytes" else flat)
+
+
+def _as_dtype(value: Any, feature: Feature) -> Any:
+    """A value as a tensor of a feature: Python's numbers are turned into its dtype, no others."""
+    dtype: Any = dtypes.BY_NAME[feature.dtype].numpy
+    tensor: Any
+    if isinstance(value, SparseTensor | RaggedTensor):
+        tensor = value
+    elif isinstance(value, np.ndarray | np.generic) or feature.dtype == "string":
+        tensor = as_tensor(value)
+    else:
+        tensor = _from_numbers(np.asarray(value), dtype)
+    if tensor.dtype != dtype:
+        raise FormatError(f"a tensor of {tensor.dtype}, expected {feature.dtype} by the schema")
+    dense = isinstance(tensor, np.ndarray)
+    if not dense and None in feature.shape and len(tensor.shape) == len(feature.shape):
+        return tensor
+    if not dense or not _is_shape(tensor.shape, feature.shape):
+        raise _other_shape(tensor.shape, feature)
+    return tensor
+
+
+def _from_numbers(array: Array, dtype: Any) -> Array:
+    with np.errstate(over="ignore", invalid="ignore"):
+        cast = array.astype(dtype) if array.dtype.kind in "iufcb" else array
+        exact = dtype.kind in "fc" or (dtype.kind == "V" and dtype.names is None)
+        same = True if exact else (cast.astype(array.dtype) == array).all()
+    return cast if same else array
+
+
+def _cast(array: Array, feature: Feature) -> Array:
+    """The values in the dtype of the list: a float may be rounded, an integer may not be cut."""
+    kinds = {"int64": "iub", "float32": "fiub", "bytes": "O"}[feature.kind]
+    small = array.dtype.kind == "V" and feature.kind == "float32" and array.dtype.names is None
+    if array.dtype.kind not in kinds and not small and array.size:
+        raise FormatError(
+            f"values of {array.dtype}, expected {feature.dtype} by the schema",
+            hint="encoding='tensor' in the schema keeps any dtype",
+        )
+    if feature.kind == "bytes":
+        return array
+    with np.errstate(over="ignore"):
+        cast = array.astype(feature.kind)
+    if feature.kind == "int64" and array.dtype == np.uint64 and (cast < 0).any():
+        raise FormatError("a uint64 value does not fit int64")
+    if array.dtype == np.float64 and (np.isinf(cast) & ~np.isinf(array)).any():
+        raise FormatError("a float64 value is too large for float32")
+    return cast
+
+
+def _check_shape(shape: tuple[int, ...], feature: Feature) -> None:
+    """Refuses a value that is neither of the feature's shape nor a flat list of as many values."""
+    expected = feature.shape
+    size = math.prod(shape)
+    unit = math.prod(part for part in expected if part is not None)
+    flat = len(shape) <= 1 and (size % unit == 0 if None in expected else size == unit)
+    if not flat and not _is_shape(shape, expected):
+        raise _other_shape(shape, feature)
+
+
+def _is_shape(shape: tuple[int, ...], expected: tuple[int | None, ...]) -> bool:
+    return len(shape) == len(expected) and all(
+        part in (None, size) for size, part in zip(shape, expected, strict=True)
+    )
+
+
+def _other_shape(shape: tuple[Any, ...], feature: Feature) -> FormatError:
+    return FormatError(
+        f"a value of shape {list(shape)}, expected {list(feature.shape)} by the schema"
+    )
+
+
+def _sequence_source(name: str, column: Any, feature: Feature) -> Any:
+    """A column of a sequence feature: rows of steps, each a list of values."""
+    if feature.encoding == "tensor":
+        raise UnsupportedError("a sequence of serialized tensors", hint="dump them: one of strings")
+    steps = column
+    if not isinstance(column, RaggedTensor):
+        steps = RaggedTensor.from_rows([[] if row is None else row for row in column])
+    row_splits = steps.nested_row_splits[0].astype(np.int64, copy=False)
+    lists, inner = None, steps.flat_values.shape[1:]
+    if steps.ragged_rank > 2 or (steps.ragged_rank == 2 and inner):
+        raise UnsupportedError(
+            f"steps of {steps.ragged_rank - 1 + len(inner)} dimensions, the first of them ragged, "
+            "expected one at most"
+        )
+    if steps.ragged_rank == 2:
+        lists = np.ascontiguousarray(steps.nested_row_splits[1].astype(np.int64, copy=False))
+        for length in np.unique(np.diff(lists)).tolist():
+            _check_shape((length,), feature)
+    elif len(steps.flat_values):
+        _check_shape(inner, feature)
+    values = _cast(steps.flat_values.reshape(-1), feature)
+    kind = KIND_NUMBERS[feature.kind]
+    given: Any = values.tolist() if kind == BYTES else np.ascontiguousarray(values)
+    length = 0 if lists is not None else math.prod(inner)
+    return name, kind, True, given, lists, length, np.ascontiguousarray(row_splits), None

@@ -1,0 +1,569 @@
+"""TFRecord: a stream of length-prefixed, checksummed byte records.
+
+One record, little-endian:
+
+    uint64 length | uint32 checksum of length | data | uint32 checksum of data
+
+The checksums are masked crc32c. There is no header and no index; gzip, zlib or (ours alone) zstd
+compress the file as a whole. Framing and checksums run in `tensorferry._native` without the GIL;
+this module owns windows over a file, what happens at damage, indexes and repair. What is inside a
+record is `tensorferry.formats.tfrecord.example`.
+
+The length's checksum is always checked: without it a length is no length.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from tensorferry import _native, limits
+from tensorferry.codecs import compression
+from tensorferry.errors import (
+    ChecksumError,
+    FormatError,
+    LimitError,
+    TruncatedError,
+    UnsupportedError,
+)
+from tensorferry.storage import Sink, Source, open_source
+from tensorferry.storage.pages import release
+from tensorferry.tensors.values import Array
+
+NAME = "tfrecord"
+
+HEADER = 12
+FOOTER = 4
+# How much of a compressed file or a pipe is looked at together.
+WINDOW = 1 << 20
+# How much of a mapped file is looked at together, and given back together when it is done with.
+PIECE = 16 << 20
+# How much of one is kept to look for the record behind damage: a longer record there is lost, too.
+RECOVERY = 16 << 20
+# Looking for the next record takes time by the damages and by what is searched: from so many
+# damages in a file on it starts small, so that no file can ask for the product of both.
+MANY_DAMAGES = 16
+SEARCH = 1 << 16
+MANY = 1 << 62
+
+OnError = Literal["raise", "skip", "keep"]
+
+
+class Status(IntEnum):
+    """What stands at an offset: see native/core/tfrecord.h."""
+
+    RECORD = 0
+    END = 1
+    SHORT_HEADER = 2
+    BAD_LENGTH = 3
+    SHORT_DATA = 4
+    BAD_DATA = 5
+
+
+def sniff(head: bytes) -> bool:
+    """The first length fits its checksum."""
+    return len(head) >= HEADER and _native.tfrecord_scan(head, 0, 1, False)[2] in (
+        Status.RECORD,
+        Status.SHORT_DATA,
+    )
+
+
+def write(value: Any, sink: Sink) -> None:
+    """Writes a list of bytes, a record each."""
+    if not isinstance(value, list | tuple) or not all(isinstance(part, bytes) for part in value):
+        raise UnsupportedError(
+            "a TFRecord holds records of bytes, expected a list of them",
+            hint="tensorferry.writer(path) takes rows and columns",
+        )
+    sink.write(_native.tfrecord_frame(list(value)))
+
+
+def read(source: bytes | memoryview, *, verify: bool = True) -> list[bytes]:
+    """All records, as bytes."""
+    records: list[bytes] = []
+    with open_source(source) as given:
+        frames = Frames(given, verify=verify)
+        for segment in frames:
+            records += segment.records()
+    return records
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """Something in a file that is no whole record.
+
+    Attributes:
+        path: The file.
+        record: How many records stand before it.
+        offset: Where it starts, in the decompressed stream.
+        size: How many bytes it takes.
+        problem: What is wrong with it.
+        kept: Whether its data was given out all the same.
+    """
+
+    path: str
+    record: int
+    offset: int
+    size: int
+    problem: str
+    kept: bool = False
+
+
+class Segment(NamedTuple):
+    """Whole frames that lie one behind the other in a buffer."""
+
+    buffer: bytes | memoryview
+    start: int
+    count: int  # type: ignore[assignment]  # a tuple has a method of that name
+    end: int
+    base: int  # of the buffer in the decompressed stream
+    first: int  # number of the first record in its file
+    path: str
+    verify: bool  # whether the checksums of the data are still to be checked
+
+    def records(self) -> list[bytes]:
+        """The records' bytes.
+
+        Raises:
+            ChecksumError: The data of a record does not fit its checksum.
+        """
+        records, end, status = _native.tfrecord_read(
+            self.buffer, self.start, self.count, self.verify
+        )
+        if status != Status.RECORD:
+            raise self.corrupt(len(records), end)
+        return records
+
+    def split(self, count: int) -> tuple[Segment, Segment]:
+        """The first so many frames, and the others."""
+        _, end, _ = _native.tfrecord_scan(self.buffer, self.start, count, False)
+        return self._replace(count=count, end=end), self._replace(
+            start=end, count=self.count - count, first=self.first + count
+        )
+
+    def check(self) -> int:
+        """Verifies the data of the records, and gives their number.
+
+        Raises:
+            ChecksumError: The data of a record does not fit its checksum.
+        """
+        done, end, status = _native.tfrecord_scan(self.buffer, self.start, self.count, True)
+        if status != Status.RECORD:
+            raise self.corrupt(done, end)
+        return self.count
+
+    def corrupt(self, done: int, offset: int) -> ChecksumError:
+        """The error for the frame at `offset`, behind `done` good ones."""
+        places = locate(self.buffer, offset, 1, verify=False)
+        if not len(places):
+            return ChecksumError(
+                f"record {self.first + done} is not here: the bytes are no length with its "
+                "checksum, expected one by the index",
+                path=self.path,
+                offset=self.base + offset,
+                hint="remove the index beside the file and write it again",
+            )
+        start, end = int(places[0, 0]), int(places[0].sum())
+        stored = int.from_bytes(self.buffer[end : end + FOOTER], "little")
+        found = masked_checksum(self.buffer[start:end])
+        return ChecksumError(
+            f"record {self.first + done} is corrupt: "
+            f"data checksum is 0x{found:08x}, stored 0x{stored:08x}",
+            path=self.path,
+            offset=self.base + offset,
+            hint="on_error='skip' leaves it out; tensorferry.repair(path, target) keeps the others",
+        )
+
+
+def masked_checksum(data: bytes | memoryview) -> int:
+    """The checksum that a record carries for its data."""
+    crc = _native.crc32c(data)
+    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+def locate(buffer: Any, start: int, limit: int, *, verify: bool) -> Array:
+    """Offset and length of the data of records that follow each other: int64 [records, 2]."""
+    pairs, _, _ = _native.tfrecord_index(buffer, start, limit, verify)
+    return np.frombuffer(pairs, np.int64).reshape(-1, 2)
+
+
+class Trail:
+    """What lies behind: segments that are done with, whose pages are given back."""
+
+    def __init__(self) -> None:
+        self._buffer: Any = None
+        self._start = 0
+        self._end = 0
+
+    def add(self, segment: Segment) -> None:
+        """Takes a segment that nobody reads any more; they come in order."""
+        if segment.buffer is not self._buffer or segment.start < self._end:
+            self._buffer, self._start = segment.buffer, segment.start
+        self._end = segment.end
+        if self._end - self._start >= PIECE and isinstance(self._buffer, memoryview):
+            release(self._buffer[self._start : self._end])
+            self._start = self._end
+
+    def follow(self, segments: Iterable[Segment]) -> Iterator[Segment]:
+        """The segments, each of them done with when the next one is asked for."""
+        for segment in segments:
+            yield segment
+            self.add(segment)
+
+
+class Frames:
+    """Walks over the frames of one file, in segments.
+
+    Args:
+        source: The file.
+        verify: Check the data's checksums: here when damage is to be passed over, and otherwise
+            when a segment is read, which may happen in another thread.
+        on_error: "raise" on damage, "skip" it, or "keep" data whose checksum is wrong.
+        damages: Takes a note of what was skipped or kept.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        *,
+        verify: bool = True,
+        on_error: OnError = "raise",
+        damages: list[Damage] | None = None,
+    ) -> None:
+        self.path = source.path
+        self.on_error = on_error
+        self.damages = [] if damages is None else damages
+        self.verify = verify
+        self.record = 0
+        self.position = 0
+        self.base = 0
+        self.compression: str | None = None
+        self.window: bytes | memoryview = b""
+        self._more: Iterator[bytes] | None = None
+        # What ended the stream early: told when the records before it are given out.
+        self._failure: FormatError | None = None
+        self._damage_count = 0
+        self._open(source)
+
+    def _open(self, source: Source) -> None:
+        if source.buffer is not None:
+            head, read = bytes(source.buffer[:HEADER]), source.read
+        else:
+            head, read = _peek(source)
+        self.compression = detect_compression(head)
+        if self.compression is not None:
+            self._more = compression.decompressed(read, self.compression, path=self.path)
+        elif source.buffer is not None:
+            self.window = source.buffer
+        else:
+            self._more = iter(lambda: read(WINDOW), b"")
+
+    @property
+    def mapped(self) -> bool:
+        """Whether the whole file lies in memory as it is: offsets are places in it."""
+        return self._more is None
+
+    def __iter__(self) -> Iterator[Segment]:
+        """All frames in large segments, each of them done with when the next one is asked for."""
+        return Trail().follow(iter(lambda: self.take(MANY), None))
+
+    def take(self, limit: int) -> Segment | None:
+        """The next whole frames, up to `limit` of them; None at the end of the file.
+
+        Raises:
+            FormatError: What follows is no frame, and damage is not to be passed over.
+        """
+        passing = self.on_error != "raise"
+        while True:
+            start = self.position
+            count, end, status = self._scan(start, limit, self.verify and passing)
+            if count:
+                self.position = end
+                return self._segment(start, count, verify=self.verify and not passing)
+            if status not in (Status.BAD_LENGTH, Status.BAD_DATA) and self._advance(
+                self._wanted(Status(status))
+            ):
+                continue
+            if self._failure is not None and (status == Status.END or not passing):
+                self._fail()
+                return None
+            if status == Status.END:
+                return None
+            if not passing:
+                raise self._error(Status(status))
+            if (kept := self._pass_over(Status(status))) is not None:
+                return kept
+
+    def _scan(self, start: int, limit: int, verify: bool) -> tuple[int, int, int]:
+        """Whole frames from a place on: how many, where they end, and what follows them."""
+        if self.mapped and len(self.window) - start > PIECE:
+            near = memoryview(self.window)[: start + PIECE]
+            count, end, status = _native.tfrecord_scan(near, start, limit, verify)
+            if count:
+                return count, end, status
+        return _native.tfrecord_scan(self.window, start, limit, verify)
+
+    def _segment(self, start: int, count: int, *, verify: bool) -> Segment:
+        self.record += count
+        first = self.record - count
+        return Segment(
+            self.window, start, count, self.position, self.base, first, self.path, verify
+        )
+
+    def _wanted(self, status: Status) -> int:
+        """How many bytes more may make the frame at the position whole."""
+        if status != Status.SHORT_DATA or self._more is None:
+            return WINDOW
+        length = int.from_bytes(self.window[self.position : self.position + 8], "little")
+        if length <= limits.memory:
+            missing = HEADER + length + FOOTER - (len(self.window) - self.position)
+            return max(WINDOW, missing)
+        if self.on_error != "raise":
+            return 0
+        raise LimitError(
+            f"record {self.record} is said to take {length} bytes, {limits.memory} are allowed",
+            path=self.path,
+            offset=self.base + self.position,
+            hint="raise tensorferry.limits.memory if the file is to be trusted",
+        )
+
+    def _advance(self, wanted: int) -> bool:
+        """Moves the window on: from the position, with so many bytes more if there are any."""
+        if self._more is None:
+            return False
+        parts: list[bytes | memoryview] = [self.window[self.position :]]
+        while wanted > 0 and (block := self._next_block()):
+            parts.append(block)
+            wanted -= len(block)
+        if len(parts) == 1:
+            return False
+        self.base += self.position
+        self.position = 0
+        self.window = b"".join(parts)
+        return True
+
+    def _next_block(self) -> bytes:
+        assert self._more is not None
+        try:
+            return next(self._more, b"")
+        except FormatError as error:
+            self._failure, self._more = error, iter(())
+            return b""
+
+    def _fail(self) -> None:
+        """Raises what ended the stream early, or notes it."""
+        failure, self._failure = self._failure, None
+        assert failure is not None
+        if self.on_error == "raise":
+            raise failure
+        self._note(failure.message, self.base + self.position)
+
+    def _pass_over(self, status: Status) -> Segment | None:
+        """Goes behind the damage at the position and notes it; gives data that is kept."""
+        start, offset = self.position, self.base + self.position
+        if status == Status.BAD_DATA:
+            ((_, length),) = locate(self.window, start, 1, verify=False)
+            self.position = start + HEADER + int(length) + FOOTER
+            kept = self.on_error == "keep"
+            self._note(_PROBLEMS[status], offset, kept=kept)
+            return self._segment(start, 1, verify=False) if kept else None
+        span = len(self.window) if self._damage_count < MANY_DAMAGES else SEARCH
+        while True:
+            end = min(self.position + span, len(self.window))
+            found = _native.tfrecord_find(memoryview(self.window)[:end], self.position + 1)
+            if found < end:
+                self.position = found
+                break
+            span *= 2
+            if end < len(self.window):
+                continue
+            self.position = max(self.position, end - RECOVERY)
+            if not self._advance(max(WINDOW, end - self.position)):
+                self.position = end
+                break
+        self._note(_PROBLEMS[status], offset)
+        return None
+
+    def _note(self, problem: str, offset: int, *, kept: bool = False) -> None:
+        """Notes the damage from `offset` to the position."""
+        self._damage_count += 1
+        size = self.base + self.position - offset
+        self.damages.append(Damage(self.path, self.record, offset, size, problem, kept))
+
+    def _error(self, status: Status) -> FormatError:
+        offset = self.base + self.position
+        if offset == 0 and status in (Status.BAD_LENGTH, Status.SHORT_HEADER):
+            head = memoryview(self.window)[:SEARCH]
+            known = _known(bytes(head[:64]))
+            strange = status == Status.BAD_LENGTH and (_native.tfrecord_find(head, 1) == len(head))
+            if known or strange:
+                start = f"starts with {bytes(head[:HEADER]).hex(' ')}, no length with its checksum"
+                return FormatError(
+                    f"not a TFRecord file: it {known or start}", path=self.path, offset=0
+                )
+        hint = (
+            "on_error='skip' goes on behind it; tensorferry.repair(path, target) keeps the others"
+        )
+        if status == Status.BAD_LENGTH:
+            return ChecksumError(
+                f"record {self.record} is corrupt: its length does not fit its checksum",
+                path=self.path,
+                offset=offset,
+                hint=hint,
+            )
+        return TruncatedError(
+            f"the file ends inside record {self.record}: "
+            f"{self.record} records come before byte {offset}",
+            path=self.path,
+            offset=offset,
+            hint=hint,
+        )
+
+
+def detect_compression(head: bytes) -> compression.Kind | None:
+    """The compression of a file that starts with these bytes, at least a header of them."""
+    if sniff(head):
+        return None
+    kind = compression.detect(head)
+    # One length in some hundred looks like zlib. If its checksum is damaged, its upper half still
+    # tells: no zlib stream has four zeros there.
+    return None if kind == "zlib" and head[4:8] == bytes(4) else kind
+
+
+_PROBLEMS = {
+    Status.SHORT_HEADER: "the file ends inside a record's header",
+    Status.BAD_LENGTH: "no record: the length does not fit its checksum",
+    Status.SHORT_DATA: "the file ends inside a record's data",
+    Status.BAD_DATA: "the data does not fit its checksum",
+}
+
+_KNOWN_HEADS = {
+    b"\x89png": "is a PNG image",
+    b"version https://git-lfs": "is a Git LFS pointer: run `git lfs pull`",
+    b"<!doctype": "is an HTML page",
+    b"<html": "is an HTML page",
+    b"<?xml": "is an XML document",
+    b"par1": "is a Parquet file",
+    b"arrow1": "is an Arrow file",
+    b"pk\x03\x04": "is a zip archive",
+    b"\x93numpy": "is a NumPy array",
+    bytes(HEADER): "starts with zeros",
+}
+
+
+def _known(head: bytes) -> str | None:
+    lower = head.lstrip().lower()
+    return next((what for start, what in _KNOWN_HEADS.items() if lower.startswith(start)), None)
+
+
+def _peek(source: Source) -> tuple[bytes, Any]:
+    """The first bytes of a stream, and how to read it from its start all the same."""
+    head = source.read(HEADER)
+    pending = [head]
+
+    def read(size: int) -> bytes:
+        return pending.pop() if pending and pending[0] else source.read(size)
+
+    return head, read
+
+
+# Indexes: text, a line "offset length" for each frame, as DALI and tfrecord (PyPI) have them.
+
+INDEX_SUFFIXES = (".idx", ".index")
+# How many places of an index are looked at to see whether it fits its file.
+INDEX_PROBES = 64
+
+
+def build_index(
+    source: Source,
+    *,
+    verify: bool = False,
+    on_error: OnError = "raise",
+    damages: list[Damage] | None = None,
+) -> Array:
+    """Offset and length of the data of every record of an uncompressed file: int64 [records, 2].
+
+    Raises:
+        FormatError: The file is damaged.
+        UnsupportedError: It is compressed, or no file: there is no way to its middle.
+    """
+    frames = Frames(source, verify=verify, on_error=on_error, damages=damages)
+    if not frames.mapped:
+        kind, hint = frames.compression, "write the file without compression for random access"
+        if kind is None and source.size is not None:
+            kind, hint = "remote file", "copy it into a local file"
+        raise UnsupportedError(
+            f"records of a {kind or 'stream'} can only be read in order",
+            path=source.path,
+            hint=hint,
+        )
+    indexes = [np.empty((0, 2), np.int64)]
+    for segment in frames:
+        if segment.verify:
+            segment.check()
+        indexes.append(locate(segment.buffer, segment.start, segment.count, verify=False))
+    return np.concatenate(indexes)
+
+
+def read_index(path: str, buffer: memoryview) -> Array | None:
+    """The index beside a file, if there is one and it fits the file's bytes."""
+    for suffix in INDEX_SUFFIXES:
+        name = path + suffix
+        if not os.path.exists(name) or os.path.getmtime(name) < os.path.getmtime(path):
+            continue
+        index = _parse_index(name, buffer.nbytes)
+        if index is not None and _fits(index, buffer):
+            return index
+    return None
+
+
+def _parse_index(name: str, size: int) -> Array | None:
+    """The index in a text file, if its frames follow each other to the end of a file's bytes."""
+    with open(name, "rb") as file:
+        # No line is longer than two numbers, and no frame shorter than its header and footer.
+        text = file.read(size // (HEADER + FOOTER) * 42 + 1)
+    try:
+        frames = np.array(text.split(), np.int64).reshape(-1, 2)
+    except (ValueError, OverflowError):
+        return None
+    lengths = frames[:, 1] - (HEADER + FOOTER)
+    if ((lengths < 0) | (lengths > size)).any():
+        return None
+    starts = np.concatenate([[0], np.cumsum(frames[:, 1])])
+    if starts[-1] != size or not np.array_equal(frames[:, 0], starts[:-1]):
+        return None
+    return np.stack([frames[:, 0] + HEADER, lengths], axis=1)
+
+
+def _fits(index: Array, buffer: memoryview) -> bool:
+    """Whether records stand where an index says, as far as a few of them tell."""
+    if not len(index):
+        return buffer.nbytes == 0
+    for row in np.linspace(0, len(index) - 1, INDEX_PROBES, dtype=np.int64):
+        offset, length = index[row].tolist()
+        found = _native.tfrecord_scan(buffer, offset - HEADER, 1, False)
+        if found != (1, offset + length + FOOTER, Status.RECORD):
+            return False
+    return True
+
+
+def write_index(index: Array, sink: Sink) -> None:
+    """Writes an index as text."""
+    frames = index + np.array([-HEADER, HEADER + FOOTER])
+    lines = "".join(f"{offset} {length}\n" for offset, length in frames.tolist())
+    sink.write(lines.encode())
+
+
+def repair(source: Source, sink: Sink) -> tuple[int, list[Damage]]:
+    """Writes every whole record of a damaged file; gives their number and what was lost."""
+    frames = Frames(source, on_error="skip")
+    count = 0
+    for segment in frames:
+        sink.write(memoryview(segment.buffer)[segment.start : segment.end])
+        count += segment.count
+    return count, frames.damages

@@ -1,0 +1,342 @@
+"""Writing records: rows, columns or bytes into TFRecord files, one or a set of shards.
+
+Files appear when the writer is closed, whole, or not at all. The same input gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import deque
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from tensorferry import _native, frameworks
+from tensorferry.codecs import compression as codecs
+from tensorferry.errors import UnsupportedError
+from tensorferry.formats.tfrecord import frames as tfrecord
+from tensorferry.formats.tfrecord.encoder import ExampleWriter
+from tensorferry.rows import schema as schemas
+from tensorferry.storage import Sink, append_sink, is_url, open_sink, open_source, shards
+from tensorferry.tensors.values import RaggedTensor, SparseTensor
+
+# Records are gathered and written together: so many, or so many bytes of them.
+PENDING_ROWS = 512
+PENDING_BYTES = 4 << 20
+FRAMED_BYTES = 1 << 20
+# How many of those may wait to be written.
+RUNNING = 2
+
+
+def writer(
+    path: str | os.PathLike[str],
+    *,
+    shards: int | None = None,
+    compression: str | None = None,
+    level: int | None = None,
+    schema: Any = None,
+    append: bool = False,
+    durable: bool = True,
+) -> RecordWriter:
+    """Opens a TFRecord file, or a set of shards, for writing.
+
+    Args:
+        path: The file; "name@10" for ten shards; "-" for the standard output.
+        shards: Write so many files, "name-00000-of-00010" and so on. Rows go to them in turn, a
+            batch of columns is divided among them.
+        compression: "gzip" or "zlib", which TensorFlow reads, or "zstd", which it does not; by
+            default what the suffix says (.gz, .zlib, .zst), and none.
+        level: Of the compression.
+        schema: How features are to be written, where their types do not say it.
+        append: Go on behind the records of an existing, uncompressed file, whose frames are checked
+            first.
+        durable: Wait until the disk has the bytes before the file appears.
+    """
+    return RecordWriter(
+        path,
+        shards=shards,
+        compression=compression,
+        level=level,
+        schema=schema,
+        append=append,
+        durable=durable,
+    )
+
+
+class RecordWriter:
+    """Writes records; use it in a `with` block, or call `close`. See `tensorferry.writer`.
+
+    Attributes:
+        paths: The files.
+        add: Writes one record of bytes, as `write` does but without a Python call: for those who
+            write no rows.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        shards: int | None = None,
+        compression: str | None = None,
+        level: int | None = None,
+        schema: Any = None,
+        append: bool = False,
+        durable: bool = True,
+    ) -> None:
+        self.paths = _names(os.fspath(path), shards)
+        self._written = 0
+        self._examples = ExampleWriter(None if schema is None else schemas.as_schema(schema))
+        self._rows = 0  # that are pending in `_examples`
+        self._takes_bytes = True  # the short way: open, and no rows are pending
+        self._size = 0
+        self._turn = 0
+        self._worker: ThreadPoolExecutor | None = None
+        self._running: deque[Future[None]] = deque()
+        self._stack: ExitStack | None = ExitStack()
+        kind = _compression(self.paths[0], compression)
+        try:
+            self._shards = [
+                _Shard(self._open(name, kind, append, durable), kind, level) for name in self.paths
+            ]
+            self._framers = [_native.Framer(shard.write, FRAMED_BYTES) for shard in self._shards]
+            self.add = self._framers[0].add if len(self._shards) == 1 else self._add_in_turn
+        except BaseException as error:
+            # Not close(), which would let the files that are open already appear, empty.
+            self._stack.__exit__(type(error), error, error.__traceback__)
+            raise
+
+    @property
+    def count(self) -> int:
+        """How many records it was given."""
+        return self._written + self._rows + sum(framer.count for framer in self._framers)
+
+    def _open(self, name: str, kind: str | None, append: bool, durable: bool) -> Sink:
+        assert self._stack is not None
+        if append and is_url(name):
+            raise UnsupportedError(
+                "a remote file cannot be appended to", path=name, hint="write a new shard"
+            )
+        if append and os.path.exists(name):
+            if kind is not None:
+                raise UnsupportedError(
+                    "a compressed file cannot be appended to", path=name, hint="write a new shard"
+                )
+            end = _end_of(name)
+            return self._stack.enter_context(append_sink(name, end, durable=durable))
+        return self._stack.enter_context(open_sink(name, durable=durable))
+
+    def write(self, record: Any) -> None:
+        """Writes one record: a dict from feature names to values, or the bytes of any message.
+
+        Raises:
+            FormatError: The row does not fit the rows before it, or the schema. It is left out, and
+                others can be written.
+            UnsupportedError: An Example cannot carry it.
+        """
+        if record.__class__ is bytes and self._takes_bytes:
+            self.add(record)
+        else:
+            self._write_other(record)
+
+    def _add_in_turn(self, record: bytes) -> None:
+        self._framers[self._turn].add(record)
+        self._turn_on()
+
+    def _write_other(self, record: Any) -> None:
+        self._check_open()
+        if isinstance(record, bytes | bytearray | memoryview):
+            self._flush()
+            self._wait()
+            self._takes_bytes = True
+            self.add(bytes(record))
+        elif isinstance(record, Mapping):
+            if self._takes_bytes:
+                self._flush()
+            self._takes_bytes = False
+            row = {name: _accept(value) for name, value in record.items()}
+            self._examples.add(row)
+            self._rows += 1
+            self._size += sum(map(_size_of, row.values()))
+            if self._size >= PENDING_BYTES or self._rows >= PENDING_ROWS:
+                self._flush()
+        else:
+            raise UnsupportedError(
+                f"a record is {type(record).__name__}, expected a dict of features, or bytes"
+            )
+
+    def write_batch(self, columns: Mapping[str, Any]) -> None:
+        """Writes many records: a dict from feature names to columns of one length."""
+        self._check_open()
+        self._flush()
+        accepted = {
+            # The writer looks at arrays itself; once is enough for those of many strings.
+            name: column if column.__class__ is np.ndarray else frameworks.accept(column)
+            for name, column in columns.items()
+        }
+        rows = self._examples.prepare_columns(accepted)
+        block = -(-rows // len(self._shards)) or 1
+        self._wait()
+        for first in range(0, rows, block):
+            self._examples.encode(first, min(first + block, rows), self._write_piece)
+            self._written += min(block, rows - first)
+            self._turn_on()
+
+    def flush(self) -> None:
+        """Encodes what is pending; a new file appears on closing all the same."""
+        self._check_open()
+        self._flush()
+        self._wait()
+
+    def _check_open(self) -> None:
+        if self._stack is None:
+            raise ValueError("the writer is closed")
+
+    def _flush(self) -> None:
+        self._size = 0
+        for framer in self._framers:
+            framer.flush()
+        if self._rows:
+            rows, self._rows = self._rows, 0
+            self._submit(self._deal, self._examples.flush(), rows)
+            self._written += rows
+
+    # What was encoded is compressed and written in a thread of its own, while the next is made: one
+    # thread, so that everything stays in order. Records of bytes are framed and written at once:
+    # handing them over would take longer than that.
+
+    def _submit(self, work: Callable[..., None], *arguments: Any) -> None:
+        if self._worker is None:
+            self._worker = ThreadPoolExecutor(1)
+        while len(self._running) >= RUNNING:
+            self._running.popleft().result()
+        self._running.append(self._worker.submit(work, *arguments))
+
+    def _wait(self) -> None:
+        while self._running:
+            self._running.popleft().result()
+
+    def _deal(self, data: bytes | memoryview, count: int) -> None:
+        """Gives framed records to the shards in turn."""
+        if len(self._shards) == 1:
+            self._write_piece(data)
+            return
+        view, start = memoryview(data), 0
+        for _ in range(count):
+            _, end, _ = _native.tfrecord_scan(view, start, 1, False)
+            self._write_piece(view[start:end])
+            self._turn_on()
+            start = end
+
+    def _write_piece(self, data: bytes | memoryview) -> None:
+        self._shards[self._turn].write(data)
+
+    def _turn_on(self) -> None:
+        self._turn = (self._turn + 1) % len(self._shards)
+
+    def close(self) -> None:
+        """Finishes the files and lets them appear."""
+        self.__exit__(None, None, None)
+
+    def __enter__(self) -> RecordWriter:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        stack = self._stack
+        if stack is None:
+            return
+        try:
+            if kind is None:
+                self._flush()
+                self._wait()
+                for shard in self._shards:
+                    shard.finish()
+        except BaseException as failure:
+            self._stop(stack, type(failure), failure, failure.__traceback__)
+            raise
+        self._stop(stack, kind, error, traceback)
+
+    def _stop(self, stack: ExitStack, *exception: Any) -> None:
+        """Ends the thread, then closes the files: they appear unless there is an exception."""
+        self._stack = None
+        self._takes_bytes = False
+        for framer in self._framers:
+            framer.close()
+        if self._worker is not None:
+            self._worker.shutdown(cancel_futures=True)
+        stack.__exit__(*exception)
+
+
+class _Shard:
+    """One file: a sink, with a compressor before it where asked for."""
+
+    def __init__(self, sink: Sink, kind: str | None, level: int | None) -> None:
+        self._sink = sink
+        self._compressor = None if kind is None else codecs.compressor(kind, level)  # type: ignore[arg-type]
+
+    def write(self, data: Any) -> None:
+        self._sink.write(data if self._compressor is None else self._compressor.compress(data))
+
+    def finish(self) -> None:
+        if self._compressor is not None:
+            self._sink.write(self._compressor.finish())
+
+
+def _accept(value: Any) -> Any:
+    """A value as one of ours; what is plain anyway is not looked at twice."""
+    if value.__class__ in _PLAIN:
+        return value
+    if value.__class__ is list and _PLAIN.issuperset(map(type, value)):
+        return value
+    return frameworks.accept(value)
+
+
+_PLAIN = frozenset((type(None), bool, int, float, str, bytes))
+
+
+def _size_of(value: Any) -> int:
+    """About how many bytes a value takes."""
+    if isinstance(value, np.ndarray):
+        return value.nbytes
+    if isinstance(value, str | bytes):
+        return len(value)
+    if isinstance(value, list | tuple):
+        sized = value and isinstance(value[0], list | tuple | str | bytes | np.ndarray)
+        return sum(map(_size_of, value)) if sized else 8 * len(value)
+    if isinstance(value, SparseTensor):
+        return value.values.nbytes + value.indices.nbytes
+    return value.flat_values.nbytes if isinstance(value, RaggedTensor) else 8
+
+
+def _names(path: str, count: int | None) -> list[str]:
+    shorthand = re.search(r"@[0-9]{1,9}(\.[^@/]*)?$", path)
+    return [path] if count is None and not shorthand else shards.shard_names(path, count)
+
+
+def _compression(path: str, given: str | None) -> str | None:
+    if given is not None:
+        return given.lower() or None
+    parsed = shards.parse_shard(path)
+    names = (path,) if parsed is None else (path, parsed[0])
+    return next((kind for name in names if (kind := codecs.split_suffix(name)[1])), None)
+
+
+def _end_of(path: str) -> int:
+    """Where the records of a file end, which must be its own end; its last record is verified."""
+    with open_source(path) as source:
+        index = tfrecord.build_index(source)
+        if not len(index):
+            return 0
+        start, end = int(index[-1, 0]) - tfrecord.HEADER, int(index[-1].sum()) + tfrecord.FOOTER
+        assert source.buffer is not None
+        tfrecord.Segment(source.buffer, start, 1, end, 0, len(index) - 1, path, True).check()
+        return end

@@ -1,0 +1,223 @@
+"""Keras 3: models as `.keras` files, and what Keras knows of a model that is to be traced.
+
+A `.keras` file has no code: a model's config names the classes that make it, and whoever loads it
+has to have them. What a config would make Keras do is found by
+`tensorferry.formats.keras.config` before Keras sees it; here is what only Keras can tell: which
+names are its own, and which the program registered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import keras
+import numpy as np
+
+from tensorferry.errors import UnsupportedError
+from tensorferry.frameworks.programs import NotKept
+
+# Where Keras looks for functions that a config has by name only.
+_FUNCTIONS = (
+    "activations",
+    "constraints",
+    "initializers",
+    "losses",
+    "metrics",
+    "optimizers",
+    "regularizers",
+)
+
+
+def is_layer(value: Any) -> bool:
+    """Whether it is a layer or model of Keras 3."""
+    return isinstance(value, keras.layers.Layer)
+
+
+def forward(model: Any) -> Callable[..., Any]:
+    """What a model does outside of training.
+
+    Raises:
+        UnsupportedError: It computes with another backend than TensorFlow.
+    """
+    backend = keras.backend.backend()
+    if backend != "tensorflow":
+        raise UnsupportedError(
+            f"Keras computes with {backend} here, and a SavedModel is a program of TensorFlow",
+            hint="save it as .keras, and load that where KERAS_BACKEND is tensorflow",
+        )
+
+    def call(inputs: Any, *others: Any) -> Any:
+        # Not __call__ with training=...: a layer's own call need not take it.
+        return model(inputs, *others, **({"training": False} if _takes_training(model) else {}))
+
+    return call
+
+
+def _takes_training(model: Any) -> bool:
+    return bool(getattr(model, "_call_has_training_arg", True))
+
+
+def known_inputs(model: Any) -> Any:
+    """The inputs of a model as a structure of its symbolic tensors; None if it does not know them.
+
+    A functional model has them from the start, a subclassed one remembers shapes of its first call,
+    without dtypes: these are taken for its compute dtype.
+    """
+    structure = getattr(model, "_inputs_struct", None)
+    if structure is not None:
+        return structure
+    if isinstance(model, keras.Sequential) and model.built and model.inputs:
+        return model.inputs[0] if len(model.inputs) == 1 else list(model.inputs)
+    shapes = getattr(model, "_build_shapes_dict", None)
+    if not shapes or len(shapes) != 1:
+        return None
+    return _from_shapes(next(iter(shapes.values())), model.compute_dtype)
+
+
+def _from_shapes(shape: Any, dtype: str) -> Any:
+    if isinstance(shape, Mapping):
+        return {key: _from_shapes(part, dtype) for key, part in shape.items()}
+    if isinstance(shape, list | tuple) and shape and not _is_shape(shape):
+        return [_from_shapes(part, dtype) for part in shape]
+    return keras.KerasTensor((None, *shape[1:]), dtype) if shape else None
+
+
+def _is_shape(shape: Any) -> bool:
+    return all(size is None or isinstance(size, int) for size in shape)
+
+
+def describe(model: Any) -> Any:
+    """The config that a `.keras` file will have.
+
+    Raises:
+        UnsupportedError: A part of the model has none.
+    """
+    try:
+        return keras.saving.serialize_keras_object(model)
+    except Exception as error:  # a class of the user's may raise whatever it likes
+        raise UnsupportedError(
+            f"the model has no config: {type(error).__name__}: {str(error).strip()[:300]}",
+            hint="each custom class needs get_config, which gives the arguments of its __init__",
+        ) from error
+
+
+def save(model: Any, path: str) -> None:
+    """Writes a `.keras` file to a path with that ending."""
+    keras.saving.save_model(model, path)
+
+
+def describe_if_possible(model: Any) -> Any:
+    """As `describe`; None for a model without a config, which an export does not need."""
+    try:
+        return describe(model)
+    except UnsupportedError:
+        return None
+
+
+def lost_by_export(model: Any) -> list[NotKept]:
+    """What a model has beside its function."""
+    lost = [NotKept("config", "a SavedModel has the traced program; .keras keeps the config")]
+    if getattr(model, "optimizer", None) is not None and getattr(model, "compiled", False):
+        lost.append(NotKept("optimizer, loss and metrics", "a program computes; .keras keeps them"))
+    lost.append(NotKept("training", "the program is the one of training=False"))
+    return lost
+
+
+def lost_by_archive(model: Any) -> Iterator[NotKept]:
+    """What of a model a `.keras` file leaves out."""
+    for kind in dict.fromkeys(type(layer) for layer in model._flatten_layers()):
+        if kind.__module__.partition(".")[0] != "keras":
+            yield NotKept(
+                f"class {kind.__name__}",
+                f"the file names it as one of {kind.__module__}, and has no code; "
+                "custom_objects= supplies it",
+            )
+    inside = {id(variable.value) for variable in model.variables}
+    for layer in model._flatten_layers():
+        for name, value in vars(layer).items():
+            for place, leaf in _leaves(value, name, 4):
+                if _is_foreign(leaf) and id(leaf) not in inside:
+                    yield NotKept(
+                        f"variable {layer.name}/{place}",
+                        "Keras keeps what add_weight and keras.Variable made, and no tf.Variable",
+                    )
+
+
+def _is_foreign(value: Any) -> bool:
+    """Whether it is a variable of TensorFlow, which is not asked for: there may be none."""
+    modules = {kind.__module__.partition(".")[0] for kind in type(value).__mro__}
+    return "tensorflow" in modules and hasattr(value, "assign") and hasattr(value, "read_value")
+
+
+def _leaves(value: Any, place: str, depth: int) -> Iterator[tuple[str, Any]]:
+    pairs: Any = None
+    if isinstance(value, Mapping):
+        pairs = value.items()
+    elif isinstance(value, list | tuple):
+        pairs = enumerate(value)
+    if pairs is None or depth == 0:
+        yield place, value
+        return
+    for key, part in pairs:
+        yield from _leaves(part, f"{place}/{key}", depth - 1)
+
+
+def load(path: str, custom_objects: Mapping[str, Any], *, safe: bool, compile: bool) -> Any:
+    """The model of a file that was found to be harmless, or that the caller trusts.
+
+    Raises:
+        UnsupportedError: Keras cannot make the model.
+    """
+    try:
+        with keras.saving.custom_object_scope(dict(custom_objects)):
+            return keras.saving.load_model(path, compile=compile, safe_mode=safe)
+    except Exception as error:  # of Keras, of the classes given, of h5py
+        raise UnsupportedError(
+            f"Keras cannot load it: {type(error).__name__}: {str(error).strip()[:500]}",
+            path=path,
+            hint="custom_objects= supplies classes and functions; ferry.load_weights takes the "
+            "weights alone, into a model that you make",
+        ) from error
+
+
+def is_own_function(name: str) -> bool:
+    """Whether Keras itself has a function of that name for configs."""
+    return any(callable(getattr(getattr(keras, part), name, None)) for part in _FUNCTIONS)
+
+
+def is_own_class(name: str) -> bool:
+    """Whether Keras itself has a class of that name: old configs do not say where from."""
+    places = ("layers", "models", "dtype_policies", *_FUNCTIONS)
+    return name == "Functional" or any(
+        isinstance(getattr(getattr(keras, part), name, None), type) for part in places
+    )
+
+
+def registered_names() -> set[str]:
+    """The names of classes and functions that the program registered for configs."""
+    return {*keras.saving.get_custom_objects()}
+
+
+def predict(model: Any, arguments: tuple[Any, ...]) -> Any:
+    """What a model gives outside of training."""
+    given = [_as_input(part) for part in arguments]
+    return model(*given, training=False) if _takes_training(model) else model(*given)
+
+
+def _as_input(value: Any) -> Any:
+    """Numbers in lists are one tensor; other lists and dicts are inputs by place and name."""
+    if isinstance(value, Mapping):
+        return {key: _as_input(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        if _is_numbers(value):
+            array = np.asarray(value)
+            return array.astype("float32") if array.dtype == np.float64 else array
+        return [_as_input(part) for part in value]
+    return value
+
+
+def _is_numbers(value: Any) -> bool:
+    if isinstance(value, list | tuple):
+        return all(map(_is_numbers, value))
+    return isinstance(value, int | float | str | bytes)

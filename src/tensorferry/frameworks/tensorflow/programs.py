@@ -1,0 +1,197 @@
+"""TensorFlow: a SavedModel back as functions, called with whatever a user has.
+
+`tf.saved_model.load` makes objects and functions of the file alone, without the classes that it was
+made from. What is called is
+
+    a signature     takes tensors by name, gives a dict of tensors
+    the model       its own function, with the structure of its arguments and results: `__call__`,
+                    or `serve` of what Keras 3 exports
+
+Values are converted to the dtypes that are expected, floats to floats and integers to integers, and
+compared with what is expected before TensorFlow runs anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from tensorferry.errors import MismatchError, UnsupportedError
+from tensorferry.frameworks.tensorflow import tensors as tensors
+from tensorferry.frameworks.tensorflow.signatures import as_tensors, show
+from tensorferry.frameworks.variables import Variable, find_variables
+
+# The functions that stand for a whole model, in this order.
+_CALLS = ("__call__", "serve")
+
+
+def load(path: str, tags: Iterable[str] | None) -> Any:
+    """The objects of a SavedModel.
+
+    Raises:
+        UnsupportedError: TensorFlow cannot load it.
+    """
+    try:
+        return tf.saved_model.load(path, tags=None if tags is None else list(tags))
+    except (tf.errors.OpError, ValueError, RuntimeError, OSError, KeyError, TypeError) as error:
+        raise UnsupportedError(
+            f"TensorFlow cannot load it: {type(error).__name__}: {str(error).strip()[:500]}",
+            path=path,
+        ) from error
+
+
+def signature_inputs(concrete: Any) -> dict[str, Any]:
+    """What a signature takes, by name."""
+    return dict(concrete.structured_input_signature[1])
+
+
+def describe(specs: Mapping[str, Any]) -> dict[str, str]:
+    """Dtypes and shapes as people write them."""
+    return {name: show(spec) for name, spec in specs.items()}
+
+
+def describe_results(concrete: Any) -> dict[str, str]:
+    """What a signature gives, by name."""
+    results = concrete.structured_outputs
+    return describe(results) if isinstance(results, Mapping) else {}
+
+
+def variables_of(loaded: Any, *, by_name: bool) -> list[Variable]:
+    """The variables of what was loaded; an export of TensorFlow 1 has them by name only."""
+    if not by_name:
+        return find_variables(loaded).variables
+    held = getattr(loaded, "variables", ())
+    return [tensors.make_variable(one, one.name.removesuffix(":0")) for one in held]
+
+
+def call_signature(
+    concrete: Any, name: str, positional: tuple[Any, ...], named: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What a signature gives for a user's values.
+
+    Raises:
+        TypeError: These are not the names that it takes.
+        MismatchError: A value does not fit.
+    """
+    expected = signature_inputs(concrete)
+    given = dict(named)
+    if len(positional) == 1 and isinstance(positional[0], Mapping) and not given:
+        given = dict(positional[0])
+    elif len(positional) == 1 and len(expected) == 1 and not given:
+        given = {next(iter(expected)): positional[0]}
+    elif positional:
+        raise TypeError(
+            f"the signature {name!r} takes arguments by name: {_listed(expected)}; "
+            f"{len(positional)} were given without"
+        )
+    if set(given) != set(expected):
+        raise TypeError(
+            f"the signature {name!r} takes {_listed(expected)}; given were {', '.join(given)}"
+        )
+    values = {key: _converted(value, expected[key], key) for key, value in given.items()}
+    return dict(concrete(**values))
+
+
+def _listed(specs: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} ({show(spec)})" for name, spec in specs.items()) or "nothing"
+
+
+def model_function(loaded: Any) -> Any:
+    """The function that stands for the whole model; None if there is none."""
+    for name in _CALLS:
+        function = getattr(loaded, name, None)
+        if getattr(function, "concrete_functions", None):
+            return function
+    return None
+
+
+def call_function(function: Any, positional: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
+    """What a model's own function gives for a user's values.
+
+    Raises:
+        MismatchError: They fit none of the arguments that it was traced for.
+    """
+    problems = []
+    for concrete in function.concrete_functions:
+        expected, expected_named = concrete.structured_input_signature
+        try:
+            if len(positional) > len(expected):
+                raise MismatchError(f"{len(positional)} arguments, expected {len(expected)}")
+            values = [
+                _converted(value, spec, f"argument {place}")
+                for place, (value, spec) in enumerate(zip(positional, expected, strict=False))
+            ]
+            others = {
+                key: _converted(value, expected_named.get(key), key) for key, value in named.items()
+            }
+            _check_rest(expected[len(positional) :])
+        except MismatchError as error:
+            problems.append(error.message)
+            continue
+        return function(*values, **others)
+    raise MismatchError(
+        "the values fit none of the ways to call the model: " + "; ".join(dict.fromkeys(problems)),
+        hint="its signatures say what it takes: model.signatures",
+    )
+
+
+def _check_rest(rest: Any) -> None:
+    missing = [spec for spec in tf.nest.flatten(rest) if isinstance(spec, tf.TypeSpec)]
+    if missing:
+        raise MismatchError(f"{len(missing)} more tensors are expected")
+
+
+def _converted(value: Any, spec: Any, place: str) -> Any:
+    """A user's value as the tensors that a spec asks for."""
+    if spec is None or not tf.nest.flatten(spec):
+        return as_tensors(value)
+    try:
+        tree = as_tensors(value, spec)
+    except (ValueError, TypeError) as error:
+        raise MismatchError(f"{place}: {str(error).splitlines()[0][:200]}") from None
+    try:
+        tf.nest.assert_same_structure(spec, tree, check_types=False)
+    except (ValueError, TypeError):
+        raise MismatchError(f"{place}: another structure than {_show_tree(spec)}") from None
+    leaves = [
+        _fit(leaf, wanted, place)
+        for leaf, wanted in zip(tf.nest.flatten(tree), tf.nest.flatten(spec), strict=True)
+    ]
+    return tf.nest.pack_sequence_as(spec, leaves)
+
+
+def _show_tree(spec: Any) -> str:
+    parts = [
+        show(leaf) if isinstance(leaf, tf.TypeSpec) else repr(leaf)
+        for leaf in tf.nest.flatten(spec)
+    ]
+    return f"of {', '.join(parts)}"
+
+
+def _fit(leaf: Any, spec: Any, place: str) -> Any:
+    if not isinstance(spec, tf.TypeSpec):  # a constant of the program: training=False
+        if leaf is not spec and leaf != spec:
+            raise MismatchError(f"{place} is {leaf!r}, expected {spec!r}")
+        return leaf
+    if isinstance(leaf, bool) or leaf is None:
+        leaf = tf.convert_to_tensor(bool(leaf)) if leaf is not None else leaf
+    if leaf is None:
+        raise MismatchError(f"{place} is None, expected {show(spec)}")
+    wanted = getattr(spec, "dtype", None)
+    if isinstance(leaf, tf.Tensor) and wanted is not None and leaf.dtype != wanted:
+        leaf = _cast(leaf, wanted, place)
+    if not spec.is_compatible_with(leaf):
+        found = show(leaf) if hasattr(leaf, "shape") else type(leaf).__name__
+        raise MismatchError(f"{place} is {found}, expected {show(spec)}")
+    return leaf
+
+
+def _cast(tensor: Any, wanted: Any, place: str) -> Any:
+    floats = tensor.dtype.is_floating and wanted.is_floating
+    if floats or (tensor.dtype.is_integer and wanted.is_integer):
+        result = tf.cast(tensor, wanted)
+        if floats or bool(tf.reduce_all(tf.cast(result, tensor.dtype) == tensor)):
+            return result
+    raise MismatchError(f"{place} is {show(tensor)}, expected {wanted.name}")

@@ -1,0 +1,335 @@
+"""Signatures: functions of structures made into functions of named tensors, as servers call them.
+
+A signature of a SavedModel takes tensors by name and gives tensors by name, and nothing else. A
+model's own function may take and give dicts, lists, sparse and ragged tensors. What stands between
+them is made here, and traced:
+
+    f(x, {"mask": m})        the arguments "x" and "mask"
+    f(ragged)                the arguments "ragged_values" and "ragged_row_splits"
+    returns a tensor         "output_0"
+    returns (a, b)           "output_0", "output_1"
+    returns {"p": a}         "p"
+    returns {"p": ragged}    "p_values" and "p_row_splits"
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from tensorferry.errors import FerryError, UnsupportedError
+from tensorferry.frameworks.programs import Signature
+from tensorferry.frameworks.tensorflow import tensors as tensors
+from tensorferry.tensors.values import RaggedTensor, SparseTensor, as_tensor
+
+Function = tf.types.experimental.PolymorphicFunction
+Concrete = tf.types.experimental.ConcreteFunction
+
+_COMPOSITE = (tf.RaggedTensorSpec, tf.SparseTensorSpec)
+# What is part of the program instead of an argument.
+_FIXED = (bool, type(None))
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """What a function is called with: specs where tensors will be.
+
+    Attributes:
+        positional: By position.
+        named: By name.
+        origin: Where this is known from.
+    """
+
+    positional: tuple[Any, ...]
+    named: Mapping[str, Any]
+    origin: str
+
+
+def example_arguments(function: Any, examples: Any, *, exact: bool = False) -> Arguments:
+    """The arguments that examples stand for.
+
+    Args:
+        function: What takes them.
+        examples: A tuple for several arguments; a dict of its arguments by name, if all of its
+            keys are that; anything else is the one argument. In them tensors of every framework,
+            numbers, or `tf.TensorSpec` and the like.
+        exact: Take the size of the first axis for fixed, too.
+    """
+    named = parameter_names(function)
+    origin = "the example inputs"
+    if isinstance(examples, Mapping) and examples and named and set(examples) <= set(named):
+        specs = {name: _spec(value, exact) for name, value in examples.items()}
+        return Arguments((), specs, origin)
+    given = examples if type(examples) is tuple else (examples,)
+    return Arguments(tuple(_spec(value, exact) for value in given), {}, origin)
+
+
+def known_arguments(function: Any) -> Arguments | None:
+    """The arguments that a function of TensorFlow was made for, or was called with so far."""
+    if isinstance(function, Concrete):
+        positional, named = function.structured_input_signature
+        return Arguments(tuple(positional), dict(named), "its own concrete function")
+    if not isinstance(function, Function):
+        return None
+    if function.input_signature is not None:
+        return Arguments(tuple(function.input_signature), {}, "its input_signature")
+    traced = concrete_functions(function)
+    if not traced:
+        return None
+    positional, named = traced[0].structured_input_signature
+    origin = "the call that it was traced for"
+    if len(traced) > 1:
+        origin = f"one of {len(traced)} calls that it was traced for"
+    return Arguments(tuple(positional), dict(named), origin)
+
+
+def concrete_functions(function: Any) -> list[Any]:
+    """What a tf.function was traced for so far; saving keeps these."""
+    listed = getattr(function, "_list_all_concrete_functions", None)
+    return [] if listed is None else list(listed())
+
+
+def parameter_names(function: Any) -> list[str]:
+    """The names of what a function takes, without those it gathers."""
+    try:
+        if isinstance(function, Function):
+            found = function.function_type.parameters
+        else:
+            found = inspect.signature(function).parameters
+    except (TypeError, ValueError, AttributeError):
+        return []
+    gathered = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return [name for name, one in found.items() if one.kind not in gathered and name != "self"]
+
+
+def as_tensors(value: Any, spec: Any = None) -> Any:
+    """A user's value as TensorFlow's tensors: arrays, and lists of numbers or texts, are tensors.
+
+    Args:
+        value: A structure, or a tensor of any framework.
+        spec: What is expected there: gives numbers their dtype.
+    """
+    if isinstance(value, tf.TypeSpec) or value is None or isinstance(value, bool):
+        return value
+    if tensors.owns(value):
+        return value.read_value() if isinstance(value, tf.Variable) else value
+    if isinstance(value, Mapping):
+        return {key: as_tensors(part, _inner(spec, key)) for key, part in value.items()}
+    if isinstance(value, list | tuple) and not _is_numbers(value):
+        parts = [as_tensors(part, _inner(spec, place)) for place, part in enumerate(value)]
+        if hasattr(value, "_fields"):
+            return type(value)(*parts)
+        return parts if isinstance(value, list) else tuple(parts)
+    if isinstance(value, RaggedTensor | SparseTensor):
+        return tensors.from_value(value)
+    dtype = getattr(spec, "dtype", None) if isinstance(spec, tf.TensorSpec) else None
+    if isinstance(value, int | float | complex | str | bytes | list | tuple):
+        return tf.convert_to_tensor(value, dtype)
+    if hasattr(value, "dtype") and not isinstance(value, np.ndarray | np.generic):
+        from tensorferry import frameworks
+
+        value = frameworks.accept(value)
+    return tensors.from_value(as_tensor(value))
+
+
+def _inner(spec: Any, key: Any) -> Any:
+    try:
+        return spec[key]
+    except (KeyError, IndexError, TypeError):
+        return None
+
+
+def _is_numbers(value: Any) -> bool:
+    """Whether it is numbers or texts in lists, which are one tensor."""
+    if isinstance(value, list | tuple):
+        return type(value) in (list, tuple) and all(map(_is_numbers, value))
+    return isinstance(value, int | float | complex | str | bytes)
+
+
+def _spec(example: Any, exact: bool) -> Any:
+    def of(leaf: Any) -> Any:
+        if isinstance(leaf, (*_FIXED, tf.TypeSpec)):
+            return leaf
+        return _relaxed(tf.type_spec_from_value(leaf), exact)
+
+    return tf.nest.map_structure(of, as_tensors(example))
+
+
+def _relaxed(spec: Any, exact: bool) -> Any:
+    """The spec with any size of the first axis: an example is one batch of many."""
+    if exact or not spec.shape.rank:
+        return spec
+    shape = [None, *spec.shape.as_list()[1:]]
+    if isinstance(spec, tf.RaggedTensorSpec):
+        return tf.RaggedTensorSpec(shape, spec.dtype, spec.ragged_rank, spec.row_splits_dtype)
+    if isinstance(spec, tf.SparseTensorSpec):
+        return tf.SparseTensorSpec(shape, spec.dtype)
+    return tf.TensorSpec(shape, spec.dtype)
+
+
+def trace(name: str, function: Any, arguments: Arguments) -> tuple[Any, Signature]:
+    """A concrete function of named tensors for a signature, and what it is like.
+
+    Raises:
+        UnsupportedError: The function cannot be traced, or gives what is no tensor.
+    """
+    leaves = dict(_named_leaves(function, arguments))
+    notes = [
+        f"the argument {where} is always {leaf!r}"
+        for where, leaf in leaves.items()
+        if not isinstance(leaf, tf.TypeSpec)
+    ]
+    parts: dict[str, Any] = {}
+    for where, leaf in leaves.items():
+        if isinstance(leaf, _COMPOSITE):
+            names = [f"{where}_{part}" for part in _part_names(leaf)]
+            notes.append(f"the argument {where} is taken in parts: {', '.join(names)}")
+        else:
+            names = [where]
+        specs = tf.nest.flatten(leaf, expand_composites=True)
+        for part, spec in zip(names, specs, strict=True):
+            if isinstance(spec, tf.TypeSpec):
+                parts[part] = tf.TensorSpec(spec.shape, spec.dtype, name=part)
+    structure = (arguments.positional, dict(arguments.named))
+
+    def flat(**given: Any) -> dict[str, Any]:
+        held = []
+        for where, leaf in leaves.items():
+            if not isinstance(leaf, tf.TypeSpec):
+                held.append(leaf)
+            elif isinstance(leaf, _COMPOSITE):
+                pieces = [given[f"{where}_{part}"] for part in _part_names(leaf)]
+                held.append(tf.nest.pack_sequence_as(leaf, pieces, expand_composites=True))
+            else:
+                held.append(given[where])
+        positional, named = tf.nest.pack_sequence_as(structure, held)
+        return _flat_results(function(*positional, **named), notes)
+
+    try:
+        concrete = tf.function(flat, autograph=False).get_concrete_function(**parts)
+    except FerryError:
+        raise
+    except Exception as error:  # whatever the user's own code raises
+        raise UnsupportedError(
+            f"the signature {name!r} cannot be traced: {type(error).__name__}: {_first(error)}",
+            hint="the code has to work on tensors of unknown batch size; tf.TensorSpec in inputs= "
+            "fixes what has to be fixed",
+        ) from error
+    if not concrete.structured_outputs:
+        raise UnsupportedError(f"the signature {name!r} gives no tensors")
+    inputs = {where: show(spec) for where, spec in parts.items()}
+    outputs = {where: show(tensor) for where, tensor in concrete.structured_outputs.items()}
+    said = tuple(dict.fromkeys(notes))
+    return concrete, Signature(name, inputs, outputs, arguments.origin, said)
+
+
+def _first(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return (lines[-1] if lines else "")[:300]
+
+
+def show(spec: Any) -> str:
+    """Dtype and shape as people write them: "float32[?, 3]"."""
+    if spec.shape.rank is None:
+        return f"{spec.dtype.name}[...]"
+    sizes = ", ".join("?" if size is None else str(size) for size in spec.shape.as_list())
+    return f"{spec.dtype.name}[{sizes}]"
+
+
+def _part_names(spec: Any) -> list[str]:
+    """What the parts of a sparse or ragged tensor are called, in TensorFlow's order."""
+    if isinstance(spec, tf.SparseTensorSpec | tf.SparseTensor):
+        return ["indices", "values", "dense_shape"]
+    if spec.ragged_rank == 1:
+        return ["values", "row_splits"]
+    return ["values", *(f"row_splits_{number}" for number in range(spec.ragged_rank))]
+
+
+def _named_leaves(function: Any, arguments: Arguments) -> Iterator[tuple[str, Any]]:
+    """A name for each leaf of the arguments, in the order of `tf.nest`."""
+    known = parameter_names(function)
+    tree: list[tuple[str, Any]] = []
+    for place, value in enumerate(arguments.positional):
+        tree.append((known[place] if place < len(known) else f"args_{place}", value))
+    tree += sorted(arguments.named.items())
+    yield from _unique(leaf for path, value in tree for leaf in _walk(value, path, top=True))
+
+
+def _walk(value: Any, path: str, *, top: bool = False) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Mapping):
+        # Names inside an argument say enough: a server's client wants "mask", not "inputs_mask".
+        for key in sorted(value):
+            yield from _walk(value[key], str(key) if top else f"{path}_{key}")
+    elif isinstance(value, list | tuple):
+        keys = getattr(value, "_fields", None) or range(len(value))
+        for key, part in zip(keys, value, strict=True):
+            yield from _walk(part, f"{path}_{key}")
+    else:
+        own = getattr(value, "name", None) if isinstance(value, tf.TensorSpec) else None
+        yield own or path, value
+
+
+def _unique(leaves: Iterator[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
+    used: set[str] = set()
+    for path, leaf in leaves:
+        name = re.sub(r"\W", "_", path.partition(":")[0], flags=re.ASCII) or "x"
+        name = f"x{name}" if name[0].isdigit() or name[0] == "_" else name
+        unique, number = name, 0
+        while unique in used:
+            number += 1
+            unique = f"{name}_{number}"
+        used.add(unique)
+        yield unique, leaf
+
+
+def _flat_results(result: Any, notes: list[str]) -> dict[str, Any]:
+    """The tensors of a result by name."""
+    if isinstance(result, Mapping):
+        named = [(str(key), part) for key, part in result.items()]
+    elif hasattr(result, "_fields"):
+        named = list(zip(result._fields, result, strict=True))
+    elif isinstance(result, list | tuple):
+        named = [(f"output_{place}", part) for place, part in enumerate(result)]
+    else:
+        named = [("output_0", result)]
+    found: dict[str, Any] = {}
+    for key, part in named:
+        for path, leaf in _walk(part, key):
+            _add_result(found, path, leaf, notes)
+    return found
+
+
+def _add_result(found: dict[str, Any], path: str, leaf: Any, notes: list[str]) -> None:
+    if leaf is None:
+        notes.append(f"the result {path} is None and left out")
+        return
+    if isinstance(leaf, tf.RaggedTensor | tf.SparseTensor):
+        names = [f"{path}_{part}" for part in _part_names(leaf)]
+        notes.append(
+            f"the result {path} is given in parts, because a signature gives dense tensors only: "
+            f"{', '.join(names)}"
+        )
+        pieces = tf.nest.flatten(leaf, expand_composites=True)
+        if isinstance(leaf, tf.RaggedTensor):
+            pieces = [leaf.flat_values, *leaf.nested_row_splits]
+        found.update(zip(names, pieces, strict=True))
+        return
+    try:
+        # A result that is an argument or a variable itself has no node of its own.
+        found[path] = tf.identity(leaf)
+    except (TypeError, ValueError) as error:
+        raise UnsupportedError(
+            f"the result {path} is a {type(leaf).__name__}, which is no tensor: {_first(error)}",
+            hint="give a function that returns tensors, or a dict, list or tuple of them",
+        ) from None
+
+
+def call_function(function: Callable[..., Any]) -> Any:
+    """The function as one that TensorFlow traces and keeps."""
+    return function if isinstance(function, Function) else tf.function(function)

@@ -1,0 +1,198 @@
+"""What loading a model would do beside computing, and who allows it.
+
+A SavedModel is a program, and the config of a Keras model names classes and functions to call. Both
+are read here as data, before TensorFlow or Keras see the file; what could run code, or reach files
+and machines, is a danger of one of these kinds, and refused unless the caller allows that kind:
+
+    lambda      a Lambda layer with Python bytecode that the file brings along
+    pickle      a pickled object, which can run anything
+    class       a class that `custom_objects` does not have, of a module that nobody names
+    module      a class of a module outside of Keras, which `custom_objects` does not have
+    function    a function that is neither Keras' own nor in `custom_objects`
+    gadget      something of Keras that is no part of a model
+    registered  a class or function that the program registered, by a name that the file chose
+    python      ops that call Python functions
+    native      ops that run native code, custom ops among them
+    read        ops and layers that read files
+    write       ops that write files
+    network     ops that reach other machines
+    asset       files of the model that are missing, or lie outside of it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from tensorferry.errors import UnsupportedError
+from tensorferry.formats.keras import config as keras_config
+from tensorferry.formats.keras.config import Finding
+from tensorferry.formats.savedmodel import model as savedmodel
+
+KINDS = (
+    "lambda",
+    "pickle",
+    "class",
+    "module",
+    "function",
+    "gadget",
+    "registered",
+    "python",
+    "native",
+    "read",
+    "write",
+    "network",
+    "asset",
+)
+
+Allow = bool | str | Iterable[str]
+
+_OF_EFFECT = {
+    "runs Python": "python",
+    "runs native code": "native",
+    "reads files": "read",
+    "writes files": "write",
+    "uses network": "network",
+}
+_OF_FINDING = {"bytecode": "lambda", "file": "read"}
+# How many an error names.
+SHOWN = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Danger:
+    """Something that loading or calling a model would do.
+
+    Attributes:
+        kind: See the top of this module.
+        place: Where in the file; "" where it has no place.
+        detail: What it would do.
+    """
+
+    kind: str
+    place: str
+    detail: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.detail}{f' (in {self.place})' if self.place else ''}"
+
+
+def allowed_kinds(allow: Allow) -> frozenset[str]:
+    """The kinds that a caller allows.
+
+    Raises:
+        UnsupportedError: There is no such kind.
+    """
+    if isinstance(allow, bool):
+        return frozenset(KINDS if allow else ())
+    kinds = frozenset((allow,) if isinstance(allow, str) else allow)
+    for kind in sorted(kinds - {*KINDS}):
+        raise UnsupportedError(
+            f"allow= has {kind!r}, which is no kind of danger", hint=f"expected {', '.join(KINDS)}"
+        )
+    return kinds
+
+
+def refuse(dangers: Iterable[Danger], allow: frozenset[str], path: str) -> tuple[Danger, ...]:
+    """The dangers, if all of them are allowed.
+
+    Raises:
+        UnsupportedError: Some are not; it names them.
+    """
+    found = tuple(dict.fromkeys(dangers))
+    refused = [danger for danger in found if danger.kind not in allow]
+    if not refused:
+        return found
+    lines = [f"\n  {danger}" for danger in refused[:SHOWN]]
+    if len(refused) > SHOWN:
+        lines.append(f"\n  and {len(refused) - SHOWN} more")
+    kinds = dict.fromkeys(danger.kind for danger in refused)
+    hints = []
+    if {"class", "module", "function", "registered"} & {*kinds}:
+        hints.append("give classes and functions in custom_objects=")
+    trusted = ", ".join(repr(kind) for kind in kinds if kind != "class")
+    if trusted:
+        hints.append(f"if you trust whoever made the file, allow=({trusted},)")
+    raise UnsupportedError(
+        f"the model was not loaded, because of what it needs or would do:{''.join(lines)}",
+        path=path,
+        hint="; ".join(hints),
+    )
+
+
+def in_savedmodel(model: savedmodel.SavedModel, graph: savedmodel.MetaGraph) -> list[Danger]:
+    """The dangers of one graph of a SavedModel and of its assets."""
+    found = [
+        Danger(_OF_EFFECT[risk.effect], "", f"the op {risk.op} {risk.effect}, {risk.count} times")
+        for risk in graph.risks
+        if not risk.expected
+    ]
+    found += [
+        Danger("native", "", f"the op {name} is not TensorFlow's own") for name in graph.custom_ops
+    ]
+    found += [
+        Danger("asset", asset.name[:100], asset.problem)
+        for asset in model.assets
+        if asset.problem is not None
+    ]
+    return found
+
+
+class Known(Protocol):
+    """What Keras can tell of names, as `tensorferry.frameworks.keras.models` does."""
+
+    def is_own_function(self, name: str) -> bool:
+        """Whether Keras itself has a function of that name for configs."""
+
+    def is_own_class(self, name: str) -> bool:
+        """Whether Keras itself has a class of that name."""
+
+    def registered_names(self) -> set[str]:
+        """The names of classes and functions that the program registered for configs."""
+
+
+def in_config(
+    config: Any, findings: Iterable[Finding], custom_objects: Mapping[str, Any], known: Known
+) -> list[Danger]:
+    """The dangers of the config of a Keras model.
+
+    Args:
+        config: As read from the file.
+        findings: What `keras_config` found in it.
+        custom_objects: What the caller supplies, by name.
+        known: What Keras knows itself.
+    """
+    found = []
+    for finding in findings:
+        bare = finding.name.rpartition(">")[2]
+        if finding.kind in ("module", "function") and {finding.name, bare} & {*custom_objects}:
+            continue
+        if finding.kind == "function" and known.is_own_function(finding.name):
+            continue
+        kind = _OF_FINDING.get(finding.kind, finding.kind)
+        found.append(Danger(kind, finding.place, finding.detail))
+    supplied = {*supply(config, custom_objects)}
+    registered = known.registered_names() - supplied
+    for name in sorted(keras_config.texts(config) & registered):
+        detail = f"uses {name[:100]!r}, which this program registered"
+        found.append(Danger("registered", "", detail))
+    for one in keras_config.names(config):
+        if one.is_function or one.module is not None or one.key in supplied | registered:
+            continue
+        if not one.name.startswith("__") and not known.is_own_class(one.name):
+            detail = f"needs the class {one.name[:100]!r}, which custom_objects does not have"
+            found.append(Danger("class", one.place, detail))
+    return found
+
+
+def supply(config: Any, custom_objects: Mapping[str, Any]) -> dict[str, Any]:
+    """What the caller supplies, under the names that Keras looks it up by, too.
+
+    A class that was registered as "package>Name" is looked up by that, and known as "Name".
+    """
+    found = dict(custom_objects)
+    for one in keras_config.names(config):
+        if one.name in custom_objects:
+            found.setdefault(one.key, custom_objects[one.name])
+    return found

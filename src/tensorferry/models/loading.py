@@ -1,0 +1,243 @@
+"""Loading models: a file is read as data, judged, and only then given to TensorFlow or Keras.
+
+    model = ferry.load_model("encoder")       # a SavedModel: no class of its maker's is needed
+    model([[1.0, 2.0, 3.0]])                  # NumPy in, NumPy out
+    model.signatures["serving_default"](x=[[1.0, 2.0, 3.0]])
+
+What loading or calling would do beside computing is found by
+`tensorferry.models.dangers`, before a framework sees the file.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import Any
+
+from tensorferry import frameworks, storage
+from tensorferry.codecs.hdf5.file import SIGNATURE
+from tensorferry.errors import FormatError, UnsupportedError
+from tensorferry.formats.keras import config as keras_config
+from tensorferry.formats.savedmodel import model as savedmodel, ops as savedmodel_ops
+from tensorferry.frameworks.programs import DEFAULT
+from tensorferry.frameworks.variables import find_variables
+from tensorferry.models import dangers
+from tensorferry.models.dangers import Allow, Danger
+from tensorferry.models.loaded import LoadedModel, LoadedSignature, Values
+
+# What TensorFlow 1 has among the signatures to run something when a model is loaded.
+_HIDDEN = "__saved_model"
+
+
+def load_model(
+    path: str | os.PathLike[str],
+    *,
+    signature: str | None = None,
+    custom_objects: Mapping[str, Any] | None = None,
+    allow: Allow = (),
+    tags: Iterable[str] | None = None,
+    to: str = "numpy",
+    compile: bool = True,
+) -> LoadedModel:
+    """A model from a file, to be called; without the classes that made it, if it is a SavedModel.
+
+    The file is read as data first. If loading or calling it would do more than compute, all of that
+    is named and refused, unless it is allowed.
+
+    Args:
+        path: A SavedModel, a `.keras` file, or a `.h5` file with a config.
+        signature: Which one a call means; by default the model's own function, or its only or
+            default signature.
+        custom_objects: Classes and functions that a Keras config names, by these names.
+        allow: Kinds of what the model may do beside computing, such as `("lambda",)`; true for all.
+            See `tensorferry.models.dangers`.
+        tags: Which graph of a SavedModel, if there are several.
+        to: The framework whose tensors calls give: "numpy", "tensorflow", "torch", "jax".
+        compile: Let Keras make the optimizer and losses, too.
+
+    Raises:
+        UnsupportedError: It would do what is not allowed, or cannot be loaded; or it has variables
+            and no program.
+        FormatError: The file is damaged.
+        MissingExtraError: TensorFlow or Keras is not installed.
+    """
+    name = storage.localize(path)
+    if storage.is_url(name):
+        raise UnsupportedError("models are loaded from local paths", path=name)
+    kinds = dangers.allowed_kinds(allow)
+    if savedmodel.resolve(name) is not None:
+        return _load_program(name, signature, kinds, tags, to)
+    if signature is not None or tags is not None:
+        raise UnsupportedError("signature= and tags= are of SavedModels", path=name)
+    if os.path.isfile(name) and name.endswith((".keras", ".h5", ".hdf5")):
+        return _load_archive(name, custom_objects or {}, kinds, to, compile)
+    if not any(storage.exists(f"{name}{end}") for end in ("", ".index")):
+        raise FileNotFoundError(f"{name}: there is no model")
+    raise UnsupportedError(
+        "it holds no model with a program, only values at most",
+        path=name,
+        hint="make the model, and set its variables: ferry.load_weights(model, path)",
+    )
+
+
+def _load_program(
+    path: str,
+    signature: str | None,
+    kinds: frozenset[str],
+    tags: Iterable[str] | None,
+    to: str,
+) -> LoadedModel:
+    _check_file(path)
+    read = savedmodel.read(path)
+    wanted = None if tags is None else tuple(tags)
+    try:
+        graph = read.find(wanted)
+    except KeyError as error:
+        raise UnsupportedError(str(error.args[0]), path=path, hint="tags= chooses one") from None
+    if read.has_variables:
+        read.open_variables().close()  # damage is found here, and not by TensorFlow
+    found = dangers.in_savedmodel(read, graph)
+    dangers.refuse(found, kinds, path)
+    programs = frameworks.load("tensorflow.programs", "tensorflow")
+    allowed = dangers.refuse([*found, *_dangers_of(read, graph)], kinds, path)
+    loaded = programs.load(read.path, graph.tags)
+    signatures = {
+        name: LoadedSignature(
+            name,
+            programs.describe(programs.signature_inputs(concrete)),
+            programs.describe_results(concrete),
+            to,
+            partial(programs.call_signature, concrete, name),
+        )
+        for name, concrete in loaded.signatures.items()
+        if not name.startswith(_HIDDEN)
+    }
+    if signature is not None and signature not in signatures:
+        raise UnsupportedError(
+            f"no signature is called {signature!r}",
+            path=path,
+            hint=f"it has {', '.join(signatures) or 'none'}",
+        )
+    call = _call_of(programs, loaded, signatures, signature)
+    in_graph = graph.objects is None  # TensorFlow 1, of which not all variables are objects
+    variables = programs.variables_of(loaded, by_name=in_graph)
+    stored = read.open_variables().stored if in_graph and read.has_variables else None
+    values = Values(variables, stored)
+    return LoadedModel(path, "savedmodel", signatures, values, to, allowed, loaded, call)
+
+
+def _check_file(path: str) -> None:
+    """Refuses a directory of which TensorFlow may read another file than we do."""
+    directory = os.path.dirname(savedmodel.resolve(path) or "") or "."
+    found = [name for name in savedmodel.FILES if os.path.exists(os.path.join(directory, name))]
+    if len(found) > 1:
+        raise UnsupportedError(
+            f"it has {' and '.join(found)}, and each is a model",
+            path=path,
+            hint="remove all but one: which of them is loaded differs from program to program",
+        )
+    if found[0].endswith(".cpb"):
+        raise UnsupportedError(
+            f"TensorFlow loads no {found[0]} in Python", path=path, hint="ferry.open reads it"
+        )
+
+
+def _dangers_of(model: savedmodel.SavedModel, graph: savedmodel.MetaGraph) -> list[Danger]:
+    """The dangers that depend on where an op is used, as TensorFlow sees the file.
+
+    Raises:
+        FormatError: TensorFlow sees another model than our own reader.
+    """
+    graphs = frameworks.load("tensorflow.graphs", "tensorflow")
+    seen = graphs.look(model.path, graph.tags, savedmodel_ops.EXPECTED)
+    strange = seen.ops.symmetric_difference(graph.ops)
+    strange |= seen.assets - {asset.name for asset in model.assets}
+    if strange:
+        raise FormatError(
+            f"TensorFlow sees another model in it than we do: {', '.join(sorted(strange)[:5])}",
+            path=model.path,
+        )
+    found = []
+    for misuse in seen.misused:
+        kind = "write" if misuse.writes else "read"
+        detail = f"the op {misuse.op} {kind}s files that are not the model's own"
+        found.append(Danger(kind, misuse.place[:100], detail))
+    return found
+
+
+def _call_of(
+    programs: Any, loaded: Any, signatures: Mapping[str, LoadedSignature], chosen: str | None
+) -> Any:
+    """What a call of the model does."""
+    if chosen is not None:
+        return signatures[chosen]._call
+    function = programs.model_function(loaded)
+    if function is not None:
+        return partial(programs.call_function, function)
+    names = [DEFAULT] if DEFAULT in signatures else list(signatures)
+    return signatures[names[0]]._call if len(names) == 1 else None
+
+
+def _load_archive(
+    path: str,
+    custom_objects: Mapping[str, Any],
+    kinds: frozenset[str],
+    to: str,
+    compile: bool,
+) -> LoadedModel:
+    from tensorferry.formats.keras import reader as files
+
+    _check_kind(path)
+    with files.open_stored(path) as opened:
+        config = opened.config
+        findings = opened.findings
+        training = opened.training
+    if config is None:
+        raise UnsupportedError(
+            "it holds weights and no config, so there is no model to make",
+            path=path,
+            hint="make the model, and set its variables: ferry.load_weights(model, path)",
+        )
+    keras = frameworks.load("keras.models", "keras")
+    if not path.endswith(".keras"):
+        _check_config(path, config, training)
+    found = dangers.in_config([config, training], findings, custom_objects, keras)
+    allowed = dangers.refuse(found, kinds, path)
+    supplied = dangers.supply([config, training], custom_objects)
+    safe = not {"lambda", "pickle"} & {danger.kind for danger in allowed}
+    model = keras.load(path, supplied, safe=safe, compile=compile)
+    call = partial(_predict, keras, model)
+    values = Values(find_variables(model).variables)
+    return LoadedModel(path, "keras", {}, values, to, allowed, model, call)
+
+
+def _check_kind(path: str) -> None:
+    """Refuses a file that is something else than its name says: Keras goes by the name."""
+    with open(path, "rb") as file:
+        head = file.read(len(SIGNATURE))
+    start = b"PK\x03\x04" if path.endswith(".keras") else SIGNATURE
+    if not head.startswith(start):
+        raise FormatError(
+            f"starts with {head.hex(' ')!r}, expected {start.hex(' ')!r} by its name",
+            path=path,
+            offset=0,
+        )
+
+
+def _check_config(path: str, config: Any, training: Any) -> None:
+    """Compares what was judged with what the HDF5 library sees, which Keras reads with."""
+    import h5py  # Keras needs it, too
+
+    for key, judged in (("model_config", config), ("training_config", training)):
+        with h5py.File(path, "r") as file:
+            text = file.attrs.get(key)
+        data = text.encode() if isinstance(text, str) else text
+        if (None if data is None else keras_config.parse(data, what=key)) != judged:
+            raise FormatError(f"the HDF5 library sees another {key} in it than we do", path=path)
+
+
+def _predict(keras: Any, model: Any, positional: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
+    if named:
+        raise TypeError(f"a Keras model takes its inputs by position, not {', '.join(named)}")
+    return keras.predict(model, positional)

@@ -1,0 +1,263 @@
+"""Predictions: what a model gives for many inputs, as NumPy or into a file of any format.
+
+    outputs = ferry.predict("translator", sentences, lengths={"ids": "lengths"})
+    ferry.save_predictions("translator", sentences, "predictions.parquet", batch_size=64)
+
+The model is a path, what `tensorferry.load_model` gave, or anything that can be called. Its outputs
+get names if it gives none. Padded outputs become ragged by the lengths that stand beside them.
+Files of rows (TFRecord, Arrow, Parquet) are written batch by batch; all others hold whole columns.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from tensorferry import formats, frameworks, storage
+from tensorferry.codecs import compression as codecs
+from tensorferry.errors import MismatchError, UnsupportedError
+from tensorferry.files.save import Saved, save
+from tensorferry.formats.tables.writer import write_table
+from tensorferry.formats.tfrecord.writer import writer
+from tensorferry.rows import columns as slices
+from tensorferry.tensors.note import Note
+from tensorferry.tensors.values import (
+    RaggedTensor,
+    SparseTensor,
+    as_tensor,
+    concatenate,
+    is_namedtuple,
+)
+
+# What an output without a name is called.
+OUTPUT = "output"
+
+Columns = dict[str, Any]
+
+
+def predict(
+    model: Any,
+    inputs: Any,
+    *,
+    signature: str | None = None,
+    batch_size: int | None = None,
+    lengths: Mapping[str, str] | None = None,
+    keep: tuple[str, ...] = (),
+    allow: Any = (),
+) -> Columns:
+    """Calls a model, and gives its outputs by name.
+
+    Args:
+        model: A SavedModel's or Keras file's path, a loaded model, or a function.
+        inputs: One tensor, a dict of tensors by the names of the model's arguments, or an iterator
+            of such batches; `records.batches(64)` is one.
+        signature: Which of the model's signatures; by default what calling it means.
+        batch_size: Rows for a call; by default all.
+        lengths: Makes padded outputs ragged: the name of each, and of the output that has the
+            number of valid values in each row, which is left out then.
+        keep: Names of inputs to give besides.
+        allow: What a model from a path may do beside computing: see `tensorferry.load_model`.
+
+    Returns:
+        NumPy arrays, ragged and sparse tensors.
+
+    Raises:
+        MismatchError: The batches give different outputs.
+    """
+    return _Work(model, signature, lengths or {}, keep, allow).run_all(inputs, batch_size)
+
+
+def save_predictions(
+    model: Any,
+    inputs: Any,
+    path: str | os.PathLike[str],
+    *,
+    signature: str | None = None,
+    batch_size: int | None = None,
+    lengths: Mapping[str, str] | None = None,
+    keep: tuple[str, ...] = (),
+    allow: Any = (),
+    durable: bool = True,
+    **options: Any,
+) -> Saved:
+    """Calls a model, and writes its outputs into a file: a row for each input, where it has rows.
+
+    Args:
+        model: See `predict`.
+        inputs: See `predict`.
+        path: Its ending says the format.
+        signature: See `predict`.
+        batch_size: Rows for a call; files of rows never hold more in memory.
+        lengths: See `predict`.
+        keep: See `predict`.
+        allow: See `predict`.
+        durable: Waits until the disk has it.
+        **options: Of `tensorferry.save`; of files of rows `compression` and `metadata`, of which
+            TFRecords have only the first.
+    """
+    target = os.fspath(path)
+    found = formats.named(codecs.split_suffix(target)[0])
+    holds = None if found is None else formats.TABLE[found].holds
+    work = _Work(model, signature, lengths or {}, keep, allow)
+    if holds == "records":
+        with writer(target, durable=durable, **options) as out:
+            for outputs in work.run(inputs, batch_size):
+                out.write_batch(outputs)
+        return Saved(target, "tfrecord", sum(map(os.path.getsize, out.paths)))
+    if found is not None and holds == "table":
+        with storage.open_sink(target, durable=durable) as sink:
+            write_table(
+                work.run(inputs, batch_size),
+                sink,
+                format=found,
+                metadata=Note().to_metadata(options.pop("metadata", None) or {}),
+                stream=target.endswith(".arrows"),
+                **options,
+            )
+        return Saved(target, found, sink.position)
+    return save(work.run_all(inputs, batch_size), path, durable=durable, **options)
+
+
+class _Work:
+    """Calls a model with one batch after the other."""
+
+    def __init__(
+        self,
+        model: Any,
+        signature: str | None,
+        lengths: Mapping[str, str],
+        keep: tuple[str, ...],
+        allow: Any,
+    ) -> None:
+        if isinstance(model, str | os.PathLike):
+            from tensorferry.models.loading import load_model
+
+            model = load_model(model, allow=allow)
+        self._function = _function_of(model, signature)
+        self._lengths = lengths
+        self._keep = keep
+
+    def run(self, inputs: Any, batch_size: int | None) -> Iterator[Columns]:
+        """The outputs of each batch."""
+        for batch in _batches(inputs, batch_size):
+            outputs = _named(self._function(batch))
+            for name, beside in self._lengths.items():
+                outputs[name] = _as_ragged(outputs, name, beside)
+            for beside in set(self._lengths.values()):
+                del outputs[beside]
+            for name in self._keep:
+                if not isinstance(batch, Mapping) or name not in batch:
+                    raise MismatchError(f"no input is called {name!r}, which is to be kept")
+                outputs.setdefault(name, batch[name])
+            yield outputs
+
+    def run_all(self, inputs: Any, batch_size: int | None) -> Columns:
+        """The outputs of all batches together."""
+        parts: dict[str, list[Any]] = {}
+        for outputs in self.run(inputs, batch_size):
+            if parts and parts.keys() != outputs.keys():
+                raise MismatchError(
+                    f"a batch gives {sorted(outputs)}, those before {sorted(parts)}"
+                )
+            for name, output in outputs.items():
+                parts.setdefault(name, []).append(output)
+        return {name: _joined(name, outputs) for name, outputs in parts.items()}
+
+
+def _function_of(model: Any, signature: str | None) -> Callable[[Any], Any]:
+    """What takes a batch: a tensor, or a dict of those by name."""
+    signatures = getattr(model, "signatures", None)
+    if signature is not None:
+        if not isinstance(signatures, Mapping) or signature not in signatures:
+            known = ", ".join(signatures or ()) or "none"
+            raise UnsupportedError(f"no signature is called {signature!r}", hint=f"it has {known}")
+        model = signatures[signature]
+    elif isinstance(signatures, Mapping) and len(signatures) == 1:
+        model = next(iter(signatures.values()))
+    if not callable(model):
+        raise UnsupportedError(f"a model of type {type(model).__name__} cannot be called")
+    framework = frameworks.framework_of(model)
+    # Keras takes all inputs as one argument, whatever their structure.
+    together = any(kind.__module__.startswith("keras.") for kind in type(model).__mro__)
+
+    def call(batch: Any) -> Any:
+        given = batch if framework is None else frameworks.give(batch, framework)
+        if isinstance(given, Mapping) and not together:
+            return frameworks.accept(model(**given))
+        return frameworks.accept(model(given))
+
+    return call
+
+
+def _batches(inputs: Any, size: int | None) -> Iterator[Any]:
+    if isinstance(inputs, Iterator):
+        for batch in inputs:
+            yield frameworks.accept(batch)
+        return
+    given = frameworks.accept(inputs)
+    columns = given if isinstance(given, Mapping) else {OUTPUT: _column(given)}
+    columns = {name: _column(column) for name, column in columns.items()}
+    whole = max([slices.length_of(column) for column in columns.values()], default=0)
+    if any(slices.length_of(column) != whole for column in columns.values()) and size is not None:
+        raise MismatchError(
+            "inputs of different lengths have no batches: "
+            + ", ".join(f"{name} {slices.length_of(value)}" for name, value in columns.items())
+        )
+    if size is None or size >= whole:
+        yield columns if isinstance(given, Mapping) else columns[OUTPUT]
+        return
+    for batch in slices.batches_of(columns, size):
+        yield batch if isinstance(given, Mapping) else batch[OUTPUT]
+
+
+def _column(value: Any) -> Any:
+    return value if isinstance(value, RaggedTensor | SparseTensor) else as_tensor(value)
+
+
+def _named(given: Any) -> Columns:
+    """The outputs by name: those of a tuple are numbered, as those of signatures are."""
+    if isinstance(given, Mapping):
+        return {str(name): _column(output) for name, output in given.items()}
+    if is_namedtuple(given):
+        return {name: _column(getattr(given, name)) for name in given._fields}
+    if isinstance(given, tuple | list):
+        return {f"{OUTPUT}_{number}": _column(output) for number, output in enumerate(given)}
+    return {OUTPUT: _column(given)}
+
+
+def _as_ragged(outputs: Columns, name: str, beside: str) -> RaggedTensor:
+    """The valid values of a padded output, by the lengths of its rows."""
+    for wanted in (name, beside):
+        if wanted not in outputs:
+            raise MismatchError(f"no output is called {wanted!r}, the model has {sorted(outputs)}")
+    padded, lengths = outputs[name], outputs[beside]
+    is_padded = isinstance(padded, np.ndarray) and padded.ndim >= 2
+    if not is_padded or lengths.shape != padded.shape[:1] or lengths.dtype.kind not in "iu":
+        raise MismatchError(
+            f"{name!r} has the shape {list(padded.shape)}, and {beside!r} is {lengths.dtype} of "
+            f"{list(lengths.shape)}: expected one integer for each row"
+        )
+    if len(lengths) and not 0 <= lengths.min() <= lengths.max() <= padded.shape[1]:
+        raise MismatchError(
+            f"{beside!r} goes from {lengths.min()} to {lengths.max()}, expected lengths of rows of "
+            f"{padded.shape[1]}"
+        )
+    splits = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    valid = np.arange(padded.shape[1]) < lengths[:, None]
+    return RaggedTensor(padded[valid], (splits,))
+
+
+def _joined(name: str, outputs: list[Any]) -> Any:
+    """The outputs of all batches, one behind the other."""
+    if len(outputs) == 1:
+        return outputs[0]
+    shapes = {tuple(output.shape[1:]) for output in outputs}
+    if len(shapes) > 1 or any(not output.shape for output in outputs):
+        raise MismatchError(
+            f"the output {name!r} has the shapes {sorted(shapes, key=str)[:3]} behind its rows",
+            hint="lengths={...} makes padded outputs ragged; without batch_size there is one batch",
+        )
+    return concatenate(outputs)

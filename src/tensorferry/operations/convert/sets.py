@@ -1,0 +1,199 @@
+"""Conversion of many files into a directory, several at once, and again where it was interrupted.
+
+A list in the directory, `.ferry-convert.json`, says of each file that is finished what it was made
+of and the SHA-256 of its bytes. To resume, a file is left alone only if its bytes have that digest:
+that it exists says nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from typing import Any
+
+from tensorferry import formats, storage
+from tensorferry.codecs import compression as codecs
+from tensorferry.errors import UnsupportedError
+from tensorferry.files.find import Input
+from tensorferry.files.sizes import sizes_of
+from tensorferry.operations.convert import ConvertReport, convert
+from tensorferry.storage.shards import parse_shard
+
+LIST = ".ferry-convert.json"
+VERSION = 1
+# How much of a file is hashed at a time.
+BLOCK = 1 << 20
+
+
+class _StoppedError(Exception):
+    """Raised in threads that are to end."""
+
+
+def convert_all(
+    sources: Sequence[Input],
+    directory: str,
+    *,
+    format: str,
+    jobs: int = 1,
+    resume: bool = False,
+    force: bool = False,
+    progress: Callable[[int, int | None], None] | None = None,
+    **options: Any,
+) -> list[ConvertReport]:
+    """Converts files into a directory, each under its own name with the ending of the format.
+
+    A set of shards becomes as many files: what is finished of it stays finished.
+
+    Args:
+        sources: The files.
+        directory: Where to; it is made if it is not there.
+        format: To convert to.
+        jobs: How many at the same time.
+        resume: Leave out what is there already, whole and made of the same.
+        force: Replace what is there.
+        progress: Is told how many files are done, and of how many.
+        **options: Of `tensorferry.operations.convert.convert`.
+
+    Raises:
+        UnsupportedError: Two of them would get the same name.
+    """
+    sources = [part for source in sources for part in source.apart()]
+    if storage.is_url(directory):
+        raise UnsupportedError("many files are converted into a local directory", path=directory)
+    targets = _targets(sources, directory, format)
+    if not options.get("dry_run"):
+        os.makedirs(directory, exist_ok=True)
+    # What makes no difference to the bytes does not count.
+    wanted = {k: str(v) for k, v in sorted(options.items()) if k not in ("dry_run", "verify")}
+    done = _Finished(os.path.join(directory, LIST), wanted, format)
+    stop = threading.Event()
+
+    def tell(*_: Any) -> None:
+        if stop.is_set():
+            raise _StoppedError
+
+    def work(source: Input, target: str) -> ConvertReport:
+        tell()
+        if resume and done.has(source, target):
+            return ConvertReport(
+                source.name, target, format, "", None, (target,), sizes_of([target]), written=False
+            )
+        replaces = force or (resume and done.lists(target))
+        if not options.get("dry_run") and (replaces or not os.path.exists(target)):
+            done.begin(target)
+        report = convert(source, target, format=format, force=replaces, progress=tell, **options)
+        if report.written:
+            done.add(source, report)
+        return report
+
+    reports: dict[str, ConvertReport] = {}
+    pool = ThreadPoolExecutor(max(jobs, 1))
+    try:
+        running = {pool.submit(work, source, target): target for target, source in targets.items()}
+        for future in as_completed(running):
+            reports[running[future]] = future.result()
+            if progress is not None:
+                progress(len(reports), len(running))
+    finally:
+        stop.set()
+        pool.shutdown(cancel_futures=True)
+    return [reports[target] for target in targets]
+
+
+def _targets(sources: Sequence[Input], directory: str, format: str) -> dict[str, Input]:
+    targets: dict[str, Input] = {}
+    for source in sources:
+        name = os.path.basename((source.files or (source.name,))[0].rstrip("/"))
+        target = os.path.join(directory, _stem(name) + formats.TABLE[format].suffixes[0])
+        if target in targets:
+            raise UnsupportedError(
+                f"{targets[target].name} and {source.name} would both become {target}",
+                hint="convert them into different directories",
+            )
+        targets[target] = source
+    return targets
+
+
+def _stem(name: str) -> str:
+    """A name without its ending: "train-00001-of-00004" of "train.tfrecord-00001-of-00004"."""
+    stem, _ = codecs.split_suffix(name)
+    shard = parse_shard(stem)
+    base = stem if shard is None else shard[0]
+    known = formats.named(base)
+    ends = formats.TABLE[known].suffixes if known else ()
+    base = next((base[: -len(end)] for end in ends if base.endswith(end)), base)
+    return base if shard is None else f"{base}-{shard[1]:05}-of-{shard[2]:05}"
+
+
+class _Finished:
+    """The list of files that are finished."""
+
+    def __init__(self, path: str, options: Mapping[str, str], format: str) -> None:
+        self._path = path
+        self._made_by = {**options, "format": format}
+        self._lock = threading.Lock()
+        self._files: dict[str, Any] = {}
+        try:
+            with open(path, "rb") as file:
+                tree = json.load(file)
+            if isinstance(tree, dict) and tree.get("version") == VERSION:
+                self._files = dict(tree["files"])
+        except (OSError, ValueError, TypeError, KeyError):
+            self._files = {}  # without a list, all is done again
+
+    def lists(self, target: str) -> bool:
+        """Whether a file was made, or begun, by a run before."""
+        return os.path.basename(target) in self._files
+
+    def begin(self, target: str) -> None:
+        """Says that a file is about to be made."""
+        self._write(target, {})
+
+    def has(self, source: Input, target: str) -> bool:
+        """Whether a file is there, whole, and made of the same in the same way."""
+        entry = self._files.get(os.path.basename(target))
+        if not isinstance(entry, dict) or not os.path.exists(target):
+            return False
+        made_of = entry.get("source") == _identity(source) and entry.get("by") == self._made_by
+        return made_of and entry.get("sha256") == _digest([target])
+
+    def add(self, source: Input, report: ConvertReport) -> None:
+        """Says that a file is finished."""
+        entry = {
+            "source": _identity(source),
+            "by": self._made_by,
+            "sha256": _digest(report.files),
+        }
+        self._write(report.target, entry)
+
+    def _write(self, target: str, entry: dict[str, Any]) -> None:
+        with self._lock:
+            self._files[os.path.basename(target)] = entry
+            tree = {"version": VERSION, "files": self._files}
+            with storage.open_sink(self._path, durable=False) as sink:
+                sink.write(json.dumps(tree, indent=1).encode())
+
+
+def _identity(source: Input) -> list[Any]:
+    """What a source is: its files, their sizes and times."""
+    found: list[Any] = []
+    for name in source.files or (source.name,):
+        if os.path.isfile(name):
+            about = os.stat(name)
+            found.append([os.path.abspath(name), about.st_size, about.st_mtime_ns])
+        else:
+            found.append([name])
+    return found
+
+
+def _digest(files: Sequence[str]) -> str:
+    total = hashlib.sha256()
+    for name in files:
+        with open(name, "rb") as file:
+            while block := file.read(BLOCK):
+                total.update(block)
+    return total.hexdigest()

@@ -1,0 +1,186 @@
+"""Digests: a hash of content that does not depend on the format it is kept in.
+
+The same tensors under the same names give the same digest, be they in npz, safetensors, Arrow or
+TFRecords, in whatever order, compressed or not. By SHA-256, all integers little-endian:
+
+    tensor   hash of: JSON of kind, dtype and shape | hash of each of its parts
+    content  hash of: for each tensor by name, length of the name in 8 bytes | name | its hash
+
+The parts of a dense tensor are its values, of strings also their lengths, of a ragged tensor the
+row lengths of each level, of a sparse one the indices in order. Metadata do not count. Values are
+hashed as bits: -0.0 is not 0.0.
+
+A file may keep its digest in its metadata, under `KEY`: `tensorferry.convert(..., digest=True)`
+puts it there, and `tensorferry.verify` compares. So formats without checksums have one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tensorferry import dtypes
+from tensorferry.operations.differences import ordered
+from tensorferry.operations.measures import chunks_of
+from tensorferry.operations.opened import Opened, open_input
+from tensorferry.storage import byte_view
+from tensorferry.tensors.values import Array, RaggedTensor, SparseTensor
+
+KEY = "content_digest"
+"""Of the metadata that holds the digest of a file's own content."""
+
+
+@dataclass(frozen=True)
+class TensorDigest:
+    """The digest of one tensor or column."""
+
+    name: str
+    digest: str
+    dtype: str
+    shape: tuple[int | None, ...]
+
+
+@dataclass(frozen=True)
+class HashReport:
+    """The digest of what is in a file.
+
+    Attributes:
+        path: As it was named.
+        digest: "sha256:" and 64 digits.
+        tensors: The digests of the parts.
+    """
+
+    path: str
+    digest: str
+    tensors: tuple[TensorDigest, ...]
+
+
+def hash_content(path: Any, **options: Any) -> HashReport:
+    """The digest of what is in a file.
+
+    Args:
+        path: Whatever `tensorferry.open` takes.
+        **options: Of `tensorferry.open`.
+    """
+    with open_input(path, thorough=True, **options) as opened:
+        return digest_of(opened)
+
+
+def digest_of(opened: Opened) -> HashReport:
+    """The digest of what is in something that was opened."""
+    hashers: dict[str, TensorHasher] = {}
+    for batch in opened.batches():
+        for name, column in batch.items():
+            hashers.setdefault(name, TensorHasher()).add(column)
+    found = [
+        TensorDigest(name, hashers[name].hexdigest(), hashers[name].dtype, hashers[name].shape)
+        for name in sorted(hashers)
+    ]
+    return HashReport(opened.name, combine({one.name: one.digest for one in found}), tuple(found))
+
+
+def combine(digests: dict[str, str]) -> str:
+    """The digest of tensors, by name, of which each has one."""
+    total = hashlib.sha256()
+    for name in sorted(digests):
+        encoded = name.encode(errors="surrogatepass")
+        total.update(len(encoded).to_bytes(8, "little") + encoded)
+        total.update(bytes.fromhex(digests[name].removeprefix("sha256:")))
+    return f"sha256:{total.hexdigest()}"
+
+
+class TensorHasher:
+    """Takes a tensor in one piece, or a column batch by batch."""
+
+    def __init__(self) -> None:
+        self._kind = "dense"
+        self._dtype = "float32"
+        self._inner: tuple[int, ...] | None = None
+        self._rows: int | None = None  # None until there is something, and for a scalar
+        self._levels = 0
+        self._parts: dict[str, Any] = {}
+
+    @property
+    def dtype(self) -> str:
+        """Of the values."""
+        return self._dtype
+
+    @property
+    def shape(self) -> tuple[int | None, ...]:
+        """None for each dimension that varies."""
+        rows = () if self._rows is None else (self._rows,)
+        varying = (None,) * (1 if self._kind == "list" else self._levels)
+        return (*rows, *varying, *(self._inner or ()))
+
+    def hexdigest(self) -> str:
+        """The digest of all that was added."""
+        kind = self._kind
+        head = json.dumps([kind, self._dtype, self.shape, sorted(self._parts)])
+        total = hashlib.sha256(head.encode())
+        for name in sorted(self._parts):
+            total.update(self._parts[name].digest())
+        return f"sha256:{total.hexdigest()}"
+
+    def add(self, column: Any) -> None:
+        """Adds a tensor, or the next rows of a column."""
+        if isinstance(column, list):
+            self._add_list(column)
+        elif isinstance(column, SparseTensor):
+            self._add_sparse(column)
+        elif isinstance(column, RaggedTensor):
+            self._kind, self._levels = "ragged", column.ragged_rank
+            self._rows = (self._rows or 0) + len(column)
+            for level, splits in enumerate(column.nested_row_splits):
+                self._update(f"level {level}", np.diff(splits).astype("<i8"))
+            self._add_values(column.flat_values)
+        else:
+            array = np.asarray(column)
+            if array.ndim:
+                self._rows = (self._rows or 0) + len(array)
+            self._add_values(array)
+
+    def _add_list(self, column: list[Any]) -> None:
+        self._kind, self._rows = "list", (self._rows or 0) + len(column)
+        for array in column:
+            shape = (-1,) if array is None else (array.ndim, *array.shape)
+            self._update("shapes", np.array(shape, "<i8"))
+            if array is not None:
+                self._add_values(array)
+        self._inner = ()
+
+    def _add_sparse(self, column: SparseTensor) -> None:
+        column = ordered(column)
+        shift: Array = np.zeros(len(column.shape), np.int64)
+        if column.shape:
+            shift[0] = self._rows or 0
+            self._rows = (self._rows or 0) + column.shape[0]
+        self._kind = "sparse"
+        self._update("indices", (column.indices + shift).astype("<i8"))
+        self._add_values(column.values)
+        self._inner = column.shape[1:]
+
+    def _add_values(self, array: Array) -> None:
+        self._dtype = dtypes.from_numpy(array.dtype).name
+        self._inner = array.shape[1:]
+        for chunk in chunks_of(array):
+            if chunk.dtype == object:
+                strings = chunk.tolist()
+                self._update("lengths", np.fromiter(map(len, strings), "<i8", len(strings)))
+                self._part("values").update(b"".join(strings))
+            else:
+                self._update("values", chunk)
+        self._part("values")
+
+    def _update(self, part: str, array: Array) -> None:
+        if array.dtype.byteorder == ">":
+            array = array.astype(array.dtype.newbyteorder("<"))
+        self._part(part).update(byte_view(np.ascontiguousarray(array)))
+
+    def _part(self, name: str) -> Any:
+        if name not in self._parts:
+            self._parts[name] = hashlib.sha256()
+        return self._parts[name]

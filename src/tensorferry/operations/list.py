@@ -1,0 +1,290 @@
+"""Listing: the tensors of a file, with repeated layers once and optimizer slots apart.
+
+    collapse(infos)     # Entry("layers.[0-31].norm.weight", count=32, ...)
+    grow(infos)         # the same as a tree of nodes
+
+Names are parted at "/" and ".". Tensors whose names differ in numbers only, and not in dtype and
+shape, are one entry if these numbers are all combinations of some.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any, Literal
+
+from tensorferry.files import find as inputs
+from tensorferry.tensors.infos import TensorInfo, elements_in
+
+DEEPEST = 50
+"""How many steps a name is parted into, at most: the rest of it is one."""
+
+Sort = Literal["file", "name", "size"]
+
+_NUMBER = re.compile(r"[0-9]+")
+_SEPARATOR = re.compile(r"([/.])")
+_OPTIMIZER = re.compile(
+    r"\.OPTIMIZER_SLOT|(^|[/._])(optimizer|optim|exp_avg|exp_avg_sq|momentum_buffer|adam|adamw"
+    r"|rmsprop|adagrad|ftrl|momentum|velocity)([/._0-9]|$)",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Some tensors that are alike, or one.
+
+    Attributes:
+        name: With ranges in the place of numbers: "layers.[0-31].weight".
+        dtype: Of each.
+        shape: Of each.
+        kind: Of each.
+        count: How many they are.
+        nbytes: How much they take together; None where that is not known.
+        elements: How many values they have together.
+        quantized: The dtype that is stored, if it is another.
+        optimizer: Whether they look like the state of an optimizer.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int | None, ...]
+    kind: str
+    count: int = 1
+    nbytes: int | None = None
+    elements: int | None = None
+    quantized: str | None = None
+    optimizer: bool = False
+
+
+@dataclass(frozen=True)
+class Listing:
+    """The tensors, features or columns of one input.
+
+    Attributes:
+        path: As it was named.
+        holds: "tensors", "records" or "rows".
+        tensors: Those that were asked for, in the order asked for.
+        total: How many there are in all.
+    """
+
+    path: str
+    holds: str
+    tensors: tuple[TensorInfo, ...]
+    total: int
+
+
+def list_tensors(
+    path: Any,
+    *,
+    match: Sequence[str] = (),
+    sort: Sort = "file",
+    format: str | None = None,
+    **options: Any,
+) -> Listing:
+    """The tensors of a file, or the features or columns of its rows.
+
+    Args:
+        path: Whatever `tensorferry.open` takes, or an input.
+        match: Patterns of names, of which one has to fit: `encoder/*`.
+        sort: As they are in the file, by name, or the largest first.
+        format: By default recognised.
+        **options: Of `tensorferry.open`.
+    """
+    name, holds, infos = _infos(path, format, options)
+    wanted = [info for info in infos if is_match(info.name, match)]
+    if sort == "name":
+        wanted.sort(key=lambda info: natural(info.name))
+    elif sort == "size":
+        wanted.sort(key=lambda info: -(info.nbytes or 0))
+    return Listing(name, holds, tuple(wanted), len(infos))
+
+
+def _infos(
+    path: Any, format: str | None, options: Mapping[str, Any]
+) -> tuple[str, str, list[TensorInfo]]:
+    """The name of a file, what it holds, and all of that."""
+    outline = inputs.outline_of(path, format, options)
+    if outline is not None:
+        name = path.name if isinstance(path, inputs.Input) else os.fspath(path)
+        return name, "tensors", outline.describe()
+    from tensorferry.operations.opened import open_input
+
+    with open_input(path, format=format, **{"verify": False, **options}) as opened:
+        return opened.name, opened.holds, list(opened.infos().values())
+
+
+def is_match(name: str, patterns: Sequence[str]) -> bool:
+    """Whether a name fits one of some patterns, or there are none."""
+    return not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def is_optimizer(name: str) -> bool:
+    """Whether a tensor of that name looks like the state of an optimizer."""
+    return _OPTIMIZER.search(name) is not None
+
+
+def is_slot(info: TensorInfo) -> bool:
+    """Whether a tensor is, or looks like, the state of an optimizer."""
+    aliases = (info.origin or {}).get("aliases", ())
+    return is_optimizer(info.name) or any(".OPTIMIZER_SLOT" in alias for alias in aliases)
+
+
+def natural(name: str) -> tuple[Any, ...]:
+    """A key that sorts layer 2 before layer 10."""
+    parts = _NUMBER.split(name)
+    numbers = [*map(int, _NUMBER.findall(name)), 0]
+    return tuple(zip(parts, numbers, strict=True))
+
+
+def collapse(infos: Iterable[TensorInfo]) -> list[Entry]:
+    """Entries for tensors, in the order of their first; those that are alike are one."""
+    groups: dict[Any, list[TensorInfo]] = {}
+    for info in infos:
+        key = (_NUMBER.sub("#", info.name), info.dtype, info.shape, info.kind, info.quantized)
+        groups.setdefault(key, []).append(info)
+    entries: list[Entry] = []
+    for group in groups.values():
+        name = _ranges([info.name for info in group]) if len(group) > 1 else None
+        if name is None:
+            entries += [_entry(info.name, [info]) for info in group]
+        else:
+            entries.append(_entry(name, group))
+    return entries
+
+
+def collapse_names(names: Iterable[str]) -> list[str]:
+    """Names, in the order of their first; those that differ in numbers are one."""
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        groups.setdefault(_NUMBER.sub("#", name), []).append(name)
+    found: list[str] = []
+    for group in groups.values():
+        together = _ranges(group) if len(group) > 1 else None
+        found += group if together is None else [together]
+    return found
+
+
+def _entry(name: str, group: list[TensorInfo]) -> Entry:
+    first = group[0]
+    sizes = [info.nbytes for info in group if info.nbytes is not None]
+    counts = [count for info in group if (count := elements_in(info)) is not None]
+    return Entry(
+        name,
+        first.dtype,
+        first.shape,
+        first.kind,
+        len(group),
+        sum(sizes) if len(sizes) == len(group) else None,
+        sum(counts) if len(counts) == len(group) else None,
+        first.quantized,
+        is_slot(first),
+    )
+
+
+def _ranges(names: Sequence[str]) -> str | None:
+    """One name for several that differ in numbers; None if these are no combination of ranges."""
+    rows = [tuple(_NUMBER.findall(name)) for name in names]
+    columns = [
+        sorted(set(column), key=lambda text: (int(text), text))
+        for column in zip(*rows, strict=True)
+    ]
+    if math.prod(map(len, columns)) != len(names) or set(itertools.product(*columns)) != set(rows):
+        return None
+    texts = _NUMBER.split(names[0])
+    parts = [texts[0]]
+    for column, following in zip(columns, texts[1:], strict=True):
+        parts += [_range(column), following]
+    return "".join(parts)
+
+
+def _range(numbers: Sequence[str]) -> str:
+    if len(numbers) == 1:
+        return numbers[0]
+    values = [int(number) for number in numbers]
+    if values == list(range(values[0], values[-1] + 1)):
+        return f"[{numbers[0]}-{numbers[-1]}]"
+    if len(numbers) <= 6:
+        return f"[{','.join(numbers)}]"
+    return f"[{numbers[0]}...{numbers[-1]}]"
+
+
+@dataclass(frozen=True)
+class Node:
+    """A part of a name, with what is below it.
+
+    Attributes:
+        name: The part, with the separator behind it; ranges where siblings are alike.
+        count: How many siblings it stands for.
+        tensors: How many tensors are in it, in all of those siblings.
+        nbytes: How much they take.
+        entry: The tensor, if it is one.
+        children: What is below.
+    """
+
+    name: str
+    count: int
+    tensors: int
+    nbytes: int
+    entry: Entry | None = None
+    children: tuple[Node, ...] = field(default=())
+
+
+def grow(infos: Iterable[TensorInfo]) -> list[Node]:
+    """The tree of the names of tensors."""
+    root: dict[str, Any] = {}
+    for info in infos:
+        parts = _SEPARATOR.split(info.name, DEEPEST)
+        steps = [a + b for a, b in itertools.zip_longest(parts[::2], parts[1::2], fillvalue="")]
+        place = root
+        for step in steps[:-1]:
+            below = place.setdefault(step, {})
+            if not isinstance(below, dict):  # a tensor and a group cannot have the same step
+                break
+            place = below
+        place[steps[-1]] = info
+    return list(_nodes(root))
+
+
+def _nodes(tree: Mapping[str, Any]) -> Iterator[Node]:
+    groups: dict[Any, list[tuple[str, Any]]] = {}
+    for step, below in tree.items():
+        key = (_NUMBER.sub("#", step), _signature(below))
+        groups.setdefault(key, []).append((step, below))
+    for members in groups.values():
+        name = _ranges([step for step, _ in members]) if len(members) > 1 else None
+        for group in [members] if name else [[member] for member in members]:
+            yield _node(name or group[0][0], group)
+
+
+def _node(name: str, group: list[tuple[str, Any]]) -> Node:
+    infos = [info for _, below in group for info in _leaves(below)]
+    nbytes = sum(info.nbytes or 0 for info in infos)
+    first = group[0][1]
+    if isinstance(first, TensorInfo):
+        return Node(name, len(group), len(infos), nbytes, _entry(name, infos))
+    # A step with nothing beside what is below it is one line with that.
+    below = list(_nodes(first))
+    if len(below) == 1 and len(group) == 1:
+        only = below[0]
+        return Node(name + only.name, only.count, len(infos), nbytes, only.entry, only.children)
+    return Node(name, len(group), len(infos), nbytes, None, tuple(below))
+
+
+def _leaves(below: Any) -> Iterator[TensorInfo]:
+    if isinstance(below, TensorInfo):
+        yield below
+    else:
+        for inner in below.values():
+            yield from _leaves(inner)
+
+
+def _signature(below: Any) -> Any:
+    if isinstance(below, TensorInfo):
+        return (below.dtype, below.shape, below.kind, below.quantized)
+    return tuple((step, _signature(inner)) for step, inner in below.items())

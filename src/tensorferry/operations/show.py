@@ -1,0 +1,166 @@
+"""Excerpts: the values of one tensor or of a slice of it, summed up.
+
+excerpt("model.npz", "encoder/kernel[0:2,:5]").summary.mean
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tensorferry import dtypes
+from tensorferry.errors import UnsupportedError
+from tensorferry.operations.measures import Measure, Summary, as_numbers, chunks_of
+from tensorferry.operations.opened import open_input
+from tensorferry.tensors.bundle import values_of
+from tensorferry.tensors.values import Array, RaggedTensor, SparseTensor
+
+BINS = 40
+
+_INDEXED = re.compile(r"(?P<name>.*)\[(?P<index>[-0-9:,.\s]*)\]", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """How many values fall between one edge and the next."""
+
+    counts: tuple[int, ...]
+    edges: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Excerpt:
+    """A tensor, or a part of one.
+
+    Attributes:
+        path: As it was named.
+        name: Of the tensor.
+        dtype: Of the values.
+        shape: Of the whole tensor; None for each dimension that varies.
+        kind: "dense", "string", "ragged", "sparse" or "list".
+        values: The part that was asked for.
+        summary: Of these values.
+        histogram: Of the finite ones, if they are numbers.
+    """
+
+    path: str
+    name: str
+    dtype: str
+    shape: tuple[int | None, ...]
+    kind: str
+    values: Any
+    summary: Summary
+    histogram: Histogram | None = None
+
+
+def excerpt(path: Any, name: str | None = None, **options: Any) -> Excerpt:
+    """The values of a tensor or of a slice of it.
+
+    Args:
+        path: Whatever `tensorferry.open` takes.
+        name: Of the tensor, feature or column, and which part: `kernel[0:2,:5]`. The first
+            dimension of a feature or column is the row. May be left out where there is only one.
+        **options: Of `tensorferry.open`.
+
+    Raises:
+        UnsupportedError: There is no such tensor, or no such part of it.
+    """
+    with open_input(path, **options) as opened:
+        infos = opened.infos()
+        found, index = parse_place(name or "", infos)
+        if not found and len(infos) == 1:
+            (found,) = infos
+        if not found and len(infos) > 1:
+            near = ", ".join(list(infos)[:5])
+            raise UnsupportedError(
+                f"there are {len(infos)} {opened.noun}s in it, expected the name of one",
+                path=opened.name,
+                hint=f"such as {near}",
+            )
+        if found not in infos:
+            opened.check_names([found])
+        try:
+            values = opened.part(found, index) if index else opened.tensor(found)
+        except (IndexError, TypeError) as error:
+            raise UnsupportedError(
+                f"there is no such part of it: {error}", path=opened.name, tensor=found
+            ) from None
+        info = infos[found]
+        flat = _numbers(values)
+        measure = Measure()
+        for array in flat:
+            measure.add(array)
+        summary = measure.summary()
+        return Excerpt(
+            opened.name,
+            found,
+            info.dtype,
+            info.shape,
+            info.kind,
+            values,
+            summary,
+            None if info.dtype == dtypes.STRING.name else histogram(flat, summary),
+        )
+
+
+def parse_place(text: str, names: Any) -> tuple[str, tuple[Any, ...]]:
+    """A name, and the index behind it; a tensor of exactly that name goes first.
+
+    Raises:
+        UnsupportedError: The index is none.
+    """
+    match = None if text in names else _INDEXED.fullmatch(text)
+    if match is None:
+        return text, ()
+    parts = [part.strip() for part in match["index"].split(",")]
+    try:
+        return match["name"], tuple(_parse_index(part) for part in parts if part)
+    except ValueError:
+        raise UnsupportedError(
+            f"the index is [{match['index']}], expected numbers and ranges as in [0:2,:5]"
+        ) from None
+
+
+def _parse_index(text: str) -> Any:
+    if text == "...":
+        return Ellipsis
+    if ":" not in text:
+        return int(text)
+    parts = [int(part) if part.strip() else None for part in text.split(":")]
+    if len(parts) > 3 or 0 in parts[2:]:
+        raise ValueError(text)
+    return slice(*parts)
+
+
+def _numbers(values: Any) -> list[Array]:
+    """The arrays that make up a value of any kind."""
+    if isinstance(values, list):
+        return [array for part in values if part is not None for array in _numbers(part)]
+    if isinstance(values, SparseTensor | RaggedTensor):
+        return [values_of(values)]
+    if isinstance(values, bytes):
+        single = np.empty(1, object)
+        single[0] = values
+        return [single]
+    return [np.asarray(values)]
+
+
+def histogram(arrays: list[Array], summary: Summary, *, bins: int = BINS) -> Histogram | None:
+    """How the finite numbers of arrays are spread between the least and the largest."""
+    if summary.minimum is None or summary.maximum is None:
+        return None
+    low, high = float(summary.minimum), float(summary.maximum)
+    if not np.isfinite(high - low) or low == high:
+        return None
+    counts: Array = np.zeros(bins, np.int64)
+    for array in arrays:
+        for chunk in chunks_of(array):
+            numbers = as_numbers(chunk)
+            numbers = np.abs(numbers) if numbers.dtype.kind == "c" else numbers
+            wide = numbers.astype(np.float64)
+            counts += np.histogram(wide[np.isfinite(wide)], bins, (low, high))[0]
+    edges = np.linspace(low, high, bins + 1)
+    return Histogram(tuple(counts.tolist()), tuple(edges.tolist()))

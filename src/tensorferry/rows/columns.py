@@ -1,0 +1,44 @@
+"""Slices: some rows of columns of every kind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tensorferry.tensors.values import RaggedTensor, SparseTensor
+
+
+def length_of(column: Any) -> int:
+    """How many rows a column has."""
+    return int(column.shape[0]) if isinstance(column, SparseTensor) else len(column)
+
+
+def rows_between(column: Any, start: int, stop: int) -> Any:
+    """The rows of a column from one to another."""
+    if isinstance(column, RaggedTensor):
+        return _of_ragged(column, start, stop)
+    if isinstance(column, SparseTensor):
+        chosen = (column.indices[:, 0] >= start) & (column.indices[:, 0] < stop)
+        indices = column.indices[chosen].copy()
+        indices[:, 0] -= start
+        shape = column.dense_shape.copy()
+        shape[0] = stop - start
+        return SparseTensor(indices, column.values[chosen], shape)
+    return column[start:stop]
+
+
+def _of_ragged(column: RaggedTensor, start: int, stop: int) -> RaggedTensor:
+    nested = []
+    for splits in column.nested_row_splits:
+        part = splits[start : stop + 1]
+        nested.append(part - part[0])
+        start, stop = int(part[0]), int(part[-1])
+    return RaggedTensor(column.flat_values[start:stop], tuple(nested))
+
+
+def batches_of(columns: Mapping[str, Any], rows: int) -> Iterator[dict[str, Any]]:
+    """Columns of one length in pieces of so many rows."""
+    length = length_of(next(iter(columns.values()))) if columns else 0
+    for start in range(0, length, rows):
+        stop = min(start + rows, length)
+        yield {name: rows_between(column, start, stop) for name, column in columns.items()}

@@ -1,0 +1,193 @@
+"""Feature: one entry of a schema, checked when it is made.
+
+The schema of a file is `tensorferry.rows.schema`.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Iterable
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from tensorferry import dtypes
+from tensorferry.errors import FerryError, FormatError
+
+Kind = Literal["bytes", "float32", "int64"]
+Encoding = Literal["plain", "tensor"]
+Shape = tuple[int | None, ...]
+
+# The dtype of a column that holds a list's values as they are.
+DTYPES: dict[Kind, str] = {"bytes": "string", "float32": "float32", "int64": "int64"}
+KINDS: dict[str, Kind] = {dtype: kind for kind, dtype in DTYPES.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """One feature of the records.
+
+    Attributes:
+        name: Its key in the Example.
+        kind: The list that stands on the wire.
+        shape: Of one row's value: () for one, (n,) or more for a fixed number, None in front for
+            as many as there are. Of one step where `sequence` is set; of the tensor where
+            `encoding` is "tensor", which may leave any dimension open.
+        dtype: Of the column.
+        encoding: "plain" for the list's values, "tensor" for one bytes value that is a serialized
+            tensor.
+        sequence: Whether it stands in a SequenceExample's feature lists.
+        optional: Whether rows may lack it.
+        default: What a row without it stands for, in a plain feature of fixed shape: one value for
+            all places, or as many as the shape says. A default makes a feature optional.
+    """
+
+    name: str
+    kind: Kind
+    shape: Shape
+    dtype: str
+    encoding: Encoding = "plain"
+    sequence: bool = False
+    optional: bool = False
+    default: Any = None
+
+    def __post_init__(self) -> None:
+        _check_name(self.name)
+        for part, choices in (("kind", Kind), ("encoding", Encoding)):
+            _check_choice(self, part, get_args(choices))
+        if self.encoding == "plain":
+            _check_choice(self, "dtype", (DTYPES[self.kind],))
+        else:
+            _check_choice(self, "kind", ("bytes",))
+            _check_choice(self, "dtype", dtypes.BY_NAME)
+        for part in ("sequence", "optional"):
+            _check_choice(self, part, (False, True))
+        object.__setattr__(self, "shape", _as_shape(self))
+        if self.default is not None:
+            object.__setattr__(self, "default", _as_default(self))
+            object.__setattr__(self, "optional", True)
+
+    # The default is compared by its text: NaN is unlike itself.
+    def _key(self) -> tuple[Any, ...]:
+        parts = (self.name, self.kind, self.shape, self.dtype, self.encoding)
+        return (*parts, self.sequence, self.optional, repr(self.default))
+
+    def __eq__(self, other: object) -> bool:
+        return self._key() == other._key() if isinstance(other, Feature) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+
+def _check_name(name: Any) -> None:
+    if not isinstance(name, str):
+        raise FormatError(f"a feature's name is {name!r}, expected a string")
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise FormatError(f"the name {name!r} holds half a character, expected UTF-8") from None
+
+
+def _check_choice(feature: Feature, part: str, choices: Iterable[Any]) -> None:
+    found = getattr(feature, part)
+    # By type too: 1 is not True here, and an unhashable is no member.
+    if not any(type(found) is type(choice) and found == choice for choice in choices):
+        expected = ", ".join(map(repr, choices))
+        raise FormatError(f"feature {feature.name!r}: {part} is {found!r}, expected {expected}")
+
+
+def _as_shape(feature: Feature) -> Shape:
+    try:
+        shape = tuple(None if size is None else operator.index(size) for size in feature.shape)
+        shape = (-1,) if any(isinstance(size, bool) for size in feature.shape) else shape
+    except TypeError:
+        shape = (-1,)
+    numbers = [size for size in shape if size is not None]
+    # A value has its bytes checked when it is read; this keeps products of sizes plain numbers.
+    if min(numbers, default=0) < 0 or math.prod(numbers) >= 2**63 or len(shape) > 254:
+        raise FormatError(
+            f"feature {feature.name!r}: shape is {feature.shape!r:.80}, "
+            "expected sizes of 0 or more, or None"
+        )
+    if feature.encoding == "plain":
+        if None in shape[1:]:
+            raise FormatError(
+                f"feature {feature.name!r}: shape is {shape}, expected None in front only: "
+                "a list of values tells one size"
+            )
+        if None in shape and 0 in shape:
+            raise FormatError(
+                f"feature {feature.name!r}: shape is {shape}, in which no values are any number "
+                "of rows"
+            )
+    return shape
+
+
+def _as_default(feature: Feature) -> Any:
+    """The default in Python's scalars and tuples of them."""
+    if feature.encoding != "plain" or feature.sequence or None in feature.shape:
+        raise FormatError(
+            f"feature {feature.name!r}: a default goes with a plain feature of fixed shape"
+        )
+    try:
+        array = np.array(feature.default, dtype=object)
+        values = [_as_scalar(value, feature.kind) for value in array.ravel().tolist()]
+        if array.size == 0 and 0 in feature.shape:
+            return ()
+        if array.shape not in ((), feature.shape):
+            raise ValueError(f"its shape is {array.shape}, expected {feature.shape}")
+    except (TypeError, ValueError, OverflowError) as error:
+        raise FormatError(
+            f"feature {feature.name!r}: default is {feature.default!r:.80}, "
+            f"which is no {feature.kind} value of shape {feature.shape}: {error}"
+        ) from None
+    filled = np.empty(len(values), dtype=object)
+    filled[:] = values
+    return _as_tuples(filled.reshape(array.shape).tolist())
+
+
+def _as_scalar(value: Any, kind: Kind) -> int | float | bytes:
+    if kind == "bytes":
+        if not isinstance(value, bytes | str):
+            raise TypeError(f"{type(value).__name__}, expected bytes")
+        return value.encode() if isinstance(value, str) else value
+    if kind == "int64":
+        number = operator.index(value)
+        if not -(2**63) <= number < 2**63:
+            raise OverflowError(f"{number} takes more than 64 bits")
+        return int(number)
+    if not isinstance(value, Real):
+        raise TypeError(f"{type(value).__name__}, expected a number")
+    with np.errstate(over="ignore"):
+        narrow = np.float32(value)
+    if np.isinf(narrow) and math.isfinite(value):
+        raise OverflowError(f"{value} is more than a float32 holds")
+    return float(narrow)
+
+
+def _as_tuples(node: Any) -> Any:
+    return tuple(map(_as_tuples, node)) if isinstance(node, list) else node
+
+
+def make_feature(name: str, dtype: Any, shape: Any, **options: Any) -> Feature:
+    """The feature for a dtype and shape: plain where Examples have the dtype, else a tensor.
+
+    Args:
+        name: Its key.
+        dtype: Whatever names a dtype.
+        shape: A size or several; None or -1 for an open one.
+        options: Further attributes of the feature.
+    """
+    try:
+        row = dtypes.as_dtype(dtype)
+    except FerryError as error:
+        raise error.located(tensor=name) from None
+    if shape is None or isinstance(shape, int | np.integer):
+        shape = (shape,)
+    sizes = tuple(None if size == -1 else size for size in shape)
+    kind = KINDS.get(row.name, "bytes")
+    encoding = "plain" if row.name in KINDS else "tensor"
+    return Feature(name, kind, sizes, row.name, **{"encoding": encoding, **options})

@@ -1,0 +1,153 @@
+"""JSON of a schema: our own form of it, and the text that any JSON schema comes in.
+
+    {"version": 1, "features": [
+        {"name": "label", "kind": "int64", "shape": [], "dtype": "int64"},
+        {"name": "image", "kind": "bytes", "shape": [28, null], "dtype": "uint8",
+         "encoding": "tensor", "optional": true}]}
+
+"encoding", "sequence", "optional" and "default" stand only where they differ from
+`Feature`'s own. In a default, bytes are {"hex": "..."} and a float that is no
+finite number {"float": "nan"}.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from tensorferry.errors import FormatError, LimitError, TruncatedError
+from tensorferry.rows.schema.feature import Feature
+
+VERSION = 1
+
+
+def is_schema(tree: Any) -> bool:
+    """Whether it is our own form, of whatever version."""
+    # A feature may be called "version" too, but what it is given as is never a number.
+    return (
+        isinstance(tree, Mapping)
+        and tree.keys() >= {"version", "features"}
+        and type(tree["version"]) is int
+    )
+
+
+def to_tree(features: tuple[Feature, ...]) -> dict[str, Any]:
+    """The features in dicts, lists, strings and numbers."""
+    return {"version": VERSION, "features": [_to_json(feature) for feature in features]}
+
+
+def from_tree(tree: Any) -> tuple[Feature, ...]:
+    """The features of what `to_tree` gave.
+
+    Raises:
+        FormatError: It is something else.
+    """
+    if not is_schema(tree):
+        raise FormatError('no schema: expected an object with "version" and "features"')
+    if tree["version"] != VERSION:
+        raise FormatError(
+            f"the schema's version is {tree['version']}, expected {VERSION}",
+            hint="a newer tensorferry wrote it: pip install --upgrade tensorferry",
+        )
+    if not isinstance(tree["features"], list):
+        raise FormatError("the schema's features are no list")
+    return tuple(map(_from_json, tree["features"]))
+
+
+def _to_json(feature: Feature) -> dict[str, Any]:
+    node = {
+        "name": feature.name,
+        "kind": feature.kind,
+        "shape": list(feature.shape),
+        "dtype": feature.dtype,
+    }
+    for part, usual in (("encoding", "plain"), ("sequence", False), ("optional", False)):
+        if getattr(feature, part) != usual:
+            node[part] = getattr(feature, part)
+    if feature.default is not None:
+        node["default"] = default_to_json(feature.default)
+    return node
+
+
+def _from_json(node: Any) -> Feature:
+    required = ("name", "kind", "shape", "dtype")
+    if not isinstance(node, dict) or not all(key in node for key in required):
+        raise FormatError(f"a feature is {node!r:.80}, expected an object with {required}")
+    unknown = set(node) - set(Feature.__slots__)
+    if unknown or not isinstance(node["shape"], list):
+        found = f"fields {sorted(unknown)}" if unknown else f"the shape {node['shape']!r:.80}"
+        raise FormatError(f"feature {node['name']!r} has {found}, which a schema has not")
+    parts = dict(node)
+    if "default" in parts:
+        parts["default"] = default_from_json(parts["default"])
+    return Feature(**parts)
+
+
+def default_to_json(default: Any) -> Any:
+    """A default in what JSON has: bytes and what is no finite number are objects."""
+    if isinstance(default, tuple):
+        return [default_to_json(part) for part in default]
+    if isinstance(default, bytes):
+        return {"hex": default.hex()}
+    if isinstance(default, float) and not math.isfinite(default):
+        return {"float": str(default)}
+    return default
+
+
+def default_from_json(node: Any) -> Any:
+    """What `default_to_json` gave."""
+    if isinstance(node, list):
+        return [default_from_json(part) for part in node]
+    if isinstance(node, dict):
+        ((form, text),) = node.items() if len(node) == 1 else (("", None),)
+        try:
+            if form == "hex":
+                return bytes.fromhex(str(text))
+            if form == "float":
+                return float(str(text))
+        except (TypeError, ValueError):
+            pass
+        raise FormatError(f'a default is {node!r:.80}, expected a value, "hex" or "float"')
+    return node
+
+
+def parse(text: str | bytes) -> Any:
+    """What JSON text holds; a key that is twice in an object is refused.
+
+    Raises:
+        FormatError: It is no JSON.
+    """
+    if isinstance(text, bytes):
+        try:
+            text = text.decode()
+        except UnicodeDecodeError as error:
+            raise FormatError(f"no UTF-8: {error.reason}", offset=error.start) from None
+    try:
+        return json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse)
+    except json.JSONDecodeError as error:
+        broken = TruncatedError if error.pos >= len(text) else FormatError
+        raise broken(
+            f"no JSON: {error.msg[:1].lower()}{error.msg[1:]}",
+            offset=len(text[: error.pos].encode(errors="replace")),
+        ) from None
+    except RecursionError:
+        raise LimitError("the JSON nests too deep for Python's parser") from None
+    except FormatError:
+        raise
+    except ValueError as error:  # Python's limit on the digits of an integer
+        raise FormatError(f"no JSON: {error}") from None
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    node = dict(pairs)
+    if len(node) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise FormatError(f"the key {twice!r:.80} is twice in one object")
+    return node
+
+
+def _refuse(constant: str) -> Any:
+    raise FormatError(f"{constant} is no JSON")

@@ -1,0 +1,177 @@
+"""Entries: arrays of numbers as they lie in a file, read whole or in part.
+
+What formats of named arrays (npy, npz, safetensors) have in common: each finds out which arrays its
+file has and where they lie. What tensors these are parts of is `tensorferry.tensors.stored`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import operator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tensorferry.storage import Sink, Source
+from tensorferry.tensors.values import Array
+
+# How much of an array that does not lie in order is put in order at a time.
+CHUNK = 1 << 20
+# Into how many reads a slice may fall: beyond, more is read than was asked for.
+MAX_RUNS = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An array of numbers in a file.
+
+    Attributes:
+        dtype: With the byte order of the file.
+        shape: Of the array.
+        source: The file.
+        offset: Where its bytes start; None where they have to be loaded as a whole.
+        fortran: Whether the first index runs fastest.
+        load: Gives all of its bytes, decompressed and verified; by default they are just read.
+        stored: How many bytes of the file it takes, where those are not the array's own.
+    """
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    source: Source
+    offset: int | None
+    fortran: bool = False
+    load: Callable[[], Any] | None = None
+    stored: int | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """The size of the array in memory."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+    def read(self) -> Array:
+        """The array: a view of the file wherever that is possible."""
+        return self._array(self._range() if self.load is None else self.load())
+
+    def read_part(self, index: Any) -> Array:
+        """What `array[index]` gives. No more than that is read, where the file allows it.
+
+        What is checked by a checksum over the whole array is not checked then.
+
+        Args:
+            index: Integers, slices and an ellipsis, as NumPy takes them.
+        """
+        if self.offset is None:
+            return _indexed(self.read(), index)
+        if self.source.buffer is not None:
+            return _indexed(self._array(self._range()), index)
+        return _read_slice(self, index)
+
+    def _range(self) -> Any:
+        assert self.offset is not None
+        return self.source.range(self.offset, self.offset + self.nbytes)
+
+    def _array(self, data: Any) -> Array:
+        array: Array = np.ndarray(self.shape, self.dtype, data, order="F" if self.fortran else "C")
+        array.flags.writeable = False
+        return array
+
+
+@dataclass(slots=True)
+class Contents:
+    """The entries of a file by name, its metadata, and the layout that its format implies."""
+
+    entries: dict[str, Entry]
+    metadata: dict[str, str] = field(default_factory=dict)
+    layout: dict[str, Any] | None = None
+
+
+def _indexed(array: Array, index: Any) -> Array:
+    """An array even where the index leaves one element, which NumPy gives in its own order."""
+    return np.asarray(array[index], array.dtype)
+
+
+def _read_slice(entry: Entry, index: Any) -> Array:
+    """Reads the runs of bytes that cover a slice."""
+    picks = _picks(index, entry.shape)
+    if picks is None:  # with an array or a new axis
+        return _indexed(entry.read(), index)
+    if entry.fortran:
+        turned = Entry(entry.dtype, entry.shape[::-1], entry.source, entry.offset)
+        return _read_slice(turned, tuple(reversed(_slices(index, entry.shape)))).T
+    shape = [len(pick) for pick in picks if isinstance(pick, range)]
+    ranges = [pick if isinstance(pick, range) else range(pick, pick + 1) for pick in picks]
+    if not all(ranges):
+        return np.empty(shape, entry.dtype)
+    spans = [(min(picked), max(picked) + 1) for picked in ranges]
+    # Up to `depth` axes are read as asked, those behind them whole.
+    depth = len(spans)
+    while depth and spans[depth - 1] == (0, entry.shape[depth - 1]):
+        depth -= 1
+    while math.prod(stop - start for start, stop in spans[: max(depth - 1, 0)]) > MAX_RUNS:
+        depth -= 1
+    spans[depth:] = [(0, size) for size in entry.shape[depth:]]
+    data = b"".join(entry.source.ranges(_runs(entry, spans, depth)))
+    block = np.frombuffer(data, entry.dtype).reshape([stop - start for start, stop in spans])
+    places = [np.asarray(r) - start for r, (start, _) in zip(ranges, spans, strict=True)]
+    return _indexed(block, np.ix_(*places)).reshape(shape)
+
+
+def _runs(entry: Entry, spans: list[tuple[int, int]], depth: int) -> list[tuple[int, int]]:
+    """Where the bytes of a block lie in the file."""
+    assert entry.offset is not None
+    if depth == 0:
+        return [(entry.offset, entry.offset + entry.nbytes)]
+    size = math.prod(entry.shape[depth:]) * entry.dtype.itemsize
+    start, stop = spans[depth - 1]
+    runs = []
+    for outer in itertools.product(*(range(*span) for span in spans[: depth - 1])):
+        row = 0
+        for place, length in zip(outer, entry.shape, strict=False):
+            row = row * length + place
+        first = entry.offset + row * entry.shape[depth - 1] * size
+        runs.append((first + start * size, first + stop * size))
+    return runs
+
+
+def _slices(index: Any, shape: tuple[int, ...]) -> list[Any]:
+    """The index of each axis, without an ellipsis."""
+    parts = list(index) if isinstance(index, tuple) else [index]
+    if any(part is Ellipsis for part in parts):
+        place = next(i for i, part in enumerate(parts) if part is Ellipsis)
+        parts[place : place + 1] = [slice(None)] * (len(shape) - len(parts) + 1)
+    return parts + [slice(None)] * (len(shape) - len(parts))
+
+
+def _picks(index: Any, shape: tuple[int, ...]) -> list[range | int] | None:
+    """For each axis the places that are asked for, or the one; None for what is no plain slice."""
+    parts = _slices(index, shape)
+    if len(parts) != len(shape):
+        return None
+    picks: list[range | int] = []
+    for part, size in zip(parts, shape, strict=True):
+        if not isinstance(part, slice):
+            if isinstance(part, bool) or not hasattr(part, "__index__"):
+                return None
+            part = operator.index(part)
+        picks.append(range(size)[part])
+    return picks
+
+
+def write_array(array: Array, sink: Sink) -> None:
+    """Writes the values of an array, the last index running fastest, without a copy of them all."""
+    for chunk in chunks(array):
+        sink.write(chunk)
+
+
+def chunks(array: Array) -> Iterator[Array]:
+    """The values of an array in order: itself, or pieces if it does not lie in memory so."""
+    if array.flags.c_contiguous:
+        yield array
+        return
+    units = array.view(f"u{array.dtype.itemsize}") if array.dtype.kind == "V" else array
+    flags: Any = ["external_loop", "buffered", "zerosize_ok"]
+    for chunk in np.nditer(units, flags, order="C", buffersize=CHUNK):
+        yield np.array(chunk)  # its memory is used again

@@ -1,0 +1,384 @@
+"""Parts: how tensors of every kind are made of arrays of numbers.
+
+A format of named arrays (npy, npz, safetensors) carries numbers of some dtypes. All else is made of
+those, in one way for all of them, so that the format's own readers still see the parts:
+
+    strings   name/bytes and name/offsets: where each string starts, and the last one ends
+    sparse    name/indices, name/values and name/dense_shape
+    ragged    name/flat_values and name/row_splits_0, name/row_splits_1, ... from the outside in
+
+A dtype that the format lacks is stored as another: int4 as int8, complex128 as pairs of float64,
+what remains as its bits. The note (`tensorferry.tensors.note`) says which tensors are made so.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from tensorferry import dtypes
+from tensorferry.dtypes import DType
+from tensorferry.errors import FormatError
+from tensorferry.tensors.entries import Entry
+from tensorferry.tensors.note import Note
+from tensorferry.tensors.values import (
+    Array,
+    Kind,
+    RaggedTensor,
+    SparseTensor,
+    Tensor,
+    as_tensor,
+    clean_bits,
+)
+
+# The dtype as which a format stores values of another; None where it has that one itself.
+Storage = Callable[[DType], np.dtype[Any] | None]
+
+
+# Tensors to parts
+
+
+def take_apart(
+    name: str, tensor: Tensor, storage: Storage, note: Note
+) -> Iterator[tuple[str, Array]]:
+    """The arrays that a tensor is stored as, by name; what they cannot say is noted.
+
+    Args:
+        name: Of the tensor.
+        tensor: Of any kind.
+        storage: What the format stores each dtype as.
+        note: Is added to.
+    """
+    if isinstance(tensor, SparseTensor):
+        note.tensors[name] = {"kind": "sparse"}
+        for part in ("indices", "values", "dense_shape"):
+            yield from take_apart(f"{name}/{part}", getattr(tensor, part), storage, note)
+    elif isinstance(tensor, RaggedTensor):
+        note.tensors[name] = {"kind": "ragged", "levels": tensor.ragged_rank}
+        yield from take_apart(f"{name}/flat_values", tensor.flat_values, storage, note)
+        for level, splits in enumerate(tensor.nested_row_splits):
+            yield from take_apart(f"{name}/row_splits_{level}", splits, storage, note)
+    elif tensor.dtype == object:
+        note.tensors[name] = {"kind": "string", "shape": list(tensor.shape)}
+        strings = tensor.ravel().tolist()
+        offsets = np.zeros(len(strings) + 1, np.int64)
+        np.cumsum(np.fromiter(map(len, strings), np.int64, len(strings)), out=offsets[1:])
+        yield f"{name}/bytes", np.frombuffer(b"".join(strings), np.uint8)
+        yield f"{name}/offsets", offsets
+    else:
+        row = dtypes.from_numpy(tensor.dtype)
+        stored = storage(row)
+        if stored is not None:
+            note.dtypes[name] = row.name
+            tensor = _store(tensor, row, stored)
+        yield name, tensor
+
+
+def plain_storage(row: DType) -> np.dtype[Any]:
+    """What values of a dtype are stored as where there is nothing better."""
+    assert row.numpy is not None
+    if row.name == "complex128":
+        return np.dtype(np.float64)
+    if row.bits < 8 and "int" in row.name:
+        return np.dtype(np.uint8 if row.name.startswith("u") else np.int8)
+    sign = "i" if row.name.startswith("qint") else "u"
+    return np.dtype(f"{sign}{row.numpy.itemsize}")
+
+
+def _store(array: Array, row: DType, stored: np.dtype[Any]) -> Array:
+    if row.name == "complex128":
+        return np.ascontiguousarray(array).view(stored).reshape(*array.shape, 2)
+    if row.bits < 8 and "int" in row.name:
+        return array.astype(stored)
+    return array.view(stored)
+
+
+def restore(array: Array, row: DType) -> Array:
+    """Values of a dtype from what they are stored as.
+
+    Raises:
+        FormatError: They cannot be that.
+    """
+    assert row.numpy is not None
+    if row.name == "complex128" and array.dtype == np.float64 and array.shape[-1:] == (2,):
+        return np.ascontiguousarray(array).view(row.numpy).reshape(array.shape[:-1])
+    if row.bits < 8 and "int" in row.name and array.dtype in (np.int8, np.uint8):
+        values = array.astype(row.numpy)
+        if (values.astype(array.dtype) != array).any():
+            raise FormatError(f"a number is outside the range of {row.name}")
+        return values
+    if array.dtype.kind not in "iuV" or array.dtype.itemsize != row.numpy.itemsize:
+        raise FormatError(f"values of {row.name} are stored as {array.dtype}, which they cannot be")
+    return clean_bits(array.astype(array.dtype.newbyteorder("="), copy=False).view(row.numpy))
+
+
+# Parts to tensors
+
+
+class Stored(Protocol):
+    """A tensor in a file, or ready to be one."""
+
+    @property
+    def kind(self) -> Kind:
+        """How it is made."""
+
+    @property
+    def dtype(self) -> DType:
+        """Of its values."""
+
+    @property
+    def shape(self) -> tuple[int | None, ...]:
+        """None for each ragged dimension."""
+
+    @property
+    def nbytes(self) -> int:
+        """How many bytes of the file it takes."""
+
+    def read(self) -> Tensor:
+        """The tensor."""
+
+    def read_part(self, index: Any) -> Array:
+        """What indexing it gives."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredArray:
+    """Numbers: one entry."""
+
+    entry: Entry
+    row: DType | None = None  # where it is stored as another
+    kind: Kind = "dense"
+
+    @property
+    def dtype(self) -> DType:
+        """Of its values."""
+        if self.row is not None:
+            return self.row
+        if self.entry.dtype.kind in "SU":
+            return dtypes.STRING
+        return dtypes.from_numpy(self.entry.dtype)
+
+    @property
+    def shape(self) -> tuple[int | None, ...]:
+        """As the values have it."""
+        return self.entry.shape[:-1] if self._is_pairs else self.entry.shape
+
+    @property
+    def _is_pairs(self) -> bool:
+        return (
+            self.row is not None
+            and self.row.name == "complex128"
+            and self.entry.dtype == np.float64
+        )
+
+    @property
+    def nbytes(self) -> int:
+        """How many bytes of the file it takes."""
+        return self.entry.nbytes if self.entry.stored is None else self.entry.stored
+
+    def read(self) -> Array:
+        """The values."""
+        return self._values(self.entry.read())
+
+    def read_part(self, index: Any) -> Array:
+        """Some of the values."""
+        if self._is_pairs:
+            return np.asarray(self.read()[index])
+        return self._values(self.entry.read_part(index))
+
+    def _values(self, array: Array) -> Array:
+        if self.row is not None:
+            return restore(array, self.row)
+        return clean_bits(as_tensor(array))
+
+
+@dataclass(frozen=True, slots=True)
+class StoredStrings:
+    """Strings: all their bytes, and the offsets of each."""
+
+    data: Entry
+    offsets: Entry
+    shape: tuple[int, ...]
+    kind: Kind = "string"
+    dtype: DType = dtypes.STRING
+
+    @property
+    def nbytes(self) -> int:
+        """How many bytes of the file it takes."""
+        return StoredArray(self.data).nbytes + StoredArray(self.offsets).nbytes
+
+    def read(self) -> Array:
+        """The strings."""
+        data, offsets = self.data.read(), as_tensor(self.offsets.read())
+        count = math.prod(self.shape)
+        if data.dtype != np.uint8 or data.ndim != 1 or offsets.dtype != np.int64:
+            raise FormatError("the parts of a string tensor are not uint8 and int64")
+        if offsets.shape != (count + 1,):
+            raise FormatError(
+                f"{offsets.size} offsets of strings, "
+                f"expected {count + 1} for shape {list(self.shape)}"
+            )
+        if offsets[0] != 0 or offsets[-1] != len(data) or (offsets[1:] < offsets[:-1]).any():
+            raise FormatError("the offsets of strings do not run from 0 to the end of their bytes")
+        text = data.tobytes()
+        strings: Array = np.empty(count, object)
+        strings[:] = [text[start:end] for start, end in itertools.pairwise(offsets.tolist())]
+        try:
+            return strings.reshape(self.shape)
+        except ValueError as error:  # empty, and yet too large
+            raise FormatError(f"no array has the shape {list(self.shape)}: {error}") from None
+
+    def read_part(self, index: Any) -> Array:
+        """Some of the strings."""
+        return np.asarray(self.read()[index])
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSparse:
+    """A sparse tensor: its three parts."""
+
+    indices: StoredArray
+    values: Stored
+    dense_shape: StoredArray
+    kind: Kind = "sparse"
+
+    @property
+    def dtype(self) -> DType:
+        """Of its values."""
+        return self.values.dtype
+
+    @property
+    def shape(self) -> tuple[int | None, ...]:
+        """Of the whole tensor: the one part that has to be read for it."""
+        return tuple(self.dense_shape.read().reshape(-1).tolist())
+
+    @property
+    def nbytes(self) -> int:
+        """How many bytes of the file it takes."""
+        return self.indices.nbytes + self.values.nbytes + self.dense_shape.nbytes
+
+    def read(self) -> SparseTensor:
+        """The tensor."""
+        return SparseTensor(self.indices.read(), self.values.read(), self.dense_shape.read())  # type: ignore[arg-type]
+
+    def read_part(self, index: Any) -> Array:
+        """Refused."""
+        raise TypeError("a sparse tensor has no slices: read it, and select among its entries")
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRagged:
+    """A ragged tensor: its values and the splits of each level."""
+
+    values: Stored
+    splits: tuple[StoredArray, ...]
+    kind: Kind = "ragged"
+
+    @property
+    def dtype(self) -> DType:
+        """Of its values."""
+        return self.values.dtype
+
+    @property
+    def shape(self) -> tuple[int | None, ...]:
+        """None for each ragged dimension."""
+        rows = max(0, math.prod(self.splits[0].entry.shape) - 1)
+        return (rows, *(None,) * len(self.splits), *self.values.shape[1:])
+
+    @property
+    def nbytes(self) -> int:
+        """How many bytes of the file it takes."""
+        return self.values.nbytes + sum(splits.nbytes for splits in self.splits)
+
+    def read(self) -> RaggedTensor:
+        """The tensor."""
+        return RaggedTensor(self.values.read(), tuple(part.read() for part in self.splits))  # type: ignore[arg-type]
+
+    def read_part(self, index: Any) -> Any:
+        """One row."""
+        return self.read()[index]
+
+
+# Of a tensor of several parts, the one that `take_apart` gives first.
+FIRST_PARTS = ("bytes", "indices", "flat_values", "flat_values/bytes")
+
+KINDS: tuple[Kind, ...] = ("dense", "string", "sparse", "ragged")
+
+# What the values of a sparse or ragged tensor may be.
+FLAT: tuple[Kind, ...] = ("dense", "string")
+
+
+def put_together(entries: Mapping[str, Entry], note: Note) -> dict[str, Stored]:
+    """The tensors of a file, by name, in the order of their entries.
+
+    Raises:
+        FormatError: The note does not fit the entries.
+    """
+    left = dict(entries)
+    for name in note.dtypes:
+        if name not in left:
+            raise FormatError("the note has a dtype for what the file lacks", tensor=name[:60])
+    builder = _Builder(left, note)
+    values = {"sparse": "values", "ragged": "flat_values"}
+    inner = {f"{name}/{values.get(str(d.get('kind')))}" for name, d in note.tensors.items()}
+    made = {name: builder.build(name) for name in note.tensors if name not in inner}
+    tensors = made | {name: builder.build(name) for name in list(left)}
+    places = {name: place for place, name in enumerate(entries)}
+
+    def place(name: str) -> int:
+        first = (name, *(f"{name}/{part}" for part in FIRST_PARTS))
+        return next((places[part] for part in first if part in places), len(places))
+
+    return dict(sorted(tensors.items(), key=lambda item: place(item[0])))
+
+
+@dataclass(frozen=True, slots=True)
+class _Builder:
+    left: dict[str, Entry]
+    note: Note
+
+    def build(self, name: str, kinds: tuple[Kind, ...] = KINDS) -> Stored:
+        """A tensor, whose entries are then taken."""
+        description = self.note.tensors.get(name, {"kind": "dense"})
+        kind = description.get("kind")
+        if kind not in kinds:
+            raise FormatError(
+                f"the note has a tensor of kind {str(kind)[:60]!r}, expected {', '.join(kinds)}",
+                tensor=name[:60],
+            )
+        if kind == "dense":
+            return self._array(name)
+        if kind == "string":
+            shape = description.get("shape")
+            if not isinstance(shape, list) or not all(type(n) is int and n >= 0 for n in shape):
+                raise FormatError("the shape of a string tensor is no list of numbers", tensor=name)
+            data, offsets = self._take(f"{name}/bytes"), self._take(f"{name}/offsets")
+            return StoredStrings(data, offsets, tuple(shape))
+        if kind == "sparse":
+            indices, shape = self._array(f"{name}/indices"), self._array(f"{name}/dense_shape")
+            return StoredSparse(indices, self.build(f"{name}/values", FLAT), shape)
+        levels = description.get("levels")
+        if type(levels) is not int or not 0 < levels < len(self.left):
+            raise FormatError(
+                f"a ragged tensor of {str(levels)[:60]} levels is more than the file has",
+                tensor=name[:60],
+            )
+        splits = [self._array(f"{name}/row_splits_{level}") for level in range(levels)]
+        return StoredRagged(self.build(f"{name}/flat_values", FLAT), tuple(splits))
+
+    def _array(self, name: str) -> StoredArray:
+        dtype = self.note.dtypes.get(name)
+        row = None if dtype is None else dtypes.BY_NAME.get(dtype)
+        if dtype is not None and (row is None or row.numpy is None or row is dtypes.STRING):
+            raise FormatError(f"the note has dtype {dtype[:60]!r}", tensor=name[:60])
+        return StoredArray(self._take(name), row)
+
+    def _take(self, name: str) -> Entry:
+        if name not in self.left:
+            raise FormatError("the note has a part that the file lacks", tensor=name[:60])
+        return self.left.pop(name)

@@ -1,0 +1,234 @@
+"""Trees: structures as JSON's own values, with something else in place of each tensor.
+
+None, booleans, integers, finite floats, strings, lists and dicts stand for themselves. Everything
+else is an object with a "$type":
+
+    tuple       values
+    namedtuple  name, fields, values
+    bytes       base64
+    float       value: "nan", "inf" or "-inf"; or base64, for a NaN with other bits
+    dict        items: pairs, for a dict that has the key "$type" itself
+
+Tensors ("tensor", "sparse", "ragged") are encoded and decoded by the caller: the JSON format
+writes their values, a layout (`tensorferry.tensors.layout`) only their names.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tensorferry import limits
+from tensorferry.codecs.json_text import (
+    describe,
+    from_base64,
+    to_base64,
+    to_utf8,
+    too_deep,
+    unique,
+)
+from tensorferry.errors import FormatError, LimitError, UnsupportedError
+from tensorferry.tensors.values import (
+    RaggedTensor,
+    SparseTensor,
+    Tensor,
+    as_tensor,
+    is_namedtuple,
+    make_namedtuple,
+)
+
+TYPE = "$type"
+TENSORS = ("tensor", "sparse", "ragged")
+
+_NAN = struct.pack("<d", math.nan)
+
+# Turns a part of an object into its value: the part, and its name for errors.
+Decode = Callable[[Any, str | int], Any]
+
+# How a tensor is put into a tree, given its place there, and taken out of one.
+EncodeTensor = Callable[[Tensor, str], Any]
+DecodeTensor = Callable[[dict[str, Any], Decode], Any]
+
+
+def to_tree(value: Any, encode: EncodeTensor) -> Any:
+    """What `json.dumps` takes for a value.
+
+    Args:
+        value: A tensor or structure.
+        encode: Makes what stands for a tensor of any kind, whose place in the structure it is told.
+    """
+    return _to_tree(value, encode, "", limits.depth)
+
+
+def _to_tree(value: Any, encode: EncodeTensor, place: str, depth: int) -> Any:
+    if isinstance(value, np.ndarray | np.generic):
+        return encode(as_tensor(value), place)
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else _encode_special(value)
+    if isinstance(value, bytes):
+        return {TYPE: "bytes", "base64": to_base64(value)}
+    if isinstance(value, SparseTensor | RaggedTensor):
+        return encode(value, place)
+    if not isinstance(value, dict | list | tuple):
+        raise UnsupportedError(
+            f"{type(value).__name__} is no tensor, structure or plain value",
+            hint="expected an array, a dict, list or tuple of them, or a Python scalar",
+            tensor=place or None,
+        )
+    if depth == 0:
+        raise LimitError(f"the structure nests deeper than {limits.depth}, or contains itself")
+
+    def below(element: Any, name: str | int) -> Any:
+        return _to_tree(element, encode, f"{place}/{name}" if place else str(name), depth - 1)
+
+    if isinstance(value, dict):
+        for key in value:
+            if not isinstance(key, str):
+                raise UnsupportedError(f"a dict key is {key!r}, expected a string")
+        items = [(key, below(element, key)) for key, element in value.items()]
+        return {TYPE: "dict", "items": items} if TYPE in value else dict(items)
+    names = value._fields if is_namedtuple(value) else range(len(value))  # type: ignore[union-attr]
+    elements = [below(element, name) for name, element in zip(names, value, strict=True)]
+    if isinstance(value, list):
+        return elements
+    if not is_namedtuple(value):
+        return {TYPE: "tuple", "values": elements}
+    name, fields = type(value).__name__, value._fields  # type: ignore[attr-defined]
+    try:
+        make_namedtuple(name, fields)
+    except FormatError as error:
+        raise UnsupportedError(f"{name} could not be read again: {error.message}") from None
+    return {TYPE: "namedtuple", "name": name, "fields": list(fields), "values": elements}
+
+
+def _encode_special(value: float) -> dict[str, str]:
+    bits = struct.pack("<d", value)
+    if math.isnan(value) and bits != _NAN:
+        return {TYPE: "float", "base64": to_base64(bits)}
+    return {TYPE: "float", "value": str(value)}
+
+
+def from_tree(tree: Any, decode: DecodeTensor) -> Any:
+    """The value of a tree.
+
+    Args:
+        tree: As from `tensorferry.codecs.json_text.parse`.
+        decode: Makes a tensor of the object that `to_tree` put there for it.
+    """
+    return _from_tree(tree, decode, limits.depth)
+
+
+def _from_tree(node: Any, decode_tensor: DecodeTensor, depth: int) -> Any:
+    kind = type(node)
+    if kind is float and math.isinf(node):
+        raise FormatError("a number is too large for a float")
+    if kind is not list and kind is not dict:
+        return _checked(node) if kind is str else node
+    name = node.get(TYPE, "dict") if kind is dict else "list"
+    if depth <= 0 and name in ("list", "dict", "tuple", "namedtuple"):
+        raise too_deep()
+
+    def decode(part: Any, name: str | int) -> Any:
+        try:
+            return _from_tree(part, decode_tensor, depth - 1)
+        except FormatError as error:
+            place = str(name)[:60]
+            error.tensor = f"{place}/{error.tensor}" if error.tensor else place
+            raise
+
+    if kind is list:
+        return [decode(element, index) for index, element in enumerate(node)]
+    if TYPE in node:
+        return build(node, decode, decode_tensor)
+    return {_checked(key): decode(element, key) for key, element in node.items()}
+
+
+def _checked(text: str) -> str:
+    if not text.isascii():
+        to_utf8(text)
+    return text
+
+
+def build(node: dict[str, Any], decode: Decode, decode_tensor: DecodeTensor) -> Any:
+    """The value of an object with a type."""
+    name = node[TYPE]
+    if isinstance(name, str) and name in TENSORS:
+        return decode_tensor(node, decode)
+    builder = _BUILDERS.get(name) if isinstance(name, str) else None
+    if builder is None:
+        found = repr(name[:60]) if isinstance(name, str) else describe(name)
+        expected = ", ".join((*TENSORS, *_BUILDERS))
+        raise FormatError(f'"{TYPE}" is {found}, expected one of {expected}')
+    return builder(node, decode)
+
+
+def fields(node: dict[str, Any], **types: type) -> list[Any]:
+    """The fields of an object, which has these and no others; `object` stands for any type."""
+    if node.keys() != {TYPE, *types}:
+        found = ", ".join(sorted(key[:60] for key in node if key != TYPE)[:8])
+        raise FormatError(
+            f"{node[TYPE]} has the fields {found or 'none'}; expected {', '.join(types)}"
+        )
+    for name, kind in types.items():
+        if kind is not object and type(node[name]) is not kind:
+            raise FormatError(
+                f"{name!r} of {node[TYPE]} is {describe(node[name])}, expected {describe(kind())}"
+            )
+    return [node[name] for name in types]
+
+
+def _build_tuple(node: dict[str, Any], decode: Decode) -> tuple[Any, ...]:
+    (values,) = fields(node, values=list)
+    return tuple(decode(value, index) for index, value in enumerate(values))
+
+
+def _build_namedtuple(node: dict[str, Any], decode: Decode) -> tuple[Any, ...]:
+    name, words, values = fields(node, name=str, fields=list, values=list)
+    if len(words) != len(values) or not all(isinstance(word, str) for word in words):
+        raise FormatError(
+            f"namedtuple has {len(values)} values for {len(words)} fields, "
+            "expected as many, and strings for the fields"
+        )
+    kind = make_namedtuple(name, tuple(words))
+    return kind(*(decode(value, word) for word, value in zip(words, values, strict=True)))
+
+
+def _build_bytes(node: dict[str, Any], decode: Decode) -> bytes:
+    (text,) = fields(node, base64=str)
+    return from_base64(text)
+
+
+def _build_float(node: dict[str, Any], decode: Decode) -> float:
+    if "base64" in node:
+        (text,) = fields(node, base64=str)
+        bits = from_base64(text)
+        if len(bits) != 8:
+            raise FormatError(f"'base64' of float holds {len(bits)} bytes, expected 8")
+        return float(struct.unpack("<d", bits)[0])
+    (value,) = fields(node, value=str)
+    if value not in ("nan", "inf", "-inf"):
+        raise FormatError(f"'value' of float is {value[:60]!r}, expected nan, inf or -inf")
+    return float(value)
+
+
+def _build_dict(node: dict[str, Any], decode: Decode) -> dict[str, Any]:
+    (items,) = fields(node, items=list)
+    for item in items:
+        if type(item) is not list or len(item) != 2 or type(item[0]) is not str:
+            raise FormatError("an item of dict is no pair of a string and a value")
+    return unique([(_checked(key), decode(value, key)) for key, value in items])
+
+
+_BUILDERS: dict[str, Callable[[dict[str, Any], Decode], Any]] = {
+    "tuple": _build_tuple,
+    "namedtuple": _build_namedtuple,
+    "bytes": _build_bytes,
+    "float": _build_float,
+    "dict": _build_dict,
+}

@@ -1,0 +1,435 @@
+"""Values: what a user has in hand, in NumPy's terms.
+
+A dense tensor is a NumPy array, a string tensor an object array of `bytes`. `SparseTensor` and
+`RaggedTensor` have the parts and names of TensorFlow's. A structure is any nesting of dicts with
+string keys, lists, tuples and named tuples over tensors, None, bool, int, float, str and bytes.
+Tensors of other frameworks are turned into these by `tensorferry.frameworks`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import operator
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tensorferry import _native, dtypes, limits
+from tensorferry.errors import FormatError, LimitError, UnsupportedError
+from tensorferry.tensors.infos import (
+    MAX_RANK as MAX_RANK,
+    Kind as Kind,
+    TensorInfo as TensorInfo,
+    is_namedtuple as is_namedtuple,
+    make_namedtuple as make_namedtuple,
+)
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+SCALARS = (type(None), bool, int, float, str, bytes)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SparseTensor:
+    """A tensor given by the places and values of its entries, as `tf.SparseTensor`.
+
+    Attributes:
+        indices: int64 [entries, rank], the place of each entry.
+        values: [entries], in the same order.
+        dense_shape: int64 [rank].
+    """
+
+    indices: Array
+    values: Array
+    dense_shape: Array
+
+    def __post_init__(self) -> None:
+        indices = _as_integers(self.indices, "indices").astype(np.int64, copy=False)
+        values = as_tensor(self.values)
+        dense_shape = _as_integers(self.dense_shape, "dense_shape").astype(np.int64, copy=False)
+        rank = dense_shape.shape[0] if dense_shape.ndim == 1 else -1
+        if rank < 0 or indices.ndim != 2 or values.ndim != 1:
+            found = f"{indices.ndim}-D, {values.ndim}-D and {dense_shape.ndim}-D"
+            raise FormatError(
+                f"indices, values and dense_shape are {found}, expected 2-D, 1-D and 1-D"
+            )
+        if indices.shape != (values.shape[0], rank):
+            raise FormatError(
+                f"indices have shape {indices.shape}, "
+                f"expected ({values.shape[0]}, {rank}) for the values and dense_shape given"
+            )
+        if (dense_shape < 0).any():
+            raise FormatError(f"dense_shape is {dense_shape.tolist()}, expected 0 or more")
+        for axis, size in enumerate(dense_shape.tolist() if indices.size else ()):
+            places = indices[:, axis]
+            if places.min() < 0 or places.max() >= size:
+                raise FormatError(f"an index lies outside the dense shape {dense_shape.tolist()}")
+        object.__setattr__(self, "indices", indices)
+        object.__setattr__(self, "values", values)
+        object.__setattr__(self, "dense_shape", dense_shape)
+
+    @classmethod
+    def from_dense(cls, array: Any) -> SparseTensor:
+        """The entries of a dense tensor that are not zero (or not the empty string)."""
+        array = as_tensor(array)
+        mask = array != (b"" if array.dtype == object else np.zeros((), array.dtype))
+        return cls(np.argwhere(mask), array[mask], np.array(array.shape, np.int64))
+
+    def rows(self) -> Iterator[SparseTensor]:
+        """Each row of the first dimension as a sparse tensor of one dimension less."""
+        order = np.argsort(self.indices[:, 0], kind="stable")
+        indices, values = self.indices[order], self.values[order]
+        ends = np.searchsorted(indices[:, 0], np.arange(self.shape[0] + 1)).tolist()
+        for start, end in itertools.pairwise(ends):
+            yield SparseTensor(indices[start:end, 1:], values[start:end], self.dense_shape[1:])
+
+    def to_dense(self) -> Array:
+        """The whole tensor, zero (or the empty string) where there is no entry."""
+        shape = tuple(self.dense_shape.tolist())
+        check_budget(shape, self.values.dtype, what="the dense form")
+        dense = np.full(shape, b"" if self.dtype == object else 0, self.dtype)
+        dense[tuple(self.indices.T)] = self.values
+        return dense
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype of the values."""
+        return self.values.dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the whole tensor."""
+        return tuple(self.dense_shape.tolist())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RaggedTensor:
+    """A tensor whose rows differ in length, at one or more levels, as `tf.RaggedTensor`.
+
+    Attributes:
+        flat_values: The values of all rows, one after the other; may have uniform inner dimensions.
+        nested_row_splits: For each ragged dimension, from the outside in, where each row starts and
+            the last one ends; int64 or int32.
+    """
+
+    flat_values: Array
+    nested_row_splits: tuple[Array, ...]
+
+    def __post_init__(self) -> None:
+        values = as_tensor(self.flat_values)
+        nested = tuple(_row_splits(splits) for splits in self.nested_row_splits)
+        if not nested:
+            raise FormatError("a ragged tensor has at least one array of row splits, found none")
+        if values.ndim == 0:
+            raise FormatError("flat_values is a scalar, expected at least one dimension")
+        lengths = [splits.shape[0] - 1 for splits in nested[1:]] + [values.shape[0]]
+        for level, (splits, length) in enumerate(zip(nested, lengths, strict=True)):
+            if splits[-1] != length:
+                raise FormatError(
+                    f"the row splits of level {level} end at {splits[-1]}, expected {length}"
+                )
+        object.__setattr__(self, "flat_values", values)
+        object.__setattr__(self, "nested_row_splits", nested)
+
+    @classmethod
+    def trusted(cls, flat_values: Array, nested_row_splits: tuple[Array, ...]) -> RaggedTensor:
+        """A ragged tensor of parts that are known to fit: nothing is checked or converted."""
+        ragged = object.__new__(cls)
+        object.__setattr__(ragged, "flat_values", flat_values)
+        object.__setattr__(ragged, "nested_row_splits", nested_row_splits)
+        return ragged
+
+    @classmethod
+    def from_rows(cls, rows: Iterable[Any], *, dtype: Any = None) -> RaggedTensor:
+        """A ragged tensor of rows: nested lists, or arrays that differ in their first dimension.
+
+        Args:
+            rows: Lists nested to one depth, or arrays of one inner shape.
+            dtype: Of the values; by default that of the arrays, or TensorFlow's choice for lists.
+        """
+        level, nested = list(rows), []
+        while True:
+            lengths = np.fromiter((len(row) for row in level), np.int64, len(level))
+            nested.append(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64))
+            if level and all(isinstance(row, np.ndarray) for row in level):
+                values = as_tensor(np.concatenate(level))
+                break
+            level = [element for row in level for element in row]
+            if not (level and all(isinstance(element, list | tuple) for element in level)):
+                values = as_tensor(level)
+                break
+        if dtype is not None:
+            values = values.astype(dtypes.as_dtype(dtype).numpy)
+        return cls(values, tuple(nested))
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype of the values."""
+        return self.flat_values.dtype
+
+    @property
+    def ragged_rank(self) -> int:
+        """How many dimensions vary."""
+        return len(self.nested_row_splits)
+
+    @property
+    def shape(self) -> tuple[int | None, ...]:
+        """The number of rows, None for each ragged dimension, then the uniform ones."""
+        return (len(self), *(None,) * self.ragged_rank, *self.flat_values.shape[1:])
+
+    @property
+    def row_lengths(self) -> Array:
+        """The length of each row of the outermost dimension."""
+        return np.diff(self.nested_row_splits[0])
+
+    def __len__(self) -> int:
+        return len(self.nested_row_splits[0]) - 1
+
+    def __getitem__(self, row: int) -> Array | RaggedTensor:
+        """One row: an array, or a ragged tensor of one ragged dimension less."""
+        index = operator.index(row)
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"row {row} of a ragged tensor with {len(self)} rows")
+        start, end = self.nested_row_splits[0][index % len(self) :][:2].tolist()
+        inner = []
+        for splits in self.nested_row_splits[1:]:
+            part = splits[start : end + 1]
+            inner.append(part - part[0])
+            start, end = int(part[0]), int(part[-1])
+        values = self.flat_values[start:end]
+        return RaggedTensor(values, tuple(inner)) if inner else values
+
+    def __iter__(self) -> Iterator[Array | RaggedTensor]:
+        return (self[row] for row in range(len(self)))
+
+    def to_list(self) -> list[Any]:
+        """Nested Python lists."""
+        nested: list[Any] = self.flat_values.tolist()
+        for splits in reversed(self.nested_row_splits):
+            ends = splits.tolist()
+            nested = [nested[start:end] for start, end in itertools.pairwise(ends)]
+        return nested
+
+
+# Of any kind: what stands at the leaves of a structure, beside plain Python values.
+Tensor = Array | SparseTensor | RaggedTensor
+
+
+def _as_integers(values: Any, name: str) -> Array:
+    array = np.asarray(values)
+    if array.size == 0 and array.dtype == np.float64:  # an empty list has no dtype of its own
+        array = array.astype(np.int64)
+    if array.dtype.kind not in "iu":
+        raise FormatError(f"{name} are of {array.dtype}, expected int64")
+    return array
+
+
+def _row_splits(splits: Any) -> Array:
+    array = _as_integers(splits, "row splits")
+    if array.dtype != np.int32:
+        array = array.astype(np.int64, copy=False)
+    if array.ndim != 1 or array.shape[0] == 0 or array[0] != 0 or (array[1:] < array[:-1]).any():
+        raise FormatError("row splits must be one dimension that starts at 0 and never falls")
+    return array
+
+
+def check_budget(shape: Sequence[int], dtype: np.dtype[Any], *, what: str, held: int = 0) -> None:
+    """Refuses to allocate a tensor that neither the file nor `limits.memory` justifies.
+
+    Args:
+        shape: Of the tensor.
+        dtype: Of the tensor.
+        what: What asks for it, for the message.
+        held: The size of the bytes that describe it.
+
+    Raises:
+        LimitError: It is larger than both allow.
+    """
+    size = dtype.itemsize
+    for dimension in shape:
+        size *= int(dimension)
+    if size > max(limits.memory, 16 * held):
+        raise LimitError(
+            f"{what} takes {size} bytes, {limits.memory} are allowed",
+            hint="raise tensorferry.limits.memory if the file is to be trusted",
+        )
+
+
+def as_tensor(value: Any) -> Array:
+    """A dense tensor in canonical form: native byte order, strings as `bytes` objects.
+
+    Arrays keep their dtype, layout and memory. Python numbers and lists get the dtype that
+    TensorFlow gives them: int32 (int64 where needed), float32, bool, complex128 or string.
+
+    Raises:
+        UnsupportedError: It is no dense tensor, or of a dtype TensorFlow does not have.
+    """
+    if not isinstance(value, np.ndarray | np.generic):
+        return _from_python(value)
+    # There are none before somebody imports what makes them.
+    if "numpy.ma" in sys.modules and isinstance(value, np.ma.MaskedArray):
+        raise UnsupportedError(
+            "a masked array has no counterpart", hint="use array.filled(...) or a SparseTensor"
+        )
+    array = np.asarray(value)
+    if array.dtype.kind in "OSUT":
+        return _as_strings(array)
+    if array.dtype in dtypes.BY_NUMPY:
+        return array
+    return array.astype(dtypes.from_numpy(array.dtype).numpy)
+
+
+def clean_bits(array: Array) -> Array:
+    """Bools as 0 or 1, and kinds narrower than a byte without bits beyond their width.
+
+    NumPy trusts these bytes blindly. The array itself is given back where they are good, as they
+    are for every other dtype.
+    """
+    row = dtypes.from_numpy(array.dtype)
+    highest = 1 if row.name == "bool" else (1 << row.bits) - 1
+    if not 0 < highest < 255 or array.size == 0:
+        return array
+    raw = array.view(np.uint8)
+    if raw.max() <= highest:
+        return array
+    return raw != 0 if row.name == "bool" else (raw & np.uint8(highest)).view(array.dtype)
+
+
+def _as_strings(array: Array) -> Array:
+    flat = array.ravel()
+    if array.dtype == object and _native.are_bytes(flat):
+        return array
+    values = flat.tolist()
+    kinds = set(map(type, values))
+    if not all(issubclass(kind, bytes | str) for kind in kinds):
+        names = ", ".join(sorted(kind.__name__ for kind in kinds))
+        raise UnsupportedError(
+            f"an object array holds {names}, expected bytes or str",
+            hint="use a structure (lists and dicts) for mixed values",
+        )
+    strings = np.empty(len(values), dtype=object)
+    try:
+        strings[:] = [text.encode() if isinstance(text, str) else bytes(text) for text in values]
+    except UnicodeEncodeError as error:
+        raise UnsupportedError(
+            f"{error.object[:60]!r} is no text that UTF-8 can carry",
+            hint="pass its bytes: text.encode(errors='surrogatepass')",
+        ) from None
+    return strings.reshape(array.shape)
+
+
+def _from_python(value: Any) -> Array:
+    if isinstance(value, str | bytes):
+        array = np.empty((), dtype=object)
+        array[()] = value
+        return _as_strings(array)
+    if hasattr(value, "__array__"):  # another framework's tensor has a dtype of its own
+        return as_tensor(np.asarray(value))
+    if value is None or isinstance(value, dict | SparseTensor | RaggedTensor):
+        raise UnsupportedError(
+            f"{type(value).__name__} is no dense tensor",
+            hint='format="structure" and format="json" carry sparse, ragged and nested values',
+        )
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise UnsupportedError(
+            "nested lists of different lengths are no dense tensor",
+            hint="use RaggedTensor.from_rows, or keep the list as a structure",
+        ) from error
+    if array.dtype.kind in "OSU":
+        # NumPy turns [1, "a"] into text and cuts trailing zero bytes: look at the objects instead.
+        return _as_strings(np.array(value, dtype=object))
+    if array.dtype == np.int64 and not isinstance(value, np.generic):
+        narrow = array.astype(np.int32)
+        return narrow if (narrow == array).all() else array
+    if array.dtype == np.float64 and not _has_numpy_floats(value):
+        with np.errstate(over="ignore"):
+            narrow = array.astype(np.float32)
+        if (np.isinf(narrow) & ~np.isinf(array)).any():
+            raise UnsupportedError(
+                "a Python float is too large for float32", hint="pass np.float64 values"
+            )
+        return narrow
+    return as_tensor(array)
+
+
+def _has_numpy_floats(value: Any) -> bool:
+    if isinstance(value, list | tuple):
+        return any(_has_numpy_floats(element) for element in value)
+    return isinstance(value, np.ndarray | np.generic)
+
+
+def concatenate(tensors: Sequence[Tensor]) -> Tensor:
+    """Tensors of one kind, one behind the other along their first dimension."""
+    if isinstance(tensors[0], SparseTensor):
+        return _concatenated_sparse(tensors)  # type: ignore[arg-type]
+    if isinstance(tensors[0], RaggedTensor):
+        return _concatenated_ragged(tensors)  # type: ignore[arg-type]
+    return np.concatenate(tensors)  # type: ignore[arg-type]
+
+
+def _concatenated_ragged(tensors: Sequence[RaggedTensor]) -> RaggedTensor:
+    nested = []
+    for levels in zip(*(tensor.nested_row_splits for tensor in tensors), strict=True):
+        start, pieces = 0, [np.zeros(1, levels[0].dtype)]
+        for splits in levels:
+            pieces.append(splits[1:] + np.asarray(start, splits.dtype))
+            start += int(splits[-1])
+        if start > np.iinfo(levels[0].dtype).max:
+            raise FormatError(f"{start} values have row splits of {levels[0].dtype}")
+        nested.append(np.concatenate(pieces))
+    return RaggedTensor(np.concatenate([tensor.flat_values for tensor in tensors]), tuple(nested))
+
+
+def _concatenated_sparse(tensors: Sequence[SparseTensor]) -> SparseTensor:
+    pieces, rows = [], 0
+    for tensor in tensors:
+        indices = tensor.indices.copy()
+        indices[:, 0] += rows
+        pieces.append(indices)
+        rows += tensor.shape[0]
+    shape = np.array([rows, *tensors[0].shape[1:]], np.int64)
+    values = np.concatenate([tensor.values for tensor in tensors])
+    return SparseTensor(np.concatenate(pieces), values, shape)
+
+
+def map_structure(function: Callable[[Any], Any], value: Any, *, place: str = "") -> Any:
+    """The structure with `function` applied to each of its leaves.
+
+    Raises:
+        UnsupportedError: A dict has a key that is no string.
+        LimitError: It nests deeper than `limits.depth`, or contains itself.
+    """
+    return _map(function, value, place, limits.depth)
+
+
+def _map(function: Callable[[Any], Any], value: Any, place: str, depth: int) -> Any:
+    if not isinstance(value, dict | list | tuple):
+        try:
+            return function(value)
+        except UnsupportedError as error:
+            raise error.located(tensor=place or None) from None
+    if depth == 0:
+        raise LimitError(f"the structure nests deeper than {limits.depth}", tensor=place[:60])
+    if isinstance(value, dict):
+        for key in value:
+            if not isinstance(key, str):
+                raise UnsupportedError(
+                    f"a dict key is {key!r}, expected a string", tensor=place or None
+                )
+        return {
+            key: _map(function, element, f"{place}/{key}" if place else key, depth - 1)
+            for key, element in value.items()
+        }
+    names = value._fields if is_namedtuple(value) else range(len(value))  # type: ignore[union-attr]
+    elements = [
+        _map(function, element, f"{place}/{name}" if place else str(name), depth - 1)
+        for name, element in zip(names, value, strict=True)
+    ]
+    if is_namedtuple(value):
+        return type(value)(*elements)
+    return elements if isinstance(value, list) else tuple(elements)

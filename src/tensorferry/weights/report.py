@@ -1,0 +1,179 @@
+"""What loading weights did: which tensor went where, what was missing, what did not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from tensorferry.errors import MismatchError
+from tensorferry.weights.matching import How, Shape
+
+# How many lines of each kind a report shows.
+SHOWN = 20
+# How many an error shows.
+SHOWN_IN_ERROR = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """A variable of the model for which the file has no tensor.
+
+    Attributes:
+        name: Of the variable.
+        dtype: Of the variable.
+        shape: Of the variable.
+        nearest: The name in the file that resembles it most.
+        candidates: Tensors that may be meant, where nothing decides among them.
+        reason: What else is known.
+    """
+
+    name: str
+    dtype: str
+    shape: Shape
+    nearest: str | None = None
+    candidates: tuple[str, ...] = ()
+    reason: str | None = None
+
+    def __str__(self) -> str:
+        text = f"{self.name} ({describe(self.dtype, self.shape)})"
+        if self.reason:
+            return f"{text}: {self.reason}"
+        if self.candidates:
+            return f"{text}: could be {' or '.join(self.candidates)}"
+        return f"{text}: nearest is {self.nearest}" if self.nearest else text
+
+
+@dataclass(frozen=True, slots=True)
+class Unexpected:
+    """A tensor of the file that no variable of the model takes.
+
+    Attributes:
+        name: Of the tensor.
+        dtype: Of the tensor.
+        shape: Of the tensor.
+        nearest: The variable whose name resembles it most.
+    """
+
+    name: str
+    dtype: str
+    shape: Shape
+    nearest: str | None = None
+
+    def __str__(self) -> str:
+        text = f"{self.name} ({describe(self.dtype, self.shape)})"
+        return f"{text}: nearest is {self.nearest}" if self.nearest else text
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatched:
+    """A tensor that does not fit its variable.
+
+    Attributes:
+        name: Of the variable.
+        source: The tensor.
+        expected: Dtype and shape of the variable.
+        found: Dtype and shape of the tensor, or what else it is.
+        reason: What does not fit.
+    """
+
+    name: str
+    source: str
+    expected: str
+    found: str
+    reason: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.name}: expected {self.expected}, {self.source} is {self.found} ({self.reason})"
+        )
+
+
+@dataclass(frozen=True)
+class WeightsReport:
+    """What `load_weights` did, or would have done.
+
+    Attributes:
+        path: Where the tensors are from.
+        loaded: The tensor that each variable was set to.
+        how: By what each of them was found: see `tensorferry.weights.matching`.
+        missing: Variables without a tensor.
+        mismatched: Tensors that do not fit.
+        unexpected: Tensors that were not used.
+        cast: For variables that were set to values of another dtype, that and their own.
+        optimizer: Tensors that are the state of an optimizer, and were not asked for.
+        applied: Whether variables were set; if not, `loaded` is what would have been.
+    """
+
+    path: str
+    loaded: Mapping[str, str] = field(default_factory=dict)
+    how: Mapping[str, How] = field(default_factory=dict)
+    missing: tuple[Missing, ...] = ()
+    mismatched: tuple[Mismatched, ...] = ()
+    unexpected: tuple[Unexpected, ...] = ()
+    cast: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    optimizer: tuple[str, ...] = ()
+    applied: bool = True
+
+    @property
+    def ok(self) -> bool:
+        """Whether every variable of the model has its value."""
+        return not self.missing and not self.mismatched
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        yield f"{self.path}: {self.summary()}"
+        for title in ("missing", "mismatched", "unexpected"):
+            yield from _listed(title, [str(row) for row in getattr(self, title)])
+        width = max((len(name) for name in self.loaded), default=0)
+        rows = []
+        for name, source in self.loaded.items():
+            notes = [] if self.how.get(name) == "name" else [f"by {self.how.get(name)}"]
+            if name in self.cast:
+                notes.append("{} as {}".format(*self.cast[name]))
+            note = f"  ({', '.join(notes)})" if notes else ""
+            rows.append(f"{name:<{width}} <- {source}{note}")
+        yield from _listed("loaded" if self.applied else "would fit", rows)
+
+    def summary(self) -> str:
+        """The numbers."""
+        counts = [f"{len(self.loaded)} {'loaded' if self.applied else 'would fit'}"]
+        for title in ("missing", "mismatched", "unexpected"):
+            if getattr(self, title):
+                counts.append(f"{len(getattr(self, title))} {title}")
+        if self.optimizer:
+            counts.append(f"{len(self.optimizer)} of an optimizer left out")
+        return ", ".join(counts)
+
+    def error(self) -> MismatchError:
+        """The error that says why nothing was loaded."""
+        rows = [f"missing {row}" for row in self.missing]
+        rows += [f"mismatched {row}" for row in self.mismatched]
+        more = len(rows) - SHOWN_IN_ERROR
+        shown = rows[:SHOWN_IN_ERROR] + ([f"and {more} more"] if more > 0 else [])
+        first = self.missing[0].name if self.missing else self.mismatched[0].name
+        return MismatchError(
+            f"the weights do not fit the model, which was not changed ({self.summary()}):\n  "
+            + "\n  ".join(shown),
+            path=self.path,
+            tensor=first,
+            hint="map= says what a variable is called in the file; strict=False loads what fits; "
+            "print(error.report) shows all",
+            report=self,
+        )
+
+
+def describe(dtype: str, shape: Shape) -> str:
+    """A dtype and a shape in words."""
+    if shape is None:
+        return f"{dtype} of any shape"
+    return f"{dtype} [{', '.join('?' if size is None else str(size) for size in shape)}]"
+
+
+def _listed(title: str, rows: list[str]) -> Iterator[str]:
+    if rows:
+        yield f"{title}:"
+        yield from (f"  {row}" for row in rows[:SHOWN])
+        if len(rows) > SHOWN:
+            yield f"  and {len(rows) - SHOWN} more"
