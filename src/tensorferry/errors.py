@@ -7,6 +7,7 @@
     │   ├── ChecksumError                        they were changed since they were written
     │   └── LimitError                           they ask for more than `tensorferry.limits` allows
     ├── UnsupportedError (NotImplementedError)   a format or framework cannot carry the value
+    │   └── OptionError (TypeError)              a format or function has no such option
     ├── MissingExtraError (ImportError)          an optional dependency is not installed
     ├── MismatchError (ValueError)               weights that do not fit a model
     └── UnknownFeatureError (KeyError)           no feature of a schema has that name
@@ -17,6 +18,7 @@ because workers send errors between processes.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Self
 
 
@@ -104,6 +106,10 @@ class UnsupportedError(FerryError, NotImplementedError):
     """A format or framework cannot carry the value, or we cannot yet."""
 
 
+class OptionError(UnsupportedError, TypeError):
+    """A format or function has no option of that name, or the option is missing."""
+
+
 class MissingExtraError(FerryError, ImportError):
     """An optional dependency is not installed."""
 
@@ -128,3 +134,35 @@ class MismatchError(FerryError, ValueError):
 
 class UnknownFeatureError(FerryError, KeyError):
     """A schema has no feature of that name."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Something that is wrong in a file: an error as a value, for reports.
+
+    Attributes:
+        problem: What is wrong.
+        path: The file.
+        record: The number of the record or row, counted from 0.
+        offset: The byte where it lies, in the decompressed file.
+        tensor: The tensor or column.
+        hint: One thing to do next.
+    """
+
+    problem: str
+    path: str | None = None
+    record: int | None = None
+    offset: int | None = None
+    tensor: str | None = None
+    hint: str | None = None
+
+    @classmethod
+    def of(cls, error: FerryError, path: str | None = None) -> Problem:
+        """The problem that an error tells of."""
+        return cls(
+            error.message,
+            path=error.path or path,
+            offset=error.offset,
+            tensor=error.tensor,
+            hint=error.hint,
+        )

@@ -29,7 +29,7 @@ from tensorferry.operations.convert.transfer import SINGLE
 from tensorferry.operations.hash import TensorHasher
 from tensorferry.operations.opened import ROWS, Opened, open_input
 from tensorferry.operations.verify import arrays_in
-from tensorferry.tensors.bundle import values_of
+from tensorferry.tensors.held import values_of
 from tensorferry.tensors.values import Array
 
 RUNS = 3

@@ -15,7 +15,7 @@ from tensorferry import dtypes
 from tensorferry.errors import UnsupportedError
 from tensorferry.operations.measures import Measure, Summary, as_numbers, chunks_of
 from tensorferry.operations.opened import open_input
-from tensorferry.tensors.bundle import values_of
+from tensorferry.tensors.held import values_of
 from tensorferry.tensors.values import Array, RaggedTensor, SparseTensor
 
 BINS = 40

@@ -17,7 +17,7 @@ from tensorferry.operations.list import is_match
 from tensorferry.operations.measures import Measure, Summary
 from tensorferry.operations.opened import Opened, open_input
 from tensorferry.rows.columns import length_of
-from tensorferry.tensors.bundle import values_of
+from tensorferry.tensors.held import values_of
 from tensorferry.tensors.values import RaggedTensor, SparseTensor, TensorInfo
 
 

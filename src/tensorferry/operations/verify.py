@@ -39,7 +39,7 @@ from tensorferry.operations.opened import (
     open_input,
 )
 from tensorferry.storage.pages import release
-from tensorferry.tensors.bundle import values_of
+from tensorferry.tensors.held import values_of
 from tensorferry.tensors.values import RaggedTensor, SparseTensor
 
 # Formats whose own bytes are covered by checksums; others have them when they are compressed.

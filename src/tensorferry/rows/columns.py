@@ -1,10 +1,13 @@
-"""Slices: some rows of columns of every kind."""
+"""Columns: some rows of columns of every kind, and columns in pieces."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import numpy as np
+
+from tensorferry.errors import UnsupportedError
 from tensorferry.tensors.values import RaggedTensor, SparseTensor
 
 
@@ -42,3 +45,27 @@ def batches_of(columns: Mapping[str, Any], rows: int) -> Iterator[dict[str, Any]
     for start in range(0, length, rows):
         stop = min(start + rows, length)
         yield {name: rows_between(column, start, stop) for name, column in columns.items()}
+
+
+def part_of(column: Any, index: tuple[Any, ...]) -> Any:
+    """A slice of a column of any kind: rows first, then what is wanted of each."""
+    if isinstance(column, np.ndarray):
+        return column[index]
+    if isinstance(column, SparseTensor):
+        if index:
+            raise UnsupportedError("a sparse tensor has no slices", hint="show all of it")
+        return column
+    if not index:
+        return column
+    first, rest = index[0], index[1:]
+    if isinstance(first, int):
+        row = column[first]
+        return part_of(row, rest) if isinstance(row, np.ndarray | RaggedTensor) else row
+    rows = [column[number] for number in range(*first.indices(len(column)))]
+    rows = [part_of(row, rest) if rest else row for row in rows]
+    if isinstance(column, RaggedTensor) and rows and not any(isinstance(i, int) for i in rest):
+        return RaggedTensor.from_rows(
+            [row.to_list() if isinstance(row, RaggedTensor) else row for row in rows],
+            dtype=column.dtype,
+        )
+    return rows

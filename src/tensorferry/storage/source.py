@@ -31,6 +31,10 @@ STREAM_PIECE = 1 << 20
 MAP_OPTIONS: dict[str, Any] = {"trackfd": False} if sys.version_info >= (3, 13) else {}
 
 
+Span = tuple[int, int]
+"""A start and a stop."""
+
+
 def as_source(data: Buffer) -> bytes | memoryview:
     """A read-only view of the bytes of a buffer."""
     if type(data) is bytes:
@@ -145,6 +149,22 @@ class Source:
     def everything(self) -> bytes | memoryview:
         """All bytes as one buffer: the map, or read into memory; see `range` for what it raises."""
         return self._whole()
+
+    def expect(self, spans: Iterable[Span]) -> None:
+        """Says what will be read next, so that a remote source can fetch it in few requests.
+
+        Args:
+            spans: Pairs of a start and a stop.
+        """
+
+    def again(self) -> Source:
+        """Another source of the same bytes, which reads from the start.
+
+        Of a stream, which cannot be read twice, it is the source itself.
+        """
+        if self.buffer is None:
+            return self
+        return Source(self.path, buffer=self.buffer)
 
     def close(self) -> None:
         """Lets go of the bytes. A file object that was given stays open."""

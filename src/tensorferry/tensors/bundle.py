@@ -5,75 +5,116 @@
         bundle["encoder/kernel"]             # the tensor
         bundle.slice("encoder/kernel", np.s_[:10])
 
-How a file's contents become tensors is `tensorferry.tensors.content`; files, their names and
-compression are `tensorferry.files.open`.
+A format finds out which tensors a file has and makes a `Stored` of each
+(`tensorferry.tensors.stored`); a bundle reads them when they are asked for, several of them by one
+plan, and says where an error happened.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+import difflib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Self
 
-import numpy as np
-
-from tensorferry import dtypes, frameworks
-from tensorferry.codecs import quantization
-from tensorferry.dtypes import DType
-from tensorferry.errors import FerryError
-from tensorferry.storage import Source
+from tensorferry.errors import FerryError, Problem, UnsupportedError
+from tensorferry.storage.pages import release
+from tensorferry.storage.place import Place
 from tensorferry.tensors import layout
+from tensorferry.tensors.infos import TensorInfo
 from tensorferry.tensors.note import Note
 from tensorferry.tensors.stored import Stored
-from tensorferry.tensors.values import Array, Kind, RaggedTensor, SparseTensor, Tensor, TensorInfo
+from tensorferry.tensors.values import Tensor
+
+if TYPE_CHECKING:
+    from tensorferry.formats.contract import Facts, Progress
+    from tensorferry.storage.source import Source
 
 Framework = Literal["numpy", "tensorflow", "torch", "jax"]
+
+# How a tensor is handed out: as another framework's, with what was kept of it beside its values.
+Give = Callable[[Tensor, Mapping[str, Any] | None], Any]
+
+# How many bytes of tensors are planned, and fetched, together.
+TOGETHER = 64 << 20
 
 
 class Bundle(Mapping[str, Any]):
     """Named tensors of a file, read when they are asked for. See `tensorferry.open`.
 
+    A tensor that cannot be read is listed, with the reason in `info[name].unreadable`, and only
+    asking for it raises. A bundle of a path can be pickled: other processes open it anew.
+
     Attributes:
-        path: The file.
+        facts: Of the format.
+        place: Where the file is.
+        path: Its path.
         format: The name of its format.
         files: Its files, where there may be several.
         metadata: What the user kept with it.
         info: What is known of each tensor without reading it.
         details: What else its format knows of it: the object graph of a checkpoint, the config of a
             Keras model.
+        notes: What there is to say about how it is read.
     """
 
     def __init__(
         self,
         stored: Mapping[str, Stored],
         *,
-        path: str,
-        format: str,
-        note: Note,
-        metadata: Mapping[str, Any],
+        facts: Facts,
+        place: Place,
+        note: Note | None = None,
+        metadata: Mapping[str, Any] | None = None,
         check: Callable[[], None] | None = None,
-        to: Framework = "numpy",
-        placed: bool = False,
-        source: Source | None = None,
-        details: Any = None,
         files: Sequence[str] | None = None,
         aliases: Mapping[str, str] | None = None,
+        details: Any = None,
+        closing: Sequence[Callable[[], None]] = (),
     ) -> None:
-        self.path = path
-        self.format = format
-        self.metadata = metadata
+        """Puts tensors together.
+
+        Args:
+            stored: By name.
+            facts: Of the format.
+            place: Where the file is; closed with the bundle.
+            note: What the file cannot say by its own means.
+            metadata: Of the user.
+            check: Called before the first tensor is read; raises if the file is another one.
+            files: By default the one of the place.
+            aliases: Another name for some tensors, by which they are found, too.
+            details: See the class.
+            closing: Called on closing, after the place.
+        """
+        self.facts = facts
+        self.place = place
+        self.path = place.path
+        self.metadata: Mapping[str, Any] = metadata or {}
         self.details = details
-        self.files = [path] if files is None else list(files)
-        self.info: Mapping[str, TensorInfo] = _Infos(stored, note, aliases or {})
+        self.files: Sequence[str] = [place.path] if files is None else list(files)
+        self.notes: list[str] = []
+        self._note = note or Note()
+        self._aliases = aliases or {}
+        self.info: Mapping[str, TensorInfo] = _Infos(stored, self._note, self._aliases)
         self._stored = stored
-        self._note = note
-        self._to = to
-        self._placed = placed
-        self._source = source
         self._check = check
+        self._closing = closing
+        self._give: Give | None = None
+        self._reopen: Callable[[], Self] | None = None
+        self._by_alias: dict[str, str] | None = None
+
+    @property
+    def format(self) -> str:
+        """The name of the format."""
+        return self.facts.name
+
+    def handing(self, give: Give | None, reopen: Callable[[], Self] | None) -> Self:
+        """The same bundle, which hands out tensors by `give`, and is pickled as `reopen`."""
+        self._give, self._reopen = give, reopen
+        return self
 
     def __getitem__(self, name: str) -> Any:
-        return self._give(name, self._tensor(name))
+        name = self._resolve(name)
+        return self._hand(name, self._tensor(name))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._stored)
@@ -81,34 +122,43 @@ class Bundle(Mapping[str, Any]):
     def __len__(self) -> int:
         return len(self._stored)
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._stored or (isinstance(name, str) and self._aliased(name) is not None)
+
     def __repr__(self) -> str:
         return f"Bundle({self.path!r}, {self.format}, {len(self)} tensors)"
 
-    def __enter__(self) -> Bundle:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exception: object) -> None:
         self.close()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self._reopen is None:
+            raise TypeError("a bundle can be pickled if tensorferry.open made it")
+        return _call, (self._reopen,)
+
     def close(self) -> None:
-        """Lets go of the file; tensors that were given out stay valid."""
-        for opened in (self._source, self.details):
-            if opened is not None:
-                opened.close()
+        """Lets go of the files; tensors that were given out stay valid."""
+        self.place.close()
+        for close in self._closing:
+            close()
         self._stored = {}
+        self.info = {}
 
-    def slice(self, name: str, index: Any) -> Any:
-        """What `bundle[name][index]` gives; only that is read, where the file allows it.
+    # What there is
 
-        Args:
-            name: Of a dense tensor.
-            index: Integers, slices and an ellipsis: `np.s_[0:2, :]`.
-        """
-        with _located(self.path, name):
-            return self._give(name, self._stored[name].read_part(index))
+    def infos(self) -> Mapping[str, TensorInfo]:
+        """What is known of each tensor without reading it: `info`, looked up for all of them."""
+        return {name: self.info[name] for name in self._stored}
+
+    def count(self) -> int:
+        """Number of tensors."""
+        return len(self._stored)
 
     @property
-    def layout(self) -> Any:
+    def layout(self) -> dict[str, Any] | None:
         """How the tensors form the value: see `tensorferry.tensors.layout`."""
         return self._note.layout
 
@@ -117,15 +167,111 @@ class Bundle(Mapping[str, Any]):
         """What was kept of tensors beside their values."""
         return self._note.origins
 
+    def _resolve(self, name: str) -> str:
+        """The name of a tensor, or that of the tensor whose other name it is."""
+        if name in self._stored:
+            return name
+        found = self._aliased(name)
+        if found is None:
+            raise KeyError(name)
+        return found
+
+    def _aliased(self, name: str) -> str | None:
+        if self._by_alias is None:
+            self._by_alias = {alias: owner for owner, alias in self._aliases.items()}
+        found = self._by_alias.get(name)
+        return found if found in self._stored else None
+
+    def unknown(self, name: str) -> UnsupportedError:
+        """The error for a name that the bundle does not have."""
+        names = list(self._stored)
+        near = difflib.get_close_matches(name, names, n=3)
+        hint = f"did you mean {', '.join(map(repr, near))}?" if near else None
+        if not near:
+            hint = f"there are {', '.join(names[:5])}" if names else "there is no tensor in it"
+        return UnsupportedError(f"no tensor is called {name!r}", path=self.path, hint=hint)
+
+    # Values
+
+    def slice(self, name: str, index: Any) -> Any:
+        """What `bundle[name][index]` gives; only that is read, where the file allows it.
+
+        Args:
+            name: Of a dense tensor.
+            index: Integers, slices and an ellipsis: `np.s_[0:2, :]`.
+        """
+        name = self._resolve(name)
+        with _located(self.path, name):
+            return self._hand(name, self._stored[name].read_part(index))
+
     def value(self) -> Any:
         """All of it: the structure that was saved, or a dict of the tensors."""
-        tensors = {name: self[name] for name in self}
+        tensors = {name: self._hand(name, tensor) for name, tensor in self.read_many(self)}
         with _located(self.path, None):
             return layout.rebuild(self._note.layout, tensors)
 
+    def read_many(self, names: Iterable[str]) -> Iterator[tuple[str, Tensor]]:
+        """Names and tensors, as NumPy's, in the order asked for.
+
+        The reads of many tensors are planned together: from a store, neighbours come in one
+        request, and several requests run at once.
+
+        Args:
+            names: Of the tensors.
+
+        Raises:
+            KeyError: A name is not there.
+            FormatError: A tensor is damaged; those before it were given.
+        """
+        wanted = [self._resolve(name) for name in names]
+        for group in self._groups(wanted):
+            self._expect(group)
+            for name in group:
+                yield name, self._tensor(name)
+
     def tensors(self) -> Iterator[tuple[str, Tensor]]:
         """Names and tensors, as NumPy's, one by one."""
-        return ((name, self._tensor(name)) for name in self)
+        return self.read_many(self)
+
+    def problems(self, progress: Progress | None = None) -> Iterator[Problem]:
+        """Reads every tensor, and tells which are damaged.
+
+        A tensor that we cannot read, though nothing is wrong with it, is no problem.
+        """
+        for place, name in enumerate(self):
+            try:
+                release(self._tensor(name))
+            except UnsupportedError:
+                pass
+            except FerryError as error:
+                yield Problem.of(error, self.path)
+            if progress is not None:
+                progress(place + 1, len(self))
+
+    def _groups(self, names: Sequence[str]) -> Iterator[list[str]]:
+        """Names of tensors that are planned together."""
+        group: list[str] = []
+        size = 0
+        for name in names:
+            nbytes = self._stored[name].nbytes or 0
+            if group and size + nbytes > TOGETHER:
+                yield group
+                group, size = [], 0
+            group.append(name)
+            size += nbytes
+        if group:
+            yield group
+
+    def _expect(self, names: Iterable[str]) -> None:
+        """Tells sources what will be read; only remote ones do something about it."""
+        spans: dict[int, tuple[Source, list[tuple[int, int]]]] = {}
+        if not self.place.is_url:
+            return
+        for name in names:
+            for source, start, stop in self._stored[name].extents():
+                spans.setdefault(id(source), (source, []))[1].append((start, stop))
+        for source, pairs in spans.values():
+            source.expect(pairs)
 
     def _tensor(self, name: str) -> Tensor:
         with _located(self.path, name):
@@ -134,11 +280,12 @@ class Bundle(Mapping[str, Any]):
                 self._check = None
             return self._stored[name].read()
 
-    def _give(self, name: str, tensor: Tensor) -> Any:
-        if self._to == "numpy":
-            return tensor
-        origin = self._note.origins.get(name) if self._placed else None
-        return frameworks.give(tensor, self._to, origin=origin)
+    def _hand(self, name: str, tensor: Tensor) -> Any:
+        return tensor if self._give is None else self._give(tensor, self._note.origins.get(name))
+
+
+def _call(reopen: Callable[[], Bundle]) -> Bundle:
+    return reopen()
 
 
 class _Infos(Mapping[str, TensorInfo]):
@@ -158,12 +305,13 @@ class _Infos(Mapping[str, TensorInfo]):
             origin["aliases"] = (alias,)
         return TensorInfo(
             name,
-            stored.dtype.name,
+            stored.dtype_name,
             stored.shape,
             stored.nbytes,
             stored.kind,
-            getattr(stored, "quantized", None),
+            stored.quantized,
             origin,
+            stored.unreadable,
         )
 
     def __iter__(self) -> Iterator[str]:
@@ -188,141 +336,3 @@ class _located:  # noqa: N801  # used as a statement
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         if isinstance(error, FerryError):
             error.located(**self._place)
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """A tensor that had to be read together with others."""
-
-    tensor: Tensor | list[Array]
-
-    @property
-    def kind(self) -> Kind:
-        """How it is made."""
-        if isinstance(self.tensor, list):
-            return "list"
-        if isinstance(self.tensor, SparseTensor):
-            return "sparse"
-        if isinstance(self.tensor, RaggedTensor):
-            return "ragged"
-        return "string" if self.tensor.dtype == object else "dense"
-
-    @property
-    def dtype(self) -> DType:
-        """Of its values."""
-        if isinstance(self.tensor, list):
-            return dtypes.from_numpy(
-                np.result_type(*self.tensor) if self.tensor else np.dtype("f4")
-            )
-        return dtypes.from_numpy(self.tensor.dtype)
-
-    @property
-    def shape(self) -> tuple[int | None, ...]:
-        """None for each dimension that varies."""
-        if isinstance(self.tensor, list):
-            return (
-                len(self.tensor),
-                *(None for _ in (self.tensor[0].shape if self.tensor else ())),
-            )
-        return self.tensor.shape
-
-    @property
-    def nbytes(self) -> int:
-        """Of its parts in memory."""
-        if isinstance(self.tensor, list):
-            return sum(array.nbytes for array in self.tensor)
-        if isinstance(self.tensor, SparseTensor):
-            return self.tensor.indices.nbytes + _nbytes(self.tensor.values)
-        if isinstance(self.tensor, RaggedTensor):
-            splits = sum(part.nbytes for part in self.tensor.nested_row_splits)
-            return splits + _nbytes(self.tensor.flat_values)
-        return _nbytes(self.tensor)
-
-    def read(self) -> Any:
-        """The tensor."""
-        return self.tensor
-
-    def read_part(self, index: Any) -> Any:
-        """What indexing it gives."""
-        if isinstance(self.tensor, list):
-            return self.tensor[index]
-        if isinstance(self.tensor, SparseTensor):
-            raise TypeError("a sparse tensor has no slices: select among its entries")
-        return np.asarray(self.tensor[index])
-
-
-@dataclass(frozen=True, slots=True)
-class Quantized:
-    """A tensor of which other values are stored, by a recipe of `tensorferry.codecs`."""
-
-    stored: Stored
-    recipe: quantization.Recipe
-
-    @property
-    def kind(self) -> Kind:
-        """How it is made."""
-        return self.stored.kind
-
-    @property
-    def dtype(self) -> DType:
-        """Of the values that the stored ones stand for."""
-        return dtypes.as_dtype(self.recipe.dtype)
-
-    @property
-    def quantized(self) -> str:
-        """The dtype that is stored."""
-        return self.stored.dtype.name
-
-    @property
-    def shape(self) -> tuple[int | None, ...]:
-        """None for each ragged dimension."""
-        return self.stored.shape
-
-    @property
-    def nbytes(self) -> int:
-        """How many bytes of the file it takes."""
-        return self.stored.nbytes
-
-    def read(self) -> Tensor:
-        """The tensor."""
-        tensor = self.stored.read()
-        return with_values(tensor, quantization.dequantize(values_of(tensor), self.recipe))
-
-    def read_part(self, index: Any) -> Array:
-        """Some of the values."""
-        part = self.stored.read_part(index)
-        if self.kind != "dense" or self.recipe.axis is None:
-            return quantization.dequantize(part, self.recipe)
-        # Each element by the scale of its channel.
-        axes = [-1 if axis == self.recipe.axis else 1 for axis in range(len(self.shape))]
-        numbers = np.arange(self.shape[self.recipe.axis]).reshape(axes)  # type: ignore[arg-type]
-        channels = np.asarray(np.broadcast_to(numbers, self.shape)[index])  # type: ignore[arg-type]
-        assert self.recipe.scale is not None
-        assert self.recipe.zero_point is not None
-        recipe = replace(
-            self.recipe,
-            axis=0,
-            scale=self.recipe.scale[channels.ravel()],
-            zero_point=self.recipe.zero_point[channels.ravel()],
-        )
-        return quantization.dequantize(part.reshape(-1), recipe).reshape(part.shape)
-
-
-def values_of(tensor: Tensor) -> Array:
-    """The numbers or strings of a tensor of any kind."""
-    if isinstance(tensor, SparseTensor):
-        return tensor.values
-    return tensor.flat_values if isinstance(tensor, RaggedTensor) else tensor
-
-
-def with_values(tensor: Tensor, values: Array) -> Tensor:
-    """A tensor of the same kind and places, with other values."""
-    if isinstance(tensor, SparseTensor):
-        return SparseTensor(tensor.indices, values, tensor.dense_shape)
-    if isinstance(tensor, RaggedTensor):
-        return RaggedTensor(values, tensor.nested_row_splits)
-    return values
-
-
-def _nbytes(array: Array) -> int:
-    return sum(map(len, array.ravel().tolist())) if array.dtype == object else array.nbytes

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from tensorferry.errors import FerryError
 from tensorferry.storage import Sink, Source
 from tensorferry.tensors.values import Array
 
@@ -22,6 +23,10 @@ from tensorferry.tensors.values import Array
 CHUNK = 1 << 20
 # Into how many reads a slice may fall: beyond, more is read than was asked for.
 MAX_RUNS = 1024
+
+
+Extent = tuple[Source, int, int]
+"""Some bytes: of which source, from where, and up to where."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +41,8 @@ class Entry:
         fortran: Whether the first index runs fastest.
         load: Gives all of its bytes, decompressed and verified; by default they are just read.
         stored: How many bytes of the file it takes, where those are not the array's own.
+        span: Where those bytes lie, as far as that is known.
+        unreadable: The error for an array that is there and cannot be read.
     """
 
     dtype: np.dtype[Any]
@@ -45,11 +52,21 @@ class Entry:
     fortran: bool = False
     load: Callable[[], Any] | None = None
     stored: int | None = None
+    span: tuple[int, int] | None = None
+    unreadable: FerryError | None = None
 
     @property
     def nbytes(self) -> int:
         """The size of the array in memory."""
         return math.prod(self.shape) * self.dtype.itemsize
+
+    def extents(self) -> tuple[Extent, ...]:
+        """Where its bytes lie in the file, if that is known."""
+        if self.span is not None:
+            return ((self.source, *self.span),)
+        if self.offset is None:
+            return ()
+        return ((self.source, self.offset, self.offset + self.nbytes),)
 
     def read(self) -> Array:
         """The array: a view of the file wherever that is possible."""

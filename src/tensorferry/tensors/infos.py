@@ -41,6 +41,7 @@ class TensorInfo:
             arrays of different shapes.
         quantized: The dtype that is stored, if the values are quantized.
         origin: What else was kept of the tensor that was saved: its "name", its "device".
+        unreadable: Why the tensor cannot be read, if it cannot; the others can.
     """
 
     name: str
@@ -50,6 +51,7 @@ class TensorInfo:
     kind: Kind = "dense"
     quantized: str | None = None
     origin: Mapping[str, Any] = field(default_factory=dict)
+    unreadable: str | None = None
 
 
 def elements_in(info: TensorInfo) -> int | None:

@@ -15,16 +15,16 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tensorferry import dtypes
 from tensorferry.dtypes import DType
 from tensorferry.errors import FormatError
-from tensorferry.tensors.entries import Entry
+from tensorferry.tensors.entries import Entry, Extent
 from tensorferry.tensors.note import Note
 from tensorferry.tensors.values import (
     Array,
@@ -120,34 +120,62 @@ def restore(array: Array, row: DType) -> Array:
 # Parts to tensors
 
 
-class Stored(Protocol):
-    """A tensor in a file, or ready to be one."""
+class Stored:
+    """A tensor in a file, or ready to be one: what is known of it, and how it is read.
+
+    The four properties that every tensor has are fields or properties of the classes below.
+    """
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:  # a dataclass would take properties of its base for the defaults of fields
+
+        @property
+        def kind(self) -> Kind:
+            """How it is made."""
+
+        @property
+        def dtype(self) -> DType:
+            """Of its values."""
+
+        @property
+        def shape(self) -> tuple[int | None, ...]:
+            """None for each ragged dimension."""
+
+        @property
+        def nbytes(self) -> int:
+            """Number of bytes it takes in the file."""
 
     @property
-    def kind(self) -> Kind:
-        """How it is made."""
+    def dtype_name(self) -> str:
+        """The name of its dtype, which we may have no counterpart of."""
+        return self.dtype.name
 
     @property
-    def dtype(self) -> DType:
-        """Of its values."""
+    def quantized(self) -> str | None:
+        """The dtype that is stored, if its values stand for others."""
+        return None
 
     @property
-    def shape(self) -> tuple[int | None, ...]:
-        """None for each ragged dimension."""
+    def unreadable(self) -> str | None:
+        """Why the tensor cannot be read, if it cannot."""
+        return None
 
-    @property
-    def nbytes(self) -> int:
-        """How many bytes of the file it takes."""
+    def extents(self) -> Iterable[Extent]:
+        """Where its bytes lie, as far as that is known: to plan many reads together."""
+        return ()
 
     def read(self) -> Tensor:
         """The tensor."""
+        raise NotImplementedError
 
     def read_part(self, index: Any) -> Array:
         """What indexing it gives."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)
-class StoredArray:
+class StoredArray(Stored):
     """Numbers: one entry."""
 
     entry: Entry
@@ -181,6 +209,10 @@ class StoredArray:
         """How many bytes of the file it takes."""
         return self.entry.nbytes if self.entry.stored is None else self.entry.stored
 
+    def extents(self) -> Iterable[Extent]:
+        """Where its bytes lie."""
+        return self.entry.extents()
+
     def read(self) -> Array:
         """The values."""
         return self._values(self.entry.read())
@@ -198,7 +230,7 @@ class StoredArray:
 
 
 @dataclass(frozen=True, slots=True)
-class StoredStrings:
+class StoredStrings(Stored):
     """Strings: all their bytes, and the offsets of each."""
 
     data: Entry
@@ -211,6 +243,10 @@ class StoredStrings:
     def nbytes(self) -> int:
         """How many bytes of the file it takes."""
         return StoredArray(self.data).nbytes + StoredArray(self.offsets).nbytes
+
+    def extents(self) -> Iterable[Extent]:
+        """Where the bytes and the offsets lie."""
+        return (*self.data.extents(), *self.offsets.extents())
 
     def read(self) -> Array:
         """The strings."""
@@ -239,7 +275,7 @@ class StoredStrings:
 
 
 @dataclass(frozen=True, slots=True)
-class StoredSparse:
+class StoredSparse(Stored):
     """A sparse tensor: its three parts."""
 
     indices: StoredArray
@@ -262,6 +298,11 @@ class StoredSparse:
         """How many bytes of the file it takes."""
         return self.indices.nbytes + self.values.nbytes + self.dense_shape.nbytes
 
+    def extents(self) -> Iterable[Extent]:
+        """Where its three parts lie."""
+        parts = (self.indices, self.values, self.dense_shape)
+        return (extent for part in parts for extent in part.extents())
+
     def read(self) -> SparseTensor:
         """The tensor."""
         return SparseTensor(self.indices.read(), self.values.read(), self.dense_shape.read())  # type: ignore[arg-type]
@@ -272,7 +313,7 @@ class StoredSparse:
 
 
 @dataclass(frozen=True, slots=True)
-class StoredRagged:
+class StoredRagged(Stored):
     """A ragged tensor: its values and the splits of each level."""
 
     values: Stored
@@ -294,6 +335,10 @@ class StoredRagged:
     def nbytes(self) -> int:
         """How many bytes of the file it takes."""
         return self.values.nbytes + sum(splits.nbytes for splits in self.splits)
+
+    def extents(self) -> Iterable[Extent]:
+        """Where its values and splits lie."""
+        return (extent for part in (self.values, *self.splits) for extent in part.extents())
 
     def read(self) -> RaggedTensor:
         """The tensor."""

@@ -15,7 +15,7 @@ from tensorferry import dtypes
 from tensorferry.dtypes import DType
 from tensorferry.errors import UnsupportedError
 from tensorferry.operations.measures import chunks_of
-from tensorferry.tensors.bundle import values_of, with_values
+from tensorferry.tensors.held import values_of, with_values
 from tensorferry.tensors.values import Array
 
 

@@ -1,0 +1,342 @@
+"""What a format is: facts in a table, a reader, a writer, and their options.
+
+A format is declared once. Its line in `tensorferry.formats.table` holds the facts; its home, the
+module that the line names, holds one object called `FORMAT`:
+
+    FORMAT = Format(reads=Reader(), writes=Writer())
+
+`Reads.open` gives a `Bundle` (named tensors) or `Rows` (an ordered set of rows): these two are all
+that `tensorferry.open` ever gives, and `Opened` is what they have in common. Options are frozen
+dataclasses. A format that is read with more than the common options has a subclass of its own, and
+`choose` refuses an option that a format does not have, for every format in the same words.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar, runtime_checkable
+
+from tensorferry.errors import OptionError, Problem
+from tensorferry.storage.place import Place, Target
+
+if TYPE_CHECKING:
+    from tensorferry.rows.rows import Rows
+    from tensorferry.tensors.content import Content
+    from tensorferry.tensors.infos import TensorInfo
+
+# The number of bytes at the start of a file by which formats are recognised.
+HEAD = 64
+
+Answer = Literal["surely", "perhaps", "no"]
+Progress = Callable[[int, int | None], None]
+"""Is told how many parts are done, and how many there are, if that is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Extra:
+    """An optional dependency.
+
+    Attributes:
+        package: What is imported.
+        name: The extra of tensorferry that installs it.
+    """
+
+    package: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Glimpse:
+    """As much of a file as is looked at to recognise its format.
+
+    Attributes:
+        name: The path or URL, without the suffix of a compression; "" where there is none.
+        head: The first bytes, decompressed.
+        tail: Reads the last bytes, so many at most; it gives none where that would cost much.
+    """
+
+    name: str
+    head: bytes
+    tail: Callable[[int], bytes] = lambda size: b""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Facts:
+    """A line of the table: what is known of a format without importing it.
+
+    Attributes:
+        name: What users pass as `format=`.
+        home: The module that has its `FORMAT`.
+        suffixes: Endings of its file names, with the dot; what is written gets the first.
+        recognise: Whether a file is of this format, by a glimpse of it.
+        opens: What `tensorferry.open` gives: tensors (a bundle) or rows.
+        takes: What can be saved: anything, named tensors of every kind, named arrays of numbers,
+            one array, rows, or nothing at all.
+        metadata: Where a user's metadata is kept: inside the file, in a file beside it, nowhere.
+        files: Whether it is always one file. What is several is found by its path.
+        members: A regular expression for the names of its files, where it is several: any of them
+            leads to it.
+        checksums: Whether checksums cover the values, so that a changed bit is found.
+        compressions: The format's own; every file can also be compressed as a whole.
+        decompresses: Whether the format itself reads files that are compressed as a whole, piece
+            by piece.
+        read_needs: The package without which it cannot be read.
+        write_needs: The package without which it cannot be written.
+        streams_rows: Whether `tensorferry.writer` writes it, row by row.
+    """
+
+    name: str
+    home: str
+    suffixes: tuple[str, ...]
+    recognise: Callable[[Glimpse], Answer]
+    opens: Literal["tensors", "rows"]
+    takes: Literal["anything", "tensors", "arrays", "one array", "rows", "nothing"]
+    metadata: Literal["inside", "beside", "nowhere"]
+    files: Literal["one", "several"] = "one"
+    members: str = ""
+    checksums: bool = False
+    compressions: tuple[str, ...] = ()
+    decompresses: bool = False
+    read_needs: Extra | None = None
+    write_needs: Extra | None = None
+    streams_rows: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What was kept beside a file whose format has no place for it.
+
+    Attributes:
+        metadata: Texts by name, the note of tensorferry among them.
+        check: Raises unless the file is the one that was described; called before the first read.
+    """
+
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    check: Callable[[], None] | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReadOptions:
+    """How every format is read.
+
+    Attributes:
+        verify: Check the checksums, where the format has them.
+    """
+
+    verify: bool = True
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TensorOptions(ReadOptions):
+    """How files of tensors are read.
+
+    Attributes:
+        dequantize: Give the floats that quantized values stand for.
+        parts: Give the arrays as they are stored, whatever was noted about them.
+        kept: What was kept beside the file.
+    """
+
+    dequantize: bool = True
+    parts: bool = False
+    kept: Kept | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RowOptions(ReadOptions):
+    """How files of rows are read.
+
+    Attributes:
+        columns: The columns wanted; others are not decoded.
+        on_error: "raise" on damage, or "skip" it.
+    """
+
+    columns: Sequence[str] | None = None
+    on_error: Literal["raise", "skip", "keep"] = "raise"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WriteOptions:
+    """How every format is written; formats add what is their own."""
+
+
+R = TypeVar("R", bound=ReadOptions)
+W = TypeVar("W", bound=WriteOptions)
+R_contra = TypeVar("R_contra", bound=ReadOptions, contravariant=True)
+
+
+@runtime_checkable
+class Opened(Protocol):
+    """What `Bundle` and `Rows` have in common.
+
+    Attributes:
+        facts: Of the format.
+        place: Where it is; of several files, the first.
+        files: The files.
+        metadata: What the user kept with it.
+        notes: What there is to say about how it is read.
+    """
+
+    facts: Facts
+    place: Place
+    notes: list[str]
+
+    @property
+    def files(self) -> Sequence[str]:
+        """The files."""
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        """What the user kept with it."""
+
+    def infos(self) -> Mapping[str, TensorInfo]:
+        """What is known of each tensor or column without reading it."""
+
+    def count(self) -> int | None:
+        """Number of tensors or rows; None where only reading everything would tell."""
+
+    def problems(self, progress: Progress | None = None) -> Iterator[Problem]:
+        """Reads everything, and tells what is wrong."""
+
+    def close(self) -> None:
+        """Closes the files; values that were given out stay valid."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What a writer did.
+
+    Attributes:
+        nbytes: Number of bytes of all files; None where nobody counts them.
+        files: The files.
+        reading: The options that the file has to be read with, where it does not say it itself.
+    """
+
+    nbytes: int | None
+    files: tuple[str, ...] = ()
+    reading: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Reads(Protocol[R]):
+    """Reads a format."""
+
+    @property
+    def options(self) -> type[R]:
+        """The dataclass of the options it is read with."""
+
+    def find(self, place: Place) -> Place | None:
+        """The place of this format that a path leads to; None if it leads to none.
+
+        Only asked of formats of several files: a folder leads to the model in it, a prefix to an
+        index.
+        """
+
+    def open(self, place: Place, how: R) -> Opened:
+        """Opens it without reading values; what is opened closes the place."""
+
+
+class ReadsRows(Protocol[R_contra]):
+    """Reads a format of rows, of which several files are one thing."""
+
+    def open_all(self, places: Sequence[Place], how: R_contra) -> Rows:
+        """Opens files as one ordered set of rows; their schemas must agree."""
+
+
+class Writes(Protocol[W]):
+    """Writes a format."""
+
+    @property
+    def options(self) -> type[W]:
+        """The dataclass of the options it is written with."""
+
+    def write(self, content: Content, target: Target, how: W) -> Written:
+        """Writes a value."""
+
+
+class RowWriter(Protocol):
+    """Writes rows into files that appear when it is closed; see `tensorferry.writer`."""
+
+    paths: list[str]
+
+    @property
+    def count(self) -> int:
+        """Number of rows it was given."""
+
+    def write(self, row: Any) -> None:
+        """Writes one row: a dict from column names to values."""
+
+    def write_batch(self, columns: Any) -> None:
+        """Writes many rows: a dict from column names to columns of one length."""
+
+    def close(self) -> None:
+        """Finishes the files and lets them appear."""
+
+    def __enter__(self) -> RowWriter: ...
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None: ...
+
+
+class WritesRows(Protocol[W]):
+    """Writes a format row by row."""
+
+    @property
+    def options(self) -> type[W]:
+        """The dataclass of the options it is written with."""
+
+    def writer(
+        self, target: Target, how: W, *, shards: int | None, metadata: Mapping[str, Any]
+    ) -> RowWriter:
+        """Opens a writer.
+
+        Args:
+            target: The file, or the name of a set of shards.
+            how: The options.
+            shards: Number of files, where it is a set.
+            metadata: What the user wants to keep with it.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Format(Generic[R, W]):
+    """What a format's home has.
+
+    Attributes:
+        reads: Its reader.
+        writes: Its writer, unless it is only read.
+        reads_rows: Its reader of many files, if it is one of rows.
+        writes_rows: Its writer of rows one by one, if it has one.
+    """
+
+    reads: Reads[R]
+    writes: Writes[W] | None = None
+    reads_rows: ReadsRows[R] | None = None
+    writes_rows: WritesRows[W] | None = None
+
+
+def choose(options: type[R] | type[W], given: Mapping[str, Any], *, format: str) -> Any:
+    """The options of a format, from those that were given.
+
+    Args:
+        options: The format's dataclass.
+        given: Options by name.
+        format: The name of the format, for errors.
+
+    Raises:
+        OptionError: The format has no such option; the nearest one is named.
+    """
+    known = [known.name for known in fields(options) if known.name != "kept"]
+    for name in given:
+        if name not in known and name != "kept":
+            raise refuse(name, known, who=format)
+    return options(**given)
+
+
+def refuse(name: str, known: Sequence[str], *, who: str) -> OptionError:
+    """The error for an option that a format or function does not have."""
+    near = difflib.get_close_matches(name, known, n=1)
+    has = f"it has {', '.join(known)}" if known else "it has none"
+    return OptionError(
+        f"{who} has no option {name!r}; {has}",
+        hint=f"did you mean {near[0]!r}?" if near else None,
+    )

@@ -1,0 +1,242 @@
+"""The table of formats: the one list of what there is, what it is called and what it can do.
+
+No other module lists formats or suffixes. To add a format: its module or folder, a line here, a
+test, and a page in docs/formats. The order is that in which formats are asked whether they
+recognise a file. Nothing is imported before it is used.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+from tensorferry.errors import MissingExtraError, UnknownFormatError, UnsupportedError
+from tensorferry.formats import signatures
+from tensorferry.formats.contract import Extra, Facts, Format
+
+_ARROW = Extra("pyarrow", "arrow")
+
+TABLE: dict[str, Facts] = {
+    facts.name: facts
+    for facts in (
+        Facts(
+            name="tfrecord",
+            home="tensorferry.formats.tfrecord.format",
+            suffixes=(".tfrecord", ".tfrecords"),
+            recognise=signatures.tfrecord,
+            opens="rows",
+            takes="rows",
+            metadata="nowhere",
+            checksums=True,
+            decompresses=True,
+            streams_rows=True,
+        ),
+        Facts(
+            name="npy",
+            home="tensorferry.formats.npy",
+            suffixes=(".npy",),
+            recognise=signatures.npy,
+            opens="tensors",
+            takes="one array",
+            metadata="beside",
+        ),
+        # Archives of Keras are zip archives, too: they are asked before npz.
+        Facts(
+            name="keras",
+            home="tensorferry.formats.keras.format",
+            suffixes=(".weights.h5", ".keras", ".h5", ".weights.json"),
+            recognise=signatures.keras,
+            opens="tensors",
+            takes="arrays",
+            metadata="nowhere",
+            write_needs=Extra("h5py", "keras"),
+        ),
+        Facts(
+            name="npz",
+            home="tensorferry.formats.npz",
+            suffixes=(".npz",),
+            recognise=signatures.npz,
+            opens="tensors",
+            takes="anything",
+            metadata="inside",
+            checksums=True,
+            compressions=("deflate",),
+        ),
+        Facts(
+            name="safetensors",
+            home="tensorferry.formats.safetensors.format",
+            suffixes=(".safetensors", ".safetensors.index.json"),
+            recognise=signatures.safetensors,
+            opens="tensors",
+            takes="anything",
+            metadata="inside",
+        ),
+        Facts(
+            name="arrow",
+            home="tensorferry.formats.arrow.format",
+            suffixes=(".arrow", ".feather", ".ipc", ".arrows"),
+            recognise=signatures.arrow,
+            opens="rows",
+            takes="anything",
+            metadata="inside",
+            compressions=("lz4", "zstd"),
+            read_needs=_ARROW,
+            write_needs=_ARROW,
+            streams_rows=True,
+        ),
+        Facts(
+            name="parquet",
+            home="tensorferry.formats.parquet.format",
+            suffixes=(".parquet", ".parq", ".pq"),
+            recognise=signatures.parquet,
+            opens="rows",
+            takes="anything",
+            metadata="inside",
+            checksums=True,
+            compressions=("snappy", "zstd", "lz4", "gzip", "brotli"),
+            read_needs=_ARROW,
+            write_needs=_ARROW,
+            streams_rows=True,
+        ),
+        Facts(
+            name="tensorproto",
+            home="tensorferry.formats.tensorproto",
+            suffixes=(".pb", ".tensorproto"),
+            recognise=signatures.tensorproto,
+            opens="tensors",
+            takes="one array",
+            metadata="beside",
+        ),
+        Facts(
+            name="structure",
+            home="tensorferry.formats.structure",
+            suffixes=(".structure",),
+            recognise=signatures.structure,
+            opens="tensors",
+            takes="anything",
+            metadata="beside",
+        ),
+        Facts(
+            name="json",
+            home="tensorferry.formats.json.format",
+            suffixes=(".json",),
+            recognise=signatures.json,
+            opens="tensors",
+            takes="anything",
+            metadata="beside",
+        ),
+        Facts(
+            name="raw",
+            home="tensorferry.formats.raw",
+            suffixes=(".raw", ".bin"),
+            recognise=signatures.nothing,
+            opens="tensors",
+            takes="one array",
+            metadata="beside",
+        ),
+        Facts(
+            name="savedmodel",
+            home="tensorferry.formats.savedmodel.format",
+            suffixes=(),
+            recognise=signatures.savedmodel,
+            opens="tensors",
+            takes="nothing",
+            metadata="inside",
+            files="several",
+            members=r"(^|[/\\])saved_model\.\w+$",
+            checksums=True,
+        ),
+        Facts(
+            name="checkpoint",
+            home="tensorferry.formats.checkpoint.format",
+            suffixes=(".ckpt",),
+            recognise=signatures.checkpoint,
+            opens="tensors",
+            takes="anything",
+            metadata="inside",
+            files="several",
+            members=r"\.index$|\.data-\d+-of-\d+$|(^|[/\\])checkpoint$",
+            checksums=True,
+        ),
+    )
+}
+
+
+def facts_of(name: str) -> Facts:
+    """The facts of a format.
+
+    Raises:
+        UnknownFormatError: There is no format of that name.
+    """
+    facts = TABLE.get(name)
+    if facts is None:
+        raise UnknownFormatError(
+            f"no format is called {name!r}", hint=f"expected one of {', '.join(TABLE)}"
+        )
+    return facts
+
+
+def to_read(name: str) -> Format[Any, Any]:
+    """A format that is to be read.
+
+    Raises:
+        UnknownFormatError: There is no format of that name.
+        MissingExtraError: A package that reading needs is not installed.
+    """
+    facts = facts_of(name)
+    _require(facts.read_needs, f"reading {name} files")
+    return _load(facts.home)
+
+
+def to_write(name: str) -> Format[Any, Any]:
+    """A format that is to be written.
+
+    Raises:
+        UnknownFormatError: There is no format of that name.
+        UnsupportedError: It is only read.
+        MissingExtraError: A package that writing needs is not installed.
+    """
+    facts = facts_of(name)
+    if facts.takes == "nothing":
+        raise UnsupportedError(
+            f"{name} is read, not written", hint=f"choose one of {', '.join(writable())}"
+        )
+    _require(facts.write_needs, f"writing {name} files")
+    return _load(facts.home)
+
+
+@cache
+def _load(home: str) -> Format[Any, Any]:
+    found = import_module(home).FORMAT
+    assert isinstance(found, Format)
+    return found
+
+
+def _require(extra: Extra | None, what: str) -> None:
+    if extra is None:
+        return
+    try:
+        import_module(extra.package)
+    except ImportError:
+        raise MissingExtraError(
+            f"{what} needs {extra.package}, which is not installed",
+            hint=f"pip install 'tensorferry[{extra.name}]'",
+        ) from None
+
+
+def writable() -> list[str]:
+    """The names of the formats that are written, too."""
+    return [name for name, facts in TABLE.items() if facts.takes != "nothing"]
+
+
+def streamable() -> list[str]:
+    """The names of the formats that are written row by row."""
+    return [name for name, facts in TABLE.items() if facts.streams_rows]
+
+
+def named(path: str) -> str | None:
+    """The format that the ending of a path stands for: the longest one that fits."""
+    ends = ((suffix, facts.name) for facts in TABLE.values() for suffix in facts.suffixes)
+    fitting = [(len(suffix), name) for suffix, name in ends if path.endswith(suffix)]
+    return max(fitting, default=(0, None), key=lambda pair: pair[0])[1]

@@ -1,0 +1,294 @@
+"""Rows: the verbs that every format of rows has.
+
+    with ferry.open("train-*.tfrecord") as rows:
+        rows.schema                         # what the columns are
+        len(rows), rows[7], rows[2:5], rows[[3, 1, 4]]
+        for batch in rows.batches(1024):    # a dict of columns
+            ...
+
+`Rows` is the common face. A format subclasses it: TFRecords are `tensorferry.formats.tfrecord`
+(`Records`), Arrow, Parquet and others made of columns are `tensorferry.formats.tables` (`Table`).
+"""
+
+from __future__ import annotations
+
+import difflib
+import operator
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Self, SupportsIndex, overload
+
+import numpy as np
+
+from tensorferry import frameworks
+from tensorferry.errors import Problem, UnknownFeatureError
+from tensorferry.rows.columns import part_of
+from tensorferry.storage.place import Place
+from tensorferry.tensors.infos import TensorInfo
+
+if TYPE_CHECKING:
+    from tensorferry.formats.contract import Facts, Progress, RowOptions
+    from tensorferry.rows.schema import Schema
+    from tensorferry.rows.splits import Part, Split
+
+ROWS = 1024
+"""Number of rows of a batch, unless the caller says it."""
+
+To = Literal["numpy", "tensorflow", "torch", "jax", "arrow"]
+
+Row = dict[str, Any]
+Indices = Sequence[SupportsIndex] | np.ndarray[Any, Any]
+Batch = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """Something in a file that was skipped or kept though it is damaged.
+
+    Attributes:
+        path: The file.
+        record: Number of whole rows before it.
+        offset: Where it begins, in the decompressed file.
+        size: Number of bytes that were skipped or kept.
+        problem: What is wrong with them.
+    """
+
+    path: str
+    record: int
+    offset: int
+    size: int
+    problem: str
+
+
+class Damages(list[Damage]):
+    """Damages, each of them once, however often the files are read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._known: set[Damage] = set()
+
+    def append(self, damage: Damage) -> None:
+        """Adds a damage that is not known yet."""
+        if damage not in self._known:
+            self._known.add(damage)
+            super().append(damage)
+
+
+class Rows(ABC):
+    """An ordered set of rows with columns, over one or many files, read when they are asked for.
+
+    Iterating gives rows (dicts), `batches(n)` dicts of columns. Rows of paths can be pickled: other
+    processes open the files anew.
+
+    Attributes:
+        facts: Of the format.
+        places: The files, in order.
+        damages: What was skipped or kept since it was opened, if `on_error` is not "raise".
+        notes: What there is to say about how it is read.
+    """
+
+    def __init__(self, places: Sequence[Place], how: RowOptions, *, facts: Facts) -> None:
+        self.facts = facts
+        self.places = list(places)
+        self.damages: list[Damage] = Damages()
+        self.notes: list[str] = []
+        self._how = how
+
+    @classmethod
+    @abstractmethod
+    def of_parts(cls, parts: Sequence[Part], how: RowOptions, *, facts: Facts) -> Rows:
+        """The rows of some parts of files, in their order."""
+
+    # What there is
+
+    @property
+    def place(self) -> Place:
+        """The first of the files."""
+        return self.places[0]
+
+    @property
+    def format(self) -> str:
+        """The name of the format."""
+        return self.facts.name
+
+    @property
+    def files(self) -> Sequence[str]:
+        """The paths of the files, in order."""
+        return [place.path for place in self.places]
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        """What the user kept with it."""
+        return {}
+
+    @property
+    @abstractmethod
+    def schema(self) -> Schema:
+        """What the columns are."""
+
+    @property
+    @abstractmethod
+    def columns(self) -> list[str]:
+        """The names of the columns."""
+
+    @abstractmethod
+    def infos(self) -> Mapping[str, TensorInfo]:
+        """What is known of each column without reading it."""
+
+    @property
+    @abstractmethod
+    def optional(self) -> frozenset[str]:
+        """The columns that rows may lack: a batch has them as none or one value a row."""
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def count(self) -> int | None:
+        """Number of rows; None where only reading everything would tell."""
+
+    # Rows and batches
+
+    @abstractmethod
+    def __iter__(self) -> Iterator[Any]: ...
+
+    @abstractmethod
+    def batches(
+        self,
+        rows: int = ROWS,
+        *,
+        columns: Sequence[str] | None = None,
+        to: To = "numpy",
+        drop_remainder: bool = False,
+    ) -> Iterator[Any]:
+        """Batches of so many rows, over the boundaries of files; the last may be shorter.
+
+        Args:
+            rows: Number of rows of a batch.
+            columns: The columns wanted; by default all that the rows were opened with.
+            to: Whose tensors the columns are; "arrow" gives a `pyarrow.RecordBatch`.
+            drop_remainder: Leave out batches that are shorter.
+        """
+
+    @abstractmethod
+    def select(self, columns: Sequence[str]) -> Rows:
+        """The same rows with some of their columns; the files stay open, and are read once."""
+
+    @abstractmethod
+    def __getitems__(self, indices: Indices) -> list[Any]:
+        """Several rows, in the order asked for; PyTorch and grain call it by this name."""
+
+    def take(self, indices: Indices) -> list[Any]:
+        """Several rows, in the order asked for."""
+        return self.__getitems__(indices)
+
+    @overload
+    def __getitem__(self, where: SupportsIndex) -> Row: ...  # type: ignore[overload-overlap]
+    @overload
+    def __getitem__(self, where: slice | Indices) -> list[Row]: ...
+    @overload
+    def __getitem__(self, where: str) -> Any: ...
+    def __getitem__(self, where: Any) -> Any:
+        """A row by its number, a list of rows for a slice or a list, a whole column by its name."""
+        if isinstance(where, str):
+            return self.column(where)
+        if isinstance(where, slice):
+            return self.__getitems__(range(*where.indices(len(self))))
+        if isinstance(where, Sequence | np.ndarray):
+            return self.__getitems__(where)
+        return self.__getitems__([where])[0]
+
+    def column(self, name: str) -> Any:
+        """A whole column."""
+        self.check_names([name])
+        return self.select([name]).value()[name]
+
+    def part(self, name: str, index: tuple[Any, ...]) -> Any:
+        """A slice of a column, rows first; rows behind it are not read."""
+        self.check_names([name])
+        first = index[0] if index else slice(None)
+        if isinstance(first, int) and first >= 0:
+            stop: int | None = first + 1
+        else:
+            backward = not isinstance(first, slice) or (first.start or 0) < 0
+            stop = None if backward or (first.step or 1) < 0 else first.stop
+        if stop is not None and stop >= 0:
+            for batch in self.batches(max(stop, 1), columns=[name]):
+                return part_of(batch[name], index)
+        return part_of(self.column(name), index)
+
+    @abstractmethod
+    def value(self, *, to: To = "numpy") -> Batch:
+        """All columns, whole."""
+
+    # Parts of it
+
+    @abstractmethod
+    def splits(self, count: int) -> list[Split]:
+        """Parts that can be read alone: so many, or fewer where the files allow no more.
+
+        They are divided by file, by row group or record batch, and inside one large uncompressed
+        TFRecord file. Each can be pickled and opened anywhere, and together, in their order, they
+        are exactly the rows.
+        """
+
+    @abstractmethod
+    def problems(self, progress: Progress | None = None) -> Iterator[Problem]:
+        """Reads everything, and tells what is damaged."""
+
+    # Names
+
+    def check_names(self, names: Sequence[str]) -> None:
+        """Refuses names of columns that are not there.
+
+        Raises:
+            UnknownFeatureError: One of them is not; near ones are named.
+        """
+        known = self.columns
+        for name in names:
+            if name not in known:
+                raise self.unknown(name)
+
+    def unknown(self, name: str) -> UnknownFeatureError:
+        """The error for a column that is not there."""
+        near = difflib.get_close_matches(name, self.columns, n=3)
+        hint = f"did you mean {', '.join(map(repr, near))}?" if near else None
+        if not near:
+            hint = f"there are {', '.join(self.columns)[:200]}" if self.columns else None
+        return UnknownFeatureError(f"no column is called {name!r}", path=self.place.path, hint=hint)
+
+    # The end
+
+    def close(self) -> None:
+        """Closes the files; values that were given out stay valid."""
+        for place in self.places:
+            place.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        names = ", ".join(self.files[:3])
+        more = f" and {len(self.files) - 3} more" if len(self.files) > 3 else ""
+        return f"{type(self).__name__}({names}{more})"
+
+
+def check_rows(rows: SupportsIndex) -> int:
+    """The number of rows of a batch.
+
+    Raises:
+        ValueError: It is less than 1.
+    """
+    number = operator.index(rows)
+    if number < 1:
+        raise ValueError(f"batches of {number} rows, expected 1 or more")
+    return number
+
+
+def hand(batch: Any, to: To) -> Any:
+    """A batch with its columns as a framework's tensors; Arrow's stays as it is."""
+    return batch if to in ("numpy", "arrow") else frameworks.give(batch, to)
