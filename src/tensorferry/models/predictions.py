@@ -113,7 +113,7 @@ def save_predictions(
                 work.run(inputs, batch_size),
                 sink,
                 format=found,
-                metadata=Note().to_metadata(options.pop("metadata", None) or {}),
+                metadata=options.pop("metadata", None),
                 stream=target.endswith(".arrows"),
                 **options,
             )

@@ -7,8 +7,8 @@ last bit. Of it are taken:
     FileMetaData     4 row groups
     RowGroup         1 column chunks, 3 rows
     ColumnChunk      1 name of another file, 3 metadata
-    ColumnMetaData   1 type, 2 encodings, 3 path, 5 values, 6 size unpacked, 9 place of the data,
-                     11 place of the dictionary, 12 statistics (3 nulls)
+    ColumnMetaData   1 type, 2 encodings, 3 path, 5 values, 6 size unpacked, 7 size in the file,
+                     9 place of the data, 11 place of the dictionary, 12 statistics (3 nulls)
 
 PyArrow has all this, too, but its Python interface to the footer ends the process when a damaged
 one holds what it does not expect. Everything else is `tensorferry.formats.parquet.file`.
@@ -26,6 +26,9 @@ from tensorferry.errors import FormatError, LimitError, UnsupportedError
 BYTE_ARRAY, FIXED_LEN_BYTE_ARRAY = 6, 7
 
 DELTA_BYTE_ARRAY = 7
+
+# Number of bytes at the start of a chunk that tell the kind and size of its first page.
+PAGE_HEADER = 64
 
 _DICTIONARY_PAGE = 2
 
@@ -48,6 +51,7 @@ class Chunk:
         encodings: The numbers of those it uses.
         values: How many there are.
         unpacked: The size of its pages, not compressed.
+        stored: The size of its pages as they are in the file.
         start: Where its first page is, the dictionary if there is one.
         nulls: How many values are null; None if nothing tells.
     """
@@ -57,6 +61,7 @@ class Chunk:
     encodings: tuple[int, ...]
     values: int
     unpacked: int
+    stored: int
     start: int
     nulls: int | None
 
@@ -70,14 +75,17 @@ class Chunk:
         size = max(self.values, rows) * _WIDTHS.get(self.kind, 8)
         return size + self.unpacked if self.is_text else size
 
-    def longest(self, source: memoryview) -> int:
-        """How long a value can be that takes less space in its page.
+    def longest(self, start: bytes) -> int:
+        """The longest value that may take less space in its page than in memory.
 
         Such values stand in the dictionary, or share what they begin with.
+
+        Args:
+            start: The first bytes of the chunk: `PAGE_HEADER` of them, or fewer at its end.
         """
         if DELTA_BYTE_ARRAY in self.encodings:
             return self.unpacked
-        head = _Reader(bytes(source[self.start : self.start + 64]), self.start)
+        head = _Reader(start, self.start)
         try:
             page = head.fields({1: head.integer, 2: head.integer}, stop_after=2)
         except FormatError:
@@ -145,13 +153,14 @@ def _column_metadata(reader: _Reader, kind: int) -> Chunk:
             3: reader.list_of(reader.binary),
             5: integer,
             6: integer,
+            7: integer,
             9: integer,
             11: integer,
             12: statistics,
         }
     )
     data, dictionary = found.get(9, 0), found.get(11, 0)
-    if min(found.get(5, 0), found.get(6, 0), data) < 0:
+    if min(found.get(5, 0), found.get(6, 0), found.get(7, 0), data) < 0:
         raise FormatError("a column has a size or place below 0", offset=reader.offset)
     return Chunk(
         path=tuple(name.decode(errors="replace") for name in found.get(3, [])),
@@ -159,6 +168,7 @@ def _column_metadata(reader: _Reader, kind: int) -> Chunk:
         encodings=tuple(found.get(2, [])),
         values=found.get(5, 0),
         unpacked=found.get(6, 0),
+        stored=found.get(7, 0),
         start=dictionary if 0 < dictionary < data else data,
         nulls=found.get(12),
     )

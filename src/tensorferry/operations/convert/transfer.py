@@ -272,7 +272,7 @@ class Transfer:
                 batches,
                 sink,
                 format=self.format,
-                metadata=Note().to_metadata(self._metadata),
+                metadata=self._metadata,
                 compression=self.compression,
                 stream=self.path.endswith(".arrows"),
             )
