@@ -40,6 +40,8 @@ class Place:
         options: For the store of a URL.
     """
 
+    MEMORY = "<bytes>"
+
     __slots__ = ("_given", "_source", "options", "path")
 
     def __init__(
