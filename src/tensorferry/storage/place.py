@@ -60,6 +60,8 @@ class Place:
         options: The storage options of a URL.
     """
 
+    MEMORY = "<bytes>"
+
     __slots__ = ("_given", "_lock", "_once", "_source", "_spent", "options", "path")
 
     def __init__(

@@ -16,8 +16,9 @@ import glob
 import itertools
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from tensorferry import storage
 from tensorferry.errors import FormatError, UnsupportedError
@@ -25,7 +26,6 @@ from tensorferry.errors import FormatError, UnsupportedError
 # The suffixes of files beside records: indexes, schemas, notes and checksums.
 SIDECARS = (".index", ".idx", ".json", ".pbtxt", ".txt", ".md", ".md5", ".sha256", ".crc")
 UNFINISHED = (".tmp", ".part")
-COMPRESSED = (".gz", ".zlib", ".zst")
 WEB = ("http:", "https:")
 
 NAMED_MISSING = 5
@@ -41,6 +41,7 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?) ?([KMGT]?)(i?)B?", re.IGNORECASE)
 _SHORTHAND = re.compile(r"(?P<prefix>.*)@(?P<count>[0-9]{1,9}|\*)(?P<suffix>\.[^@/]*)?", re.DOTALL)
 
 Path = str | os.PathLike[str]
+Options = Mapping[str, Any] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,13 +125,13 @@ def is_set(path: str) -> bool:
     return _SHORTHAND.fullmatch(path) is not None
 
 
-def expand(paths: Path | Sequence[Path]) -> list[str]:
+def expand(paths: Path | Sequence[Path], *, options: Options = None) -> list[str]:
     """The files that a user names, each once; shards in the order of their numbers.
 
     Args:
-        paths: A file, a glob ("train-*"), a shard set ("name@10", "name@*"), a directory (its
-            TFRecord files, without the indexes and other files beside them), "-", or several of
+        paths: A file, a glob ("train-*"), a shard set ("name@10", "name@*"), "-", or several of
             these. A file of exactly that name is preferred.
+        options: The storage options of a URL.
 
     Raises:
         FormatError: Shards are missing from a set that was not named file by file, or there are
@@ -140,86 +141,66 @@ def expand(paths: Path | Sequence[Path]) -> list[str]:
     several = [paths] if isinstance(paths, str | os.PathLike) else paths
     found: dict[str, str] = {}
     for path in several:
-        for name in _expand(os.fspath(path)):
+        for name in _expand(os.fspath(path), options):
             unique = name if name == "-" or storage.is_url(name) else os.path.abspath(name)
             found.setdefault(unique, name)
     return list(found.values())
 
 
-def _expand(path: str) -> list[str]:
+def _expand(path: str, options: Options) -> list[str]:
     if storage.is_url(path):
-        return _expand_url(path)
-    if path == "-":
-        return [path]
-    if os.path.isdir(path):
-        names = [os.path.join(path, name) for name in os.listdir(path) if _is_record_like(name)]
-        return _checked(filter(os.path.isfile, names), path)
-    if os.path.lexists(path):
+        return _expand_url(path, options)
+    if path == "-" or os.path.lexists(path):
         return [path]
     if shorthand := _SHORTHAND.fullmatch(path):
-        return _checked(_shards_of(shorthand), path)
+        return check_sets(_shards_of(shorthand, options), path)
     if glob.has_magic(path):
-        return _matches(path)
+        return _matches(path, options)
     raise _nothing(path)
 
 
-def _expand_url(path: str) -> list[str]:
+def _expand_url(path: str, options: Options) -> list[str]:
     """The same for URLs; a URL that names one file is not looked up."""
     if path.startswith("file:"):
-        return _expand(storage.localize(path))
+        return _expand(storage.localize(path), options)
     if path.startswith(WEB):  # "?" begins a query there, and nothing can be listed
         return [path]
-    if path.endswith("/"):
-        return _checked(
-            (name for name in storage.list_directory(path) if _is_record_like(_last(name))), path
-        )
     shorthand = _SHORTHAND.fullmatch(path)
     if not shorthand and not glob.has_magic(path):
         return [path]
     try:
-        return _checked(_shards_of(shorthand), path) if shorthand else _matches(path)
+        if shorthand:
+            return check_sets(_shards_of(shorthand, options), path)
+        return _matches(path, options)
     except FileNotFoundError:
-        if storage.exists(path):
+        if storage.exists(path, options=options):
             return [path]
         raise
 
 
-def _matches(pattern: str) -> list[str]:
+def _matches(pattern: str, options: Options) -> list[str]:
     wanted = pattern.endswith(SIDECARS)
-    names = [name for name in storage.match(pattern) if wanted or _is_data(name)]
+    found = storage.match(pattern, options=options)
+    names = [name for name in found if wanted or is_data(name)]
     # `**/` also matches no directory, and fnmatch's `*` matches across directories.
     matches = re.compile(fnmatch.translate(pattern.replace("**/", "*"))).match
-    return _checked(names, pattern, matches)
+    return check_sets(names, pattern, matches)
 
 
 def _last(url: str) -> str:
     return url.rpartition("/")[2]
 
 
-def _is_data(path: str) -> bool:
-    """Whether a file is neither hidden nor unfinished nor a sidecar."""
+def is_data(path: str) -> bool:
+    """Whether a file is neither hidden nor unfinished, nor an index or a note beside data."""
     return not os.path.basename(path).startswith(".") and not path.endswith(SIDECARS + UNFINISHED)
 
 
-def _is_record_like(name: str) -> bool:
-    if not _is_data(name):
-        return False
-    if ".tfrecord" in name:
-        return True
-    parsed = _parse(name)
-    # A checkpoint's tensors are in shards too: model.data-00000-of-00001.
-    return (
-        parsed is not None
-        and parsed[0].suffix in ("", *COMPRESSED)
-        and not parsed[0].prefix.endswith(".data")
-    )
-
-
-def _shards_of(shorthand: re.Match[str]) -> Iterator[str]:
+def _shards_of(shorthand: re.Match[str], options: Options) -> Iterator[str]:
     prefix, count, suffix = shorthand["prefix"], shorthand["count"], shorthand["suffix"]
     directory, prefix = os.path.split(prefix)
     if storage.is_url(f"{directory}/"):
-        names = [*map(_last, storage.list_directory(directory))]
+        names = [*map(_last, storage.list_directory(directory, options=options))]
     elif os.path.isdir(directory or "."):
         names = os.listdir(directory or ".")
     else:
@@ -231,12 +212,12 @@ def _shards_of(shorthand: re.Match[str]) -> Iterator[str]:
             and parsed[0].prefix == prefix
             and (count == "*" or parsed[0].count == int(count))
             and (suffix is None or parsed[0].suffix == suffix)
-            and _is_data(name)
+            and is_data(name)
         ):
             yield os.path.join(directory, name)
 
 
-def _checked(
+def check_sets(
     names: Iterable[str], given: str, wanted: Callable[[str], object] = lambda name: True
 ) -> list[str]:
     """The names in natural order, if their shard sets are whole.
@@ -245,6 +226,10 @@ def _checked(
         names: The files that were found.
         given: The path as the user wrote it.
         wanted: Whether the user asked for a name.
+
+    Raises:
+        FileNotFoundError: There are no names.
+        FormatError: Shards are missing from a set, or there are two sets of one name.
     """
     ordered = sorted(names, key=_natural)
     if not ordered:
