@@ -20,10 +20,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from tensorferry.codecs.protobuf import Span
 from tensorferry.errors import FormatError, UnsupportedError
-from tensorferry.formats.savedmodel.messages import Span
 from tensorferry.serving import bodies, examples as inputs, results
-from tensorferry.serving.messages import Reader, bytes_field, text_field
+from tensorferry.serving.messages import WRITER, Reader
 from tensorferry.serving.model import (
     PREDICTION_SERVICE,
     ModelMessage,
@@ -82,7 +82,8 @@ class ExamplesRequest(Request):
             UnsupportedError: An Example cannot carry a value.
             FormatError: A feature is of different kinds in different rows.
         """
-        return write_spec(1, self) + inputs.write_input(2, self.examples, self.context)
+        given = inputs.write_input(self.examples, self.context)
+        return WRITER.encode(self.message, model_spec=write_spec(self), input=given)
 
     @classmethod
     def from_bytes(cls, data: Buffer) -> Self:
@@ -159,7 +160,7 @@ class ClassifyResponse(ModelMessage):
             UnsupportedError: Labels and scores do not fit each other.
         """
         result = results.write_classes(self.labels, self.scores)
-        return bytes_field(1, result) + write_spec(2, self)
+        return WRITER.encode("ClassificationResponse", result=result, model_spec=write_spec(self))
 
     @classmethod
     def from_bytes(cls, data: Buffer) -> ClassifyResponse:
@@ -209,7 +210,8 @@ class RegressResponse(ModelMessage):
         Raises:
             UnsupportedError: The values are not one dimension of numbers.
         """
-        return bytes_field(1, results.write_values(self.values)) + write_spec(2, self)
+        result = results.write_values(self.values)
+        return WRITER.encode("RegressionResponse", result=result, model_spec=write_spec(self))
 
     @classmethod
     def from_bytes(cls, data: Buffer) -> RegressResponse:
@@ -272,11 +274,11 @@ class MultiInferenceRequest:
 
     def to_bytes(self) -> bytes:
         """The message: see `ClassifyRequest.to_bytes`."""
-        tasks = b"".join(
-            bytes_field(1, write_spec(1, task) + text_field(2, task.method_name))
-            for task in self.tasks
-        )
-        return tasks + inputs.write_input(2, self.examples, self.context)
+        tasks = [
+            {"model_spec": write_spec(task), "method_name": task.method_name} for task in self.tasks
+        ]
+        given = inputs.write_input(self.examples, self.context)
+        return WRITER.encode("MultiInferenceRequest", tasks=tasks, input=given)
 
     @classmethod
     def from_bytes(cls, data: Buffer) -> MultiInferenceRequest:
@@ -311,20 +313,27 @@ class MultiInferenceResponse:
         Raises:
             UnsupportedError: A result is neither of the two.
         """
-        return b"".join(bytes_field(1, self._write(result)) for result in self.results)
+        written = [self._write(result) for result in self.results]
+        return WRITER.encode("MultiInferenceResponse", results=written)
 
     @staticmethod
     def _write(result: Any) -> bytes:
+        classes = values = None
         if isinstance(result, ClassifyResponse):
-            body = bytes_field(2, results.write_classes(result.labels, result.scores))
+            classes = results.write_classes(result.labels, result.scores)
         elif isinstance(result, RegressResponse):
-            body = bytes_field(3, results.write_values(result.values))
+            values = results.write_values(result.values)
         else:
             raise UnsupportedError(
                 f"a result is a {type(result).__name__}, "
                 "expected a ClassifyResponse or a RegressResponse"
             )
-        return write_spec(1, result) + body
+        return WRITER.encode(
+            "InferenceResult",
+            model_spec=write_spec(result),
+            classification_result=classes,
+            regression_result=values,
+        )
 
     @classmethod
     def from_bytes(cls, data: Buffer) -> MultiInferenceResponse:

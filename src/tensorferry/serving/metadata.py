@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from tensorferry.errors import FormatError
 from tensorferry.formats.savedmodel.specs import Signature, read_signature
-from tensorferry.serving.messages import Reader, texts_field
+from tensorferry.serving.messages import WRITER, Reader, check_texts
 from tensorferry.serving.model import (
     PREDICTION_SERVICE,
     ModelMessage,
@@ -46,7 +46,10 @@ class GetModelMetadataRequest(Request):
 
     def to_bytes(self) -> bytes:
         """The message."""
-        return write_spec(1, self) + texts_field(2, self.metadata_field, "metadata_field")
+        wanted = check_texts(self.metadata_field, "metadata_field")
+        return WRITER.encode(
+            "GetModelMetadataRequest", model_spec=write_spec(self), metadata_field=wanted
+        )
 
     @classmethod
     def from_bytes(cls, data: Buffer) -> GetModelMetadataRequest:

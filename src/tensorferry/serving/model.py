@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 from urllib.parse import quote, unquote
 
 from tensorferry.errors import FormatError, UnsupportedError
-from tensorferry.serving.messages import Reader, bytes_field, number_field, text_field
+from tensorferry.serving.messages import WRITER, Reader
 
 PREDICTION_SERVICE = "/tensorflow.serving.PredictionService/"
 MODEL_SERVICE = "/tensorflow.serving.ModelService/"
@@ -126,17 +126,17 @@ def _version(digits: str) -> int:
     return int(digits)
 
 
-def write_spec(number: int, message: ModelMessage) -> bytes:
-    """The model of a message as a field; nothing where there is nothing to say."""
-    version, label = message.version, message.version_label
-    body = text_field(1, message.model)
-    if version is not None:
-        body += bytes_field(2, number_field(1, version))
-    body += text_field(3, message.signature_name)
-    if label is not None:
-        # Chosen among two, it is written even if it is empty.
-        body += text_field(4, label) or b"\x22\0"
-    return bytes_field(number, body) if body else b""
+def write_spec(message: ModelMessage) -> bytes | None:
+    """The ModelSpec of a message; None where there is nothing to say."""
+    version = message.version
+    body = WRITER.encode(
+        "ModelSpec",
+        name=message.model,
+        version=None if version is None else {"value": version},
+        signature_name=message.signature_name,
+        version_label=message.version_label,
+    )
+    return body or None
 
 
 def read_spec(reader: Reader, fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -17,10 +17,19 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tensorferry import frameworks
+from tensorferry.codecs.protobuf import Message
 from tensorferry.errors import FormatError, UnsupportedError
 from tensorferry.formats.json.bodies import FORMS, REQUESTS, ROW_FORMS, from_body, to_body
 from tensorferry.serving import bodies
-from tensorferry.serving.messages import Reader, Writer, as_dense, texts_field, views_of
+from tensorferry.serving.messages import (
+    WRITER,
+    Reader,
+    as_dense,
+    check_texts,
+    finish,
+    views_of,
+    write_tensors,
+)
 from tensorferry.serving.model import (
     PREDICTION_SERVICE,
     ModelMessage,
@@ -36,7 +45,6 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from tensorferry.files.bytes import Framework
-    from tensorferry.storage import Buffers
 
 UNNAMED = ""
 
@@ -71,12 +79,13 @@ class PredictRequest(Request):
         """The message in pieces, of which the large ones are the tensors' own memory."""
         return views_of(self._write())
 
-    def _write(self) -> Buffers:
-        writer = Writer()
-        writer.add(write_spec(1, self))
-        writer.tensors(2, self.inputs)
-        writer.add(texts_field(3, self.output_filter, "output_filter"))
-        return writer.finish()
+    def _write(self) -> list[Any]:
+        wanted = check_texts(self.output_filter, "output_filter")
+        return finish(
+            Message.of(WRITER.encode("PredictRequest", model_spec=write_spec(self))),
+            write_tensors("PredictRequest", "inputs", self.inputs),
+            Message.of(WRITER.encode("PredictRequest", output_filter=wanted)),
+        )
 
     @classmethod
     def from_bytes(cls, data: Buffer, *, to: Framework = "numpy") -> PredictRequest:
@@ -174,11 +183,11 @@ class PredictResponse(ModelMessage):
         """The message in pieces, of which the large ones are the tensors' own memory."""
         return views_of(self._write())
 
-    def _write(self) -> Buffers:
-        writer = Writer()
-        writer.tensors(1, self.outputs)
-        writer.add(write_spec(2, self))
-        return writer.finish()
+    def _write(self) -> list[Any]:
+        return finish(
+            write_tensors("PredictResponse", "outputs", self.outputs),
+            Message.of(WRITER.encode("PredictResponse", model_spec=write_spec(self))),
+        )
 
     @classmethod
     def from_bytes(cls, data: Buffer, *, to: Framework = "numpy") -> PredictResponse:

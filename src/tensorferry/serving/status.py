@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 from tensorferry.codecs.json_text import describe
 from tensorferry.errors import FormatError, UnsupportedError
 from tensorferry.serving import bodies
-from tensorferry.serving.messages import Reader, bytes_field, number_field, text_field
+from tensorferry.serving.messages import WRITER, Reader
 from tensorferry.serving.model import MODEL_SERVICE, Request, read_spec, write_spec
 from tensorferry.storage import as_source
 
@@ -58,7 +58,7 @@ class GetModelStatusRequest(Request):
 
     def to_bytes(self) -> bytes:
         """The message."""
-        return write_spec(1, self)
+        return WRITER.encode("GetModelStatusRequest", model_spec=write_spec(self))
 
     @classmethod
     def from_bytes(cls, data: Buffer) -> GetModelStatusRequest:
@@ -104,7 +104,8 @@ class GetModelStatusResponse:
         Raises:
             UnsupportedError: A state or code has a name that Serving does not know.
         """
-        return b"".join(bytes_field(1, _write(version)) for version in self.versions)
+        versions = [_to_fields(version) for version in self.versions]
+        return WRITER.encode("GetModelStatusResponse", model_version_status=versions)
 
     @classmethod
     def from_bytes(cls, data: Buffer) -> GetModelStatusResponse:
@@ -160,19 +161,18 @@ class GetModelStatusResponse:
         return cls(tuple(_from_object(version) for version in found))
 
 
-def _write(version: ModelVersionStatus) -> bytes:
+def _to_fields(version: ModelVersionStatus) -> dict[str, Any]:
     if version.state not in _STATES or version.error_code not in CODES:
         raise UnsupportedError(
             f"state {version.state!r} with code {version.error_code!r}",
             hint=f"expected {', '.join(_STATES)}; {', '.join(CODES)}",
         )
     code = CODES.index(version.error_code)
-    status = number_field(1, code) + text_field(2, version.error_message)
-    return (
-        number_field(1, version.version)
-        + number_field(2, 10 * _STATES.index(version.state))
-        + bytes_field(3, status)
-    )
+    return {
+        "version": version.version,
+        "state": 10 * _STATES.index(version.state),
+        "status": {"error_code": code, "error_message": version.error_message},
+    }
 
 
 def _from_object(found: Any) -> ModelVersionStatus:
