@@ -122,7 +122,7 @@ class LoadedModel:
         """
         if self._call is None:
             raise UnsupportedError(
-                "the model says not which of its signatures is to be called",
+                "the model does not say which of its signatures a call means",
                 path=self.path,
                 hint=f"load_model(..., signature=) or model.signatures[...]: "
                 f"{', '.join(self.signatures) or 'it has none'}",
