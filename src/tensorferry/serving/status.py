@@ -1,10 +1,10 @@
-"""GetModelStatus: which versions of a model a server has, and whether they can be used.
+"""GetModelStatus: the versions of a model on a server, and whether they can be used.
 
     GetModelStatusRequest   1 model_spec
     GetModelStatusResponse  1 model_version_status { 1 version  2 state  3 status }
 
-REST asks with GET at `path`, without a body; the answer is protobuf's JSON of the message, in which
-64-bit numbers are texts and enumerations are names.
+REST uses GET at `path`, without a body. The response is protobuf's JSON of the message, in which
+64-bit numbers are strings and enumerations are names.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ State = Literal["UNKNOWN", "START", "LOADING", "AVAILABLE", "UNLOADING", "END"]
 
 _STATES: tuple[State, ...] = get_args(State)
 
-# By number: gRPC's codes.
+# The codes of gRPC by number.
 CODES = (
     "OK",
     "CANCELLED",
@@ -51,7 +51,7 @@ CODES = (
 
 @dataclass(frozen=True, slots=True)
 class GetModelStatusRequest(Request):
-    """Asks for the state of a model: of all its versions, or of one."""
+    """Asks for the state of all versions of a model, or of one."""
 
     method: ClassVar[str] = MODEL_SERVICE + "GetModelStatus"
     suffix: ClassVar[str] = ""
@@ -62,7 +62,7 @@ class GetModelStatusRequest(Request):
 
     @classmethod
     def from_bytes(cls, data: Buffer) -> GetModelStatusRequest:
-        """The request that a message is.
+        """Reads a request from a message.
 
         Raises:
             FormatError: The bytes are damaged.
@@ -76,9 +76,9 @@ class ModelVersionStatus:
     """The state of one version.
 
     Attributes:
-        version: Its number.
-        state: It can be used when it is "AVAILABLE".
-        error_code: "OK", or why it cannot be used: the name of one of gRPC's codes.
+        version: The number of the version.
+        state: The state; a version can be used when it is "AVAILABLE".
+        error_code: "OK", or the name of the gRPC code that says why it cannot be used.
         error_message: The same in words.
     """
 
@@ -93,7 +93,7 @@ class GetModelStatusResponse:
     """The states of a model's versions.
 
     Attributes:
-        versions: One after the other.
+        versions: The state of each version.
     """
 
     versions: Sequence[ModelVersionStatus]
@@ -109,7 +109,7 @@ class GetModelStatusResponse:
 
     @classmethod
     def from_bytes(cls, data: Buffer) -> GetModelStatusResponse:
-        """The response that a message is.
+        """Reads a response from a message.
 
         Raises:
             FormatError: The bytes are damaged.
@@ -136,7 +136,7 @@ class GetModelStatusResponse:
         return cls(tuple(versions))
 
     def to_json(self) -> bytes:
-        """The body of the REST answer."""
+        """The body of the REST response."""
         versions = [
             {
                 "version": str(version.version),
@@ -152,10 +152,10 @@ class GetModelStatusResponse:
 
     @classmethod
     def from_json(cls, data: Buffer | str) -> GetModelStatusResponse:
-        """The response that a REST body is.
+        """Reads a response from a REST body.
 
         Raises:
-            FormatError: It is no such body, or reports an error of the server.
+            FormatError: The body is no such response, or reports an error of the server.
         """
         found = bodies.list_of(bodies.read(data), "model_version_status")
         return cls(tuple(_from_object(version) for version in found))
