@@ -116,7 +116,7 @@ class Reader:
         self.rows = [message.rows for message in self._messages.batches]
         with pieces.translated():
             self._open(())
-            self.schema = self._reader.schema
+            self.schema: Any = self._reader.schema
             pieces.check_names(self.schema)
         if not self._messages.ended and arrow_values.is_ours(self.schema):
             raise TruncatedError(
@@ -124,22 +124,25 @@ class Reader:
             )
 
     def _open(self, columns: tuple[str, ...]) -> None:
+        """Begins to read some columns; all of them if none is named."""
         import pyarrow as pa
         from pyarrow import ipc
 
         fields = [self.schema.get_field_index(name) for name in columns]
         options = ipc.IpcReadOptions(included_fields=fields)
         opener = ipc.open_file if self._is_file else ipc.open_stream
-        self._reader = opener(pa.py_buffer(self._view), options=options)
+        self._reader: Any = opener(pa.py_buffer(self._view), options=options)
         self._columns, self._next = columns, 0
 
     def batches(self, index: int, columns: Sequence[str]) -> list[Any]:
         """One record batch."""
         pieces.check_memory(self.memory(index, columns), held=self.size)
         with pieces.translated(offset=self._messages.batches[index].offset):
-            batch = self._read(index, tuple(columns))
+            # Reading some fields copies them: it pays only where the others would be unpacked.
+            packed = self._messages.batches[index].codec is not None
+            batch = self._read(index, tuple(columns) if packed else ()).select(list(columns))
             batch.validate(full=self._verify)
-            return [batch.select(list(columns))]
+            return [batch]
 
     def memory(self, index: int, columns: Sequence[str]) -> int:
         """Number of bytes that the buffers unpack to, those of other columns among them."""

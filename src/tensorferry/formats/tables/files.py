@@ -2,7 +2,7 @@
 
 The pieces of several files follow each other as the pieces of one do. A file that is opened is
 compared with the first: column names, their order and types must agree, metadata may differ. Of
-many files, only the `OPEN` used last are kept open; what was learnt of the others is remembered.
+many files, only the `OPEN_AT_ONCE` used last are kept open; what is known of the others is kept.
 """
 
 from __future__ import annotations
@@ -16,13 +16,11 @@ from tensorferry.errors import FerryError, FormatError, UnsupportedError
 from tensorferry.formats.tables import pieces
 from tensorferry.formats.tables.pieces import Reader
 from tensorferry.rows.splits import Part
-from tensorferry.storage.place import Place
+from tensorferry.storage.place import OPEN_AT_ONCE, Place
 from tensorferry.storage.source import Source
 
 if TYPE_CHECKING:
     from tensorferry.formats.tables.outline import Outline
-
-OPEN = 64
 
 Broken = Callable[[Place, FerryError], None]
 
@@ -111,7 +109,7 @@ class Files:
 
     def _make_room(self) -> None:
         """Closes the file that was not used for the longest time, if it can be opened again."""
-        if len(self._readers) < OPEN:
+        if len(self._readers) < OPEN_AT_ONCE:
             return
         oldest = next((place for place in self._readers if place.is_named), None)
         if oldest is not None:
@@ -215,10 +213,12 @@ def check_schemas(found: Any, path: str, expected: Any) -> None:
 
     hint = "open files of one schema together, others one by one"
     for place in range(max(len(found), len(expected))):
-        if place >= min(len(found), len(expected)):
-            more, less = (found, path) if len(found) > len(expected) else (expected, "this file")
-            name = more.field(place).name
-            raise FormatError(f"column {name!r} is missing in {less}", tensor=name, hint=hint)
+        if place >= len(expected):
+            name = found.field(place).name
+            raise FormatError(f"column {name!r} is missing in {path}", tensor=name, hint=hint)
+        if place >= len(found):
+            name = expected.field(place).name
+            raise FormatError(f"column {name!r} of {path} is missing", tensor=name, hint=hint)
         here, there = found.field(place), expected.field(place)
         if here.name != there.name:
             raise FormatError(

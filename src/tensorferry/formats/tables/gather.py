@@ -107,6 +107,49 @@ class Gathered:
         return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields, metadata))
 
 
+def are_rows(column: Any) -> bool:
+    """Whether a column is a list of rows, and not of arrays, which may differ in their shapes."""
+    return isinstance(column, list | tuple) and not all(
+        isinstance(row, np.ndarray) and row.ndim for row in column
+    )
+
+
+def to_batch(columns: Mapping[str, Any], lists: Sequence[str], schema: Any, first: int) -> Any:
+    """Columns, of which some are lists of rows, as a record batch.
+
+    Args:
+        columns: By name, all of one length.
+        lists: The names of those that are lists of rows.
+        schema: Of the rows before; None if these are the first.
+        first: The number of the first of these rows, for errors.
+
+    Raises:
+        UnsupportedError: A column has no place in Arrow, or is as long as no other.
+    """
+    fields, arrays = [], []
+    for name, column in columns.items():
+        known = schema is not None and name in schema.names
+        try:
+            if name in lists:
+                array, field = _column(name, column, schema.field(name) if known else None)
+            else:
+                leaf = column if isinstance(column, RaggedTensor | SparseTensor | list) else None
+                array, field = arrow_columns.to_column(
+                    name, as_tensor(column) if leaf is None else leaf
+                )
+        except FerryError as error:
+            error.message = f"rows from {first} on: {error.message}"
+            raise error.located(tensor=name) from None
+        arrays.append(array)
+        fields.append(field)
+    if len({len(array) for array in arrays}) > 1:
+        found = ", ".join(f"{f.name!r}: {len(a)}" for f, a in zip(fields, arrays, strict=True))
+        raise UnsupportedError(f"the columns have different lengths ({found[:200]})")
+    return pa.RecordBatch.from_arrays(
+        arrays, schema=pa.schema(fields, {arrow_columns.ROWS: "true"})
+    )
+
+
 def _size_of(value: Any) -> int:
     """About how many bytes a value takes."""
     if isinstance(value, np.ndarray):

@@ -26,16 +26,16 @@ from tensorferry import dtypes
 from tensorferry.dtypes import DType
 from tensorferry.errors import UnknownFormatError
 from tensorferry.formats.detect import detect
-from tensorferry.formats.contract import Facts, Opened, RowOptions
+from tensorferry.formats.contract import Facts, RowOptions
 from tensorferry.formats.table import TABLE, to_read
 from tensorferry.formats.tables.pieces import Reader
 from tensorferry.storage.place import Place
 from tensorferry.storage.source import Source
 from tensorferry.tensors.bundle import Bundle
 from tensorferry.tensors.entries import Extent
-from tensorferry.tensors.held import Unreadable, dequantized
+from tensorferry.tensors.held import dequantized
 from tensorferry.tensors.infos import Kind
-from tensorferry.tensors.stored import Stored
+from tensorferry.tensors.stored import Stored, Unreadable
 from tensorferry.tensors.values import Array, SparseTensor
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class TableReads(ABC):
         """A table is one file, or several that are named."""
         return None
 
-    def open(self, place: Place, how: TableOptions) -> Opened:
+    def open(self, place: Place, how: TableOptions) -> Table | Bundle:
         """Opens a file: rows as a `Table`, whole tensors and structures as a `Bundle`."""
         table = self.open_all([place], how)
         try:
@@ -88,6 +88,8 @@ class TableReads(ABC):
                 place=place,
                 note=None if how.parts else note,
                 metadata=metadata,
+                version=table.version,
+                compression=", ".join(table.compressions) or None,
                 closing=[table.close],
             )
         except BaseException:

@@ -12,7 +12,6 @@ are asked for as a whole. What is read of an uncompressed Arrow file are views o
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import operator
 from collections.abc import Iterator, Mapping, Sequence
@@ -232,7 +231,8 @@ class Table(Rows):
         Closing either table closes the files of both.
         """
         self.check_names(columns)
-        table = copy.copy(self)
+        table = type(self).__new__(type(self))
+        vars(table).update(vars(self))
         table._how = dataclasses.replace(self._how, columns=list(columns))
         table._held = None
         return table
@@ -480,9 +480,10 @@ class Table(Rows):
             for index, rows in zip(
                 self._files.pieces(number), self._files.rows(number), strict=True
             ):
-                spans = self._files.reader(number).spans(index, columns)
-                size = sum(stop - start for start, stop in spans)
-                parts.append(Part(place, index, index + 1, first, rows, size))
+                if rows:
+                    spans = self._files.reader(number).spans(index, columns)
+                    size = sum(stop - start for start, stop in spans)
+                    parts.append(Part(place, index, index + 1, first, rows, size))
                 first += rows
         if not parts:
             parts = [Part(self.place, 0, 0, 0, 0, 0)]
@@ -507,8 +508,8 @@ class Table(Rows):
                 continue
             first = self._parts[number].first
             for index, rows in placed:
-                for error in choice.damages(self._files, number, index, self._chosen(None)):
-                    problem = Problem.of(error, self._files.path(number))
+                for damage in choice.damages(self._files, number, index, self._chosen(None)):
+                    problem = Problem.of(damage, self._files.path(number))
                     yield dataclasses.replace(problem, record=first)
                 first += rows
                 done += rows

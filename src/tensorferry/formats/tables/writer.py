@@ -124,8 +124,6 @@ class TableWriter:
         """
         import pyarrow as pa
 
-        from tensorferry.formats.tables import columns as arrow_columns
-
         self._check_open()
         self._flush()
         if isinstance(columns, pa.Table):
@@ -136,8 +134,7 @@ class TableWriter:
             return
         batch = columns
         if isinstance(columns, Mapping):
-            accepted = {name: frameworks.accept(column) for name, column in columns.items()}
-            batch = arrow_columns.to_batch(accepted, metadata={}, rows=True)
+            batch = self._batch_of(columns)
         elif not isinstance(columns, pa.RecordBatch):
             raise UnsupportedError(f"a batch is {type(columns).__name__}, expected a dict")
         batch = self._fitted(batch)
@@ -146,6 +143,16 @@ class TableWriter:
             self._put(batch.slice(first, block))
             self._turn = (self._turn + 1) % len(self.paths)
         self._count += batch.num_rows
+
+    def _batch_of(self, columns: Mapping[str, Any]) -> Any:
+        """Columns as a record batch; a list is one of rows, unless it is one of arrays."""
+        from tensorferry.formats.tables import columns as arrow_columns, gather
+
+        accepted = {name: frameworks.accept(column) for name, column in columns.items()}
+        lists = [name for name, column in accepted.items() if gather.are_rows(column)]
+        if not lists:
+            return arrow_columns.to_batch(accepted, metadata={}, rows=True)
+        return gather.to_batch(accepted, lists, self._schema, self._count)
 
     def flush(self) -> None:
         """Encodes the rows that were gathered; the files appear on closing all the same."""

@@ -33,7 +33,6 @@ from tensorferry.operations.opened import (
 from tensorferry.rows.columns import batches_of, length_of, rows_between
 from tensorferry.storage.pages import release
 from tensorferry.tensors.bundle import Bundle
-from tensorferry.tensors.note import Note
 
 Progress = Callable[[int, int | None], None]
 """Is told how many bytes or rows are done, and of how many, if that is known."""
