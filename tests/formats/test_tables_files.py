@@ -353,6 +353,10 @@ def test_remote_row_groups(s3, wide):
         assert len(list(table.batches(1 << 16))) == 2
         assert sum(request.sent for request in s3.requests) < 4 * len(wide) / 10
     with ferry.open(url) as table:
+        s3.clear()
+        assert len(table[3]) == 10
+        assert sum(request.sent for request in s3.requests) < 1.1 * len(wide) / 2
+        assert len(s3.requests) <= 3
         split = table.select(["c0"]).splits(2)[1]
         s3.clear()
         with pickle.loads(pickle.dumps(split)).open() as rows:

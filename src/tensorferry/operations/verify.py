@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
 
@@ -155,12 +155,7 @@ def _check(
                 progress(place + 1, len(infos))
         return count, problems
     assert isinstance(opened, OpenedTable)
-    damages = [
-        replace(Problem.of(damage, opened.name), record=row)
-        for row, damage in opened.table.check(progress)
-        if not isinstance(damage, UnsupportedError)
-    ]
-    return count, damages
+    return count, list(opened.table.problems(progress))
 
 
 def _problems_of(read: Callable[[], Any], opened: Opened) -> list[Problem]:

@@ -25,8 +25,8 @@ import numpy as np
 from tensorferry import dtypes
 from tensorferry.dtypes import DType
 from tensorferry.errors import UnknownFormatError
-from tensorferry.formats.detect import detect
 from tensorferry.formats.contract import Facts, RowOptions
+from tensorferry.formats.detect import detect
 from tensorferry.formats.table import TABLE, to_read
 from tensorferry.formats.tables.pieces import Reader
 from tensorferry.storage.place import Place
