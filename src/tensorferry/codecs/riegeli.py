@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from tensorferry import _native, limits
-from tensorferry.codecs.wire import read_varint
+from tensorferry.codecs.protobuf import read_varint
 from tensorferry.errors import (
     ChecksumError,
     FormatError,

@@ -16,14 +16,22 @@ The wire is parsed in `tensorferry._native`; which field belongs to which dtype 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy import ndarray
 
 from tensorferry import _native, dtypes
+from tensorferry.codecs import protobuf
+from tensorferry.codecs.protobuf import Tables, parse_schema
 from tensorferry.errors import FormatError, UnsupportedError
+from tensorferry.formats.contract import Format, TensorOptions, WriteOptions, Written
+from tensorferry.formats.messages import TENSORS
+from tensorferry.formats.wholes import WholeReader
 from tensorferry.storage import Sink
+from tensorferry.storage.place import Target, size_of
+from tensorferry.tensors.content import Content
 from tensorferry.tensors.values import Array, RaggedTensor, as_tensor, check_budget, clean_bits
 
 NAME = "tensorproto"
@@ -33,6 +41,9 @@ MAX_SIZE = 2**31 - 1
 MAX_NUMPY_RANK = 64
 
 STRING_VAL = 8
+
+START = b"\x08"
+"""The tag of the dtype field, which every TensorProto starts with: no dtype is 0."""
 
 
 class Values(NamedTuple):
@@ -80,9 +91,8 @@ _IN_PLACE = {
 }
 
 
-def sniff(head: bytes) -> bool:
-    """The dtype field comes first, and no dtype is 0."""
-    return head[:1] == b"\x08"
+class _Reader(protobuf.Reader):
+    tables: ClassVar[Tables] = parse_schema(TENSORS)
 
 
 def write(value: Any, sink: Sink, *, string_content: bool = False) -> None:
@@ -223,14 +233,10 @@ def _read_opaque(
     opaque = UnsupportedError(f"a {row.name} tensor holds no values of its own", offset=start)
     if row.name != "variant" or parts.elements != 1:
         raise opaque
-    name, tensors = "", []
     variant = _find_variant(parts, source, start, end)
-    for number, wire, first, last in _native.MessageFields(source, *variant):
-        if (number, wire) == (1, 2):
-            name = bytes(source[first:last]).decode(errors="replace")
-        elif (number, wire) == (3, 2):
-            tensors.append((first, last))
-    if name != "RaggedTensorVariant" or len(tensors) < 2:
+    fields = _Reader(source).read("VariantTensorDataProto", variant)
+    tensors = fields.get("tensors", [])
+    if fields.get("type_name") != "RaggedTensorVariant" or len(tensors) < 2:
         raise opaque
     for first, last in tensors:  # variants inside variants could nest without end
         if _native.tensorproto_scan(source, first, last)[0] == row.enum:
@@ -247,7 +253,45 @@ def _find_variant(
         content = parts.content, parts.content + parts.content_size
         (variant,) = _native.decode_string_list(source, *content, 1)
         return content[1] - len(variant), content[1]
-    for number, wire, first, last in _native.MessageFields(source, start, end):
-        if (number, wire) == (15, 2):
-            return first, last
+    for span in _Reader(source).each("TensorProto", "variant_val", (start, end)):
+        return span
     raise FormatError("a variant tensor without a variant", offset=start)
+
+
+class Reader(WholeReader[TensorOptions]):
+    """Reads TensorProtos."""
+
+    name = NAME
+    options = TensorOptions
+
+    def value(self, source: bytes | memoryview, how: TensorOptions) -> Any:
+        """The tensor."""
+        return read(source)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Writing(WriteOptions):
+    """How TensorProtos are written.
+
+    Attributes:
+        string_content: Put strings into `tensor_content`, as the parts of a serialized sparse
+            tensor have them. `tf.make_ndarray` cannot read that.
+    """
+
+    string_content: bool = False
+
+
+class Writer:
+    """Writes TensorProtos."""
+
+    options = Writing
+
+    def write(self, content: Content, target: Target, how: Writing) -> Written:
+        """Writes the one dense tensor that the value is."""
+        value = content.value()
+        with target.sink() as sink:
+            write(value, sink, string_content=how.string_content)
+            return Written(size_of(sink), (target.path,))
+
+
+FORMAT = Format(reads=Reader(), writes=Writer())

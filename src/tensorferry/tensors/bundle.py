@@ -55,6 +55,9 @@ class Bundle(Mapping[str, Any]):
         details: What else its format knows of it: the object graph of a checkpoint, the config of a
             Keras model.
         notes: What there is to say about how it is read.
+        version: Of the format, where the file says one.
+        compression: The format's own, if the file uses one.
+        checksums: Whether checksums cover the values.
     """
 
     def __init__(
@@ -69,6 +72,9 @@ class Bundle(Mapping[str, Any]):
         files: Sequence[str] | None = None,
         aliases: Mapping[str, str] | None = None,
         details: Any = None,
+        version: str | None = None,
+        compression: str | None = None,
+        checksums: bool | None = None,
         closing: Sequence[Callable[[], None]] = (),
     ) -> None:
         """Puts tensors together.
@@ -83,6 +89,9 @@ class Bundle(Mapping[str, Any]):
             files: By default the one of the place.
             aliases: Another name for some tensors, by which they are found, too.
             details: See the class.
+            version: Of the format, where the file says one.
+            compression: The format's own, if the file uses one.
+            checksums: Whether checksums cover the values; by default what the format has.
             closing: Called on closing, after the place.
         """
         self.facts = facts
@@ -92,6 +101,9 @@ class Bundle(Mapping[str, Any]):
         self.details = details
         self.files: Sequence[str] = [place.path] if files is None else list(files)
         self.notes: list[str] = []
+        self.version = version
+        self.compression = compression
+        self.checksums = facts.checksums if checksums is None else checksums
         self._note = note or Note()
         self._aliases = aliases or {}
         self.info: Mapping[str, TensorInfo] = _Infos(stored, self._note, self._aliases)

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from tensorferry import storage
+from tensorferry.codecs.protobuf import Span
 from tensorferry.errors import UnsupportedError
-from tensorferry.formats.savedmodel.messages import Reader, Span
+from tensorferry.formats.savedmodel.messages import Reader
 
 DIRECTORY = "assets"
 MAX_LISTED = 100_000

@@ -8,7 +8,7 @@ from typing import Any
 
 from tensorferry import storage
 from tensorferry.errors import FerryError
-from tensorferry.formats.savedmodel.messages import Reader, Span
+from tensorferry.formats.savedmodel.messages import Reader
 
 FINGERPRINT = "fingerprint.pb"
 
@@ -36,7 +36,7 @@ def read_fingerprint(path: str, options: Mapping[str, Any] | None) -> Fingerprin
     with storage.open_source(path, options=options) as source:
         reader = Reader(source.everything(), path)
     try:
-        fields = reader.read("FingerprintDef", Span(0, len(reader.data)))
+        fields = reader.whole("FingerprintDef")
     except FerryError as error:
         raise reader.located(error) from None
     hashes = (

@@ -19,9 +19,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tensorferry import _native, dtypes, limits
+from tensorferry.codecs.protobuf import BYTES, VARINT, Span
 from tensorferry.dtypes import DType
 from tensorferry.errors import FerryError, FormatError, LimitError
-from tensorferry.formats.savedmodel.messages import BYTES, VARINT, Reader, Span
+from tensorferry.formats.savedmodel.messages import Reader
 from tensorferry.formats.savedmodel.specs import (
     Shape,
     TensorSpec,
@@ -41,14 +42,11 @@ VARIABLES = frozenset({"Variable", "VariableV2", "VarHandleOp"})
 # Up to how many bytes the entry of an attribute is remembered.
 SHORT = 96
 
-# Fields of GraphDef, FunctionDefLibrary and FunctionDef.
-_NODE, _FUNCTION, _NODE_DEF = 1, 1, 3
 # Fields of NodeDef, of an attribute's entry and of AttrValue.
 _NAME, _OP, _INPUT, _ATTR = 1, 2, 3, 5
 _KEY, _VALUE = 1, 2
 _ARGUMENT_NAME, _ARGUMENT_TYPE = 1, 3
 _LIST, _TYPE, _SHAPE, _TENSOR, _FUNC = 1, 6, 7, 8, 10
-_LISTED_FUNC = 9
 _WIRES = {3: VARINT, 4: 5, 5: VARINT, 6: VARINT}
 
 
@@ -172,10 +170,10 @@ def read_graph(reader: Reader, span: Span) -> Graph:
     """
     fields = reader.read("GraphDef", span, without="node")
     walk = _Walk(reader)
-    nodes, _ = walk.walk_nodes(reader.each(_NODE, span), "")
+    nodes, _ = walk.walk_nodes(reader.each("GraphDef", "node", span), "")
     library = fields.get("library")
     if library is not None:
-        for place in reader.each(_FUNCTION, library):
+        for place in reader.each("FunctionDefLibrary", "function", library):
             walk.walk_function(place)
     functions = walk.finish()
     ops = {op: count for op, count in sorted(walk.ops.items()) if op not in functions}
@@ -231,7 +229,7 @@ class _Walk:
         name = signature.get("name", "")
         if name in self.functions:
             raise self.reader.twice(f"the function {name[:60]!r}", span.start)
-        nodes, called = self.walk_nodes(self.reader.each(_NODE_DEF, span), name)
+        nodes, called = self.walk_nodes(self.reader.each("FunctionDef", "node_def", span), name)
         inputs, outputs = (
             tuple(self._argument(place) for place in signature.get(side, []))
             for side in ("input_arg", "output_arg")
@@ -362,9 +360,8 @@ class _Walk:
                     f"attributes nest deeper than {limits.depth} messages", offset=span.start
                 )
             if number == _LIST:
-                for listed, wire, start, end in _native.MessageFields(self.data, *span):
-                    if (listed, wire) == (_LISTED_FUNC, BYTES):
-                        pending.append((_FUNC, Span(start, end), depth - 1))
+                for place in self.reader.each("ListValue", "func", span):
+                    pending.append((_FUNC, place, depth - 1))
                 continue
             fields = self.reader.read("NameAttrList", span)
             yield fields.get("name", "")

@@ -17,10 +17,11 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
+from tensorferry.codecs.protobuf import Span
 from tensorferry.dtypes import DType
 from tensorferry.errors import FerryError, FormatError, LimitError
 from tensorferry.formats.checkpoint import graph as checkpoint_graph
-from tensorferry.formats.savedmodel.messages import Reader, Span
+from tensorferry.formats.savedmodel.messages import Reader
 from tensorferry.formats.savedmodel.specs import (
     Shape,
     TensorSpec,
