@@ -14,10 +14,7 @@ from tensorferry.formats.tfrecord.frames import Frames, OnError, Segment
 from tensorferry.rows.rows import Damage
 from tensorferry.rows.splits import Part
 from tensorferry.storage import Source
-from tensorferry.storage.place import Place
-
-# Of a larger set, files are closed as soon as they were read.
-KEPT_OPEN = 64
+from tensorferry.storage.place import OPEN_AT_ONCE, Place
 
 # As much is looked at to infer a schema: so many records, or so many bytes of them.
 INFER = 1000
@@ -139,13 +136,10 @@ class RecordFiles:
     @contextmanager
     def reading(self, place: Place) -> Iterator[Source]:
         """A source that reads a file from its start, for the time of one pass."""
-        if not place.is_open and not place.is_named:
-            raise ValueError(f"{place.path}: the records are closed")
         source = place.reader()
         try:
             yield source
         finally:
-            # A remote file whose size nobody knows has one reader: the next pass opens it anew.
-            if source.size is None or (len(self.parts) > KEPT_OPEN and place.is_named):
-                place.close()
             source.close()
+            if len(self.parts) > OPEN_AT_ONCE and place.is_named:
+                place.close()

@@ -57,7 +57,7 @@ class Writer:
                 out.write_batch(value)
             else:
                 raise UnsupportedError(
-                    "TFRecords hold records, expected a list of bytes or a dict of columns",
+                    "a TFRecord holds records of bytes, expected a list of them, or columns",
                     hint="tensorferry.writer(path) takes rows one by one",
                 )
         return Written(out.nbytes, tuple(out.paths))

@@ -28,10 +28,9 @@ from tensorferry.errors import (
     FormatError,
     LimitError,
     TruncatedError,
-    UnsupportedError,
 )
 from tensorferry.rows.rows import Damage
-from tensorferry.storage import Sink, Source, open_source
+from tensorferry.storage import Sink, Source
 from tensorferry.storage.pages import release
 from tensorferry.tensors.values import Array
 
@@ -71,26 +70,6 @@ def sniff(head: bytes) -> bool:
         Status.RECORD,
         Status.SHORT_DATA,
     )
-
-
-def write(value: Any, sink: Sink) -> None:
-    """Writes a list of bytes, a record each."""
-    if not isinstance(value, list | tuple) or not all(isinstance(part, bytes) for part in value):
-        raise UnsupportedError(
-            "a TFRecord holds records of bytes, expected a list of them",
-            hint="tensorferry.writer(path) takes rows and columns",
-        )
-    sink.write(_native.tfrecord_frame(list(value)))
-
-
-def read(source: bytes | memoryview, *, verify: bool = True) -> list[bytes]:
-    """All records, as bytes."""
-    records: list[bytes] = []
-    with open_source(source) as given:
-        frames = Frames(given, verify=verify)
-        for segment in frames:
-            records += segment.records()
-    return records
 
 
 class Segment(NamedTuple):

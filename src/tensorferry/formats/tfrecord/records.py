@@ -73,8 +73,8 @@ class Records(Rows):
     files anew. Pipes are read once.
 
     Args:
-        path: A file, a glob, a directory, "name@10" for a set of shards, a list of those, "-" for
-            the standard input, a binary file object, or places.
+        path: A file, a glob, "name@10" for a set of shards, a list of those, "-" for the standard
+            input, a binary file object, bytes, or places.
         columns: The features wanted; the others are skipped without decoding them.
         schema: Of the records: see `tensorferry.rows.schema.as_schema`. By default that of a
             file beside the data, or else inferred.
@@ -127,6 +127,7 @@ class Records(Rows):
         columns = [how.columns] if isinstance(how.columns, str) else how.columns
         how = replace(how, columns=None if columns is None else list(columns))
         super().__init__([part.place for part in parts], how, facts=facts)
+        self.raw = how.raw and not how.fallback
         self._files = RecordFiles(parts)
         self._threads = how.threads or os.cpu_count() or 1
         self._found = None if how.schema is None else schemas.as_schema(how.schema)

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from tensorferry import _native
-from tensorferry.formats.tfrecord.files import KEPT_OPEN
 from tensorferry.formats.tfrecord.frames import HEADER, MANY, Status, detect_compression
 from tensorferry.rows.splits import Part
 from tensorferry.storage.pages import release
+from tensorferry.storage.place import OPEN_AT_ONCE
 
 # No cut is as close to the start or end of a file as this part of a split.
 NEAR = 10
@@ -34,7 +34,7 @@ def divide(parts: Sequence[Part], count: int, *, counted: bool) -> list[Part]:
     """
     if count < 1:
         raise ValueError(f"{count} splits, expected 1 or more")
-    sized = [_with_size(part, close=len(parts) > KEPT_OPEN) for part in parts]
+    sized = [_with_size(part, close=len(parts) > OPEN_AT_ONCE) for part in parts]
     total = sum(part.nbytes or 0 for part in sized)
     near = total // count // NEAR
     divided: list[Part] = []

@@ -109,7 +109,8 @@ class RecordWriter:
         kind = _compression(self.paths[0] if target.is_path else "", compression)
         try:
             self._shards = [
-                _Shard(self._open(target, name, kind, append), kind, level) for name in self.paths
+                _Shard(self._open(target, name, kind, append), kind, level, target.is_path)
+                for name in self.paths
             ]
             self._framers = [_native.Framer(shard.write, FRAMED_BYTES) for shard in self._shards]
             self.add = self._framers[0].add if len(self._shards) == 1 else self._add_in_turn
@@ -296,12 +297,16 @@ class RecordWriter:
 class _Shard:
     """One file: a sink, with a compressor before it where asked for."""
 
-    def __init__(self, sink: Sink, kind: str | None, level: int | None) -> None:
+    def __init__(self, sink: Sink, kind: str | None, level: int | None, is_file: bool) -> None:
         self._sink = sink
         self._compressor = None if kind is None else codecs.compressor(kind, level)  # type: ignore[arg-type]
+        # The memory of encoded records is used again, and memory that takes them keeps no copy.
+        self._copies = self._compressor is None and not is_file
 
     def write(self, data: Any) -> None:
-        self._sink.write(data if self._compressor is None else self._compressor.compress(data))
+        if self._compressor is not None:
+            data = self._compressor.compress(data)
+        self._sink.write(bytes(data) if self._copies else data)
 
     @property
     def size(self) -> int | None:
