@@ -55,6 +55,9 @@ class Bundle(Mapping[str, Any]):
         details: What else its format knows of it: the object graph of a checkpoint, the config of a
             Keras model.
         notes: What there is to say about how it is read.
+        version: Of its format, where the file says one.
+        compression: The format's own that the file uses.
+        checksums: Whether checksums cover the values, so that a changed bit is found.
     """
 
     def __init__(
@@ -70,6 +73,9 @@ class Bundle(Mapping[str, Any]):
         aliases: Mapping[str, str] | None = None,
         details: Any = None,
         closing: Sequence[Callable[[], None]] = (),
+        version: str | None = None,
+        compression: str | None = None,
+        checksums: bool | None = None,
     ) -> None:
         """Puts tensors together.
 
@@ -84,6 +90,9 @@ class Bundle(Mapping[str, Any]):
             aliases: Another name for some tensors, by which they are found, too.
             details: See the class.
             closing: Called on closing, after the place.
+            version: Of the format, where the file says one.
+            compression: The format's own that the file uses.
+            checksums: By default what the facts say; only some files of a format may have them.
         """
         self.facts = facts
         self.place = place
@@ -92,6 +101,9 @@ class Bundle(Mapping[str, Any]):
         self.details = details
         self.files: Sequence[str] = [place.path] if files is None else list(files)
         self.notes: list[str] = []
+        self.version = version
+        self.compression = compression
+        self.checksums = facts.checksums if checksums is None else checksums
         self._note = note or Note()
         self._aliases = aliases or {}
         self.info: Mapping[str, TensorInfo] = _Infos(stored, self._note, self._aliases)
