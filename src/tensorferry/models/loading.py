@@ -25,6 +25,7 @@ from tensorferry.frameworks.variables import find_variables
 from tensorferry.models import dangers
 from tensorferry.models.dangers import Allow, Danger
 from tensorferry.models.loaded import LoadedModel, LoadedSignature, Values
+from tensorferry.storage.place import Place
 
 # What TensorFlow 1 has among the signatures to run something when a model is loaded.
 _HIDDEN = "__saved_model"
@@ -189,7 +190,7 @@ def _load_archive(
     from tensorferry.formats.keras import reader as files
 
     _check_kind(path)
-    with files.open_stored(path) as opened:
+    with files.open_weights(Place(path)) as opened:
         config = opened.config
         findings = opened.findings
         training = opened.training
