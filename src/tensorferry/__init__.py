@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         LimitError as LimitError,
         MismatchError as MismatchError,
         MissingExtraError as MissingExtraError,
+        OptionError as OptionError,
         TruncatedError as TruncatedError,
         UnknownFeatureError as UnknownFeatureError,
         UnknownFormatError as UnknownFormatError,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     )
     from tensorferry.files.open import load as load, open as open  # noqa: A004
     from tensorferry.files.save import save as save
+    from tensorferry.files.writer import writer as writer
     from tensorferry.formats.json.typed import (
         json_default as json_default,
         json_object_hook as json_object_hook,
@@ -44,7 +46,6 @@ if TYPE_CHECKING:
     from tensorferry.formats.raw import struct_format as struct_format
     from tensorferry.formats.tables.table import Table as Table
     from tensorferry.formats.tfrecord.records import Records as Records, repair as repair
-    from tensorferry.formats.tfrecord.writer import writer as writer
     from tensorferry.models.loaded import (
         LoadedModel as LoadedModel,
         LoadedSignature as LoadedSignature,
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
     from tensorferry.operations.diff import DiffReport as DiffReport, diff as diff
     from tensorferry.operations.inspect import FileInfo as FileInfo, inspect as inspect
     from tensorferry.operations.verify import VerifyReport as VerifyReport, verify as verify
+    from tensorferry.rows.rows import Rows as Rows
     from tensorferry.tensors.bundle import Bundle as Bundle
     from tensorferry.tensors.values import (
         RaggedTensor as RaggedTensor,
@@ -84,6 +86,7 @@ _HOMES = {
         "LimitError",
         "MismatchError",
         "MissingExtraError",
+        "OptionError",
         "TruncatedError",
         "UnknownFeatureError",
         "UnknownFormatError",
@@ -104,7 +107,7 @@ _HOMES = {
     "tensorferry.models.saving": ("save_model",),
     "tensorferry.files.open": ("load", "open"),
     "tensorferry.models.predictions": ("predict", "save_predictions"),
-    "tensorferry.formats.tfrecord.writer": ("writer",),
+    "tensorferry.files.writer": ("writer",),
     "tensorferry.formats.tfrecord.records": ("Records", "repair"),
     "tensorferry.files.save": ("save",),
     "tensorferry.formats.tables.table": ("Table",),
@@ -112,6 +115,7 @@ _HOMES = {
     "tensorferry.weights": ("Saver", "load_weights", "save_weights"),
     "tensorferry.weights.report": ("WeightsReport",),
     "tensorferry.operations.verify": ("VerifyReport", "verify"),
+    "tensorferry.rows.rows": ("Rows",),
     "tensorferry.tensors.values": ("RaggedTensor", "SparseTensor", "TensorInfo"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -1,39 +1,50 @@
-"""Values to bytes and back."""
+"""Values to bytes and back, without a file.
+
+data = ferry.dumps(array)      # what tf.io.serialize_tensor writes
+array = ferry.loads(data)      # dtype and shape come from the bytes
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from numpy import ndarray
 
-from tensorferry import formats, frameworks
-from tensorferry.errors import FormatError, UnsupportedError
+from tensorferry import frameworks
+from tensorferry.errors import FerryError, FormatError, UnsupportedError
+from tensorferry.files import keywords
 from tensorferry.formats import tensorproto
-from tensorferry.storage import Buffers, Sink, as_source, byte_view, open_source
+from tensorferry.storage import Buffers, Sink, as_source, byte_view
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-# The dtype field, which every TensorProto starts with: the short way for the most common bytes.
-TENSORPROTO_START = b"\x08"
-
 Framework = Literal["numpy", "tensorflow", "torch", "jax"]
 
 
-def dumps(value: Any, *, format: str | None = None, **options: Any) -> bytes:
+@keywords.shown(keywords.WritingBytes)
+def dumps(
+    value: Any, *, format: str | None = None, **options: Unpack[keywords.WritingBytes]
+) -> bytes:
     """The bytes of a value.
+
+        ferry.dumps(np.zeros(3, np.float32))             # a TensorProto
+        ferry.dumps({"a": array}, format="safetensors")
 
     Args:
         value: A tensor of NumPy, TensorFlow, PyTorch, JAX or anything with DLPack or `__array__`;
             a SparseTensor or RaggedTensor; or a structure of those and of plain Python values.
         format: "tensorproto", "structure", "json", "npz", "safetensors", ...: see
-            `tensorferry.formats`. By default a dense tensor becomes a TensorProto (what
-            `tf.io.serialize_tensor` writes) and all else a structure.
-        **options: Of the format; `metadata=` and `quantize=` as in `tensorferry.save`, where it
-            has a place for them.
+            `tensorferry.formats.table`. By default a dense tensor becomes a TensorProto (what
+            `tf.io.serialize_tensor` writes) and everything else a structure.
+        **options: `metadata`, `quantize` and `compression` as in `tensorferry.save`, and those of
+            the format: see `tensorferry.files.keywords.Writing`. An option that the format lacks is
+            refused.
 
     Raises:
         UnsupportedError: The format cannot carry the value.
+        OptionError: The format has no such option.
     """
     buffers = Buffers()
     if value.__class__ is ndarray and format is None and not options:
@@ -43,7 +54,10 @@ def dumps(value: Any, *, format: str | None = None, **options: Any) -> bytes:
     return b"".join(buffers)
 
 
-def dumps_buffers(value: Any, *, format: str | None = None, **options: Any) -> list[memoryview]:
+@keywords.shown(keywords.WritingBytes)
+def dumps_buffers(
+    value: Any, *, format: str | None = None, **options: Unpack[keywords.WritingBytes]
+) -> list[memoryview]:
     """The bytes of a value as a list of buffers, for `os.writev`, sockets and other writers.
 
     The large ones are the value's own memory: nothing is copied, so the value must not change
@@ -54,13 +68,16 @@ def dumps_buffers(value: Any, *, format: str | None = None, **options: Any) -> l
     return [byte_view(buffer) for buffer in buffers]
 
 
-def dumps_into(value: Any, sink: Sink, *, format: str | None = None, **options: Any) -> int:
+@keywords.shown(keywords.WritingBytes)
+def dumps_into(
+    value: Any, sink: Sink, *, format: str | None = None, **options: Unpack[keywords.WritingBytes]
+) -> int:
     """Writes the bytes of a value into anything with a `write` method, without copying them.
 
     Arguments are those of `dumps`. Nothing is written unless the format can carry the value.
 
     Returns:
-        How many bytes were written.
+        Number of bytes written.
     """
     size = 0
     for buffer in dumps_buffers(value, format=format, **options):
@@ -69,62 +86,99 @@ def dumps_into(value: Any, sink: Sink, *, format: str | None = None, **options: 
     return size
 
 
-def _write(value: Any, sink: Sink, format: str | None, options: dict[str, Any]) -> None:
-    if format is not None and formats.get(format) and formats.TABLE[format].carries != "value":
-        from tensorferry.tensors.content import Packing
+def _write(value: Any, sink: Sink, format: str | None, options: Mapping[str, Any]) -> None:
+    chosen = keywords.given(options)
+    if format is None and not chosen:
+        value = frameworks.accept(value)
+        if isinstance(value, ndarray):
+            tensorproto.write(value, sink)
+        else:
+            from tensorferry.formats import structure
 
-        given = {name: options.pop(name, None) for name in ("metadata", "quantize")}
-        packing = Packing(value, format, **given)
-        packing.write(sink, **options)
-        if not formats.TABLE[format].metadata and packing.needs_metadata():
-            raise UnsupportedError(
-                f"{format} bytes have no place for what has to be known beside the values",
-                hint="npz, safetensors, arrow and parquet have",
-            )
+            structure.write(value, sink)
         return
-    value = frameworks.accept(value)
-    usual = "tensorproto" if isinstance(value, ndarray) else "structure"
-    formats.get(format or usual).write(value, sink, **options)
+    from tensorferry.files.content import content_of
+    from tensorferry.formats import table
+    from tensorferry.formats.contract import choose
+    from tensorferry.storage.place import Target
+
+    metadata, quantize = chosen.pop("metadata", None), chosen.pop("quantize", None)
+    columns = bool(chosen.get("rows"))
+    content = content_of(value, metadata=metadata, quantize=quantize, columns=columns)
+    usual = "tensorproto" if content.is_tensor else "structure"
+    facts = table.facts_of(format or usual)
+    writes = table.to_write(facts.name).writes
+    assert writes is not None
+    how = choose(writes.options, chosen, format=facts.name)
+    writes.write(content, Target("<bytes>", into=sink), how)
+    if facts.metadata == "beside" and content.needs_texts:
+        raise UnsupportedError(
+            f"{facts.name} bytes have no place for what has to be known beside the values",
+            hint="npz, safetensors, arrow and parquet have",
+        )
 
 
+@keywords.shown(keywords.ReadingBytes)
 def loads(
-    data: Buffer, *, format: str | None = None, to: Framework = "numpy", **options: Any
+    data: Buffer,
+    *,
+    format: str | None = None,
+    to: Framework = "numpy",
+    **options: Unpack[keywords.ReadingBytes],
 ) -> Any:
     """The value in some bytes; its dtype and shape come from them.
 
     Where the bytes hold the values as they lie in memory, the arrays are views of `data`:
     read-only, at no cost for any size. `np.array(value)` gives one that is writable and aligned.
 
+        ferry.loads(tf.io.serialize_tensor(tensor).numpy())
+
     Args:
         data: Bytes, or anything with a buffer.
         format: As in `dumps`; by default recognised from the bytes ("raw" has to be named).
         to: Whose tensors to give back.
-        **options: Of the format.
+        **options: `verify`, `dequantize` and `parts` as in `tensorferry.open`, and those of the
+            format: see `tensorferry.files.keywords.Reading`. An option that the format lacks is
+            refused.
 
     Raises:
-        FormatError: The bytes are damaged, or of no format known.
+        FormatError: The bytes are damaged, or of no known format.
+        OptionError: The format has no such option.
     """
     source = data if data.__class__ is bytes else as_source(data)
-    if format is None and not options and source[:1] == TENSORPROTO_START:
+    if format is None and not options and source[:1] == tensorproto.START:
         try:
             value = tensorproto.read(source)
         except FormatError:
             # The length of a TFRecord's first record may start like that, too.
-            found = formats.detect(source)
+            from tensorferry.formats.detect import detect_bytes
+
+            found = detect_bytes(source)
             if found == tensorproto.NAME:
                 raise
-            value = _read(source, found, options)
-    else:
-        value = _read(source, formats.detect(source) if format is None else format, options)
-    return value if to == "numpy" else frameworks.give(value, to)
+            return _read(source, found, to, options)
+        return value if to == "numpy" else frameworks.give(value, to)
+    return _read(source, format, to, options)
 
 
-def _read(source: bytes | memoryview, format: str, options: dict[str, Any]) -> Any:
-    module = formats.get(format)
-    if formats.TABLE[format].carries == "value":
-        return module.read(source, **options)
-    from tensorferry.tensors import content as contents
+def _read(
+    source: bytes | memoryview, format: str | None, to: Framework, options: Mapping[str, Any]
+) -> Any:
+    from tensorferry.files.open import Reading
+    from tensorferry.rows.rows import Rows
+    from tensorferry.storage.place import Place
 
-    names = ("dequantize", "parts", "verify")
-    given = {name: options.pop(name) for name in names if name in options}
-    return contents.read(open_source(source), format, options=options, **given).value()
+    chosen = keywords.given(options)
+    common = {name: chosen.pop(name) for name in _COMMON if name in chosen}
+    how = Reading(format, to, given=chosen, preferred={"raw": True}, **common)
+    try:
+        with how.open(Place(source)) as opened:
+            if isinstance(opened, Rows):
+                return list(opened) if opened.raw else opened.value(to=to)
+            return opened.value()
+    except FerryError as error:
+        error.path = None if error.path == Place.MEMORY else error.path
+        raise
+
+
+_COMMON = ("verify", "dequantize", "parts")

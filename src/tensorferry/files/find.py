@@ -1,223 +1,332 @@
-"""Inputs: what a person names on a command line, as things that can be opened one by one.
+"""Finding: from what a person names to places and a format.
 
-    find(["train-*.tfrecord", "model.npz"])     # one input of several files, one of one file
+    resolve("train-*.tfrecord")                 # one thing of several files
+    resolve("model/")                           # the SavedModel or checkpoint in a folder
+    find(["train-*.tfrecord", "model.npz"])     # what a command line names: two things
 
-A file, a glob, a directory, "name@10" for a set of shards, a URL, or "-". TFRecord files of one
-pattern, directory or shard set are one input; all other files are one each. What is in them is
-`tensorferry.operations.opened`.
+A name is a file, a URL, a glob, a folder, "name@10" for a set of shards, "-" for the standard
+input, a binary file object, bytes, or a list of files. Several files are one thing if their format
+is one of rows. Nothing is opened here, and no format is imported but one that has to look at a
+folder.
 """
 
 from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
-from tensorferry import formats, storage
-from tensorferry.errors import UnknownFormatError
+from tensorferry import storage
+from tensorferry.codecs.compression import split_suffix
+from tensorferry.errors import FormatError, UnknownFormatError
+from tensorferry.formats import table
+from tensorferry.formats.table import TABLE
 from tensorferry.storage import STANDARD_STREAM, shards
+from tensorferry.storage.place import Place
 
-if TYPE_CHECKING:
-    from tensorferry.formats.checkpoint.outline import Outline
+Options = Mapping[str, Any] | None
 
 
 @dataclass(frozen=True)
-class Input:
-    """Something to open.
+class Found:
+    """One thing that can be opened.
 
     Attributes:
-        name: As it was named.
-        files: Its files, where they were named one by one; otherwise none.
+        name: As the user named it.
+        places: Its file, or its files in order.
+        format: The name of its format, where the name or the user says it; else the bytes will.
     """
 
     name: str
-    files: tuple[str, ...] = ()
+    places: tuple[Place, ...]
+    format: str | None = None
 
     @property
-    def path(self) -> str | list[str]:
-        """What `tensorferry.open` takes."""
-        return list(self.files) if self.files else self.name
+    def place(self) -> Place:
+        """The file, or the first of them."""
+        return self.places[0]
 
-    def apart(self) -> list[Input]:
-        """Each of its files alone, where it is a set of them."""
-        if self.files:
-            return [Input(name) for name in self.files]
-        if shards.is_set(self.name) or "*" in self.name or os.path.isdir(self.name):
-            names = [name for name in _expanded(self.name) if is_records(name)]
-            return [Input(name) for name in names] or [self]
-        return [self]
+    @property
+    def paths(self) -> list[str]:
+        """The paths of the files."""
+        return [place.path for place in self.places]
 
-
-def _expanded(name: str) -> list[str]:
-    try:
-        return shards.expand(name)
-    except OSError:  # nothing of that kind
-        return []
+    def apart(self) -> list[Found]:
+        """Each of its files alone."""
+        if len(self.places) == 1:
+            return [self]
+        return [Found(place.path, (place,), self.format) for place in self.places]
 
 
-def find(paths: Iterable[str | os.PathLike[str]]) -> list[Input]:
-    """The inputs that some paths name, in their order.
+def resolve(given: Any, *, format: str | None = None, options: Options = None) -> Found:
+    """The one thing that a name stands for.
+
+    Args:
+        given: See the top of this module; a `Found` is given back.
+        format: As the user named it.
+        options: For the store of a URL.
+
+    Raises:
+        FileNotFoundError: There is nothing by that name.
+        FormatError: Shards are missing from a set, or a folder holds rows of several formats.
+        UnknownFormatError: There is no such format.
+    """
+    if format is not None:
+        table.facts_of(format)
+    if isinstance(given, Found):
+        return given if format is None else replace(given, format=format)
+    if isinstance(given, Place):
+        return Found(given.path, (given,), format)
+    if isinstance(given, list | tuple):
+        paths = [path for one in given for path in _files_of(os.fspath(one), options)]
+        name = f"{given[0]} and {len(given) - 1} more" if len(given) > 1 else str(given[0])
+        return _many(name, paths, format, options)
+    if not isinstance(given, str | os.PathLike):
+        place = Place(given)
+        return Found(place.path, (place,), format)
+    name = storage.localize(given)
+    place = Place(name, options=options)
+    if name == STANDARD_STREAM:
+        return Found(name, (place,), format)
+    several = of_several_files(place, format)
+    if several is not None:
+        return several
+    if not _is_many(name):
+        return Found(name, (place,), format)
+    redirected = _redirected(place, format)
+    if redirected is not None:
+        return Found(name, (redirected,), format)
+    return _many(name, _files_of(name, options), format, options)
+
+
+def _many(name: str, paths: Sequence[str], format: str | None, options: Options) -> Found:
+    unique = {_identity(path): path for path in paths}
+    places = tuple(Place(path, options=options) for path in unique.values())
+    known = format or next((row for path in paths if (row := rows_format(path))), None)
+    return Found(name, places, known if len(places) > 1 else format)
+
+
+def _identity(path: str) -> str:
+    return path if path == STANDARD_STREAM or storage.is_url(path) else os.path.abspath(path)
+
+
+def of_several_files(place: Place, format: str | None = None) -> Found | None:
+    """The thing of several files that a path leads to: a SavedModel, a checkpoint; else None.
+
+    Args:
+        place: A folder, a prefix, or one of the files.
+        format: As the user named it.
+    """
+    name = place.path
+    is_file = _names_one_file(name) if place.is_url else os.path.isfile(name)
+    for facts in TABLE.values():
+        if facts.files != "several" or format not in (None, facts.name):
+            continue
+        if format is None and is_file and not re.search(facts.members, name):
+            continue
+        found = table.to_read(facts.name).reads.find(place)
+        if found is not None:
+            return Found(name, (found,), facts.name)
+    return None
+
+
+def _redirected(place: Place, format: str | None) -> Place | None:
+    """Where a path that is not there leads to: a model of several files, by its index."""
+    if place.is_url or os.path.lexists(place.path):
+        return None
+    known = format or table.named(place.path)
+    return None if known is None else table.to_read(known).reads.find(place)
+
+
+def _names_one_file(url: str) -> bool:
+    """Whether the name of an object tells its format, or that there are several."""
+    known = table.named(split_suffix(url)[0])
+    is_known = known is not None and TABLE[known].files == "one"
+    return "*" in url or shards.is_set(url) or is_known
+
+
+def _is_many(name: str) -> bool:
+    """Whether a path names several files, or none that is there."""
+    if storage.is_url(name):
+        return "*" in name or name.endswith("/") or shards.is_set(name)
+    return os.path.isdir(name) or not os.path.lexists(name)
+
+
+def _files_of(name: str, options: Options) -> list[str]:
+    """The files that a glob, a shard set or a folder means, in order."""
+    is_folder = name.endswith("/") if storage.is_url(name) else os.path.isdir(name)
+    return _in_folder(name, options) if is_folder else shards.expand(name, options=options)
+
+
+def _in_folder(path: str, options: Options) -> list[str]:
+    """The files of rows in a folder, which must be of one format."""
+    names: dict[str, list[str]] = {}
+    for name in storage.list_directory(path, options=options):
+        found = rows_format(name) if shards.is_data(name) else None
+        if found is not None:
+            names.setdefault(found, []).append(name)
+    if len(names) > 1:
+        first = min(names)
+        raise FormatError(
+            f"the folder holds rows of {' and '.join(sorted(names))}, expected one format",
+            path=path,
+            hint=f"name the files of one: {os.path.join(path, '*' + TABLE[first].suffixes[0])}",
+        )
+    return shards.check_sets(next(iter(names.values()), []), path)
+
+
+def rows_format(path: str) -> str | None:
+    """The format of rows that the name of a file stands for; None if it stands for none."""
+    name = os.path.basename(path)
+    if _is_beside(name):
+        return None
+    stem = split_suffix(name)[0]
+    parsed = shards.parse_shard(stem)
+    for known in (table.named(stem), None if parsed is None else table.named(parsed[0])):
+        if known is not None:
+            return known if TABLE[known].opens == "rows" else None
+    for facts in TABLE.values():
+        if facts.names_shards and (
+            any(suffix in name for suffix in facts.suffixes)
+            # The tensors of a checkpoint are in shards, too: model.data-00000-of-00001.
+            or (parsed is not None and not parsed[0].endswith(".data"))
+        ):
+            return facts.name
+    return None
+
+
+def format_named(path: str) -> str | None:
+    """The format that the name of a file stands for, behind compression and shard numbers."""
+    stem = split_suffix(path)[0]
+    name = stem.rpartition("@")[0] if "@" in os.path.basename(stem) else stem
+    return table.named(stem) or table.named(name) or rows_format(path)
+
+
+# What a command line names
+
+
+def find(paths: Iterable[str | os.PathLike[str]], *, options: Options = None) -> list[Found]:
+    """The things that some paths name, in their order.
 
     Raises:
         FileNotFoundError: There is nothing by a name.
-        UnknownFormatError: A directory holds no file of a known format.
+        UnknownFormatError: A folder holds no file of a known format.
     """
-    found: list[Input] = []
+    found: list[Found] = []
     for path in paths:
-        found += _find(os.fspath(path))
+        found += _find(os.fspath(path), options)
     return list(_gathered(found))
 
 
-def _find(path: str) -> list[Input]:
+def _find(path: str, options: Options) -> list[Found]:
     if path == STANDARD_STREAM:
-        return [Input(path)]
+        return [_single(path, options)]
     if storage.is_url(path):
-        return _matches(path) if "*" in path else [Input(path)]
+        return _matches(path, options) if "*" in path else [_lazily(path, options)]
     if os.path.isdir(path):
-        return _in_directory(path)
+        return _contents_of(path, options)
     if os.path.lexists(path) or not glob.has_magic(path):
-        return [Input(path)]
-    return _matches(path)
+        return [_lazily(path, options)]
+    return _matches(path, options)
 
 
-def _matches(pattern: str) -> list[Input]:
-    names = storage.match(pattern)
-    if not names or all(map(is_records, names)):
-        return [Input(pattern)]  # opening it says what is wrong
-    return [Input(name) for name in names if not _is_beside(name)]
-
-
-def model_of(given: Any, format: str | None, options: Mapping[str, Any] | None) -> str | None:
-    """The path of the SavedModel that an input is; None if it is none.
-
-    Args:
-        given: An `Input`, or whatever `tensorferry.open` takes.
-        format: As the user named it.
-        options: For the store of a URL.
-    """
-    name = _single(given, format, "savedmodel")
-    if name is None:
-        return None
-    if storage.is_url(name):
-        from tensorferry.files import open as opening
-
-        found = format or opening.found_by_path(name, options)
-        return name if found == "savedmodel" else None
-    return name if format is not None or _is_model(name) else None
-
-
-def _single(given: Any, format: str | None, wanted: str) -> str | None:
-    """The one path or URL of an input, if it may be of the format that is wanted."""
-    path = given.path if isinstance(given, Input) else given
-    if format not in (None, wanted) or not isinstance(path, str | os.PathLike):
-        return None
-    name = storage.localize(path)
-    return None if name == STANDARD_STREAM else name
-
-
-def _is_model(path: str) -> bool:
-    """Whether a local path names a SavedModel; nothing is imported to find that it does not."""
-    if not os.path.isdir(path) and not os.path.basename(path).startswith("saved_model."):
-        return False
-    module: Any = formats.get("savedmodel")
-    return module.resolve(path) is not None
-
-
-def outline_of(given: Any, format: str | None, options: Mapping[str, Any]) -> Outline | None:
-    """What a small local checkpoint holds, without opening it; None for all else.
-
-    Args:
-        given: An `Input`, or whatever `tensorferry.open` takes.
-        format: As the user named it.
-        options: With which it would be opened.
-    """
-    name = _single(given, format, "checkpoint")
-    if name is None or options or storage.is_url(name):
-        return None
-    prefix, is_index, _ = name.rpartition(".index")
-    prefix = prefix if is_index and name.endswith(is_index) else name
-    is_other = prefix == name and os.path.lexists(name)
-    if is_other or not os.path.isfile(f"{prefix}.index"):
-        return None
-    from tensorferry.formats.checkpoint import outline as checkpoint_outline
-
-    return checkpoint_outline.read(prefix)
-
-
-def _in_directory(path: str) -> list[Input]:
-    """A directory that is something as a whole, such as records, and the other files in it."""
-    if _is_model(path):
-        return [Input(path)]
-    from tensorferry.files import open as opening
-    from tensorferry.formats.tfrecord.records import Records
-
-    names = storage.list_directory(path)
-    others = [name for name in names if _format_of(name) and not _is_beside(name)]
+def _lazily(path: str, options: Options) -> Found:
+    """What a path names; that there is nothing is said when it is opened."""
     try:
-        with opening.open(path) as opened:
-            if not isinstance(opened, Records):
-                # A checkpoint is one among the files there, a model is all of them.
-                beside = others if opened.format == "checkpoint" else []
-                return [Input(path), *(Input(name) for name in beside if not is_records(name))]
-    except FileNotFoundError:
-        found = [Input(name) for name in others]
-    else:
-        # JSON beside records is about them.
-        others = [name for name in others if _format_of(name) != "json" and not is_records(name)]
-        found = [Input(path), *map(Input, others)]
+        return resolve(path, options=options)
+    except OSError:
+        return _single(path, options)
+
+
+def _single(path: str, options: Options) -> Found:
+    return Found(path, (Place(path, options=options),))
+
+
+def _matches(pattern: str, options: Options) -> list[Found]:
+    names = storage.match(pattern, options=options)
+    kinds = {rows_format(name) for name in names}
+    if not names or (len(kinds) == 1 and None not in kinds):
+        return [resolve(pattern, options=options)]
+    return [_single(name, options) for name in names if not _is_beside(name)]
+
+
+def _contents_of(path: str, options: Options) -> list[Found]:
+    """A folder that is something as a whole, such as a model or rows, and the other files in it."""
+    whole = of_several_files(Place(path, options=options))
+    names = storage.list_directory(path, options=options)
+    files = [name for name in names if _known(name) and not _is_beside(name)]
+    if whole is not None:
+        assert whole.format is not None
+        # A checkpoint is one of the things there; a model is all of them.
+        is_all = TABLE[whole.format].takes == "nothing"
+        beside = [] if is_all else [name for name in files if rows_format(name) is None]
+        return [whole, *(_single(name, options) for name in beside)]
+    rows = [name for name in files if rows_format(name) is not None]
+    found = [_single(name, options) for name in files if name not in rows]
+    if rows:
+        # JSON beside rows is about them.
+        about = {name for name in files if name.endswith(".json")}
+        others = [one for one in found if one.name not in about]
+        found = [*_rows_of(path, rows, options), *others]
     if not found:
         raise UnknownFormatError(
-            f"none of the {len(names)} files in the directory has the name of a known format",
+            f"none of the {len(names)} files in the folder has the name of a known format",
             path=path,
             hint="`ferry formats` lists their endings; name the files themselves",
         )
     return found
 
 
-def _gathered(inputs: list[Input]) -> Iterator[Input]:
-    """Shards of one set that were named one by one are one input."""
-    sets: dict[tuple[str, int], list[str]] = {}
-    for given in inputs:
-        parsed = shards.parse_shard(given.name) if is_records(given.name) else None
-        if parsed is not None:
-            sets.setdefault((parsed[0], parsed[2]), []).append(given.name)
-    for given in inputs:
-        parsed = shards.parse_shard(given.name) if is_records(given.name) else None
-        members = [] if parsed is None else sets[parsed[0], parsed[2]]
+def _rows_of(path: str, names: Sequence[str], options: Options) -> list[Found]:
+    """The rows in a folder: one thing if they are of one format, else one of each format."""
+    if len({rows_format(name) for name in names}) == 1:
+        return [resolve(path, options=options)]
+    return [_single(name, options) for name in names]
+
+
+def _gathered(found: list[Found]) -> Iterator[Found]:
+    """Shards of one set that were named one by one are one thing."""
+    sets: dict[tuple[str, int], list[Found]] = {}
+    for one in found:
+        key = _set_of(one)
+        if key is not None:
+            sets.setdefault(key, []).append(one)
+    for one in found:
+        key = _set_of(one)
+        members = [] if key is None else sets[key]
         if len(members) < 2:
-            yield given
-        elif members[0] == given.name:
-            yield Input(f"{given.name} and {len(members) - 1} more", tuple(members))
+            yield one
+        elif members[0] is one:
+            places = tuple(member.place for member in members)
+            yield Found(f"{one.name} and {len(members) - 1} more", places, rows_format(one.name))
 
 
-def is_records(path: str) -> bool:
-    """Whether a file's name is one of TFRecords."""
-    name = os.path.basename(path)
-    if _is_beside(name):
-        return False
-    if ".tfrecord" in name:
-        return True
-    parsed = shards.parse_shard(name)
-    return parsed is not None and _format_of(name) is None and not parsed[0].endswith(".data")
+def _set_of(found: Found) -> tuple[str, int] | None:
+    if len(found.places) > 1 or rows_format(found.name) is None:
+        return None
+    parsed = shards.parse_shard(found.name)
+    return None if parsed is None else (parsed[0], parsed[2])
 
 
 def counted_in(path: str) -> Literal["rows", "tensors"]:
     """What is counted while a file of that name is read."""
-    known = _format_of(path)
-    is_table = known is not None and formats.TABLE[known].holds == "table"
-    return "rows" if is_table or is_records(path) else "tensors"
+    return "tensors" if rows_format(path) is None else "rows"
 
 
 def _is_beside(name: str) -> bool:
-    """Whether it is an index, a schema or a note beside a file of data, or not finished."""
+    """Whether a file is an index, a schema or a note beside data, or not finished."""
     if name.endswith((".idx", ".index", ".schema.json", ".tmp", ".part")):
         return True
-    return name.endswith(".json") and _format_of(name[: -len(".json")]) is not None
+    return name.endswith(".json") and _known(name[: -len(".json")]) is not None
 
 
-def _format_of(name: str) -> str | None:
-    from tensorferry.codecs import compression as codecs
+def _known(name: str) -> str | None:
+    return table.named(split_suffix(name)[0]) or rows_format_of_shard(name)
 
-    return formats.named(codecs.split_suffix(name)[0])
+
+def rows_format_of_shard(name: str) -> str | None:
+    """The format of rows of a shard without a suffix; None for other names."""
+    return rows_format(name) if shards.parse_shard(name) else None

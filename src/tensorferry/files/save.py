@@ -2,8 +2,8 @@
 
     ferry.save({"ids": ragged, "scores": scores}, "pred.safetensors", metadata={"model": "en-de"})
 
-The end of a file's name says its format, and whether it is compressed as a whole (".npy.zst"). How
-values become a format's bytes is `tensorferry.tensors.content`.
+The ending of a file's name says its format, and whether it is compressed as a whole (".npy.zst").
+How values become content is `tensorferry.files.content`; the format writes it.
 """
 
 from __future__ import annotations
@@ -12,20 +12,24 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Unpack
 
-from tensorferry import formats, storage
+from tensorferry import storage
 from tensorferry.codecs import compression as codecs, quantization
 from tensorferry.errors import UnknownFormatError, UnsupportedError
-from tensorferry.files import sidecars
-from tensorferry.formats.safetensors import file as safetensors, shards as safetensors_shards
-from tensorferry.formats.tfrecord.writer import writer
+from tensorferry.files import keywords, sidecars
+from tensorferry.files.content import content_of
+from tensorferry.files.find import format_named
+from tensorferry.files.writer import open_writer
+from tensorferry.formats import table
+from tensorferry.formats.contract import Facts, Written, choose
 from tensorferry.storage import STANDARD_STREAM
-from tensorferry.tensors import content as contents
+from tensorferry.storage.place import Target
 from tensorferry.tensors.bundle import Bundle
+from tensorferry.tensors.content import Content
 
-# By which a file is compressed as a whole.
-OUTER = ("gzip", "zstd")
+# The compressions of whole files.
+OUTER: tuple[codecs.Kind, ...] = ("gzip", "zstd")
 
 
 @dataclass(frozen=True)
@@ -35,16 +39,19 @@ class Saved:
     Attributes:
         path: The file.
         format: Its format.
-        nbytes: Its size.
-        quantized: What quantizing did to each tensor that was.
+        nbytes: Its size; of several files, the size of all.
+        quantized: What quantizing did to each tensor that was quantized.
+        files: The files that were written.
     """
 
     path: str
     format: str
     nbytes: int
     quantized: Mapping[str, quantization.Report] = field(default_factory=dict)
+    files: tuple[str, ...] = ()
 
 
+@keywords.shown(keywords.Writing)
 def save(
     value: Any,
     path: Any,
@@ -56,9 +63,12 @@ def save(
     shard_size: int | str | None = None,
     durable: bool = True,
     storage_options: Mapping[str, Any] | None = None,
-    **options: Any,
+    **options: Unpack[keywords.Writing],
 ) -> Saved:
-    """Writes a value to a file, which appears when it is whole.
+    """Writes a value to a file: to a temporary name first, so that readers never see half of it.
+
+        ferry.save({"x": array, "y": labels}, "data.npz")
+        ferry.save(predictions, "s3://bucket/pred.parquet", metadata={"model": "en-de"})
 
     Args:
         value: A tensor of any framework, a SparseTensor or RaggedTensor, a structure of those and
@@ -75,134 +85,77 @@ def save(
             `tensorferry.codecs.quantization`.
         shard_size: Of safetensors and Keras' weights: the most bytes in a file, as in "5GB"; makes
             several with an index.
-        durable: Waits until the disk has it.
+        durable: Wait until the disk has the bytes.
         storage_options: For the store of a URL.
-        **options: Of the format.
+        **options: Of the format: see `tensorferry.files.keywords.Writing`. An option that the
+            format lacks is refused.
 
     Raises:
         UnsupportedError: The format cannot carry the value.
+        OptionError: The format has no such option.
     """
+    chosen = keywords.given({"shard_size": shard_size, **options})
     plain = compression == "none"
-    target = _Target.of(path, format, None if plain else compression)
-    if formats.TABLE[target.format].holds == "records":
-        return _save_records(value, target, metadata, quantize, durable, options)
-    row = formats.TABLE[target.format]
-    if target.inner is not None or (plain and row.compressions):
-        options["compression"] = target.inner
-    if target.path is not None and target.path.endswith(".arrows"):
-        options.setdefault("stream", True)
-    columns = row.carries == "tensors" and bool(options.get("rows"))
-    packing = contents.Packing(
-        value, target.format, metadata=metadata, quantize=quantize, columns=columns
+    goal = _Goal.of(path, format, None if plain else compression)
+    target = Target(goal.path or str(path), options=storage_options, durable=durable)
+    if goal.facts.takes == "rows":
+        return _save_rows(value, goal, target, metadata, quantize, chosen)
+    if goal.inner is not None or (plain and goal.facts.compressions):
+        chosen["compression"] = goal.inner
+    writes = table.to_write(goal.facts.name).writes
+    assert writes is not None
+    how = choose(writes.options, chosen, format=goal.facts.name)
+    content = content_of(
+        value,
+        metadata=metadata,
+        quantize=quantize,
+        columns=goal.facts.opens == "rows" and bool(options.get("rows")),
     )
-    if row.carries == "files":
-        if shard_size is not None:
-            options["shard_size"] = shard_size
-        return _save_files(packing, target, durable, storage_options, options)
-    if shard_size is not None:
-        return _save_shards(packing, target, shard_size, durable, storage_options)
-    with ExitStack() as stack:
-        announce = None
-        if not row.metadata and target.path is not None and target.path != STANDARD_STREAM:
-            announce = stack.enter_context(
-                sidecars.replacing(target.path, durable=durable, options=storage_options)
+    if goal.facts.files == "several" or shard_size is not None:
+        if goal.is_stream or goal.outer or goal.inner:
+            raise UnsupportedError(
+                f"{goal.facts.name} is written to a path, and not compressed", path=goal.path
             )
-        sink: Any = stack.enter_context(target.open(durable, storage_options))
-        counted = sink
-        if not row.metadata or target.outer is not None:
-            counted = sidecars.Sink(sink)
-        with _compressing(counted, target.outer) as inner:
-            packing.write(inner, **options)
-        if not row.metadata:
-            _keep_beside(packing, counted, announce, target)
-    return Saved(str(path), target.format, sink.position, packing.reports)
-
-
-def _save_files(
-    packing: contents.Packing,
-    target: _Target,
-    durable: bool,
-    storage_options: Mapping[str, Any] | None,
-    options: dict[str, Any],
-) -> Saved:
-    if target.path in (None, STANDARD_STREAM) or target.outer or target.inner:
-        raise UnsupportedError(
-            f"{target.format} is written to a path, and not compressed", path=target.path
-        )
-    assert target.path is not None
-    nbytes = packing.save(target.path, durable=durable, storage_options=storage_options, **options)
-    return Saved(target.path, target.format, nbytes, packing.reports)
-
-
-def _save_shards(
-    packing: contents.Packing,
-    target: _Target,
-    size: int | str,
-    durable: bool,
-    options: Mapping[str, Any] | None,
-) -> Saved:
-    if target.format != safetensors.NAME or target.path in (None, STANDARD_STREAM) or target.outer:
-        raise UnsupportedError(
-            "only uncompressed safetensors files are split by shard_size", path=target.path
-        )
-    assert target.path is not None
-    nbytes = safetensors_shards.save_parts(
-        list(packing.parts()),
-        target.path,
-        packing.metadata,
-        shard_size=size,
-        durable=durable,
-        options=options,
-    )
-    return Saved(target.path, target.format, nbytes, packing.reports)
-
-
-def _keep_beside(
-    packing: contents.Packing,
-    counted: sidecars.Sink,
-    announce: Any,
-    target: _Target,
-) -> None:
-    """What the format has no place for goes beside the file, if anything does."""
-    metadata, kept = packing.metadata(), packing.reading_options
-    if announce is not None:
-        about = sidecars.About(counted.position, counted.crc32c, metadata, kept)
-        announce(about if metadata or kept else None)
-    elif packing.needs_metadata():
-        raise UnsupportedError(
-            f"{target.format} has no place for metadata, and a stream has no file beside it",
-            hint="npz, safetensors, arrow and parquet have",
-        )
+        return goal.saved(writes.write(content, target, how), content)
+    with _opened(goal, target) as open_target:
+        written = writes.write(content, open_target.target, how)
+        open_target.keep_beside(content, written)
+    return goal.saved(written, content, open_target.position)
 
 
 @dataclass(frozen=True)
-class _Target:
-    """Where a value goes."""
+class _Goal:
+    """What is to be written."""
 
     given: Any
     path: str | None  # None for a file object
-    format: str
-    outer: str | None  # the compression of the whole file
+    facts: Facts
+    outer: codecs.Kind | None  # the compression of the whole file
     inner: str | None  # the compression that is the format's own
 
+    @property
+    def is_stream(self) -> bool:
+        return self.path in (None, STANDARD_STREAM)
+
     @classmethod
-    def of(cls, given: Any, format: str | None, compression: str | None) -> _Target:
+    def of(cls, given: Any, format: str | None, compression: str | None) -> _Goal:
         path = os.fspath(given) if isinstance(given, str | os.PathLike) else None
-        name = path if path is not None else str(getattr(given, "name", ""))
+        name = path if path is not None else _name_of(given)
         stem, outer = codecs.split_suffix(name)
-        found = format or formats.named(stem)
+        found = format or format_named(name)
         if found is None:
             raise UnknownFormatError(
                 "the name does not say which format to write",
                 path=name,
-                hint=f"pass format=, one of {', '.join(formats.writable())}",
+                hint=f"pass format=, one of {', '.join(table.writable())}",
             )
-        formats.to_write(found)
-        own = formats.TABLE[found].compressions
+        table.to_write(found)
+        facts = table.facts_of(found)
+        own = facts.compressions
         if compression is None or compression == outer:
-            return cls(given, path, found, outer, None)
+            return cls(given, path, facts, outer, None)
         if compression in own:
-            return cls(given, path, found, outer, compression)
+            return cls(given, path, facts, outer, compression)
         if compression in OUTER:
             if path not in (None, STANDARD_STREAM):
                 end = next(end for end, kind in codecs.SUFFIXES.items() if kind == compression)
@@ -212,27 +165,76 @@ class _Target:
                     hint=f"save it as {stem}{end}"
                     + (f"; compression can also be {', '.join(own)}" if own else ""),
                 )
-            return cls(given, path, found, compression, None)
+            return cls(given, path, facts, compression, None)
         expected = ", ".join(repr(kind) for kind in (*own, *OUTER))
         raise UnsupportedError(f"compression is {compression!r}, expected one of {expected}")
 
-    @contextmanager
-    def open(self, durable: bool, options: Mapping[str, Any] | None) -> Iterator[Any]:
-        if self.path is None:
-            yield storage.FileSink(self.given)
+    def saved(self, written: Written, content: Content, position: int | None = None) -> Saved:
+        nbytes = position if position is not None else written.nbytes
+        path = str(self.given)
+        return Saved(path, self.facts.name, nbytes or 0, content.reports, written.files)
+
+
+def _name_of(file: Any) -> str:
+    name = getattr(file, "name", "")  # of a file object that the user opened
+    return name if isinstance(name, str) else ""
+
+
+class _Opened:
+    """The sink of one file, with all that stands before it."""
+
+    def __init__(self, goal: _Goal, target: Target, sink: Any, counted: Any, announce: Any) -> None:
+        self.target = target
+        self._goal, self._sink, self._counted, self._announce = goal, sink, counted, announce
+
+    @property
+    def position(self) -> int:
+        """Number of bytes that were written to the file."""
+        return int(self._sink.position)
+
+    def keep_beside(self, content: Content, written: Written) -> None:
+        """Keeps beside the file what its format has no place for, if there is anything."""
+        if self._goal.facts.metadata != "beside":
             return
-        with storage.open_sink(self.path, durable=durable, options=options) as sink:
-            yield sink
+        if self._announce is not None:
+            self._announce(content.texts(), dict(written.reading))
+        elif content.needs_texts:
+            raise UnsupportedError(
+                f"{self._goal.facts.name} has no place for metadata, "
+                "and a stream has no file beside it",
+                hint="npz, safetensors, arrow and parquet have a place for it",
+            )
 
 
 @contextmanager
-def _compressing(sink: Any, kind: Any) -> Iterator[Any]:
-    if kind is None:
-        yield sink
-        return
-    compressor = codecs.compressor(kind)
-    yield _CompressingSink(sink, compressor)
-    sink.write(compressor.finish())
+def _opened(goal: _Goal, target: Target) -> Iterator[_Opened]:
+    """Opens the file that is written, compressing and counting where that is needed."""
+    with ExitStack() as stack:
+        announce = None
+        beside = goal.facts.metadata == "beside"
+        if beside and goal.path is not None and not goal.is_stream:
+            announce = stack.enter_context(
+                sidecars.replacing(goal.path, durable=target.durable, options=target.options)
+            )
+        if goal.path is None:
+            sink: Any = storage.FileSink(goal.given)
+        else:
+            sink = stack.enter_context(target.sink())
+        counted = sidecars.Sink(sink) if beside or goal.outer is not None else sink
+
+        def tell(metadata: dict[str, str], options: dict[str, Any]) -> None:
+            if compressor is not None:
+                counted.write(compressor.finish())
+            about = sidecars.About(counted.position, counted.crc32c, metadata, options)
+            assert announce is not None
+            announce(about if metadata or options else None)
+
+        compressor = None if goal.outer is None else codecs.compressor(goal.outer)
+        inner = counted if compressor is None else _CompressingSink(counted, compressor)
+        open_target = Target(target.path, options=target.options, into=inner)
+        yield _Opened(goal, open_target, sink, counted, None if announce is None else tell)
+        if compressor is not None and not (beside and announce is not None):
+            counted.write(compressor.finish())
 
 
 class _CompressingSink:
@@ -246,24 +248,29 @@ class _CompressingSink:
             self._sink.write(data)
 
 
-def _save_records(
+def _save_rows(
     value: Any,
-    target: _Target,
-    metadata: Any,
+    goal: _Goal,
+    target: Target,
+    metadata: Mapping[str, Any] | None,
     quantize: Any,
-    durable: bool,
-    options: Mapping[str, Any],
+    options: dict[str, Any],
 ) -> Saved:
-    if metadata or quantize is not None or target.path is None or isinstance(value, Bundle):
+    """Writes columns, or a list of rows, into a format of rows."""
+    name = goal.facts.name
+    if quantize is not None or goal.path is None or isinstance(value, Bundle):
         raise UnsupportedError(
-            "TFRecords hold columns or records of bytes, without metadata and quantizing",
-            hint="npz, safetensors, arrow and parquet have metadata",
+            f"{name} holds rows: columns, or a list of rows, in a file, and not quantized",
+            hint="npz, safetensors, arrow and parquet carry tensors of every kind",
         )
-    out = writer(target.path, compression=target.outer, durable=durable, **options)
-    with out:
-        if isinstance(value, list | tuple) and all(isinstance(part, bytes) for part in value):
-            for record in value:
-                out.write(record)
+    if goal.outer is not None:
+        options["compression"] = goal.outer
+    shards = options.pop("shards", None)
+    with open_writer(name, target, options, shards=shards, metadata=metadata or {}) as out:
+        if isinstance(value, list | tuple):
+            for row in value:
+                out.write(row)
         else:
             out.write_batch(value)
-    return Saved(target.path, target.format, os.path.getsize(target.path))
+    sizes = [0 if path == STANDARD_STREAM else target.place().at(path).size() for path in out.paths]
+    return Saved(str(goal.given), name, sum(size or 0 for size in sizes), files=tuple(out.paths))

@@ -20,6 +20,7 @@ from tensorferry import _native, storage
 from tensorferry.codecs import json_text as json
 from tensorferry.errors import ChecksumError, FormatError
 from tensorferry.storage import Source, byte_view
+from tensorferry.storage.place import Place
 
 SUFFIX = ".json"
 KEY = "tensorferry"
@@ -81,23 +82,25 @@ class Sink:
         self._sink.write(buffer)
 
 
-def find(source: Source, options: Mapping[str, Any] | None = None) -> About | None:
+def find(place: Place) -> About | None:
     """What the sidecar of a file says about it; None where there is none.
 
     Only the size of the file is compared if that is enough to tell: see `About.check`.
 
     Args:
-        source: The file.
-        options: For the store of a URL.
+        place: The file.
 
     Raises:
         FormatError: It is no sidecar.
         OtherFileError: It is one of other files: the file may have been replaced just now.
     """
-    if source.path.startswith("<"):  # no file
+    if not place.is_named:
         return None
-    known = _read(source.path, options)
-    if not known or source.size is None:
+    known = _read(place.path, place.options)
+    if not known:
+        return None
+    source = place.open()
+    if source.size is None:
         return None
     fitting = [about for about in known if about.size == source.size]
     if len(fitting) > 1:

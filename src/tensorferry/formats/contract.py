@@ -85,6 +85,7 @@ class Facts:
         read_needs: The package without which it cannot be read.
         write_needs: The package without which it cannot be written.
         streams_rows: Whether `tensorferry.writer` writes it, row by row.
+        names_shards: Whether a shard without a suffix ("train-00000-of-00010") is taken for it.
     """
 
     name: str
@@ -102,6 +103,7 @@ class Facts:
     read_needs: Extra | None = None
     write_needs: Extra | None = None
     streams_rows: bool = False
+    names_shards: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,9 @@
 The header is a Python dict with "descr" (the dtype), "fortran_order" and "shape", padded so that
 the values start at a multiple of 64. Versions 2.0 and 3.0 have a longer length, and 3.0 UTF-8.
 
-bfloat16 and float8 are stored as "V2" and "V1", which is what NumPy makes of them. The format has
-no place for more: `tensorferry.files.sidecars` keeps a JSON file beside it. A record array is
-one tensor for each field. Object arrays are pickles, and refused.
+bfloat16 and float8 are stored as "V2" and "V1", as NumPy itself stores them. The format has no place
+for metadata: `tensorferry.files.sidecars` keeps a JSON file beside it. A record array is one tensor
+for each field. An object array is a pickle: it is listed, and refused when it is asked for.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from __future__ import annotations
 import ast
 import math
 import struct
-from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -23,27 +22,23 @@ import numpy as np
 
 from tensorferry.dtypes import DType
 from tensorferry.errors import FormatError, LimitError, TruncatedError, UnsupportedError
-from tensorferry.storage import Sink, Source
-from tensorferry.tensors.entries import Contents, Entry, write_array
+from tensorferry.formats.arrays import ArrayReader, Contents
+from tensorferry.formats.contract import Format, TensorOptions, WriteOptions, Written
+from tensorferry.storage import Sink
+from tensorferry.storage.place import Place, Target, size_of
+from tensorferry.tensors.content import Content
+from tensorferry.tensors.entries import Entry, write_array
 from tensorferry.tensors.layout import ROOT, WHOLE
-from tensorferry.tensors.stored import plain_storage
+from tensorferry.tensors.stored import Unreadable, plain_storage
 from tensorferry.tensors.values import MAX_RANK, Array
 
 NAME = "npy"
-
-# The only one there is.
-LAYOUT = WHOLE
 
 MAGIC = b"\x93NUMPY"
 ALIGNMENT = 64
 GROWTH = 21
 # NumPy's own limit, above which its reader asks to be told that the file can be trusted.
 MAX_HEADER = 10_000
-
-
-def sniff(head: bytes) -> bool:
-    """NumPy's magic string."""
-    return head.startswith(MAGIC)
 
 
 def storage(row: DType) -> np.dtype[Any] | None:
@@ -53,24 +48,6 @@ def storage(row: DType) -> np.dtype[Any] | None:
         return None
     stored = plain_storage(row)
     return np.dtype(f"V{stored.itemsize}") if "float" in row.name else stored
-
-
-def write_parts(
-    parts: Iterable[tuple[str, Array]], sink: Sink, metadata: Callable[[], dict[str, str]]
-) -> None:
-    """Writes the one array that there is."""
-    found = list(parts)
-    if [name for name, _ in found] != [ROOT]:
-        raise refused()
-    write(found[0][1], sink)
-
-
-def refused() -> UnsupportedError:
-    """The error for all that is not one array."""
-    return UnsupportedError(
-        "npy holds one array of numbers",
-        hint="npz, safetensors, structure and json carry strings, sparse, ragged and nested values",
-    )
 
 
 def write(array: Array, sink: Sink) -> None:
@@ -92,42 +69,26 @@ def encode_header(dtype: np.dtype[Any], shape: tuple[int, ...], *, fortran: bool
     )
 
 
-def read_parts(source: Source, *, verify: bool = True) -> Contents:
-    """The array of a file.
+def entries(entry: Entry, stored: int) -> dict[str, Entry | Unreadable]:
+    """The tensors of an array: itself, or the fields of its records.
 
     Args:
-        source: The file.
-        verify: Without effect: the format has no checksums.
+        entry: The array.
+        stored: Number of bytes it takes in the file.
     """
-    size = len(source.everything()) if source.size is None else source.size
-    try:
-        head = source.range(0, min(size, MAX_HEADER + 12))
-        dtype, shape, fortran, start = decode_header(head)
-        end = start + math.prod(shape) * dtype.itemsize
-        if end != size:
-            kind = TruncatedError if end > size else FormatError
-            raise kind(
-                f"{size - start} bytes of values, expected {end - start} "
-                f"for {dtype} of shape {list(shape)}",
-                offset=min(size, end),
-            )
-    except FormatError as error:
-        raise error.located(path=source.path) from None
-    found = entries(Entry(dtype, shape, source, start, fortran))
-    return Contents(found, layout=LAYOUT if list(found) == [ROOT] else None)
-
-
-def entries(entry: Entry) -> dict[str, Entry]:
-    """The tensors of an array: itself, or the fields of its records."""
+    if entry.dtype.hasobject:
+        return {ROOT: Unreadable(pickled(), "object", entry.shape, stored)}
     if entry.dtype.names is None:
         return {ROOT: entry}
-    fields = {}
+    fields: dict[str, Entry | Unreadable] = {}
     for name in entry.dtype.names:
         dtype = entry.dtype[name]
-        if dtype.base.names is not None or dtype.hasobject:
-            raise UnsupportedError(f"a field of records of {dtype} is no tensor", tensor=name)
-        load = partial(_field, entry, name)
         shape = entry.shape + dtype.shape
+        if dtype.base.names is not None:
+            error = UnsupportedError(f"a field of records of {dtype} is no tensor", tensor=name)
+            fields[name] = Unreadable(error, str(dtype.base), shape, math.prod(shape))
+            continue
+        load = partial(_field, entry, name)
         fields[name] = Entry(dtype.base, shape, entry.source, None, load=load)
     return fields
 
@@ -197,9 +158,66 @@ def _dtype(described: Any, offset: int) -> np.dtype[Any]:
         raise FormatError(
             f"NumPy has no dtype {str(described)[:60]}: {error}", offset=offset
         ) from None
-    if dtype.hasobject:
-        raise UnsupportedError(
-            "an array of Python objects is a pickle, which runs code when it is read",
-            hint="if you trust it, numpy.load(path, allow_pickle=True) does; save it as strings",
-        )
     return dtype
+
+
+def pickled() -> UnsupportedError:
+    """The error for an array of Python objects."""
+    return UnsupportedError(
+        "an array of Python objects is a pickle, which runs code when it is read",
+        hint="if you trust it, numpy.load(path, allow_pickle=True) reads it; save it as strings",
+    )
+
+
+class Reader(ArrayReader[TensorOptions]):
+    """Reads npy files."""
+
+    name = NAME
+    options = TensorOptions
+
+    def contents(self, place: Place, how: TensorOptions) -> Contents:
+        """The array of a file, or one for each field of a record array."""
+        source = place.open()
+        size = len(source.everything()) if source.size is None else source.size
+        dtype, shape, fortran, start = decode_header(source.range(0, min(size, MAX_HEADER + 12)))
+        entry = Entry(dtype, shape, source, start, fortran)
+        end = start + math.prod(shape) * dtype.itemsize
+        if end != size and not dtype.hasobject:
+            kind = TruncatedError if end > size else FormatError
+            raise kind(
+                f"{size - start} bytes of values, expected {end - start} "
+                f"for {dtype} of shape {list(shape)}",
+                offset=min(size, end),
+            )
+        found = entries(entry, size - start)
+        version = ".".join(map(str, bytes(source.range(6, 8))))
+        return Contents(found, layout=WHOLE if list(found) == [ROOT] else None, version=version)
+
+
+class Writer:
+    """Writes npy files."""
+
+    options = WriteOptions
+
+    def write(self, content: Content, target: Target, how: WriteOptions) -> Written:
+        """Writes the one array that the value is."""
+        if not content.is_tensor:
+            raise refused()
+        parts = list(content.parts(storage))
+        content.note.layout = None
+        if [name for name, _ in parts] != [ROOT]:
+            raise refused()
+        with target.sink() as sink:
+            write(parts[0][1], sink)
+            return Written(size_of(sink), (target.path,))
+
+
+def refused() -> UnsupportedError:
+    """The error for a value that is not one array of numbers."""
+    return UnsupportedError(
+        "npy holds one array of numbers",
+        hint="npz, safetensors, structure and json carry strings, sparse, ragged and nested values",
+    )
+
+
+FORMAT = Format(reads=Reader(), writes=Writer())

@@ -2,96 +2,123 @@
 
 The name of an array is that of its member without ".npy". Metadata is one more member,
 "tensorferry.json", an object of strings. Members are stored, so that arrays are views of the file,
-or deflated; each has a checksum, which is compared when the array is read.
+or deflated; each has a checksum, which is compared when the array is read. A member that is no
+array is listed, and refused when it is asked for.
 
-Archives are `tensorferry.codecs.zip.archive`, the npy files in them `tensorferry.formats.npy`.
+Archives are `tensorferry.codecs.zip`, the npy files in them `tensorferry.formats.npy`.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
 from tensorferry.codecs import json_text as json
 from tensorferry.codecs.zip.archive import Archive, open_archive
-from tensorferry.codecs.zip.directory import STORED
-from tensorferry.codecs.zip.writer import Writer
-from tensorferry.errors import FormatError, TruncatedError
+from tensorferry.codecs.zip.directory import DEFLATED, STORED
+from tensorferry.codecs.zip.writer import Writer as ArchiveWriter
+from tensorferry.errors import FormatError, TruncatedError, UnsupportedError
 from tensorferry.formats import npy
-from tensorferry.storage import Source, is_url
-from tensorferry.tensors.entries import Contents, Entry, chunks
-from tensorferry.tensors.values import Array
+from tensorferry.formats.arrays import ArrayReader, Contents
+from tensorferry.formats.contract import Format, TensorOptions, WriteOptions, Written
+from tensorferry.storage.place import Place, Target, size_of
+from tensorferry.storage.source import Source
+from tensorferry.tensors.content import Content
+from tensorferry.tensors.entries import Entry, chunks
+from tensorferry.tensors.stored import Unreadable
 
 NAME = "npz"
 
 SUFFIX = ".npy"
 METADATA = "tensorferry.json"
-storage = npy.storage
 
 
-def sniff(head: bytes) -> bool:
-    """The local header of an archive's first member, or the end of an empty one."""
-    return head.startswith((b"PK\x03\x04", b"PK\x05\x06"))
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Writing(WriteOptions):
+    """How npz files are written.
 
-
-def write_parts(
-    parts: Iterable[tuple[str, Array]],
-    sink: Any,
-    metadata: Callable[[], dict[str, str]],
-    *,
-    compression: Literal["deflate"] | None = None,
-    level: int | None = None,
-) -> None:
-    """Writes arrays.
-
-    Args:
-        parts: Names and arrays; they are taken and written one by one.
-        sink: Takes the bytes.
-        metadata: Gives the metadata, when all parts were taken.
-        compression: Whether to deflate them.
+    Attributes:
+        compression: Whether to deflate the arrays.
         level: Of that: see `tensorferry.codecs.compression.compressor`.
     """
-    with Writer(sink, deflate=compression is not None, level=level, align=npy.ALIGNMENT) as archive:
-        for name, array in parts:
-            fortran = array.flags.f_contiguous and not array.flags.c_contiguous
-            header = npy.encode_header(array.dtype, array.shape, fortran=fortran)
-            values = array.T if fortran else array
-            if values.flags.c_contiguous:
-                archive.write(name + SUFFIX, header, values)
-            else:
-                archive.write_blocks(name + SUFFIX, itertools.chain([header], chunks(values)))
-        if kept := metadata():
-            archive.write(METADATA, json.to_text(kept))
+
+    compression: Literal["deflate"] | None = None
+    level: int | None = None
 
 
-def read_parts(source: Source, *, verify: bool = True) -> Contents:
-    """The arrays of a file, and its metadata.
+class Writer:
+    """Writes npz files."""
 
-    Args:
-        source: The file.
-        verify: Compare the checksum of what is read as a whole.
-    """
-    if source.size is None:
-        source.everything()
-    archive = open_archive(source, lazy=is_url(source.path))
-    metadata: dict[str, str] = {}
-    entries: dict[str, Entry] = {}
-    for name in archive:
-        if name == METADATA:
-            metadata = _metadata(archive, source.path)
-        elif name.endswith(SUFFIX):
-            entry = _entry(archive, name, source, verify)
-            for field, part in npy.entries(entry).items():
-                stem = name.removesuffix(SUFFIX)
+    options = Writing
+
+    def write(self, content: Content, target: Target, how: Writing) -> Written:
+        """Writes arrays one by one, and the metadata last."""
+        deflate = how.compression is not None
+        with (
+            target.sink() as sink,
+            ArchiveWriter(sink, deflate=deflate, level=how.level, align=npy.ALIGNMENT) as archive,
+        ):
+            for name, array in content.parts(npy.storage):
+                fortran = array.flags.f_contiguous and not array.flags.c_contiguous
+                header = npy.encode_header(array.dtype, array.shape, fortran=fortran)
+                values = array.T if fortran else array
+                if values.flags.c_contiguous:
+                    archive.write(name + SUFFIX, header, values)
+                else:
+                    archive.write_blocks(name + SUFFIX, itertools.chain([header], chunks(values)))
+            if kept := content.texts():
+                archive.write(METADATA, json.to_text(kept))
+        return Written(size_of(sink), (target.path,))
+
+
+class Reader(ArrayReader[TensorOptions]):
+    """Reads npz files."""
+
+    name = NAME
+    options = TensorOptions
+
+    def contents(self, place: Place, how: TensorOptions) -> Contents:
+        """The arrays of an archive, and its metadata."""
+        source = place.open()
+        if source.size is None:
+            source.everything()
+        archive = open_archive(source, lazy=place.is_url)
+        found = Contents({})
+        entries: dict[str, Entry | Unreadable] = {}
+        if len(archive) and not any(name.endswith((SUFFIX, METADATA)) for name in archive):
+            raise _foreign(archive)
+        for name in archive:
+            if name == METADATA:
+                found.metadata = _metadata(archive)
+                continue
+            stem, member = name.removesuffix(SUFFIX), archive.members[name]
+            if not name.endswith(SUFFIX):
+                error = UnsupportedError("this member is no array: npz archives hold .npy files")
+                entries[name] = Unreadable(error, "file", (member.size,), member.stored_size)
+                continue
+            entry = _entry(archive, name, source, how.verify)
+            for field, part in npy.entries(entry, member.stored_size).items():
                 entries[f"{stem}/{field}" if entry.dtype.names else stem] = part
-        else:
-            raise FormatError(
-                f"member {name[:60]!r} is no array: npz files hold .npy files", path=source.path
-            )
-    return Contents(entries, metadata)
+        found.entries = entries
+        is_deflated = any(member.method == DEFLATED for member in archive.members.values())
+        found.compression = "deflate" if is_deflated else None
+        return found
+
+
+def _foreign(archive: Archive) -> FormatError:
+    """The error for an archive without an array; that of another program is named."""
+    first = next(iter(archive))
+    hint = None
+    if any(name.endswith("data.pkl") for name in archive):
+        hint = (
+            "this is a file of PyTorch: torch.load reads it, and safetensors can keep its tensors"
+        )
+    return FormatError(
+        f"none of the {len(archive)} members is an array; the first is {first[:60]!r}", hint=hint
+    )
 
 
 def _entry(archive: Archive, name: str, source: Source, verify: bool) -> Entry:
@@ -99,26 +126,31 @@ def _entry(archive: Archive, name: str, source: Source, verify: bool) -> Entry:
     try:
         dtype, shape, fortran, start = npy.decode_header(archive.head(name, npy.MAX_HEADER + 12))
         found, expected = member.size - start, math.prod(shape) * dtype.itemsize
-        if found != expected:
+        if found != expected and not dtype.hasobject:
             raise (TruncatedError if found < expected else FormatError)(
                 f"{found} bytes of values, expected {expected} for {dtype} of shape {list(shape)}"
             )
     except FormatError as error:
-        raise error.located(path=source.path, tensor=name.removesuffix(SUFFIX)) from None
-    offset = archive.offset(name) + start if member.method == STORED else None
+        raise error.located(tensor=name.removesuffix(SUFFIX)) from None
+    begin = archive.offset(name)
+    offset = begin + start if member.method == STORED else None
     load = partial(_load, archive, name, start, verify)
-    return Entry(dtype, shape, source, offset, fortran, load, member.stored_size)
+    span = (begin, begin + member.stored_size)
+    return Entry(dtype, shape, source, offset, fortran, load, member.stored_size, span)
 
 
 def _load(archive: Archive, name: str, start: int, verify: bool) -> memoryview:
     return archive.read(name, verify=verify)[start:]
 
 
-def _metadata(archive: Archive, path: str) -> dict[str, str]:
+def _metadata(archive: Archive) -> dict[str, str]:
     try:
         tree = json.parse(archive.read(METADATA))
     except FormatError as error:
-        raise error.located(path=path, tensor=METADATA) from None
+        raise error.located(tensor=METADATA) from None
     if not isinstance(tree, dict) or not all(isinstance(value, str) for value in tree.values()):
-        raise FormatError(f"{METADATA} is no object of strings", path=path)
+        raise FormatError(f"{METADATA} is no object of strings")
     return tree
+
+
+FORMAT = Format(reads=Reader(), writes=Writer())

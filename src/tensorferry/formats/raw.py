@@ -14,14 +14,19 @@ import math
 import operator
 import sys
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any, Literal, SupportsIndex, get_args
 
 import numpy as np
 
 from tensorferry import dtypes
 from tensorferry.dtypes import DType
-from tensorferry.errors import FormatError, TruncatedError, UnsupportedError
+from tensorferry.errors import FormatError, OptionError, TruncatedError, UnsupportedError
+from tensorferry.formats.contract import Format, TensorOptions, WriteOptions, Written
+from tensorferry.formats.wholes import WholeReader
 from tensorferry.storage import Sink
+from tensorferry.storage.place import Target, size_of
+from tensorferry.tensors.content import Content
 from tensorferry.tensors.values import Array, RaggedTensor, SparseTensor, as_tensor, clean_bits
 
 NAME = "raw"
@@ -39,11 +44,6 @@ _CODES = {
     "complex128": "d",
 }
 _INTEGER_CODES = {1: "b", 2: "h", 4: "i", 8: "q"}
-
-
-def sniff(head: bytes) -> bool:
-    """Never: any bytes could be raw ones, so the format has to be named."""
-    return False
 
 
 def write(
@@ -95,8 +95,8 @@ def _cast(array: Array, row: DType) -> Array:
         raise UnsupportedError(f"NumPy cannot cast {array.dtype} to {row.name}: {error}") from error
 
 
-class MissingDtypeError(UnsupportedError, TypeError):
-    """Raw bytes were to be read without the one argument that this needs."""
+class MissingDtypeError(OptionError):
+    """Raw bytes were to be read without the one option that this needs."""
 
 
 def read(
@@ -224,3 +224,54 @@ def _check_choice(name: str, found: str, choices: Any) -> None:
     if found not in get_args(choices):
         expected = ", ".join(map(repr, get_args(choices)))
         raise UnsupportedError(f"{name} is {found!r}, expected one of {expected}")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reading(TensorOptions):
+    """How raw bytes are read; see `read`."""
+
+    dtype: Any = None
+    shape: Any = None
+    byteorder: ByteOrder = "little"
+    order: Order = "C"
+
+
+class Reader(WholeReader[Reading]):
+    """Reads raw bytes."""
+
+    name = NAME
+    options = Reading
+
+    def value(self, source: bytes | memoryview, how: Reading) -> Array:
+        """The tensor."""
+        return read(
+            source, dtype=how.dtype, shape=how.shape, byteorder=how.byteorder, order=how.order
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Writing(WriteOptions):
+    """How raw bytes are written; see `write`."""
+
+    dtype: Any = None
+    byteorder: ByteOrder = "little"
+    order: Order = "C"
+
+
+class Writer:
+    """Writes raw bytes."""
+
+    options = Writing
+
+    def write(self, content: Content, target: Target, how: Writing) -> Written:
+        """Writes the one dense tensor that the value is; how to read it again is reported."""
+        value = content.value()
+        how_to_read = reading_options(
+            value, dtype=how.dtype, byteorder=how.byteorder, order=how.order
+        )
+        with target.sink() as sink:
+            write(value, sink, dtype=how.dtype, byteorder=how.byteorder, order=how.order)
+            return Written(size_of(sink), (target.path,), how_to_read)
+
+
+FORMAT = Format(reads=Reader(), writes=Writer())

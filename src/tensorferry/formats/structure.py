@@ -24,7 +24,11 @@ from tensorferry import _native, limits
 from tensorferry.codecs.wire import tag, varint
 from tensorferry.errors import FerryError, FormatError, LimitError, UnsupportedError
 from tensorferry.formats import tensorproto
+from tensorferry.formats.contract import Format, TensorOptions, WriteOptions, Written
+from tensorferry.formats.wholes import WholeReader
 from tensorferry.storage import Buffers, Sink
+from tensorferry.storage.place import Target, size_of
+from tensorferry.tensors.content import Content
 from tensorferry.tensors.values import RaggedTensor, SparseTensor, is_namedtuple, make_namedtuple
 
 NAME = "structure"
@@ -45,18 +49,6 @@ PLAIN_BYTES = "tensorferry_bytes"
 # Protobuf's readers, TensorFlow's among them, stop at this many messages inside each other.
 MAX_DEPTH = 100
 TENSOR_DEPTH = 3  # TensorProto, its shape, a dimension
-
-
-def sniff(head: bytes) -> bool:
-    """A message whose first field is one of StructuredValue's, in its wire type."""
-    if head[:1] == b"\n":  # None, which is empty; otherwise a text that starts with a new line
-        return head == b"\n\0"
-    first = head[0] if head else 0
-    if first & 0x80 and len(head) > 1:
-        first = first & 0x7F | head[1] << 7
-    number, wire = first >> 3, first & 7
-    known = {FLOAT, INT, STR, BOOL, LIST, TUPLE, DICT, NAMED_TUPLE, TENSOR, ARRAY}
-    return number in known | DESCRIPTIONS and wire == WIRE.get(number, BYTES)
 
 
 # Writing: a message is the list of its buffers and their total size.
@@ -319,3 +311,30 @@ SCALAR_READERS: dict[int, Callable[[int], Any]] = {
     INT: lambda number: number >> 1 ^ -(number & 1),
     BOOL: bool,
 }
+
+
+class Reader(WholeReader[TensorOptions]):
+    """Reads StructuredValues."""
+
+    name = NAME
+    options = TensorOptions
+
+    def value(self, source: bytes | memoryview, how: TensorOptions) -> Any:
+        """The structure."""
+        return read(source)
+
+
+class Writer:
+    """Writes StructuredValues."""
+
+    options = WriteOptions
+
+    def write(self, content: Content, target: Target, how: WriteOptions) -> Written:
+        """Writes a value of any kind."""
+        value = content.value()
+        with target.sink() as sink:
+            write(value, sink)
+            return Written(size_of(sink), (target.path,))
+
+
+FORMAT = Format(reads=Reader(), writes=Writer())

@@ -31,6 +31,7 @@ TABLE: dict[str, Facts] = {
             checksums=True,
             decompresses=True,
             streams_rows=True,
+            names_shards=True,
         ),
         Facts(
             name="npy",

@@ -16,6 +16,7 @@ The wire is parsed in `tensorferry._native`; which field belongs to which dtype 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,7 +24,11 @@ from numpy import ndarray
 
 from tensorferry import _native, dtypes
 from tensorferry.errors import FormatError, UnsupportedError
+from tensorferry.formats.contract import Format, TensorOptions, WriteOptions, Written
+from tensorferry.formats.wholes import WholeReader
 from tensorferry.storage import Sink
+from tensorferry.storage.place import Target, size_of
+from tensorferry.tensors.content import Content
 from tensorferry.tensors.values import Array, RaggedTensor, as_tensor, check_budget, clean_bits
 
 NAME = "tensorproto"
@@ -33,6 +38,9 @@ MAX_SIZE = 2**31 - 1
 MAX_NUMPY_RANK = 64
 
 STRING_VAL = 8
+
+START = b"\x08"
+"""The tag of the dtype field, which every TensorProto starts with: no dtype is 0."""
 
 
 class Values(NamedTuple):
@@ -78,11 +86,6 @@ _IN_PLACE = {
     for row in dtypes.TABLE
     if row.numpy is not None and row.name != "bool" and row.bits == row.numpy.itemsize * 8
 }
-
-
-def sniff(head: bytes) -> bool:
-    """The dtype field comes first, and no dtype is 0."""
-    return head[:1] == b"\x08"
 
 
 def write(value: Any, sink: Sink, *, string_content: bool = False) -> None:
@@ -251,3 +254,42 @@ def _find_variant(
         if (number, wire) == (15, 2):
             return first, last
     raise FormatError("a variant tensor without a variant", offset=start)
+
+
+class Reader(WholeReader[TensorOptions]):
+    """Reads TensorProtos."""
+
+    name = NAME
+    options = TensorOptions
+
+    def value(self, source: bytes | memoryview, how: TensorOptions) -> Any:
+        """The tensor."""
+        return read(source)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Writing(WriteOptions):
+    """How TensorProtos are written.
+
+    Attributes:
+        string_content: Put strings into `tensor_content`, as the parts of a serialized sparse
+            tensor have them. `tf.make_ndarray` cannot read that.
+    """
+
+    string_content: bool = False
+
+
+class Writer:
+    """Writes TensorProtos."""
+
+    options = Writing
+
+    def write(self, content: Content, target: Target, how: Writing) -> Written:
+        """Writes the one dense tensor that the value is."""
+        value = content.value()
+        with target.sink() as sink:
+            write(value, sink, string_content=how.string_content)
+            return Written(size_of(sink), (target.path,))
+
+
+FORMAT = Format(reads=Reader(), writes=Writer())

@@ -86,6 +86,7 @@ class Rows(ABC):
         places: The files, in order.
         damages: What was skipped or kept since it was opened, if `on_error` is not "raise".
         notes: What there is to say about how it is read.
+        raw: Whether rows are given as their bytes, and not as dicts.
     """
 
     def __init__(self, places: Sequence[Place], how: RowOptions, *, facts: Facts) -> None:
@@ -93,6 +94,7 @@ class Rows(ABC):
         self.places = list(places)
         self.damages: list[Damage] = Damages()
         self.notes: list[str] = []
+        self.raw = False
         self._how = how
 
     @classmethod

@@ -1,11 +1,11 @@
-"""Shards: the names of files that are one dataset together.
+"""Shards: the names of files that form one dataset.
 
-    train.tfrecord-00000-of-00010        what TensorFlow and TFDS write, numbered from 0
-    train-00000-of-00010.tfrecord        the suffix behind
-    train.tfrecord@10, train.tfrecord@*  shorthand for all of them, of that number or any
+    train.tfrecord-00000-of-00010        as TensorFlow and TFDS write them, numbered from 0
+    train-00000-of-00010.tfrecord        the same with the suffix at the end
+    train.tfrecord@10, train.tfrecord@*  shorthand for all 10 shards, or for all there are
 
-Only names and directory listings are looked at, never what is in the files. All of this works for
-URLs, too, except those of web servers, which cannot be listed; a directory's URL ends in a slash.
+Only names and directory listings are looked at, never the files. URLs work in the same way, except
+those of web servers, which list nothing; the URL of a directory ends in a slash.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ import glob
 import itertools
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from tensorferry import storage
 from tensorferry.errors import FormatError, UnsupportedError
 
-# What lies beside records: indexes, schemas, notes and checksums.
+# The suffixes of files beside records: indexes, schemas, notes and checksums.
 SIDECARS = (".index", ".idx", ".json", ".pbtxt", ".txt", ".md", ".md5", ".sha256", ".crc")
 UNFINISHED = (".tmp", ".part")
-COMPRESSED = (".gz", ".zlib", ".zst")
 WEB = ("http:", "https:")
 
 NAMED_MISSING = 5
-"""How many missing shards an error names."""
+"""The number of missing shards that an error names."""
 
 SEARCHED_MISSING = 1_000_000
-"""How many names are looked for: a file's name can claim to be one of any number."""
+"""The most names that are looked for: a file name can claim any number of shards."""
 
 _SHARD = re.compile(
     r"(?P<prefix>.*)-(?P<index>[0-9]{1,9})-of-(?P<count>[0-9]{1,9})(?P<suffix>\.[^/]*)?", re.DOTALL
@@ -41,11 +41,12 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?) ?([KMGT]?)(i?)B?", re.IGNORECASE)
 _SHORTHAND = re.compile(r"(?P<prefix>.*)@(?P<count>[0-9]{1,9}|\*)(?P<suffix>\.[^@/]*)?", re.DOTALL)
 
 Path = str | os.PathLike[str]
+Options = Mapping[str, Any] | None
 
 
 @dataclass(frozen=True, slots=True)
 class _Set:
-    """What the shards of one set have in common: all but their number."""
+    """A set of shards: all that their names have in common."""
 
     prefix: str
     count: int
@@ -58,10 +59,10 @@ class _Set:
 
 
 def parse_shard(name: str) -> tuple[str, int, int] | None:
-    """The prefix, number and count in a shard's name, or None if it is no shard's.
+    """The prefix, number and count in the name of a shard; None for any other name.
 
-    `train-00003-of-00010.tfrecord` gives `("train", 3, 10)`. Sets numbered from 1 occur as well, so
-    that the number can be as large as the count.
+    `train-00003-of-00010.tfrecord` gives `("train", 3, 10)`. Some sets are numbered from 1, so the
+    number can be as large as the count.
     """
     parsed = _parse(name)
     return None if parsed is None else (parsed[0].prefix, parsed[1], parsed[0].count)
@@ -79,14 +80,14 @@ def _parse(name: str) -> tuple[_Set, int] | None:
 
 
 def shard_names(path: Path, count: int | None = None) -> list[str]:
-    """The names of the shards of a set to be written.
+    """The names of the shards of a set that is going to be written.
 
     Args:
-        path: "train.tfrecord", or with the count in it: "train.tfrecord@10", "train@10.tfrecord".
-        count: How many, unless the path says it.
+        path: "train.tfrecord", or with the count: "train.tfrecord@10", "train@10.tfrecord".
+        count: The number of shards, unless the path says it.
 
     Raises:
-        UnsupportedError: There is no count, or it is less than 1, or there are two that differ.
+        UnsupportedError: No count is given, the count is less than 1, or two counts differ.
     """
     prefix, suffix = os.fspath(path), ""
     match = _SHORTHAND.fullmatch(prefix)
@@ -107,7 +108,7 @@ def shard_names(path: Path, count: int | None = None) -> list[str]:
 
 
 def parse_size(size: int | str) -> int:
-    """A number of bytes, as in "5GB" (10^9 each) or "512MiB" (2^20 each)."""
+    """A number of bytes, given as such or as "5GB" (10^9 bytes each), "512MiB" (2^20 each)."""
     if isinstance(size, str):
         found = _SIZE.fullmatch(size.strip())
         if found is None:
@@ -120,106 +121,86 @@ def parse_size(size: int | str) -> int:
 
 
 def is_set(path: str) -> bool:
-    """Whether a path names a set of shards, as "name@10" does."""
+    """Whether a path is the shorthand of a set of shards, such as "name@10"."""
     return _SHORTHAND.fullmatch(path) is not None
 
 
-def expand(paths: Path | Sequence[Path]) -> list[str]:
-    """The files that a user means, each once; shards in the order of their numbers.
+def expand(paths: Path | Sequence[Path], *, options: Options = None) -> list[str]:
+    """The files that a user names, each once; shards in the order of their numbers.
 
     Args:
-        paths: A file, a glob ("train-*"), a shard set ("name@10", "name@*"), a directory (its
-            TFRecord files, without indexes and other files beside them), "-", or several of these.
-            A file of exactly that name goes first.
+        paths: A file, a glob ("train-*"), a shard set ("name@10", "name@*"), "-", or several of
+            these. A file of exactly that name is preferred.
+        options: The storage options of a URL.
 
     Raises:
         FormatError: Shards are missing from a set that was not named file by file, or there are
             several sets of one name.
-        FileNotFoundError: There is nothing by that name.
+        FileNotFoundError: Nothing has that name.
     """
     several = [paths] if isinstance(paths, str | os.PathLike) else paths
     found: dict[str, str] = {}
     for path in several:
-        for name in _expand(os.fspath(path)):
+        for name in _expand(os.fspath(path), options):
             unique = name if name == "-" or storage.is_url(name) else os.path.abspath(name)
             found.setdefault(unique, name)
     return list(found.values())
 
 
-def _expand(path: str) -> list[str]:
+def _expand(path: str, options: Options) -> list[str]:
     if storage.is_url(path):
-        return _expand_url(path)
-    if path == "-":
-        return [path]
-    if os.path.isdir(path):
-        names = [os.path.join(path, name) for name in os.listdir(path) if _is_record_like(name)]
-        return _checked(filter(os.path.isfile, names), path)
-    if os.path.lexists(path):
+        return _expand_url(path, options)
+    if path == "-" or os.path.lexists(path):
         return [path]
     if shorthand := _SHORTHAND.fullmatch(path):
-        return _checked(_shards_of(shorthand), path)
+        return check_sets(_shards_of(shorthand, options), path)
     if glob.has_magic(path):
-        return _matches(path)
+        return _matches(path, options)
     raise _nothing(path)
 
 
-def _expand_url(path: str) -> list[str]:
-    """The same for URLs; nothing is asked about one that can only mean itself."""
+def _expand_url(path: str, options: Options) -> list[str]:
+    """The same for URLs; a URL that names one file is not looked up."""
     if path.startswith("file:"):
-        return _expand(storage.localize(path))
-    if path.startswith(WEB):  # where "?" begins a query, and nothing can be listed
+        return _expand(storage.localize(path), options)
+    if path.startswith(WEB):  # "?" begins a query there, and nothing can be listed
         return [path]
-    if path.endswith("/"):
-        return _checked(
-            (name for name in storage.list_directory(path) if _is_record_like(_last(name))), path
-        )
     shorthand = _SHORTHAND.fullmatch(path)
     if not shorthand and not glob.has_magic(path):
         return [path]
     try:
-        return _checked(_shards_of(shorthand), path) if shorthand else _matches(path)
+        if shorthand:
+            return check_sets(_shards_of(shorthand, options), path)
+        return _matches(path, options)
     except FileNotFoundError:
-        if storage.exists(path):
+        if storage.exists(path, options=options):
             return [path]
         raise
 
 
-def _matches(pattern: str) -> list[str]:
+def _matches(pattern: str, options: Options) -> list[str]:
     wanted = pattern.endswith(SIDECARS)
-    names = [name for name in storage.match(pattern) if wanted or _is_data(name)]
-    # `**/` stands for no directory too, and fnmatch's `*` for any.
+    found = storage.match(pattern, options=options)
+    names = [name for name in found if wanted or is_data(name)]
+    # `**/` also matches no directory, and fnmatch's `*` matches across directories.
     matches = re.compile(fnmatch.translate(pattern.replace("**/", "*"))).match
-    return _checked(names, pattern, matches)
+    return check_sets(names, pattern, matches)
 
 
 def _last(url: str) -> str:
     return url.rpartition("/")[2]
 
 
-def _is_data(path: str) -> bool:
-    """Whether a file is neither hidden nor unfinished nor a sidecar."""
+def is_data(path: str) -> bool:
+    """Whether a file is neither hidden nor unfinished, nor an index or a note beside data."""
     return not os.path.basename(path).startswith(".") and not path.endswith(SIDECARS + UNFINISHED)
 
 
-def _is_record_like(name: str) -> bool:
-    if not _is_data(name):
-        return False
-    if ".tfrecord" in name:
-        return True
-    parsed = _parse(name)
-    # A checkpoint's tensors are in shards too: model.data-00000-of-00001.
-    return (
-        parsed is not None
-        and parsed[0].suffix in ("", *COMPRESSED)
-        and not parsed[0].prefix.endswith(".data")
-    )
-
-
-def _shards_of(shorthand: re.Match[str]) -> Iterator[str]:
+def _shards_of(shorthand: re.Match[str], options: Options) -> Iterator[str]:
     prefix, count, suffix = shorthand["prefix"], shorthand["count"], shorthand["suffix"]
     directory, prefix = os.path.split(prefix)
     if storage.is_url(f"{directory}/"):
-        names = [*map(_last, storage.list_directory(directory))]
+        names = [*map(_last, storage.list_directory(directory, options=options))]
     elif os.path.isdir(directory or "."):
         names = os.listdir(directory or ".")
     else:
@@ -231,20 +212,24 @@ def _shards_of(shorthand: re.Match[str]) -> Iterator[str]:
             and parsed[0].prefix == prefix
             and (count == "*" or parsed[0].count == int(count))
             and (suffix is None or parsed[0].suffix == suffix)
-            and _is_data(name)
+            and is_data(name)
         ):
             yield os.path.join(directory, name)
 
 
-def _checked(
+def check_sets(
     names: Iterable[str], given: str, wanted: Callable[[str], object] = lambda name: True
 ) -> list[str]:
     """The names in natural order, if their shard sets are whole.
 
     Args:
-        names: The files found.
-        given: What the user named.
-        wanted: Whether a name is one of those that the user meant.
+        names: The files that were found.
+        given: The path as the user wrote it.
+        wanted: Whether the user asked for a name.
+
+    Raises:
+        FileNotFoundError: There are no names.
+        FormatError: Shards are missing from a set, or there are two sets of one name.
     """
     ordered = sorted(names, key=_natural)
     if not ordered:

@@ -55,9 +55,9 @@ class Bundle(Mapping[str, Any]):
         details: What else its format knows of it: the object graph of a checkpoint, the config of a
             Keras model.
         notes: What there is to say about how it is read.
-        version: Of its format, where the file says one.
-        compression: The format's own that the file uses.
-        checksums: Whether checksums cover the values, so that a changed bit is found.
+        version: Of the format, where the file says one.
+        compression: The format's own, if the file uses one.
+        checksums: Whether checksums cover the values.
     """
 
     def __init__(
@@ -72,10 +72,10 @@ class Bundle(Mapping[str, Any]):
         files: Sequence[str] | None = None,
         aliases: Mapping[str, str] | None = None,
         details: Any = None,
-        closing: Sequence[Callable[[], None]] = (),
         version: str | None = None,
         compression: str | None = None,
         checksums: bool | None = None,
+        closing: Sequence[Callable[[], None]] = (),
     ) -> None:
         """Puts tensors together.
 
@@ -89,10 +89,10 @@ class Bundle(Mapping[str, Any]):
             files: By default the one of the place.
             aliases: Another name for some tensors, by which they are found, too.
             details: See the class.
-            closing: Called on closing, after the place.
             version: Of the format, where the file says one.
-            compression: The format's own that the file uses.
-            checksums: By default what the facts say; only some files of a format may have them.
+            compression: The format's own, if the file uses one.
+            checksums: Whether checksums cover the values; by default what the format has.
+            closing: Called on closing, after the place.
         """
         self.facts = facts
         self.place = place

@@ -10,12 +10,11 @@ import itertools
 import math
 import operator
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from tensorferry.errors import FerryError
 from tensorferry.storage import Sink, Source
 from tensorferry.tensors.values import Array
 
@@ -42,7 +41,6 @@ class Entry:
         load: Gives all of its bytes, decompressed and verified; by default they are just read.
         stored: How many bytes of the file it takes, where those are not the array's own.
         span: Where those bytes lie, as far as that is known.
-        unreadable: The error for an array that is there and cannot be read.
     """
 
     dtype: np.dtype[Any]
@@ -53,7 +51,6 @@ class Entry:
     load: Callable[[], Any] | None = None
     stored: int | None = None
     span: tuple[int, int] | None = None
-    unreadable: FerryError | None = None
 
     @property
     def nbytes(self) -> int:
@@ -94,15 +91,6 @@ class Entry:
         array: Array = np.ndarray(self.shape, self.dtype, data, order="F" if self.fortran else "C")
         array.flags.writeable = False
         return array
-
-
-@dataclass(slots=True)
-class Contents:
-    """The entries of a file by name, its metadata, and the layout that its format implies."""
-
-    entries: dict[str, Entry]
-    metadata: dict[str, str] = field(default_factory=dict)
-    layout: dict[str, Any] | None = None
 
 
 def _indexed(array: Array, index: Any) -> Array:

@@ -1,7 +1,7 @@
 """Tensors that are in memory already, or stand for others, with the face of stored ones.
 
 `Held` is a tensor that had to be read together with others, `Quantized` one whose stored values
-stand for floats, and `Unreadable` one that is in the file and cannot be read, with the reason.
+stand for floats.
 Tensors that lie in files are `tensorferry.tensors.stored`.
 """
 
@@ -16,7 +16,7 @@ import numpy as np
 from tensorferry import dtypes
 from tensorferry.codecs import quantization
 from tensorferry.dtypes import DType
-from tensorferry.errors import FerryError, FormatError
+from tensorferry.errors import FormatError
 from tensorferry.tensors.entries import Extent
 from tensorferry.tensors.infos import Kind
 from tensorferry.tensors.note import Note
@@ -144,49 +144,6 @@ class Quantized(Stored):
             zero_point=self.recipe.zero_point[channels.ravel()],
         )
         return quantization.dequantize(part.reshape(-1), recipe).reshape(part.shape)
-
-
-@dataclass(frozen=True, slots=True)
-class Unreadable(Stored):
-    """A tensor that is in the file and cannot be read.
-
-    Attributes:
-        error: What asking for it raises.
-        found: What the file calls its dtype.
-        shape: As far as it is known.
-        nbytes: Number of bytes it takes in the file.
-    """
-
-    error: FerryError
-    found: str
-    shape: tuple[int | None, ...]
-    nbytes: int
-    kind: Kind = "dense"
-
-    @property
-    def dtype(self) -> DType:
-        """None of ours."""
-        raise self.error
-
-    @property
-    def dtype_name(self) -> str:
-        """What the file calls its dtype."""
-        return self.found
-
-    @property
-    def unreadable(self) -> str:
-        """The reason."""
-        return self.error.message
-
-    def read(self) -> Tensor:
-        """Raises the error, anew each time."""
-        kind, arguments = self.error.__reduce__()
-        raise kind(*arguments)
-
-    def read_part(self, index: Any) -> Array:
-        """Raises the error."""
-        self.read()
-        raise AssertionError
 
 
 def values_of(tensor: Tensor) -> Array:

@@ -23,7 +23,7 @@ import numpy as np
 
 from tensorferry import dtypes
 from tensorferry.dtypes import DType
-from tensorferry.errors import FormatError
+from tensorferry.errors import FerryError, FormatError, UnsupportedError
 from tensorferry.tensors.entries import Entry, Extent
 from tensorferry.tensors.note import Note
 from tensorferry.tensors.values import (
@@ -172,6 +172,49 @@ class Stored:
     def read_part(self, index: Any) -> Array:
         """What indexing it gives."""
         raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable(Stored):
+    """A tensor that is in the file and cannot be read.
+
+    Attributes:
+        error: What asking for it raises.
+        found: What the file calls its dtype.
+        shape: As far as it is known.
+        nbytes: Number of bytes it takes in the file.
+    """
+
+    error: FerryError
+    found: str
+    shape: tuple[int | None, ...]
+    nbytes: int
+    kind: Kind = "dense"
+
+    @property
+    def dtype(self) -> DType:
+        """None of ours."""
+        raise self.error
+
+    @property
+    def dtype_name(self) -> str:
+        """What the file calls its dtype."""
+        return self.found
+
+    @property
+    def unreadable(self) -> str:
+        """The reason."""
+        return self.error.message
+
+    def read(self) -> Tensor:
+        """Raises the error, anew each time."""
+        kind, arguments = self.error.__reduce__()
+        raise kind(*arguments)
+
+    def read_part(self, index: Any) -> Array:
+        """Raises the error."""
+        self.read()
+        raise AssertionError
 
 
 @dataclass(frozen=True, slots=True)
@@ -358,8 +401,10 @@ KINDS: tuple[Kind, ...] = ("dense", "string", "sparse", "ragged")
 FLAT: tuple[Kind, ...] = ("dense", "string")
 
 
-def put_together(entries: Mapping[str, Entry], note: Note) -> dict[str, Stored]:
+def put_together(entries: Mapping[str, Entry | Unreadable], note: Note) -> dict[str, Stored]:
     """The tensors of a file, by name, in the order of their entries.
+
+    An array that cannot be read, or has a dtype that we have no counterpart of, is listed as such.
 
     Raises:
         FormatError: The note does not fit the entries.
@@ -384,7 +429,7 @@ def put_together(entries: Mapping[str, Entry], note: Note) -> dict[str, Stored]:
 
 @dataclass(frozen=True, slots=True)
 class _Builder:
-    left: dict[str, Entry]
+    left: dict[str, Entry | Unreadable]
     note: Note
 
     def build(self, name: str, kinds: tuple[Kind, ...] = KINDS) -> Stored:
@@ -397,7 +442,7 @@ class _Builder:
                 tensor=name[:60],
             )
         if kind == "dense":
-            return self._array(name)
+            return self._tensor(name)
         if kind == "string":
             shape = description.get("shape")
             if not isinstance(shape, list) or not all(type(n) is int and n >= 0 for n in shape):
@@ -416,6 +461,17 @@ class _Builder:
         splits = [self._array(f"{name}/row_splits_{level}") for level in range(levels)]
         return StoredRagged(self.build(f"{name}/flat_values", FLAT), tuple(splits))
 
+    def _tensor(self, name: str) -> Stored:
+        found = self.left.get(name)
+        if isinstance(found, Unreadable):
+            return self.left.pop(name)  # type: ignore[return-value]
+        array = self._array(name)
+        try:
+            array.dtype  # noqa: B018  # looked up in the table, which may lack it
+        except UnsupportedError as error:
+            return Unreadable(error, str(array.entry.dtype), array.entry.shape, array.nbytes)
+        return array
+
     def _array(self, name: str) -> StoredArray:
         dtype = self.note.dtypes.get(name)
         row = None if dtype is None else dtypes.BY_NAME.get(dtype)
@@ -426,4 +482,7 @@ class _Builder:
     def _take(self, name: str) -> Entry:
         if name not in self.left:
             raise FormatError("the note has a part that the file lacks", tensor=name[:60])
-        return self.left.pop(name)
+        found = self.left.pop(name)
+        if isinstance(found, Unreadable):
+            raise FormatError("a part of a tensor is no array", tensor=name[:60])
+        return found

@@ -49,11 +49,6 @@ NAME = "json"
 INLINE = 32
 
 
-def sniff(head: bytes) -> bool:
-    """An object or a list comes first, perhaps after white space."""
-    return head.lstrip(b" \t\r\n")[:1] in (b"{", b"[")
-
-
 def write(
     value: Any,
     sink: Sink,

@@ -10,15 +10,15 @@ A dict of arrays gives the very bytes of the safetensors package: those of the w
 first, each dtype's by name, so that all are aligned. Names that a stream brings come in its order,
 behind a header that has room to be filled in at the end.
 
-A model of several files has an index beside them, `model.safetensors.index.json`:
-`tensorferry.formats.safetensors.shards`.
+A tensor of a dtype that NumPy has not (F8_E8M0, F4) is listed, and refused when it is asked for. A
+model of several files has an index beside them: `tensorferry.formats.safetensors.shards`.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,14 +27,14 @@ from tensorferry import dtypes
 from tensorferry.codecs import json_text as json
 from tensorferry.dtypes import DType
 from tensorferry.errors import FormatError, LimitError, TruncatedError, UnsupportedError
+from tensorferry.formats.arrays import Contents
 from tensorferry.storage import Source
-from tensorferry.tensors.entries import Contents, Entry, write_array
-from tensorferry.tensors.stored import plain_storage
+from tensorferry.tensors.entries import Entry, write_array
+from tensorferry.tensors.stored import Unreadable, plain_storage
 from tensorferry.tensors.values import MAX_RANK, Array
 
 NAME = "safetensors"
 
-INDEX = ".index.json"
 METADATA = "__metadata__"
 MAX_HEADER = 100_000_000
 ALIGNMENT = 8
@@ -69,14 +69,10 @@ ORDER = (
     "U64",
 )
 
+# The bits of a value of the dtypes that NumPy has not.
+_BITS = {"F4": 4, "F6_E2M3": 6, "F6_E3M2": 6, "F8_E8M0": 8}
+
 _DTYPES = {row.safetensors: row for row in dtypes.TABLE if row.safetensors is not None}
-
-
-def sniff(head: bytes) -> bool:
-    """A length that a header may have, and the start of a JSON object."""
-    return (
-        len(head) >= 9 and 2 <= int.from_bytes(head[:8], "little") <= MAX_HEADER and head[8] == 123
-    )
 
 
 def storage(row: DType) -> np.dtype[Any] | None:
@@ -167,20 +163,8 @@ def _dtype_of(array: Array) -> str:
     return name
 
 
-def read_parts(
-    source: Source, *, verify: bool = True, storage_options: Mapping[str, Any] | None = None
-) -> Contents:
-    """The arrays of a file, and its metadata; nothing but the header is read.
-
-    Args:
-        source: The file, or the index of several.
-        verify: Without effect: the format has no checksums.
-        storage_options: For the store of a URL, where the files of an index are.
-    """
-    if source.path.endswith(INDEX):
-        from tensorferry.formats.safetensors import shards as safetensors_shards
-
-        return safetensors_shards.read_parts(source, storage_options)
+def read_parts(source: Source) -> Contents:
+    """The arrays of a file, and its metadata; nothing but the header is read."""
     size = _size(source)
     if size < 8:
         raise TruncatedError(
@@ -221,14 +205,19 @@ def _contents(header: Any, source: Source, start: int, size: int) -> Contents:
     metadata = header.pop(METADATA, {})
     if not isinstance(metadata, dict) or not all(isinstance(v, str) for v in metadata.values()):
         raise FormatError(f"{METADATA!r} is no object of strings", offset=8)
-    entries, ranges = {}, []
+    entries: dict[str, Entry | Unreadable] = {}
+    ranges = []
     for name, description in header.items():
         try:
             dtype, shape, begin, end = _check(description)
         except FormatError as error:
             raise error.located(tensor=name[:200]) from None
         ranges.append((begin, end, name))
-        entries[name] = Entry(dtype, shape, source, start + begin)
+        if isinstance(dtype, str):
+            reason = UnsupportedError(f"dtype {dtype} has no counterpart in NumPy or TensorFlow")
+            entries[name] = Unreadable(reason, dtype, shape, end - begin)
+        else:
+            entries[name] = Entry(dtype, shape, source, start + begin)
     expected = 0
     for begin, end, name in sorted(ranges):
         if begin != expected:
@@ -248,8 +237,11 @@ def _contents(header: Any, source: Source, start: int, size: int) -> Contents:
     return Contents(entries, metadata)
 
 
-def _check(description: Any) -> tuple[np.dtype[Any], tuple[int, ...], int, int]:
-    """The dtype, shape and place that the header has for a tensor."""
+def _check(description: Any) -> tuple[np.dtype[Any] | str, tuple[int, ...], int, int]:
+    """The dtype, shape and place that the header has for a tensor.
+
+    A dtype of the package's that NumPy has not is given by its name.
+    """
     if not isinstance(description, dict) or description.keys() != {
         "dtype",
         "shape",
@@ -258,9 +250,8 @@ def _check(description: Any) -> tuple[np.dtype[Any], tuple[int, ...], int, int]:
         raise FormatError("not described by dtype, shape and data_offsets", offset=8)
     dtype, shape, place = (description[key] for key in ("dtype", "shape", "data_offsets"))
     row = _DTYPES.get(dtype) if isinstance(dtype, str) else None
-    if row is None or row.numpy is None:
-        if dtype in ORDER:
-            raise UnsupportedError(f"dtype {dtype} has no counterpart in NumPy or TensorFlow")
+    is_known = isinstance(dtype, str) and dtype in _BITS
+    if row is None and not is_known:
         raise FormatError(f"dtype is {str(dtype)[:60]!r}, which safetensors has not", offset=8)
     for numbers, name in ((shape, "shape"), (place, "data_offsets")):
         if not isinstance(numbers, list) or not all(type(n) is int and n >= 0 for n in numbers):
@@ -269,10 +260,12 @@ def _check(description: Any) -> tuple[np.dtype[Any], tuple[int, ...], int, int]:
         raise FormatError(f"data_offsets are {str(place)[:60]}, expected a begin and an end")
     if len(shape) > MAX_RANK or any(n >= 2**63 for n in shape):
         raise FormatError(f"no array has the shape {str(shape)[:60]}")
-    expected = math.prod(shape) * row.numpy.itemsize
-    if place[1] - place[0] != expected:
+    bits = _BITS[dtype] if row is None or row.numpy is None else 8 * row.numpy.itemsize
+    expected, rest = divmod(math.prod(shape) * bits, 8)
+    if place[1] - place[0] != expected or rest:
         raise FormatError(
             f"{place[1] - place[0]} bytes, expected {str(expected)[:40]} "
-            f"for {row.name} of shape {str(shape)[:60]}"
+            f"for {dtype} of shape {str(shape)[:60]}"
         )
-    return row.numpy.newbyteorder("<"), tuple(shape), place[0], place[1]
+    found = dtype if row is None or row.numpy is None else row.numpy.newbyteorder("<")
+    return found, tuple(shape), place[0], place[1]

@@ -18,35 +18,36 @@ from typing import Any
 from tensorferry import storage
 from tensorferry.codecs import json_text as json
 from tensorferry.errors import FormatError
+from tensorferry.formats.arrays import Contents
+from tensorferry.formats.contract import Written
 from tensorferry.formats.safetensors import file as safetensors
-from tensorferry.formats.safetensors.file import INDEX
-from tensorferry.storage import Replacement, Source, open_source, shards
-from tensorferry.tensors.entries import Contents
+from tensorferry.storage import Source, open_source, shards
+from tensorferry.storage.place import Place, Target
+from tensorferry.tensors.entries import Entry
+from tensorferry.tensors.stored import Unreadable
 from tensorferry.tensors.values import Array
 
+INDEX = ".index.json"
 TOTAL = "total_size"
 
 
 def save_parts(
     parts: Sequence[tuple[str, Array]],
-    path: str,
+    target: Target,
     metadata: Callable[[], dict[str, str]],
     *,
     shard_size: int | str,
-    durable: bool = True,
-    options: Mapping[str, Any] | None = None,
-) -> int:
-    """Writes arrays into files of about a size, and their index; gives how many bytes they take.
+) -> Written:
+    """Writes arrays into files of about a size, and their index.
 
     Args:
         parts: Names and arrays, which are dealt out in this order.
-        path: Of the index, or of the one file that there could be: "model.safetensors".
+        target: The index, or the one file that there could be: "model.safetensors".
         metadata: Gives the metadata, which goes into the index.
         shard_size: The most bytes of arrays in a file, unless one array has more.
-        durable: Waits until the disk has them.
-        options: For the store of a URL.
     """
-    stem = path.removesuffix(INDEX).removesuffix(".safetensors")
+    options = target.options
+    stem = target.path.removesuffix(INDEX).removesuffix(".safetensors")
     most = shards.parse_size(shard_size)
     groups: list[list[tuple[str, Array]]] = [[]]
     size = 0
@@ -67,7 +68,7 @@ def save_parts(
     total = sum(array.nbytes for _, array in parts)
     tree = {"metadata": {TOTAL: total, **metadata()}, "weight_map": weights}
     written = 0
-    with Replacement(durable=durable, options=options) as files:
+    with target.files() as files:
         for file, group in zip(paths, groups, strict=True):
             sink = files.open(file)
             safetensors.write_parts(group, sink, dict)
@@ -77,7 +78,7 @@ def save_parts(
         written += sink.position
     for file in before:
         storage.remove(os.path.join(os.path.dirname(index), file), options=options)
-    return written
+    return Written(written, (index, *paths))
 
 
 def _paths(stem: str, count: int, options: Mapping[str, Any] | None) -> list[str]:
@@ -97,26 +98,21 @@ def _files_of(index: str, options: Mapping[str, Any] | None) -> set[str]:
         return set()
 
 
-def read_parts(source: Source, options: Mapping[str, Any] | None) -> Contents:
-    """The arrays of all files of an index, and its metadata; nothing but the headers is read.
-
-    Args:
-        source: The index.
-        options: For the store of a URL.
-    """
-    weights, metadata = _parse(source)
-    contents = Contents({}, metadata)
+def read_parts(place: Place) -> Contents:
+    """The arrays of all files of an index, and its metadata; nothing but the headers is read."""
+    weights, metadata = _parse(place.open())
+    entries: dict[str, Entry | Unreadable] = {}
     for file in dict.fromkeys(weights.values()):
-        path = os.path.join(os.path.dirname(source.path), file)
-        found = safetensors.read_parts(open_source(path, options=options)).entries
+        beside = place.beside(file)
+        path = beside.path
+        found = safetensors.read_parts(beside.open()).entries
         expected = {name for name in weights if weights[name] == file}
         if found.keys() != expected:
             name = min(found.keys() ^ expected)
             what = "lacks" if name in expected else "has, unlike the index,"
             raise FormatError(f"the file {what} a tensor of the index", path=path, tensor=name[:60])
-        contents.entries.update(found)
-    contents.entries = {name: contents.entries[name] for name in weights}
-    return contents
+        entries.update(found)
+    return Contents({name: entries[name] for name in weights}, metadata)
 
 
 def _parse(source: Source) -> tuple[dict[str, str], dict[str, str]]:

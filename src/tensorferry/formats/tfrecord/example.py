@@ -29,7 +29,8 @@ import numpy as np
 
 from tensorferry import _native, dtypes
 from tensorferry.errors import FerryError, FormatError, UnsupportedError
-from tensorferry.formats import structure, tensorproto
+from tensorferry.formats import signatures, structure, tensorproto
+from tensorferry.formats.contract import Glimpse
 from tensorferry.formats.tfrecord import tensors as example_tensors
 from tensorferry.formats.tfrecord.frames import Damage, Segment, Status, Trail
 from tensorferry.rows.schema import Feature, FeatureStatistics, Kind, Schema, infer
@@ -197,11 +198,11 @@ def _in_common(
 def parse_tensor(text: bytes) -> Array | SparseTensor | RaggedTensor | None:
     """The tensor that a string is the serialized form of; None if it is some other string."""
     try:
-        if tensorproto.sniff(text):
+        if text[:1] == tensorproto.START:
             tensor = tensorproto.read(text)
             # Strings of one's own rarely parse as a message; a message of nothing but a dtype does.
             return tensor if len(text) > 2 else None
-        if structure.sniff(text[:64]):
+        if signatures.structure(Glimpse("", text[:64])) == "perhaps":
             value = structure.read(text)
             return value if isinstance(value, SparseTensor | RaggedTensor) else None
     except FerryError:

@@ -1,0 +1,80 @@
+"""A user's value as content: tensors of every framework become ours, and are given names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from tensorferry import frameworks
+from tensorferry.errors import UnsupportedError
+from tensorferry.tensors.bundle import Bundle
+from tensorferry.tensors.content import Content, Leaf
+from tensorferry.tensors.note import Note
+from tensorferry.tensors.values import RaggedTensor, SparseTensor, Tensor, as_tensor
+
+
+def content_of(
+    value: Any,
+    *,
+    metadata: Mapping[str, Any] | None = None,
+    quantize: Any = None,
+    columns: bool = False,
+) -> Content:
+    """The content of a value.
+
+    Args:
+        value: A tensor or structure of any framework, a bundle, or an iterator of names and
+            tensors, of which only one is in memory at a time.
+        metadata: Of the user.
+        quantize: What `tensorferry.codecs.quantization.parse` takes.
+        columns: Whether the value is a dict of columns, which may be lists of arrays of different
+            shapes.
+
+    Raises:
+        UnsupportedError: Something in it is neither a tensor nor a structure nor a plain value.
+    """
+    if isinstance(value, Bundle):
+        content = Content.of_bundle(value)
+    elif isinstance(value, Iterator):
+        note = Note()
+        content = Content(_accepted(value, note), note=note)
+    elif columns:
+        content = Content(list(_columns(value).items()))
+    else:
+        origins: list[dict[str, Any]] = []
+        accepted = frameworks.accept(value, origins=origins)
+        content = Content.of_value(accepted, origins=origins)
+    return content.adding(metadata, quantize)
+
+
+def _accepted(pairs: Iterator[Any], note: Note) -> Iterator[tuple[str, Tensor]]:
+    """The tensors of a user's generator."""
+    for pair in pairs:
+        if not isinstance(pair, tuple) or len(pair) != 2 or not isinstance(pair[0], str):
+            raise TypeError("a generator of tensors gives pairs of a name and a tensor")
+        name, value = pair
+        origins: list[dict[str, Any]] = []
+        tensor = frameworks.accept(value, origins=origins)
+        if not isinstance(tensor, np.ndarray | SparseTensor | RaggedTensor):
+            raise UnsupportedError(
+                f"{type(value).__name__} in a generator, expected a tensor", tensor=name
+            )
+        if origins[0]:
+            note.origins[name] = origins[0]
+        yield name, tensor
+
+
+def _columns(value: Any) -> dict[str, Leaf]:
+    """A user's dict of columns; a list is one array if it can be, and else a list of arrays."""
+    accepted = frameworks.accept(value)
+    if not isinstance(accepted, dict):
+        raise UnsupportedError("rows of a table are made of a dict of columns")
+    columns: dict[str, Leaf] = {}
+    for name, column in accepted.items():
+        if isinstance(column, list) and any(isinstance(part, np.ndarray) for part in column):
+            columns[name] = [as_tensor(part) for part in column]
+        else:
+            columns[name] = as_tensor(column) if isinstance(column, list) else column
+    return columns

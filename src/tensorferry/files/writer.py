@@ -1,0 +1,108 @@
+"""Writing row by row, into every format of rows.
+
+    with ferry.writer("train.tfrecord", shards=10) as out:
+        for image, label in examples:
+            out.write({"image": image, "label": label})
+
+The ending of the name says the format. Files appear when the writer is closed, whole, or not at
+all.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any, Unpack
+
+from tensorferry.errors import UnsupportedError
+from tensorferry.files import keywords
+from tensorferry.files.find import format_named
+from tensorferry.formats import table
+from tensorferry.formats.contract import RowWriter, choose
+from tensorferry.formats.table import TABLE
+from tensorferry.storage.place import Target
+
+
+@keywords.shown(keywords.WritingRows)
+def writer(
+    path: str | os.PathLike[str],
+    *,
+    format: str | None = None,
+    shards: int | None = None,
+    compression: str | None = None,
+    durable: bool = True,
+    metadata: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    **options: Unpack[keywords.WritingRows],
+) -> RowWriter:
+    """Opens a file, or a set of shards, to write rows one by one or in batches.
+
+        with ferry.writer("pred.parquet") as out:
+            out.write({"id": 1, "text": "ja"})
+            out.write_batch({"id": [2, 3], "text": ["nein", "doch"]})
+
+    Args:
+        path: The file; "name@10" for ten shards; "-" for the standard output. Its ending says the
+            format: TFRecord, Parquet, Arrow and others; without a known one it is TFRecord.
+        format: By default that of the path's ending.
+        shards: Number of files: "name-00000-of-00010" and so on. Rows go to them in turn, a batch
+            of columns is divided among them.
+        compression: Of TFRecords "gzip" or "zlib", which TensorFlow reads, or "zstd", which it does
+            not; by default what the suffix says (.gz, .zlib, .zst). Of others, the format's own.
+        durable: Wait until the disk has the bytes before the files appear.
+        metadata: What to keep with the rows, where the format has a place for it.
+        storage_options: For the store of a URL.
+        **options: Of the format: see `tensorferry.files.keywords.WritingRows`. An option that the
+            format lacks is refused.
+
+    Raises:
+        UnsupportedError: The format is not written row by row.
+        OptionError: The format has no such option.
+    """
+    name = os.fspath(path)
+    usual = next(facts.name for facts in TABLE.values() if facts.names_shards)
+    chosen = keywords.given(
+        {"compression": compression, **options, "append": options.get("append") or None}
+    )
+    target = Target(name, options=storage_options, durable=durable)
+    found = format or format_named(name) or usual
+    return open_writer(found, target, chosen, shards=shards, metadata=metadata or {})
+
+
+def open_writer(
+    format: str,
+    target: Target,
+    given: Mapping[str, Any],
+    *,
+    shards: int | None,
+    metadata: Mapping[str, Any],
+) -> RowWriter:
+    """Opens a writer of a format.
+
+    Args:
+        format: The name of the format.
+        target: The file, or the name of the set of shards.
+        given: Options of the format.
+        shards: Number of files, where it is a set.
+        metadata: Of the user.
+
+    Raises:
+        UnsupportedError: The format is not written row by row, or has no place for metadata.
+    """
+    facts = table.facts_of(format)
+    if not facts.streams_rows:
+        raise UnsupportedError(
+            f"{format} is not written row by row",
+            path=target.path,
+            hint=f"name it as one of {', '.join(table.streamable())}, or use tensorferry.save",
+        )
+    if metadata and facts.metadata == "nowhere":
+        raise UnsupportedError(
+            f"{format} has no place for metadata",
+            path=target.path,
+            hint="npz, safetensors, arrow and parquet have one",
+        )
+    writes = table.to_write(format).writes_rows
+    assert writes is not None
+    how = choose(writes.options, given, format=format)
+    return writes.writer(target, how, shards=shards, metadata=metadata)

@@ -1,0 +1,65 @@
+"""The reader and the writer of safetensors, of one file or of several with an index."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tensorferry.errors import UnsupportedError
+from tensorferry.formats.arrays import ArrayReader, Contents
+from tensorferry.formats.contract import Format, TensorOptions, WriteOptions, Written
+from tensorferry.formats.safetensors import file, shards
+from tensorferry.storage.place import Place, Target, size_of
+from tensorferry.tensors.content import Content
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Writing(WriteOptions):
+    """How safetensors files are written.
+
+    Attributes:
+        shard_size: The most bytes of arrays in a file, as in "5GB"; makes several, with an index.
+    """
+
+    shard_size: int | str | None = None
+
+
+class Reader(ArrayReader[TensorOptions]):
+    """Reads safetensors files."""
+
+    name = file.NAME
+    options = TensorOptions
+
+    def find(self, place: Place) -> Place | None:
+        """The file, or the index of a model of several files where there is no such file."""
+        if place.path.endswith(shards.INDEX) or place.exists():
+            return place
+        index = place.at(place.path + shards.INDEX)
+        return index if index.exists() else None
+
+    def contents(self, place: Place, how: TensorOptions) -> Contents:
+        """The arrays of a file, or of all files of an index."""
+        if place.path.endswith(shards.INDEX):
+            return shards.read_parts(place)
+        return file.read_parts(place.open())
+
+
+class Writer:
+    """Writes safetensors files."""
+
+    options = Writing
+
+    def write(self, content: Content, target: Target, how: Writing) -> Written:
+        """Writes arrays, into several files if `shard_size` says so."""
+        parts = content.parts(file.storage)
+        if how.shard_size is not None:
+            if not target.is_path:
+                raise UnsupportedError(
+                    "only uncompressed safetensors files are split by shard_size", path=target.path
+                )
+            return shards.save_parts(list(parts), target, content.texts, shard_size=how.shard_size)
+        with target.sink() as sink:
+            file.write_parts(parts, sink, content.texts)
+            return Written(size_of(sink), (target.path,))
+
+
+FORMAT = Format(reads=Reader(), writes=Writer())
