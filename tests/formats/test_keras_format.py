@@ -96,7 +96,7 @@ def test_shards(tmp_path):
         assert sorted(bundle.files) == sorted(written.files)
         assert all(same(bundle[name], array) for name, array in TENSORS.items())
     index = (tmp_path / "m.weights.json").read_bytes()
-    with pytest.raises(UnsupportedError, match="lie beside it"):
+    with pytest.raises(UnsupportedError, match="expected beside it"):
         read(index)
 
 

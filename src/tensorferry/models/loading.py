@@ -67,7 +67,7 @@ def load_model(
     if storage.is_url(name):
         raise UnsupportedError("models are loaded from local paths", path=name)
     kinds = dangers.allowed_kinds(allow)
-    if savedmodel.resolve(name) is not None:
+    if savedmodel.find(Place(name)) is not None:
         return _load_program(name, signature, kinds, tags, to)
     if signature is not None or tags is not None:
         raise UnsupportedError("signature= and tags= are of SavedModels", path=name)
@@ -130,7 +130,8 @@ def _load_program(
 
 def _check_file(path: str) -> None:
     """Refuses a directory of which TensorFlow may read another file than we do."""
-    directory = os.path.dirname(savedmodel.resolve(path) or "") or "."
+    file = savedmodel.find(Place(path))
+    directory = "." if file is None else os.path.dirname(file.path) or "."
     found = [name for name in savedmodel.FILES if os.path.exists(os.path.join(directory, name))]
     if len(found) > 1:
         raise UnsupportedError(

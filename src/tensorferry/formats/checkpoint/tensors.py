@@ -19,8 +19,7 @@ from tensorferry.formats.checkpoint.index import Index
 from tensorferry.formats.checkpoint.strings import StoredStrings
 from tensorferry.storage import Source
 from tensorferry.tensors.entries import Entry, Extent
-from tensorferry.tensors.held import Unreadable
-from tensorferry.tensors.stored import Stored, StoredArray, plain_storage
+from tensorferry.tensors.stored import Stored, StoredArray, Unreadable, plain_storage
 from tensorferry.tensors.values import Array, Kind
 
 

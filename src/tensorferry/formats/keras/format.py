@@ -50,8 +50,8 @@ class Reader:
     options = TensorOptions
 
     def find(self, place: Place) -> Place | None:
-        """The place itself: also of several files, the index is named."""
-        return place
+        """None: a file of weights, or the index of several, is named itself."""
+        return None
 
     def open(self, place: Place, how: TensorOptions) -> Bundle:
         """A bundle of the variables; their paths in the HDF5 file are other names of theirs."""

@@ -32,8 +32,7 @@ from tensorferry.formats.keras.config import Finding
 from tensorferry.formats.keras.layouts import Found, Layout, Link
 from tensorferry.storage import Source, is_url
 from tensorferry.storage.place import Place
-from tensorferry.tensors.held import Unreadable
-from tensorferry.tensors.stored import Stored
+from tensorferry.tensors.stored import Stored, Unreadable
 
 CONFIG, METADATA, WEIGHTS, ASSETS = "config.json", "metadata.json", "model.weights.h5", "assets/"
 PICKLED_WEIGHTS = "model.weights.npz"

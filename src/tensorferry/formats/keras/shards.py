@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 
 from tensorferry.codecs.hdf5.file import File, Node
-from tensorferry.errors import FormatError, UnsupportedError
+from tensorferry.errors import FormatError
 from tensorferry.formats.keras import config as keras_config, layouts as keras_layouts
 from tensorferry.formats.keras.reader import Weights, fill
 from tensorferry.storage import Source
@@ -33,10 +33,6 @@ def read(place: Place) -> Weights:
     """
     source = place.open()
     groups = _parse(source)
-    if not place.is_named:
-        raise UnsupportedError(
-            "an index of weights in several files, which lie beside it", hint="open it by its path"
-        )
     weights = Weights()
     roots: dict[str, Node] = {}
     try:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from tensorferry import _native, dtypes, limits
 from tensorferry.dtypes import DType
@@ -27,12 +27,11 @@ from tensorferry.formats.savedmodel.specs import (
     TensorSpec,
     read_dtype,
     read_shape,
-    read_tensor,
 )
+from tensorferry.tensors.infos import Kind, TensorInfo
 
 if TYPE_CHECKING:
     from tensorferry.tensors.stored import Stored
-    from tensorferry.tensors.values import Kind
 
 CONST = "Const"
 # Ops that hold a variable of TensorFlow 1.
@@ -73,34 +72,6 @@ class Function:
     recursive: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class StoredConstant:
-    """The tensor of a Const node, as it lies in the file."""
-
-    reader: Reader
-    span: Span
-    dtype: DType
-    shape: tuple[int | None, ...]
-
-    @property
-    def kind(self) -> Kind:
-        """How it is made."""
-        return "string" if self.dtype is dtypes.STRING else "dense"
-
-    @property
-    def nbytes(self) -> int:
-        """How many bytes of the file it takes."""
-        return self.span.end - self.span.start
-
-    def read(self) -> Any:
-        """The tensor."""
-        return read_tensor(self.reader, self.span)
-
-    def read_part(self, index: Any) -> Any:
-        """What indexing it gives."""
-        return self.read()[index]
-
-
 class Constants(Mapping[str, "Stored"]):
     """Constants by the names of their nodes; those of a function are "function:node"."""
 
@@ -116,6 +87,18 @@ class Constants(Mapping[str, "Stored"]):
         return self._places.get((function, node)) or self._places.get(("", name))
 
     def __getitem__(self, name: str) -> Stored:
+        from tensorferry.formats.savedmodel import constants  # with NumPy: only values need it
+
+        return constants.stored(self._reader, *self._scan(name))
+
+    def describe(self, name: str) -> TensorInfo:
+        """What a constant is like."""
+        span, row, shape = self._scan(name)
+        kind: Kind = "string" if row is dtypes.STRING else "dense"
+        return TensorInfo(name, row.name, shape, span.end - span.start, kind)
+
+    def _scan(self, name: str) -> tuple[Span, DType, tuple[int | None, ...]]:
+        """Where a constant lies, its dtype and shape."""
         span = self._find(name)
         if span is None:
             raise KeyError(name)
@@ -126,7 +109,7 @@ class Constants(Mapping[str, "Stored"]):
                 raise FormatError("a constant without a dtype", offset=span.start)
         except FerryError as error:
             raise self._reader.located(error).located(tensor=name[:60]) from None
-        return StoredConstant(self._reader, span, row, tuple(shape))
+        return span, row, tuple(shape)
 
     def __iter__(self) -> Iterator[str]:
         for function, node in self._places:
