@@ -16,7 +16,7 @@ from hypothesis import given, settings, strategies as st
 from strategies import NUMERIC, from_bits, numeric_arrays, same, string_arrays
 
 from tensorferry import _native, dtypes, errors
-from tensorferry.codecs import leveldb as checkpoint_table, wire
+from tensorferry.codecs import leveldb, protobuf
 from tensorferry.formats.checkpoint import (
     entries as checkpoint_entries,
     graph as checkpoint_graph,
@@ -238,18 +238,18 @@ def swapped(prefix, tensors):
         if row is dtypes.STRING:
             texts = array.ravel().tolist()
             crc = _native.crc32c(np.array(list(map(len, texts)), ">u4").tobytes())
-            stored = checkpoint_table.mask(crc).to_bytes(4, "big")
+            stored = leveldb.mask(crc).to_bytes(4, "big")
             part = bytes(map(len, texts)) + stored + b"".join(texts)
             crc = _native.crc32c(stored + b"".join(texts), crc)
         else:
             unit = array.dtype.itemsize // (2 if array.dtype.kind == "c" else 1)
             part = np.ascontiguousarray(array).view(f"u{unit}").byteswap().tobytes()
             crc = _native.crc32c(part)
-        place = checkpoint_entries.encode_place(0, len(data), len(part), checkpoint_table.mask(crc))
+        place = checkpoint_entries.encode_place(0, len(data), len(part), leveldb.mask(crc))
         entries[name.encode()] = checkpoint_entries.encode_kind(row, array.shape) + place
         data += part
     with open_sink(f"{prefix}.index", durable=False) as sink:
-        checkpoint_table.write(list(entries), list(entries.values()), sink)
+        leveldb.write(list(entries), list(entries.values()), sink)
     Path(f"{prefix}.data-00000-of-00001").write_bytes(data)
 
 
@@ -272,18 +272,18 @@ def test_snappy_index(tf, tmp_path):
     """Blocks compressed by snappy, as old versions wrote them."""
     save_v2(tf, tmp_path / "model", {f"v{n}": tf.constant(n) for n in range(50)})
     path = tmp_path / "model.index"
-    block = next(checkpoint_table.Table(open_source(path)).blocks()).data
+    block = next(leveldb.Table(open_source(path)).blocks()).data
     body = bytes(cramjam.snappy.compress_raw(block)) + b"\x01"
-    data = body + struct.pack("<I", checkpoint_table.mask(_native.crc32c(body)))
+    data = body + struct.pack("<I", leveldb.mask(_native.crc32c(body)))
     empty = struct.pack("<II", 0, 1)
-    handle = b"\0" + wire.varint(len(body) - 1)
+    handle = b"\0" + protobuf.varint(len(body) - 1)
     index = b"\0\x01" + bytes([len(handle)]) + b"w" + handle + empty
     places = []
     for part in (empty, index):
-        places += [wire.varint(len(data)), wire.varint(len(part))]
-        crc = checkpoint_table.mask(_native.crc32c(part + b"\0"))
+        places += [protobuf.varint(len(data)), protobuf.varint(len(part))]
+        crc = leveldb.mask(_native.crc32c(part + b"\0"))
         data += part + b"\0" + struct.pack("<I", crc)
-    path.write_bytes(data + b"".join(places).ljust(40, b"\0") + checkpoint_table.MAGIC)
+    path.write_bytes(data + b"".join(places).ljust(40, b"\0") + leveldb.MAGIC)
 
     assert tf.train.load_checkpoint(str(tmp_path / "model")).get_tensor("v7") == 7
     assert {name: int(array) for name, array in read_all(path).items()} == {

@@ -15,7 +15,7 @@ from conftest import CORPUS
 from tensorferry import _native, errors
 from tensorferry.codecs import leveldb as tables
 from tensorferry.codecs.leveldb import MAGIC, mask
-from tensorferry.codecs.wire import varint
+from tensorferry.codecs.protobuf import varint
 from tensorferry.formats.checkpoint import (
     entries as checkpoint_entries,
     index as indexes,

@@ -27,7 +27,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from tensorferry import _native
-from tensorferry.codecs.wire import read_varint, varint
+from tensorferry.codecs.protobuf import read_varint, varint
 from tensorferry.errors import ChecksumError, FormatError, LimitError, TruncatedError
 from tensorferry.storage import Sink, Source
 

@@ -13,7 +13,7 @@ for a chunk in the middle. The data of a chunk of kind "r" is
 
 and what is compressed starts with a varint, its size without. Hashes are HighwayHash with a fixed
 key. A record is named by a position, that of its chunk plus its number there. What the records of a
-SavedModel are is `savedmodel_chunks`.
+SavedModel are is `tensorferry.formats.savedmodel.chunks`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from tensorferry import _native, limits
-from tensorferry.codecs.wire import read_varint
+from tensorferry.codecs.protobuf import read_varint
 from tensorferry.errors import (
     ChecksumError,
     FormatError,

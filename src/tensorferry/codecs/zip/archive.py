@@ -17,7 +17,7 @@ a member is for the formats.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,8 @@ from isal import igzip_lib, isal_zlib
 from tensorferry import limits
 from tensorferry.codecs.compression import BLOCK, CHUNK
 from tensorferry.codecs.zip.directory import (
+    DESCRIPTOR,
+    LOCAL,
     STORED,
     Member,
     Source,
@@ -41,9 +43,21 @@ from tensorferry.errors import (
     LimitError,
     UnsupportedError,
 )
+from tensorferry.storage.source import Source as Stored
 
 FETCH = 8 << 20
 """How much of a deflated member is asked for at a time when it is streamed."""
+
+START = 8 << 10
+"""How much of a deflated member is asked for at a time when its first bytes are wanted."""
+
+LOOK = 12 << 10
+"""How much of a remote member is fetched with its local header: the headers of npy files, say."""
+
+LONGEST_DESCRIPTOR = 24
+
+GROUP = 256
+"""The local headers of so many remote members are fetched by one plan."""
 
 RATIO = 100
 """A member larger than `limits.memory` may be so many times as large as what is stored of it."""
@@ -68,6 +82,9 @@ class Archive:
         self._source = source
         self._ends = ends  # where something else begins
         self._offsets: dict[str, int] = {}
+        # Where reads are worth planning: bytes in memory or in a mapped file are at hand.
+        self._remote = source if isinstance(source, Stored) and source.buffer is None else None
+        self._expected: frozenset[str] = frozenset()
 
     def __contains__(self, name: object) -> bool:
         return name in self.members
@@ -86,12 +103,41 @@ class Archive:
         """
         offset = self._offsets.get(name)
         if offset is None:
+            if self._remote is not None and name not in self._expected:
+                self._expect_headers(self._remote, name)
             try:
                 offset = data_offset(self._source, self.members[name], self._ends[name])
             except FerryError as error:
                 raise error.located(path=self._source.path) from None
             self._offsets[name] = offset
         return offset
+
+    def span(self, name: str) -> tuple[int, int]:
+        """Where a member lies, from its local header to the start of whatever follows it."""
+        return self.members[name].header_offset, self._ends[name]
+
+    def expect(self, names: Iterable[str]) -> None:
+        """Says which members will be read next: from a remote archive they come in few requests."""
+        if self._remote is not None:
+            self._expected = frozenset(names)
+            self._remote.expect(self.span(name) for name in self._expected)
+
+    def _expect_headers(self, remote: Stored, first: str) -> None:
+        """Plans the reads of local headers, from that of `first` on, and of some data behind them.
+
+        Whoever looks at one member usually looks at the next ones, too.
+        """
+        names = list(self.members)
+        group = names[names.index(first) :][:GROUP]
+        self._expected = frozenset(group)
+        spans = []
+        for name in group:
+            start, limit = self.span(name)
+            head = LOCAL.size + len(self.members[name].raw_name) + LOOK
+            spans.append((start, min(start + head, limit)))
+            if self.members[name].flags & DESCRIPTOR:  # which is compared with the header
+                spans.append((max(start, limit - LONGEST_DESCRIPTOR), limit))
+        remote.expect(spans)
 
     def read(self, name: str, *, verify: bool = True) -> memoryview:
         """All bytes of a member, read-only: where they lie if it is stored.
@@ -153,7 +199,7 @@ class Archive:
         if member.method == STORED:
             blocks = self._stored(member, size)
         else:
-            blocks = self._inflated(member, size, CHUNK)
+            blocks = self._inflated(member, size, START)
         pieces, missing = [], min(size, member.size)
         while missing:
             pieces.append(next(blocks)[:missing])
@@ -241,8 +287,8 @@ def open_archive(source: Source, *, lazy: bool = False) -> Archive:
 
     Args:
         source: The bytes; it must stay open as long as members are read.
-        lazy: Leaves each local header to the first look at its member. In a mapped file they cost
-            next to nothing; over a network they cost one request each.
+        lazy: Leaves each local header to the first look at its member. In a mapped file headers
+            cost next to nothing; a remote archive brings those of many members in few requests.
 
     Raises:
         TruncatedError: The end is missing.

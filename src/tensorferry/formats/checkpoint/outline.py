@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from tensorferry import dtypes
 from tensorferry.codecs.leveldb import Table
-from tensorferry.codecs.wire import read_varint
+from tensorferry.codecs.protobuf import read_varint
 from tensorferry.errors import FerryError
 from tensorferry.formats.checkpoint import graph as graphs
 from tensorferry.formats.checkpoint.entries import (
@@ -25,6 +25,7 @@ from tensorferry.formats.checkpoint.entries import (
     parse_entry,
     parse_header,
 )
+from tensorferry.formats.checkpoint.messages import Reader
 from tensorferry.storage import Source
 from tensorferry.storage.place import Place
 from tensorferry.tensors.infos import Kind, TensorInfo
@@ -101,14 +102,15 @@ def _read_entries(table: Table) -> tuple[Header, dict[str, Entry]] | None:
     header: Header | None = None
     entries: dict[str, Entry] = {}
     for block in table.blocks():
+        reader = Reader(block.data)
         for key, start, end in zip(block.keys, block.starts, block.ends, strict=True):
             if header is None:
                 if key != b"":
                     return None
                 header = parse_header(block.data, start, end)
                 continue
-            entry = parse_entry(block.data, start, end)
-            if entry.slices or len(entries) == MOST:
+            entry = parse_entry(reader, start, end)
+            if entry.slices or entry.kind.row.name == "variant" or len(entries) == MOST:
                 return None
             entries[key.decode()] = entry
     if header is None or header.big_endian or NOTE in entries:

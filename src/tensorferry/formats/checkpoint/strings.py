@@ -19,7 +19,7 @@ import numpy as np
 
 from tensorferry import _native, dtypes
 from tensorferry.codecs.leveldb import mask
-from tensorferry.codecs.wire import MAX_VARINT, varint
+from tensorferry.codecs.protobuf import MAX_VARINT, varint
 from tensorferry.dtypes import DType
 from tensorferry.errors import ChecksumError, FormatError
 from tensorferry.formats.checkpoint.entries import Entry

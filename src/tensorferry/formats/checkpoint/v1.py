@@ -21,16 +21,16 @@ import numpy as np
 
 from tensorferry import _native, dtypes
 from tensorferry.codecs.leveldb import Table
+from tensorferry.codecs.protobuf import BYTES, Span
 from tensorferry.dtypes import DType
 from tensorferry.errors import FormatError
 from tensorferry.formats import tensorproto
 from tensorferry.formats.checkpoint import entries, slices, state as states
 from tensorferry.formats.checkpoint.entries import Extents, Kind
+from tensorferry.formats.checkpoint.messages import Reader
 from tensorferry.storage.place import Place
 from tensorferry.tensors.stored import Stored
 from tensorferry.tensors.values import Array, Kind as TensorKind
-
-BYTES = 2
 
 
 def open_tables(prefix: Place) -> tuple[dict[str, Stored], list[Place]]:
@@ -63,34 +63,22 @@ def _survey(table: Table, found: dict[str, tuple[Kind, list[tuple[Extents, Table
     data = table.find(b"")
     if data is None:
         raise FormatError("a table without the empty key, which says what it has", offset=0)
-    for number, wire, first, last in _native.MessageFields(data, 0, len(data)):
-        if (number, wire) != (1, BYTES):
-            continue
-        for inner, kind, start, end in _native.MessageFields(data, first, last):
-            if (inner, kind) == (1, BYTES):
-                name, described, extents = _parse_meta(data, start, end)
-                known, pieces = found.setdefault(name, (described, []))
-                if known != described:
-                    raise FormatError("a tensor has two shapes or dtypes", tensor=name[:200])
-                pieces += ((extent, table) for extent in extents)
+    reader = Reader(data)
+    meta = reader.part(reader.whole("SavedTensorSlices"), "meta", "SavedTensorSliceMeta")
+    for span in meta.get("tensor", ()):
+        name, described, extents = _parse_meta(reader, span)
+        known, pieces = found.setdefault(name, (described, []))
+        if known != described:
+            raise FormatError("a tensor has two shapes or dtypes", tensor=name[:200])
+        pieces += ((extent, table) for extent in extents)
 
 
-def _parse_meta(data: Any, start: int, end: int) -> tuple[str, Kind, list[Extents]]:
-    name, enum, extents = b"", 0, []
-    shape: tuple[int, ...] = ()
-    for number, wire, first, last in _native.MessageFields(data, start, end):
-        if (number, wire) == (1, BYTES):
-            name = bytes(data[first:last])
-        elif (number, wire) == (2, BYTES):
-            shape = entries.parse_shape(data, first, last)
-        elif number == 3 and wire == 0:
-            enum = first
-        elif (number, wire) == (4, BYTES):
-            extents.append(slices.parse(data, first, last))
-    try:
-        return name.decode(), entries.make_kind(enum, shape, start), extents
-    except UnicodeDecodeError:
-        raise FormatError(f"a tensor is called {name[:60]!r}, expected UTF-8") from None
+def _parse_meta(reader: Reader, span: Span) -> tuple[str, Kind, list[Extents]]:
+    fields = reader.read("SavedSliceMeta", span)
+    shape = entries.parse_shape(reader, fields["shape"]) if "shape" in fields else ()
+    kind = entries.make_kind(fields.get("type", 0), shape, span.start)
+    extents = [slices.parse(reader, place) for place in fields.get("slice", ())]
+    return fields.get("name", ""), kind, extents
 
 
 def _make(name: str, kind: Kind, pieces: list[tuple[Extents, Table]]) -> Stored:
@@ -153,16 +141,11 @@ class StoredSlice(Stored):
         return np.asarray(self.read()[index])
 
     def _parse(self, data: Any) -> Array:
-        span = (0, len(data))
-        for field in (2, 3):
-            spans = [
-                (first, last)
-                for number, wire, first, last in _native.MessageFields(data, *span)
-                if (number, wire) == (field, BYTES)
-            ]
-            if len(spans) != 1:
-                raise FormatError(f"{len(spans)} values for a slice, expected one")
-            span = spans[0]
+        reader = Reader(data)
+        saved = reader.part(reader.whole("SavedTensorSlices"), "data", "SavedSlice")
+        if "data" not in saved:
+            raise FormatError("no values for a slice, expected them")
+        span: Span = saved["data"]
         row, elements = self.dtype, self.described.elements
         count = _count(data, *span, row)
         if count != elements:
@@ -170,7 +153,7 @@ class StoredSlice(Stored):
                 f"{count} values, expected {elements} for {row.name} of shape {list(self.shape)}"
             )
         header = _native.tensorproto_header(row.enum, self.shape, 0)
-        array: Array = tensorproto.read(header + bytes(data[slice(*span)]))
+        array: Array = tensorproto.read(header + reader.bytes(span))
         array.flags.writeable = False
         return array
 
@@ -179,6 +162,7 @@ def _count(data: Any, start: int, end: int, row: DType) -> int:
     """How many elements a TensorProto has, none of which may be left out here."""
     values = tensorproto.TYPED_FIELDS.get(row.name, (None,))[0]
     count = 0
+    # Not through the table, which would make a list of all values.
     for number, wire, first, last in _native.MessageFields(data, start, end):
         if number == 4:  # the content
             assert row.numpy is not None

@@ -13,8 +13,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tensorferry import storage
+from tensorferry.codecs.protobuf import Span
 from tensorferry.errors import UnsupportedError
-from tensorferry.formats.savedmodel.messages import Reader, Span
+from tensorferry.formats.savedmodel.messages import Reader
 from tensorferry.storage.place import Place
 
 DIRECTORY = "assets"

@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 
 from tensorferry import dtypes
+from tensorferry.codecs.protobuf import Span
 from tensorferry.dtypes import DType
 from tensorferry.errors import UnsupportedError
-from tensorferry.formats.savedmodel.messages import Reader, Span
+from tensorferry.formats.savedmodel.graph import no_values
+from tensorferry.formats.savedmodel.messages import Reader
 from tensorferry.formats.savedmodel.specs import read_tensor
 from tensorferry.tensors.stored import Stored, Unreadable
 from tensorferry.tensors.values import Array, Kind
@@ -49,7 +51,7 @@ class StoredConstant(Stored):
 
 def stored(reader: Reader, span: Span, row: DType, shape: tuple[int | None, ...]) -> Stored:
     """The tensor of a Const node; one without values, such as a variant, cannot be read."""
-    if row.numpy is None:
-        error = UnsupportedError(f"a {row.name} constant holds objects of TensorFlow's, no values")
-        return Unreadable(error, row.name, shape, span.end - span.start)
+    reason = no_values(row)
+    if reason is not None:
+        return Unreadable(UnsupportedError(reason), row.name, shape, span.end - span.start)
     return StoredConstant(reader, span, row, shape)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tensorferry.errors import FerryError
-from tensorferry.formats.savedmodel.messages import Reader, Span
+from tensorferry.formats.savedmodel.messages import Reader
 from tensorferry.storage.place import Place
 
 FINGERPRINT = "fingerprint.pb"
@@ -36,7 +36,7 @@ def read_fingerprint(place: Place) -> Fingerprint | None:
     finally:
         place.close()
     try:
-        fields = reader.read("FingerprintDef", Span(0, len(reader.data)))
+        fields = reader.whole("FingerprintDef")
     except FerryError as error:
         raise reader.located(error) from None
     hashes = (

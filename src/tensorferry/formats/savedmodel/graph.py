@@ -8,7 +8,7 @@ The tensor of a Const node stands in its attribute "value".
 All nodes are walked over once, and nothing is run, resolved or expanded: a function that calls
 itself is a fact to report. Constants are kept as places in the file, whose dtype and shape were
 checked; their values are read by `tensorferry.formats.tensorproto` when they are asked for. Which
-ops do more than compute is in `savedmodel_ops`.
+ops do more than compute is in `tensorferry.formats.savedmodel.ops`.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from tensorferry import _native, dtypes, limits
+from tensorferry.codecs.protobuf import BYTES, VARINT, Span
 from tensorferry.dtypes import DType
 from tensorferry.errors import FerryError, FormatError, LimitError
-from tensorferry.formats.savedmodel.messages import BYTES, VARINT, Reader, Span
+from tensorferry.formats.savedmodel.messages import Reader
 from tensorferry.formats.savedmodel.specs import (
     Shape,
     TensorSpec,
@@ -34,20 +35,19 @@ if TYPE_CHECKING:
     from tensorferry.tensors.stored import Stored
 
 CONST = "Const"
+# Dtypes of TensorFlow's own objects.
+OBJECTS = ("resource", "variant")
 # Ops that hold a variable of TensorFlow 1.
 VARIABLES = frozenset({"Variable", "VariableV2", "VarHandleOp"})
 
 # Up to how many bytes the entry of an attribute is remembered.
 SHORT = 96
 
-# Fields of GraphDef, FunctionDefLibrary and FunctionDef.
-_NODE, _FUNCTION, _NODE_DEF = 1, 1, 3
 # Fields of NodeDef, of an attribute's entry and of AttrValue.
 _NAME, _OP, _INPUT, _ATTR = 1, 2, 3, 5
 _KEY, _VALUE = 1, 2
 _ARGUMENT_NAME, _ARGUMENT_TYPE = 1, 3
 _LIST, _TYPE, _SHAPE, _TENSOR, _FUNC = 1, 6, 7, 8, 10
-_LISTED_FUNC = 9
 _WIRES = {3: VARINT, 4: 5, 5: VARINT, 6: VARINT}
 
 
@@ -70,6 +70,13 @@ class Function:
     nodes: int
     calls: tuple[str, ...]
     recursive: bool = False
+
+
+def no_values(row: DType) -> str | None:
+    """Why a constant of a dtype cannot be read; None if it can."""
+    if row.name not in OBJECTS:
+        return None
+    return f"a {row.name} constant holds objects of TensorFlow's, no values"
 
 
 class Constants(Mapping[str, "Stored"]):
@@ -95,7 +102,8 @@ class Constants(Mapping[str, "Stored"]):
         """What a constant is like."""
         span, row, shape = self._scan(name)
         kind: Kind = "string" if row is dtypes.STRING else "dense"
-        return TensorInfo(name, row.name, shape, span.end - span.start, kind)
+        nbytes = span.end - span.start
+        return TensorInfo(name, row.name, shape, nbytes, kind, unreadable=no_values(row))
 
     def _scan(self, name: str) -> tuple[Span, DType, tuple[int | None, ...]]:
         """Where a constant lies, its dtype and shape."""
@@ -155,10 +163,10 @@ def read_graph(reader: Reader, span: Span) -> Graph:
     """
     fields = reader.read("GraphDef", span, without="node")
     walk = _Walk(reader)
-    nodes, _ = walk.walk_nodes(reader.each(_NODE, span), "")
+    nodes, _ = walk.walk_nodes(reader.each("GraphDef", "node", span), "")
     library = fields.get("library")
     if library is not None:
-        for place in reader.each(_FUNCTION, library):
+        for place in reader.each("FunctionDefLibrary", "function", library):
             walk.walk_function(place)
     functions = walk.finish()
     ops = {op: count for op, count in sorted(walk.ops.items()) if op not in functions}
@@ -214,7 +222,7 @@ class _Walk:
         name = signature.get("name", "")
         if name in self.functions:
             raise self.reader.twice(f"the function {name[:60]!r}", span.start)
-        nodes, called = self.walk_nodes(self.reader.each(_NODE_DEF, span), name)
+        nodes, called = self.walk_nodes(self.reader.each("FunctionDef", "node_def", span), name)
         inputs, outputs = (
             tuple(self._argument(place) for place in signature.get(side, []))
             for side in ("input_arg", "output_arg")
@@ -345,9 +353,8 @@ class _Walk:
                     f"attributes nest deeper than {limits.depth} messages", offset=span.start
                 )
             if number == _LIST:
-                for listed, wire, start, end in _native.MessageFields(self.data, *span):
-                    if (listed, wire) == (_LISTED_FUNC, BYTES):
-                        pending.append((_FUNC, Span(start, end), depth - 1))
+                for place in self.reader.each("ListValue", "func", span):
+                    pending.append((_FUNC, place, depth - 1))
                 continue
             fields = self.reader.read("NameAttrList", span)
             yield fields.get("name", "")

@@ -26,7 +26,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
-from tensorferry import _native, storage
+from tensorferry import storage
+from tensorferry.codecs.protobuf import BYTES, Span
 from tensorferry.errors import FerryError, FormatError
 from tensorferry.formats.savedmodel import (
     assets,
@@ -39,7 +40,7 @@ from tensorferry.formats.savedmodel import (
 from tensorferry.formats.savedmodel.assets import Asset, storage_join
 from tensorferry.formats.savedmodel.fingerprint import FINGERPRINT, Fingerprint, read_fingerprint
 from tensorferry.formats.savedmodel.graph import Function, Graph
-from tensorferry.formats.savedmodel.messages import BYTES, Reader, Span
+from tensorferry.formats.savedmodel.messages import Reader
 from tensorferry.formats.savedmodel.objects import ConcreteFunction, Objects, Variable
 from tensorferry.formats.savedmodel.ops import Risk
 from tensorferry.formats.savedmodel.specs import Signature, TensorSpec
@@ -248,7 +249,7 @@ def read(
         if loaded.kind == "graph":
             graph = _read_meta_graph(reader, None, Span(0, len(reader.data)))[0]
             return SavedModel(loaded.file, loaded.file, "graph", 0, (graph,))
-        fields = reader.read("SavedModel", Span(0, len(reader.data)))
+        fields = reader.whole("SavedModel")
         spans = fields.get("meta_graphs", [])
         if not spans:
             raise FormatError("no MetaGraph, expected at least one", offset=0)
@@ -321,16 +322,16 @@ def load(place: Place, *, verify: bool = True) -> Loaded:
 
             merged = chunks.merge(data, "SavedModel", verify=verify, path=path)
             return Loaded(path, "chunks", Reader(merged, path))
-        kind: Kind = "graph" if _starts_as_graph(data) else "binary"
+        reader = Reader(data, path)
+        kind: Kind = "graph" if _starts_as_graph(reader) else "binary"
     except FerryError as error:
         raise error.located(path=path) from None
-    return Loaded(path, kind, Reader(data, path))
+    return Loaded(path, kind, reader)
 
 
-def _starts_as_graph(data: bytes | memoryview) -> bool:
-    """Whether the first field is a node or versions, which are a GraphDef's."""
-    first = next(iter(_native.MessageFields(data, 0, len(data))), None)
-    return first is not None and first[1] == BYTES and first[0] in (1, 4)
+def _starts_as_graph(reader: Reader) -> bool:
+    """Whether the first field is a node or the versions of a GraphDef."""
+    return reader.first() in ((1, BYTES), (4, BYTES))
 
 
 def _read_meta_graph(

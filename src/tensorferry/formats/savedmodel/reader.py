@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import os
 
+from tensorferry.codecs.protobuf import Span
 from tensorferry.errors import FerryError, UnsupportedError
 from tensorferry.formats.checkpoint.names import Names
 from tensorferry.formats.checkpoint.reader import Checkpoint, open_checkpoint
 from tensorferry.formats.savedmodel import graph as graphs, model, variables
 from tensorferry.formats.savedmodel.assets import storage_join
-from tensorferry.formats.savedmodel.messages import Span
 from tensorferry.storage.place import Place
 
 
@@ -39,14 +39,13 @@ def open_variables(
     """
     loaded = model.load(place, verify=verify)
     reader = loaded.reader
-    whole = Span(0, len(reader.data))
     held = None
     try:
         if loaded.kind == "graph":
-            constants = graphs.read_graph(reader, whole).constants
+            constants = graphs.read_graph(reader, Span(0, len(reader.data))).constants
             keys = {name: name for name in constants}
             return Checkpoint(loaded.file, 0, constants, keys)
-        for span in reader.read("SavedModel", whole).get("meta_graphs", []):
+        for span in reader.whole("SavedModel").get("meta_graphs", []):
             held = held or model.read_objects(reader, reader.read("MetaGraphDef", span))
     except FerryError as error:
         raise loaded.located(error) from None
