@@ -7,10 +7,10 @@ as for its type, its shape and the place of its values. A group's members are in
 form that h5py writes) or in messages of their own, at most eight of them. Numbers are
 little-endian, addresses and lengths have eight bytes.
 
-Only the file itself is read: soft and external links are refused, as are values in other files.
-Each tree is walked once, each group has one name, and the bytes that are read for this are counted,
-so that a damaged file gives an error and no endless walk. Values are not verified, because files of
-this kind have no checksums.
+Only the file itself is read: soft and external links are listed and not followed, and values in
+other files are refused. Each tree is walked once, each group has one name, and the bytes that are
+read for this are counted, so that a damaged file gives an error and no endless walk. Values are not
+verified, because files of this kind have no checksums.
 
 The messages of a dataset are parsed by `tensorferry.codecs.hdf5.types`, and its values are read by
 `tensorferry.formats.keras.values`; which of them are weights is for the formats.
@@ -158,7 +158,11 @@ class File:
 
     def refuse(self, offset: int, what: str, *, tensor: str | None = None) -> NoReturn:
         """Raises the error for a feature of HDF5 that is not read here."""
-        raise UnsupportedError(
+        raise self.refusal(offset, what, tensor=tensor)
+
+    def refusal(self, offset: int, what: str, *, tensor: str | None = None) -> UnsupportedError:
+        """The error for a feature of HDF5 that is not read here."""
+        return UnsupportedError(
             what,
             path=self.path,
             offset=self.bytes.start + offset,
@@ -254,26 +258,35 @@ class Node:
         """The first message of a kind; None if there is none."""
         return next((message for message in self.messages if message.kind == kind), None)
 
-    @cached_property
+    @property
     def members(self) -> dict[str, Node]:
-        """The members of a group, in the order of the file; empty for a dataset.
+        """The members of a group, in the order of the file; empty for a dataset."""
+        return self._inside[0]
 
-        Raises:
-            UnsupportedError: A member is a link to elsewhere.
-        """
+    @property
+    def links(self) -> dict[str, UnsupportedError]:
+        """The members of a group that are links: the error that says why one is not followed."""
+        return self._inside[1]
+
+    @cached_property
+    def _inside(self) -> tuple[dict[str, Node], dict[str, UnsupportedError]]:
         if self.is_dataset:
-            return {}
+            return {}, {}
         self.file.enter(self)
         if self.path.count("/") + 1 > limits.depth:
             raise LimitError(
                 f"groups nest deeper than {limits.depth}", path=self.file.path, offset=self.address
             )
         with self.file.parsing(self.address, "a group"):
-            addresses = dict(self._links())
+            found = dict(self._links())
         prefix = f"{self.path}/" if self.path else ""
-        return {
-            name: Node(self.file, prefix + name, address) for name, address in addresses.items()
-        }
+        members, links = {}, {}
+        for name, target in found.items():
+            if isinstance(target, UnsupportedError):
+                links[name] = target
+            else:
+                members[name] = Node(self.file, prefix + name, target)
+        return members, links
 
     @cached_property
     def attributes(self) -> dict[str, Any]:
@@ -328,15 +341,16 @@ class Node:
                     yield Message(kind, flags, content, start + position)
                 position += length
 
-    def _links(self) -> Iterator[tuple[str, int]]:
+    def _links(self) -> Iterator[tuple[str, int | UnsupportedError]]:
+        """The members: where each lies, or why it is not followed there."""
         seen: set[str] = set()
-        for name, address in self._all_links():
+        for name, target in self._all_links():
             if name in seen or not name or name in (".", "..") or "/" in name or "\0" in name:
                 self.file.fail(self.address, f"a member of a group is called {name[:60]!r}")
             seen.add(name)
-            yield name, address
+            yield name, target
 
-    def _all_links(self) -> Iterator[tuple[str, int]]:
+    def _all_links(self) -> Iterator[tuple[str, int | UnsupportedError]]:
         for message in self.messages:
             if message.kind == SYMBOL_TABLE:
                 yield from self._symbols(*struct.unpack_from("<QQ", message.data))
@@ -350,7 +364,7 @@ class Node:
                         message.offset, f"the members of group {self.path[:200]!r} are in a heap"
                     )
 
-    def _symbols(self, tree: int, heap: int) -> Iterator[tuple[str, int]]:
+    def _symbols(self, tree: int, heap: int) -> Iterator[tuple[str, int | UnsupportedError]]:
         """The members of a group in a B-tree: their names are in a heap beside it."""
         data = self.file.bytes
         signature, _, size, _, start = struct.unpack("<4sIQQQ", data.take(heap, 32))
@@ -367,11 +381,10 @@ class Node:
                 if end < 0:
                     self.file.fail(start + place, "the name of a group's member does not end")
                 name = names[place:end].decode()
-                if kind == 2:
-                    self.file.refuse(table.child, f"{name[:60]!r} is a soft link")
-                yield name, address
+                is_soft = kind == 2
+                yield name, self._refusal(table.child, name, "a soft link") if is_soft else address
 
-    def _link(self, message: Message) -> tuple[str, int]:
+    def _link(self, message: Message) -> tuple[str, int | UnsupportedError]:
         version, flags = message.data[:2]
         if version != 1:
             self.file.refuse(message.offset, f"a link is of version {version}, expected 1")
@@ -385,8 +398,12 @@ class Node:
         name = message.data[position : position + length].decode()
         if kind:
             what = {1: "a soft link", 64: "a link to another file"}.get(kind, "no hard link")
-            self.file.refuse(message.offset, f"{name[:60]!r} is {what}")
+            return name, self._refusal(message.offset, name, what)
         return name, struct.unpack_from("<Q", message.data, position + length)[0]
+
+    def _refusal(self, offset: int, name: str, what: str) -> UnsupportedError:
+        path = f"{self.path}/{name}".lstrip("/")
+        return self.file.refusal(offset, f"{name[:60]!r} is {what}", tensor=path[:200])
 
     def _attribute(self, message: Message) -> tuple[str, Any]:
         data = message.data
