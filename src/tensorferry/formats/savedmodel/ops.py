@@ -5,8 +5,8 @@ Python code, and a model from a stranger can have them anywhere. Here they are n
 Every SavedModel with variables has ops that save and restore them, and tables that are made from
 assets read files: these are expected, and marked so.
 
-A custom op is one that TensorFlow does not have (`tensorferry.formats.savedmodel.op_names`). The list of definitions
-inside the file cannot tell: the exporter puts custom ops there like all others.
+A custom op is one that TensorFlow does not have (`tensorferry.formats.savedmodel.op_names`). The
+definitions inside the file do not tell them apart: an exporter lists custom ops like all others.
 """
 
 from __future__ import annotations
