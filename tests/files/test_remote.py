@@ -11,9 +11,11 @@ import zipfile
 
 import numpy as np
 import pytest
+from servers import Web
 from strategies import same
 
 import tensorferry as ferry
+from tensorferry.errors import FormatError
 from tensorferry.storage import ranged
 
 VALUE = {
@@ -187,3 +189,24 @@ def test_a_failed_save_leaves_nothing(s3):
         ferry.save(tensors(), s3.url("broken.npz"))
     assert set(s3.keys()) == before
     assert not s3.uploads()
+
+
+@pytest.mark.parametrize("data", [b"no format of ours", b"\x10\0\0\0\0\0\0\0{" + b"x" * 40])
+def test_secrets(data):
+    """An error about a file does not show the signature of its URL."""
+    web = Web(data)
+    with pytest.raises(FormatError) as caught:
+        ferry.load(web.url("x.bin?sig=SECRET"))
+    web.stop()
+    assert "x.bin?..." in str(caught.value)
+    assert "SECRET" not in str(caught.value)
+
+
+def test_secrets_of_a_bundle():
+    """Neither does a bundle, nor an error about one of its tensors."""
+    web = Web(bytes(ferry.dumps({"a": np.arange(3)}, format="safetensors")))
+    with ferry.open(web.url("x.safetensors?sig=SECRET")) as bundle:
+        assert "SECRET" not in repr(bundle) + str(bundle.unknown("b"))
+        assert same(bundle["a"], np.arange(3))
+        assert len(web.requests) == 1
+    web.stop()

@@ -26,7 +26,7 @@ from tensorferry.errors import (
 )
 from tensorferry.files.find import Input
 from tensorferry.files.sizes import compression_of
-from tensorferry.formats.tfrecord import frames as tfrecord
+from tensorferry.formats.tfrecord import index as indexes
 from tensorferry.formats.tfrecord.records import Records
 from tensorferry.operations import hash as digests
 from tensorferry.operations.inspect import Problem
@@ -215,11 +215,11 @@ def _misplaced_indexes(opened: OpenedRecords) -> Iterator[Problem]:
         if storage.is_url(path):
             continue
         with storage.open_source(path) as source:
-            for suffix in tfrecord.INDEX_SUFFIXES:
+            for suffix in indexes.SUFFIXES:
                 beside = path + suffix
                 if not os.path.exists(beside) or source.buffer is None:
                     continue
-                if tfrecord.read_index(path, source.buffer) is None:
+                if indexes.read(path, source.buffer) is None:
                     yield Problem(
                         "the index is older than its file, or does not fit it",
                         beside,

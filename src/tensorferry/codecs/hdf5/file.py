@@ -2,18 +2,18 @@
 
     superblock | objects, wherever the writer put them
 
-The superblock leads to the root group. An object (a group or a dataset) is a header of messages:
-what it is called, its shape, where its values lie. A group's members are in a B-tree of names (the
+The superblock points to the root group. An object (a group or a dataset) is a header of messages,
+as for its type, its shape and the place of its values. A group's members are in a B-tree of names (the
 form that h5py writes) or in messages of their own, at most eight of them. Numbers are
 little-endian, addresses and lengths have eight bytes.
 
-Only what lies in the file itself is read: soft and external links are listed and not followed, and
-values that lie in other files are refused. Each tree is walked once, each group has one name, and
-all that is read for this is counted: a damaged file gives an error, whatever it says. Nothing is
-verified beyond that, because files of this kind have no checksums.
+Only the file itself is read: soft and external links are listed and not followed, and values in
+other files are refused. Each tree is walked once, each group has one name, and the bytes that are
+read for this are counted, so that a damaged file gives an error and no endless walk. Values are not
+verified, because files of this kind have no checksums.
 
-What a dataset's messages mean is `tensorferry.codecs.hdf5.types`, its values are
-`tensorferry.formats.keras.values`, and which of them are weights is for the formats above.
+The messages of a dataset are parsed by `tensorferry.codecs.hdf5.types`, and its values are read by
+`tensorferry.formats.keras.values`; which of them are weights is for the formats.
 """
 
 from __future__ import annotations
@@ -26,8 +26,7 @@ from functools import cached_property
 from typing import Any, NoReturn
 
 from tensorferry import limits
-from tensorferry.codecs.hdf5 import types as hdf5_types
-from tensorferry.codecs.hdf5.types import UNDEFINED, Datatype
+from tensorferry.codecs.hdf5.types import UNDEFINED, Datatype, read_datatype, read_shape
 from tensorferry.errors import FormatError, LimitError, TruncatedError, UnsupportedError
 from tensorferry.storage import Source
 
@@ -37,7 +36,7 @@ SIGNATURE = b"\x89HDF\r\n\x1a\n"
 SPARE_BYTES, BYTES_FACTOR = 1 << 20, 8
 SPARE_READS, MOST_READS = 1 << 12, 1 << 24
 
-# Of a remote file so much is fetched at a time, because its objects lie close to each other.
+# How many bytes of a remote file are fetched at a time: its objects lie close to each other.
 PAGE = 1 << 18
 
 # Messages of an object's header.
@@ -60,12 +59,12 @@ class Message:
 
 
 class Bytes:
-    """The bytes of a file inside a source, with an account of what is read of them.
+    """The bytes of a file inside a source; it counts how many are read.
 
     Args:
-        source: Has them.
-        start: Where they begin in it.
-        size: How many they are.
+        source: Holds the file.
+        start: Where the file starts in the source.
+        size: Number of bytes of the file.
     """
 
     def __init__(self, source: Source, start: int, size: int) -> None:
@@ -80,8 +79,8 @@ class Bytes:
         """Bytes of the file.
 
         Raises:
-            TruncatedError: They are beyond its end.
-            LimitError: More was read than the file can mean.
+            TruncatedError: They lie beyond the end of the file.
+            LimitError: More was read than any sound file needs.
         """
         if not 0 <= offset <= offset + length <= self.size:
             raise self.beyond(offset, length)
@@ -98,7 +97,7 @@ class Bytes:
         return bytes(self.source.range(self.start + offset, self.start + offset + length))
 
     def beyond(self, offset: int, length: int) -> TruncatedError:
-        """The error for what is not there."""
+        """The error for bytes beyond the end of the file."""
         return TruncatedError(
             f"{length} bytes are said to lie at byte {offset}, of {self.size} that are there",
             path=self.source.path,
@@ -123,13 +122,13 @@ class File:
     """An HDF5 file; `root` is its outermost group.
 
     Args:
-        source: Has its bytes.
-        start: Where they begin in it: in an archive, not at its start.
-        size: How many they are; by default all.
+        source: Holds the file.
+        start: Where the file starts in the source, which may be an archive.
+        size: Number of bytes of the file; by default up to the end of the source.
 
     Raises:
         FormatError: It is no HDF5 file.
-        UnsupportedError: It is one of a kind that nothing here reads.
+        UnsupportedError: The file is of a version that is not read here.
     """
 
     def __init__(self, source: Source, start: int = 0, size: int | None = None) -> None:
@@ -146,23 +145,23 @@ class File:
         self.root = Node(self, "", address)
 
     def fail(self, offset: int, what: str) -> NoReturn:
-        """Raises the error for what is wrong at a place."""
+        """Raises the error for damage at a place."""
         raise FormatError(what, path=self.path, offset=self.bytes.start + offset)
 
     @contextmanager
     def parsing(self, offset: int, what: str) -> Iterator[None]:
-        """Turns the errors of Python for what ends early or is no text into ours."""
+        """Turns the errors that Python raises for short or undecodable bytes into ours."""
         try:
             yield
         except (struct.error, IndexError, UnicodeDecodeError) as error:
             self.fail(offset, f"{what} cannot be read: {error}")
 
     def refuse(self, offset: int, what: str, *, tensor: str | None = None) -> NoReturn:
-        """Raises the error for what is not read."""
+        """Raises the error for a feature of HDF5 that is not read here."""
         raise self.refusal(offset, what, tensor=tensor)
 
     def refusal(self, offset: int, what: str, *, tensor: str | None = None) -> UnsupportedError:
-        """The error for what is not read."""
+        """The error for a feature of HDF5 that is not read here."""
         return UnsupportedError(
             what,
             path=self.path,
@@ -172,13 +171,13 @@ class File:
         )
 
     def enter(self, node: Node) -> None:
-        """Notes that a group was entered, which happens once: otherwise names have no end."""
+        """Notes that a group was entered. A second time would make paths without end."""
         if node.address in self._groups:
             self.refuse(node.address, f"group {node.path[:200]!r} has another name too")
         self._groups.add(node.address)
 
     def heap_object(self, address: int, index: int) -> bytes:
-        """An object of a global heap, where strings of variable length are."""
+        """An object of a global heap, which holds strings of variable length."""
         if address not in self._heaps:
             with self.parsing(address, "a heap"):
                 self._heaps[address] = self._read_heap(address)
@@ -238,9 +237,9 @@ class Node:
     """A group or a dataset.
 
     Attributes:
-        file: Of which it is a part.
-        path: The names that lead to it, with "/" between.
-        address: Where its header begins in the file.
+        file: The file that it is a part of.
+        path: The names from the root to it, with "/" between them.
+        address: Where its header starts in the file.
     """
 
     def __init__(self, file: File, path: str, address: int) -> None:
@@ -252,16 +251,16 @@ class Node:
 
     @property
     def is_dataset(self) -> bool:
-        """Whether it has values rather than members."""
+        """Whether it is a dataset, which has values, rather than a group."""
         return any(message.kind == LAYOUT for message in self.messages)
 
     def find(self, kind: int) -> Message | None:
-        """The message of a kind."""
+        """The first message of a kind; None if there is none."""
         return next((message for message in self.messages if message.kind == kind), None)
 
     @property
     def members(self) -> dict[str, Node]:
-        """What is in a group, in the order of the file; empty for a dataset."""
+        """The members of a group, in the order of the file; empty for a dataset."""
         return self._inside[0]
 
     @property
@@ -291,7 +290,7 @@ class Node:
 
     @cached_property
     def attributes(self) -> dict[str, Any]:
-        """Attributes that are strings or lists of those; None for what is neither."""
+        """The attributes by name: strings and lists of strings; None for those of other types."""
         with self.file.parsing(self.address, "the attributes of an object"):
             info = self.find(ATTRIBUTE_INFO)
             if info is not None:
@@ -418,8 +417,8 @@ class Node:
         name = parts[0].split(b"\0")[0].decode()
         if flags & 3 and version > 1:  # its type or shape is kept elsewhere
             return name, None
-        datatype = hdf5_types.datatype(parts[1])
-        shape = hdf5_types.shape(parts[2])
+        datatype = read_datatype(parts[1])
+        shape = read_shape(parts[2])
         if datatype is None or shape is None or len(shape) > 1:
             return name, None
         count = shape[0] if shape else 1
@@ -449,7 +448,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """An entry of a B-tree's leaf: the key before it, and what it leads to."""
+    """An entry of a leaf of a B-tree: its key, and the address that it points to."""
 
     key: tuple[Any, ...]
     child: int
@@ -459,10 +458,10 @@ def walk_tree(file: File, root: int, kind: int, key: struct.Struct) -> Iterator[
     """The entries of the leaves of a B-tree, in order.
 
     Args:
-        file: Has it.
-        root: The address of its outermost node.
+        file: The file that holds the tree.
+        root: The address of the root node.
         kind: 0 for members of a group, 1 for chunks of values.
-        key: What lies between the addresses of a node.
+        key: The form of the keys between the addresses of a node.
     """
     entry = struct.Struct(f"{key.format}Q")
     seen: set[int] = set()

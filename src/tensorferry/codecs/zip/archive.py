@@ -4,11 +4,11 @@
     directory entry | name | extra | comment              for each member again
     [zip64 end | its locator |] end of the directory | comment
 
-The directory at the end says what is there; the local headers say most of it again. Both must
-agree, members must not overlap, and the archive must fill its file from the first byte to the
-last: bytes in front of it (as in self-extracting archives) and behind it are refused, because
-readers differ in what they make of them. Members are stored (their bytes are given as they lie
-there) or deflated, with a CRC-32 each. Deflate and checksums run in isal, which releases the GIL.
+The directory at the end lists the members; the local headers repeat most of it. Both must agree,
+members must not overlap, and the archive must fill its file from the first byte to the last: bytes
+in front of it (as in self-extracting archives) and behind it are refused, because readers differ
+in what they make of them. Members are stored (their bytes are handed out in place) or deflated,
+with a CRC-32 each. Deflate and checksums run in isal, which releases the GIL.
 
 The directory is read by `tensorferry.codecs.zip.directory`, and archives are written by
 `tensorferry.codecs.zip.writer`. Where the bytes come from is `tensorferry.storage`, and what is in
@@ -46,7 +46,7 @@ from tensorferry.errors import (
 from tensorferry.storage.source import Source as Stored
 
 FETCH = 8 << 20
-"""How much of a deflated member is asked for at a time when it is streamed."""
+"""How many bytes of a deflated member are fetched at a time when it is streamed."""
 
 START = 8 << 10
 """How much of a deflated member is asked for at a time when its first bytes are wanted."""
@@ -60,7 +60,7 @@ GROUP = 256
 """The local headers of so many remote members are fetched by one plan."""
 
 RATIO = 100
-"""A member larger than `limits.memory` may be so many times as large as what is stored of it."""
+"""A member beyond `limits.memory` may be at most so many times as large as its stored bytes."""
 
 HIGHEST_RATIO = 1032
 """Deflate's shortest code is two bits, for 258 bytes."""
@@ -69,9 +69,9 @@ _INFLATE_ERROR: Any = igzip_lib.IsalError
 
 
 class Archive:
-    """An open archive; made by `open_archive`.
+    """An open archive; `open_archive` makes it.
 
-    It can be read from several threads. Directories are left out: names say where a member is.
+    Several threads may read it. Folders are left out: the name of a member tells its folder.
 
     Attributes:
         members: By name, in the order of the directory.
@@ -80,7 +80,7 @@ class Archive:
     def __init__(self, source: Source, members: dict[str, Member], ends: dict[str, int]) -> None:
         self.members = members
         self._source = source
-        self._ends = ends  # where something else begins
+        self._ends = ends  # where the next thing in the file starts
         self._offsets: dict[str, int] = {}
         # Where reads are worth planning: bytes in memory or in a mapped file are at hand.
         self._remote = source if isinstance(source, Stored) and source.buffer is None else None
@@ -96,7 +96,7 @@ class Archive:
         return len(self.members)
 
     def offset(self, name: str) -> int:
-        """Where a member's data begins in the file; looks at its local header the first time.
+        """Where a member's data starts in the file; reads its local header the first time.
 
         Raises:
             FormatError: The local header does not say what the directory says.
@@ -140,7 +140,7 @@ class Archive:
         remote.expect(spans)
 
     def read(self, name: str, *, verify: bool = True) -> memoryview:
-        """All bytes of a member, read-only: where they lie if it is stored.
+        """All bytes of a member, read-only, and in place if the member is stored.
 
         Args:
             name: The member.
@@ -149,8 +149,8 @@ class Archive:
         Raises:
             KeyError: There is no such member.
             ChecksumError: It was changed since it was written.
-            LimitError: It is far larger than what is stored of it, and than `limits.memory`.
-            FormatError: It is not what the archive says it is.
+            LimitError: It is far larger than its stored bytes, and larger than `limits.memory`.
+            FormatError: Its bytes are not what the directory says.
         """
         member = self.members[name]
         offset = self.offset(name)
@@ -173,7 +173,7 @@ class Archive:
     ) -> Iterator[bytes | memoryview]:
         """A member's bytes in blocks of at most `size`, in bounded memory.
 
-        The checksum speaks for the whole member: blocks have been given out when it does not fit.
+        The checksum covers the whole member: if it does not fit, all blocks were given out before.
 
         Raises:
             KeyError, ChecksumError, LimitError, FormatError: As in `read`.
@@ -213,7 +213,7 @@ class Archive:
             yield take(self._source, position, min(position + size, stop))
 
     def _inflated(self, member: Member, size: int, fetch: int) -> Iterator[bytes]:
-        """Blocks of at most `size`, of which `fetch` bytes are asked for at a time."""
+        """Blocks of at most `size`; the source is asked for `fetch` bytes at a time."""
         position = self.offset(member.name)
         stop = position + member.stored_size
         fetched = memoryview(b"")
@@ -259,7 +259,7 @@ class Archive:
             )
 
     def _check_budget(self, member: Member) -> None:
-        """Refuses to inflate what neither the file nor `limits.memory` justifies."""
+        """Refuses a member that is larger than both its stored bytes and `limits.memory` allow."""
         if member.size > max(limits.memory, RATIO * member.stored_size):
             raise LimitError(
                 f"member {member.name!r} takes {member.size} bytes, {limits.memory} are allowed, "
@@ -287,8 +287,8 @@ def open_archive(source: Source, *, lazy: bool = False) -> Archive:
 
     Args:
         source: The bytes; it must stay open as long as members are read.
-        lazy: Leaves each local header to the first look at its member. In a mapped file headers
-            cost next to nothing; a remote archive brings those of many members in few requests.
+        lazy: Reads a local header only when its member is used. In a mapped file the headers cost
+            next to nothing; from a store, those of many members come in few requests.
 
     Raises:
         TruncatedError: The end is missing.

@@ -64,13 +64,13 @@ def _survey(table: Table, found: dict[str, tuple[Kind, list[tuple[Extents, Table
     if data is None:
         raise FormatError("a table without the empty key, which says what it has", offset=0)
     reader = Reader(data)
-    meta = reader.part(reader.whole("SavedTensorSlices"), "meta", "SavedTensorSliceMeta")
-    for span in meta.get("tensor", ()):
-        name, described, extents = _parse_meta(reader, span)
-        known, pieces = found.setdefault(name, (described, []))
-        if known != described:
-            raise FormatError("a tensor has two shapes or dtypes", tensor=name[:200])
-        pieces += ((extent, table) for extent in extents)
+    for meta in reader.each("SavedTensorSlices", "meta", (0, len(data))):
+        for span in reader.each("SavedTensorSliceMeta", "tensor", meta):
+            name, described, extents = _parse_meta(reader, span)
+            known, pieces = found.setdefault(name, (described, []))
+            if known != described:
+                raise FormatError("a tensor has two shapes or dtypes", tensor=name[:200])
+            pieces += ((extent, table) for extent in extents)
 
 
 def _parse_meta(reader: Reader, span: Span) -> tuple[str, Kind, list[Extents]]:
@@ -144,7 +144,7 @@ class StoredSlice(Stored):
         reader = Reader(data)
         saved = reader.part(reader.whole("SavedTensorSlices"), "data", "SavedSlice")
         if "data" not in saved:
-            raise FormatError("no values for a slice, expected them")
+            raise FormatError("0 values for a slice, expected one")
         span: Span = saved["data"]
         row, elements = self.dtype, self.described.elements
         count = _count(data, *span, row)

@@ -86,13 +86,13 @@ def describe(node: Node) -> tuple[str, tuple[int, ...]]:
     name, shape = "unknown", None
     with node.file.parsing(node.address, "a dataset"):
         if kind is not None and not kind.flags & hdf5.SHARED:
-            found = hdf5_types.datatype(kind.data)
+            found = hdf5_types.read_datatype(kind.data)
             name = CLASSES.get(kind.data[0] & 15, name)
             if found is not None and (found.numpy is None or found.numpy.kind != "V"):
                 is_text = found.is_text or found.numpy is None
                 name = "string" if is_text else found.dtype or str(found.numpy)
         if space is not None and not space.flags & hdf5.SHARED:
-            shape = hdf5_types.shape(space.data)
+            shape = hdf5_types.read_shape(space.data)
     return name, shape or ()
 
 
@@ -142,7 +142,7 @@ class _Reader:
         message = self._message(hdf5.DATATYPE)
         if message is None:
             self.file.fail(self.node.address, "a dataset has no type")
-        found = hdf5_types.datatype(message.data)
+        found = hdf5_types.read_datatype(message.data)
         if found is None:
             self._refuse("its values are no numbers or strings that a tensor can have")
         name = found.dtype
@@ -155,7 +155,7 @@ class _Reader:
 
     def _shape(self) -> tuple[int, ...]:
         message = self._message(hdf5.DATASPACE)
-        found = None if message is None else hdf5_types.shape(message.data)
+        found = None if message is None else hdf5_types.read_shape(message.data)
         if found is None:
             self._refuse("it has no shape")
         if len(found) > MAX_RANK or math.prod(max(n, 1) for n in found) * self.type.size >= 1 << 63:
@@ -208,7 +208,7 @@ class _Reader:
             self.check()
         assert self.type.numpy is not None
         message = self._message(hdf5.FILL_VALUE)
-        value = b"" if message is None else hdf5_types.fill_value(message.data)
+        value = b"" if message is None else hdf5_types.read_fill_value(message.data)
         array = np.zeros(self.shape, self.type.numpy)
         if len(value) == self.type.size and any(value):
             array[...] = np.frombuffer(value, self.type.numpy)[0]
@@ -227,7 +227,7 @@ class _Reader:
                 f"in an array of shape {list(self.shape)} and {self.type.size} bytes a value",
             )
         message = self._message(hdf5.FILTERS)
-        pipeline = [] if message is None else hdf5_types.filters(message.data)
+        pipeline = [] if message is None else hdf5_types.read_filters(message.data)
         for number, _ in pipeline:
             if number not in (DEFLATE, SHUFFLE, FLETCHER32):
                 name = FILTERS.get(number, str(number))
