@@ -12,18 +12,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
-from tensorferry import formats, frameworks, storage
+from tensorferry import frameworks
 from tensorferry.codecs import compression as codecs
 from tensorferry.errors import MismatchError, UnsupportedError
+from tensorferry.files import keywords
+from tensorferry.files.find import format_named
 from tensorferry.files.save import Saved, save
-from tensorferry.formats.tables.writer import write_table
-from tensorferry.formats.tfrecord.writer import writer
+from tensorferry.files.writer import open_writer
+from tensorferry.formats.table import TABLE
 from tensorferry.rows import columns as slices
-from tensorferry.tensors.note import Note
+from tensorferry.storage.place import Target
 from tensorferry.tensors.values import (
     RaggedTensor,
     SparseTensor,
@@ -70,6 +72,7 @@ def predict(
     return _Work(model, signature, lengths or {}, keep, allow).run_all(inputs, batch_size)
 
 
+@keywords.shown(keywords.Writing)
 def save_predictions(
     model: Any,
     inputs: Any,
@@ -80,8 +83,11 @@ def save_predictions(
     lengths: Mapping[str, str] | None = None,
     keep: tuple[str, ...] = (),
     allow: Any = (),
+    metadata: Mapping[str, Any] | None = None,
+    compression: str | None = None,
     durable: bool = True,
-    **options: Any,
+    storage_options: Mapping[str, Any] | None = None,
+    **options: Unpack[keywords.Writing],
 ) -> Saved:
     """Calls a model, and writes its outputs into a file: a row for each input, where it has rows.
 
@@ -94,31 +100,38 @@ def save_predictions(
         lengths: See `predict`.
         keep: See `predict`.
         allow: See `predict`.
-        durable: Waits until the disk has it.
-        **options: Of `tensorferry.save`; of files of rows `compression` and `metadata`, of which
-            TFRecords have only the first.
+        metadata: What to keep with the predictions, where the format has a place for it.
+        compression: As in `tensorferry.save`, and for rows as in `tensorferry.writer`.
+        durable: Wait until the disk has the bytes.
+        storage_options: For the store of a URL.
+        **options: Of the format: see `tensorferry.files.keywords.Writing`.
+
+    Raises:
+        OptionError: The format has no such option.
     """
-    target = os.fspath(path)
-    found = formats.named(codecs.split_suffix(target)[0])
-    holds = None if found is None else formats.TABLE[found].holds
     work = _Work(model, signature, lengths or {}, keep, allow)
-    if holds == "records":
-        with writer(target, durable=durable, **options) as out:
-            for outputs in work.run(inputs, batch_size):
-                out.write_batch(outputs)
-        return Saved(target, "tfrecord", sum(map(os.path.getsize, out.paths)))
-    if found is not None and holds == "table":
-        with storage.open_sink(target, durable=durable) as sink:
-            write_table(
-                work.run(inputs, batch_size),
-                sink,
-                format=found,
-                metadata=Note().to_metadata(options.pop("metadata", None) or {}),
-                stream=target.endswith(".arrows"),
-                **options,
-            )
-        return Saved(target, found, sink.position)
-    return save(work.run_all(inputs, batch_size), path, durable=durable, **options)
+    name = os.fspath(path)
+    found = format_named(name)
+    packed = codecs.split_suffix(name)[1] is not None
+    facts = None if found is None else TABLE[found]
+    if facts is None or not facts.streams_rows or (packed and not facts.decompresses):
+        return save(
+            work.run_all(inputs, batch_size),
+            path,
+            metadata=metadata,
+            compression=compression,
+            durable=durable,
+            storage_options=storage_options,
+            **options,
+        )
+    target = Target(name, options=storage_options, durable=durable)
+    given = keywords.given({"compression": compression, **options})
+    shards = given.pop("shards", None)
+    with open_writer(facts.name, target, given, shards=shards, metadata=metadata or {}) as out:
+        for outputs in work.run(inputs, batch_size):
+            out.write_batch(outputs)
+    sizes = [target.place().at(written).size() or 0 for written in out.paths]
+    return Saved(name, facts.name, sum(sizes), files=tuple(out.paths))
 
 
 class _Work:
