@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tensorferry import limits as limits, serving as serving, tfio as tfio
-    from tensorferry.diagnosis import diagnose as diagnose
+    from tensorferry.diagnosis.diagnose import diagnose as diagnose
     from tensorferry.diagnosis.report import DiagnosisReport as DiagnosisReport
     from tensorferry.errors import (
         ChecksumError as ChecksumError,
@@ -69,12 +69,10 @@ if TYPE_CHECKING:
         SparseTensor as SparseTensor,
         TensorInfo as TensorInfo,
     )
-    from tensorferry.weights import (
-        Saver as Saver,
-        load_weights as load_weights,
-        save_weights as save_weights,
-    )
+    from tensorferry.weights.loading import load_weights as load_weights
     from tensorferry.weights.report import WeightsReport as WeightsReport
+    from tensorferry.weights.saver import Saver as Saver
+    from tensorferry.weights.saving import save_weights as save_weights
 
 __version__ = "0.1.0"
 
@@ -97,7 +95,7 @@ _HOMES = {
     "tensorferry.tensors.bundle": ("Bundle",),
     "tensorferry.operations.diff": ("DiffReport", "diff"),
     "tensorferry.operations.convert": ("ConvertReport", "convert"),
-    "tensorferry.diagnosis": ("diagnose",),
+    "tensorferry.diagnosis.diagnose": ("diagnose",),
     "tensorferry.diagnosis.report": ("DiagnosisReport",),
     "tensorferry.operations.inspect": ("FileInfo", "inspect"),
     "tensorferry.models.loaded": ("LoadedModel", "LoadedSignature"),
@@ -112,7 +110,9 @@ _HOMES = {
     "tensorferry.files.save": ("save",),
     "tensorferry.formats.tables.table": ("Table",),
     "tensorferry.files.bytes": ("dumps", "dumps_buffers", "dumps_into", "loads"),
-    "tensorferry.weights": ("Saver", "load_weights", "save_weights"),
+    "tensorferry.weights.loading": ("load_weights",),
+    "tensorferry.weights.saver": ("Saver",),
+    "tensorferry.weights.saving": ("save_weights",),
     "tensorferry.weights.report": ("WeightsReport",),
     "tensorferry.operations.verify": ("VerifyReport", "verify"),
     "tensorferry.rows.rows": ("Rows",),

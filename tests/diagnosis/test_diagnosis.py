@@ -29,8 +29,7 @@ import pytest
 from conftest import ROOT
 
 import tensorferry as ferry
-from tensorferry import diagnosis
-from tensorferry.diagnosis import object_walk
+from tensorferry.diagnosis import object_walk, report as reports
 
 # What is left open here is closed when it is collected.
 pytestmark = [
@@ -561,7 +560,7 @@ def test_report_is_data():
         report.type = "other"
     with pytest.raises(KeyError):
         report["model.other"]
-    assert tuple(report.ways) == diagnosis.WAYS
+    assert tuple(report.ways) == reports.WAYS
 
 
 STANDARD = (threading, socket, asyncio, re, io, queue, sqlite3, types, weakref, collections, zlib)

@@ -13,7 +13,8 @@ from strategies import NUMERIC, numeric_arrays, same
 
 import tensorferry as ferry
 from tensorferry import dtypes
-from tensorferry.formats import raw
+from tensorferry.formats.contract import Glimpse
+from tensorferry.formats.detect import recognise
 
 BYTE_ORDERS = ("little", "big", "native")
 
@@ -223,7 +224,7 @@ def test_dtype_is_required():
 
 def test_never_recognised():
     """Raw bytes are never taken for a format of their own accord."""
-    assert not raw.sniff(bytes(64))
+    assert recognise(Glimpse("", bytes(64))) is None
     with pytest.raises(ferry.UnknownFormatError):
         ferry.loads(b"\xff" * 8)
 

@@ -19,6 +19,7 @@ from strategies import NUMERIC, arrays, from_bits, numeric_arrays, same, sparse_
 import tensorferry as ferry
 from tensorferry import dtypes, frameworks
 from tensorferry.errors import MissingExtraError, UnsupportedError
+from tensorferry.frameworks import contract, memory, table
 from tensorferry.tensors.values import RaggedTensor, SparseTensor
 
 QUANTIZED = {"qint8", "quint8", "qint16", "quint16", "qint32"}
@@ -91,8 +92,8 @@ def test_unaligned_and_read_only(framework, value):
 @pytest.mark.parametrize(("framework", "row"), pairs(NUMERIC), indirect=["framework"])
 def test_large(framework, row):
     """Large arrays, which take another way, keep every bit as well."""
-    shape = (2, frameworks.LARGE // row.numpy.itemsize)
-    value = from_bits(row, shape, np.random.default_rng(7).bytes(2 * frameworks.LARGE)).T
+    shape = (2, memory.LARGE // row.numpy.itemsize)
+    value = from_bits(row, shape, np.random.default_rng(7).bytes(2 * memory.LARGE)).T
 
     assert same(frameworks.accept(frameworks.give(value, framework)), value)
 
@@ -173,8 +174,10 @@ def test_unknown_framework():
 @pytest.mark.parametrize("name", frameworks.NAMES)
 def test_missing_framework(monkeypatch, name):
     """A framework that is not installed is named with the command that installs it."""
+    home = table.HOMES[contract.Tensors][name]
     monkeypatch.setitem(sys.modules, name, None)
-    monkeypatch.delitem(sys.modules, f"tensorferry.frameworks.{name}", raising=False)
+    monkeypatch.delitem(sys.modules, f"tensorferry.frameworks.{home}", raising=False)
+    table.tensors.cache_clear()
 
     with pytest.raises(MissingExtraError, match=f"pip install 'tensorferry\\[{name}\\]'"):
         frameworks.give(np.zeros(3), name)
@@ -286,11 +289,11 @@ def test_no_tensor(value):
 @given(numeric_arrays())
 def test_aligned_copy(value):
     """A copy for a framework has the same bits, lies where it must, and is nobody else's memory."""
-    copy = frameworks.aligned_copy(value)
+    copy = memory.aligned_copy(value)
 
     assert same(copy, value)
     assert copy.flags.c_contiguous
-    assert not copy.size or copy.__array_interface__["data"][0] % frameworks.ALIGNMENT == 0
+    assert not copy.size or copy.__array_interface__["data"][0] % memory.ALIGNMENT == 0
     assert not np.shares_memory(copy, value)
 
 
@@ -318,6 +321,6 @@ def test_no_ragged_or_strings(framework):
 )
 def test_way_out(name, way):
     """The error for a dtype that a framework lacks says what to do instead."""
-    error = frameworks.lacks("PyTorch", dtypes.BY_NAME[name])
+    error = contract.lacks("PyTorch", dtypes.BY_NAME[name])
 
     assert str(error) == f"PyTorch has no {name} tensors\nhint: {way}"

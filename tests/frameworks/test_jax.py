@@ -8,6 +8,7 @@ from strategies import NUMERIC, from_bits, numeric_arrays, same
 import tensorferry as ferry
 from tensorferry import dtypes, frameworks
 from tensorferry.errors import UnsupportedError
+from tensorferry.frameworks import memory
 from tensorferry.tensors.values import SparseTensor
 
 jax = pytest.importorskip("jax")
@@ -69,10 +70,10 @@ def test_no_copy(wide, row):
     assert not value.flags.writeable
 
 
-@pytest.mark.parametrize("size", [1000, frameworks.LARGE])
+@pytest.mark.parametrize("size", [1000, memory.LARGE])
 def test_given_array_is_constant(size):
     """An array we gave does not change with the one it was made from."""
-    value = frameworks.aligned_copy(np.zeros(size, np.float32))
+    value = memory.aligned_copy(np.zeros(size, np.float32))
 
     array = frameworks.give(value, "jax")
     value[:] = 1

@@ -15,6 +15,7 @@ from strategies import (
 
 from tensorferry import dtypes, frameworks
 from tensorferry.errors import UnsupportedError
+from tensorferry.frameworks import memory
 from tensorferry.tensors.values import RaggedTensor
 
 
@@ -115,10 +116,10 @@ def test_array_outlives_tensor(tf):
     assert np.array_equal(value, np.arange(1, 100001))
 
 
-@pytest.mark.parametrize("size", [1000, frameworks.LARGE])
+@pytest.mark.parametrize("size", [1000, memory.LARGE])
 def test_given_tensor_is_constant(tf, size):
     """A tensor we gave does not change with the array it was made from."""
-    value = frameworks.aligned_copy(np.zeros(size, np.float32))
+    value = memory.aligned_copy(np.zeros(size, np.float32))
 
     tensor = frameworks.give(value, "tensorflow")
     value[:] = 1

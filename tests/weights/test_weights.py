@@ -12,7 +12,7 @@ import pytest
 
 import tensorferry as ferry
 from tensorferry.frameworks.variables import list_variables
-from tensorferry.weights import names_for, target_of
+from tensorferry.weights.saving import names_for, target_of
 
 FORMATS = ("npz", "safetensors")
 

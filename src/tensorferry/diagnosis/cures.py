@@ -1,4 +1,4 @@
-"""What to do about things that cannot be saved, by what they are."""
+"""Cures: one thing to do about each kind of object that cannot be saved."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 _ANEW = "leave it out in __getstate__ and make it anew in __setstate__"
 _OPEN = "keep what it was opened with, leave it out in __getstate__, open it in __setstate__"
 
-# By the beginning of a type's full name.
+# Cures by the start of a type's full name.
 _BY_TYPE = {
     "_thread.": _ANEW,
     "threading.": _ANEW,
@@ -34,11 +34,11 @@ _BY_TYPE = {
 
 
 def cure_for(value: Any, reasons: Iterable[str]) -> str | None:
-    """One thing to do about something that is in the way.
+    """One thing to do about an object that cannot be saved.
 
     Args:
-        value: What it is.
-        reasons: Why it is in the way.
+        value: The object.
+        reasons: Why it cannot be saved.
     """
     told = " ".join(reasons)
     for words, cure in (

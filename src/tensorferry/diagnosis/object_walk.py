@@ -1,11 +1,11 @@
-"""A walk over a living object: all that it holds, each with the expression that leads there.
+"""A walk over a living object: everything it holds, with the expression that leads to each part.
 
-A path is a Python expression: `model.encoder.layers[2].tokenizer._lock` evaluates to what it
-names. What a function closes over, its defaults and the globals it uses are parts of it, as are
-the items of containers, instance attributes and slots. Nothing is computed for it: properties and
-`__getattr__` are not asked, so that a walk changes nothing and ends.
+A path is a Python expression: `model.encoder.layers[2].tokenizer._lock` evaluates to the object at
+that path. The parts of a function are its closure, its defaults and the globals it uses; the parts
+of other objects are their items, instance attributes and slots. Properties and `__getattr__` are
+not called, so a walk changes nothing and always ends.
 
-The walk is breadth-first, each object is met once, and the path is the shortest one.
+The walk is breadth-first. It meets each object once, by its shortest path.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ import numpy as np
 from tensorferry.frameworks.variables import attributes
 from tensorferry.tensors.values import is_namedtuple
 
-# What holds nothing.
+# Types whose values hold nothing.
 _ATOMS = frozenset(
     (
         type(None),
@@ -46,14 +46,14 @@ _ATOMS = frozenset(
     )
 )
 
-# How many objects a walk looks at, how deep and for how many seconds: beyond, a model is data, and
-# knowing more of it helps nobody. Picklers do not go as deep.
+# The number of objects, the depth and the seconds after which a walk stops. A larger object is
+# mostly data, and looking at more of it helps nobody. Picklers do not go as deep.
 OBJECTS = 300_000
 DEPTH = 10_000
 PATIENCE = 3.0
 
 
-# In a step, the call that an object is asked with how it is to be pickled.
+# The part of a step that calls the method by which pickle reduces an object.
 MADE = ".__reduce_ex__("
 
 
@@ -61,9 +61,9 @@ class Part(NamedTuple):
     """Something that an object holds.
 
     Attributes:
-        step: The expression that leads to it, with `{}` in place of its holder's.
-        value: The thing itself.
-        wanted: Whether a walk notes it even if it holds nothing.
+        step: The expression that leads to it, with `{}` for the object that holds it.
+        value: The part itself.
+        wanted: Whether a walk records it even if it holds nothing.
     """
 
     step: str
@@ -75,10 +75,10 @@ class Node(NamedTuple):
     """An object that was met.
 
     Attributes:
-        value: The object, which also keeps its identity from being used again.
-        holder: The place in the walk of the object where it was met first; None for the root.
+        value: The object; holding it keeps its id from being reused.
+        holder: The place of the object that holds it on the shortest path; None for the root.
         step: See `Part`.
-        depth: How many steps it is from the root.
+        depth: The number of steps from the root.
     """
 
     value: Any
@@ -88,17 +88,17 @@ class Node(NamedTuple):
 
 
 class Walk:
-    """All that can be reached from an object.
+    """Everything that can be reached from an object.
 
     Args:
-        root: Where to start.
-        parts: What an object holds.
-        name: The root's own expression.
+        root: The object to start from.
+        parts: Returns the parts of an object.
+        name: The expression for the root.
 
     Attributes:
         nodes: The objects in the order in which they were met.
-        places: Their places in `nodes` by identity.
-        complete: Whether nothing was left out for there being too much.
+        places: The place of each object in `nodes`, by id.
+        complete: Whether the walk ended by itself; false if there was too much.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class Walk:
         self._holders: list[list[tuple[int, str]]] = [[]]
         end = time.monotonic() + PATIENCE
         queue = deque([0])
-        # What has another name than the call that makes it is to be known by that.
+        # Met last, so that an object that is also an attribute gets the attribute's name.
         made: deque[tuple[int, Part]] = deque()
         while queue or made:
             if not queue:
@@ -157,14 +157,14 @@ class Walk:
         return expression
 
     def line(self, place: int) -> list[int]:
-        """The objects on the way to one, the root first, itself last."""
+        """The objects on the path to an object, from the root to the object itself."""
         found = [place]
         while (holder := self.nodes[found[-1]].holder) is not None:
             found.append(holder)
         return found[::-1]
 
     def above(self, places: Iterable[int]) -> set[int]:
-        """The objects from which one of these can be reached, themselves among them."""
+        """The objects from which one of these can be reached, including these."""
         found = set(places)
         queue = deque(found)
         while queue:
@@ -175,11 +175,11 @@ class Walk:
         return found
 
     def circles(self) -> Iterator[tuple[int, str, int]]:
-        """Objects that hold one on the way to them, the step to it, and that one."""
+        """Circular references: an object, its step back, and the ancestor that it leads to."""
         sizes = [1] * len(self.nodes)
         for place in range(len(self.nodes) - 1, 0, -1):
             sizes[self._holders[place][0][0]] += sizes[place]
-        # What is below an object has the numbers that follow its own, as many as `sizes` says.
+        # The descendants of an object have the `sizes[object] - 1` numbers after its own.
         numbers = [0] * len(self.nodes)
         following = [1] * len(self.nodes)
         for place in range(1, len(self.nodes)):
@@ -194,7 +194,7 @@ class Walk:
 
 
 def held(parts: Callable[[Any], Iterable[Part]], value: Any) -> list[Part] | None:
-    """What an object holds; None if it refuses to be looked at, as a user's dict may."""
+    """The parts of an object; None if looking at it raises, as a user's dict may."""
     try:
         return list(parts(value))
     except Exception:
@@ -202,12 +202,12 @@ def held(parts: Callable[[Any], Iterable[Part]], value: Any) -> list[Part] | Non
 
 
 def is_atom(value: Any) -> bool:
-    """Whether it holds nothing, and is what it is by its value alone."""
+    """Whether a value holds nothing, like a number or a text."""
     return type(value) in _ATOMS
 
 
 def parts(value: Any) -> Iterator[Part]:
-    """What an object holds."""
+    """The parts of an object."""
     if isinstance(value, dict):
         yield from _items(value)
     elif is_namedtuple(value):
@@ -234,7 +234,7 @@ def parts(value: Any) -> Iterator[Part]:
             yield Part("{}.__self__", value.__self__)
     elif isinstance(value, type | ModuleType | CodeType):
         return
-    # Lists and dicts of a class of their own have attributes besides.
+    # Subclasses of list and dict also have attributes.
     if type(value).__module__ != "builtins" and not isinstance(value, type | ModuleType):
         yield from attribute_parts(value)
 
@@ -255,7 +255,7 @@ def _items(value: dict[Any, Any]) -> Iterator[Part]:
 
 
 def _elements(array: Any) -> Iterator[Part]:
-    """The objects in an array of them."""
+    """The objects in an object array."""
     if array.dtype != object:
         return
     for index, item in np.ndenumerate(array):
@@ -263,11 +263,11 @@ def _elements(array: Any) -> Iterator[Part]:
 
 
 def function_parts(function: FunctionType) -> Iterator[Part]:
-    """What a function needs besides its code."""
+    """The objects that a function needs besides its code."""
     for index, cell in enumerate(function.__closure__ or ()):
         try:
             yield Part(f"{{}}.__closure__[{index}].cell_contents", cell.cell_contents)
-        except ValueError:  # a variable that has no value yet
+        except ValueError:  # the variable has no value yet
             continue
     for index, item in enumerate(function.__defaults__ or ()):
         yield Part(f"{{}}.__defaults__[{index}]", item)
@@ -280,14 +280,14 @@ def function_parts(function: FunctionType) -> Iterator[Part]:
 
 
 def closure_name(step: str, function: Any) -> str | None:
-    """What a function calls the variable that a step leads to, if it closes over it."""
+    """The name of the closure variable that a step leads to; None for any other step."""
     if not step.startswith("{}.__closure__[") or not isinstance(function, FunctionType):
         return None
     return function.__code__.co_freevars[int(step.split("[")[1].split("]")[0])]
 
 
 def used_globals(code: CodeType) -> list[str]:
-    """The names of globals in a function's code, and in that of the functions inside of it."""
+    """The names of globals in a function's code, including nested functions."""
     found = {
         instruction.argval: None
         for instruction in dis.get_instructions(code)
@@ -300,7 +300,7 @@ def used_globals(code: CodeType) -> list[str]:
 
 
 def used_names(code: CodeType) -> set[str]:
-    """All names in a function's code: attributes, globals and what it closes over."""
+    """All names in a function's code: attributes, globals and closure variables."""
     found = {*code.co_names, *code.co_freevars}
     for constant in code.co_consts:
         if isinstance(constant, CodeType):

@@ -1,12 +1,12 @@
-"""What pickle and cloudpickle make of a living object, found out without writing it anywhere.
+"""Pickling: what pickle and cloudpickle do with a living object, without writing it anywhere.
 
 pickle asks each object how to reduce it: to a callable, its arguments and a state. `Pickling` does
-the same, object by object, with the pickler's own reducers, so that every object that refuses is
-found and not only the first one. Then the pickler itself has the last word on the whole.
+the same for one object after another, with the pickler's own reducers. It finds every object that
+refuses, and not only the first one. The pickler itself has the last word on the whole object.
 
-Nothing large is copied. Arrays and tensors are known to pickle and are passed over, as are models
-of Keras, which pickle by their own file format: the caller says what becomes of them. What the
-pickler writes is thrown away. Nothing is ever unpickled.
+Nothing large is copied. Arrays and tensors are known to pickle, so they are skipped. Models of
+Keras pickle as Keras' files, and the caller knows the result. The pickler's output is thrown away,
+and nothing is ever unpickled.
 """
 
 from __future__ import annotations
@@ -47,16 +47,16 @@ from tensorferry.diagnosis.object_walk import (
     parts,
 )
 
-# Seconds that pickling a whole may take.
+# How many seconds pickling the whole object may take.
 PATIENCE = 5.0
 
-# From this many steps on, what is wrong with something too deep is not that it is a circle.
+# An object that is nested deeper than this is too deep even without a circular reference.
 DEEP = 100
 
-# How long what an error says may be; some of TensorFlow's are pages.
+# The longest error text in a reason; some errors of TensorFlow fill pages.
 LONGEST = 200
 
-# Containers, which are not to blame for what a user puts in.
+# Containers, which are not to blame for the objects inside of them.
 _OPEN = (
     dict,
     list,
@@ -73,7 +73,7 @@ _OPEN = (
 _NEUTRAL = ("collections", "types", "functools", "dataclasses", "argparse", "typing", "enum")
 _FRAMEWORKS = ("tensorflow", "keras", "tf_keras", "numpy", "wrapt")
 
-# What a class has without having said so.
+# Attributes that every class has.
 _GIVEN = frozenset(
     ("__dict__", "__weakref__", "__module__", "__doc__", "__qualname__", "_abc_impl", "__slots__")
 )
@@ -81,12 +81,12 @@ _GIVEN = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What stands in the way.
+    """A part of an object that cannot be pickled.
 
     Attributes:
-        step: Where, seen from the object that was asked: see `object_walk`.
-        value: What is there.
-        reason: Why it cannot be kept.
+        step: The step to the part from the object that was asked: see `object_walk`.
+        value: The part.
+        reason: Why it cannot be pickled.
     """
 
     step: str
@@ -96,11 +96,11 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class StandIn:
-    """What is known of an object that is not pickled for real.
+    """What is known about an object without pickling it.
 
     Attributes:
-        problems: What stands in the way.
-        kind: The class that has to be found again, if it is pickled by name.
+        problems: The parts that cannot be pickled.
+        kind: The class that unpickling has to find, if the object is pickled by name.
     """
 
     problems: tuple[Problem, ...] = ()
@@ -112,11 +112,11 @@ class _RefusedError(Exception):
 
 
 class _TooLongError(Exception):
-    """The whole is too much to pickle just to see whether it can be."""
+    """Pickling the whole object takes longer than `PATIENCE`."""
 
 
 class _Nowhere:
-    """A file that keeps nothing, and ends when time is up."""
+    """A file that discards everything, and raises when time is up."""
 
     def __init__(self) -> None:
         self._end = time.monotonic() + PATIENCE
@@ -132,14 +132,14 @@ class Pickling:
 
     Args:
         root: The object.
-        way: Which pickler.
-        stand_in: For an object that must not be pickled for real, what is known of it.
+        way: The pickler.
+        stand_in: Returns what is known about an object that must not be pickled; None otherwise.
 
     Attributes:
-        blamed: The reasons by place in the walk.
-        kept: The steps to the parts of the root that the pickler takes.
-        unfinished: Why the whole was not judged, if it was not.
-        main: Classes and functions that are kept by name, in a program's `__main__`.
+        blamed: Why objects cannot be pickled, by place in the walk.
+        kept: The steps to the parts of the root that the pickler keeps.
+        unfinished: Why the whole object was not judged; None if it was.
+        main: Classes and functions in `__main__` that are pickled by name.
     """
 
     def __init__(
@@ -162,19 +162,19 @@ class Pickling:
 
     @cached_property
     def walk(self) -> Walk:
-        """Over all that the pickler would look at."""
+        """The walk over everything that the pickler would look at."""
         self._found.clear()
         return Walk(self._root, self._parts)
 
     def _judge(self) -> None:
-        """The pickler itself decides. Only if it refuses, we look for what it does not name."""
+        """Lets the pickler decide; only if it refuses, looks for the objects to blame."""
         failure: Exception | None = None
         try:
             self._pickler(_Nowhere()).dump(self._root)
             return
         except _TooLongError:
             self.unfinished = f"pickling takes more than {PATIENCE:g} s: not all of it was tried"
-        except Exception as error:  # whatever objects raise when they are asked
+        except Exception as error:  # objects may raise anything
             failure = error
         self.walk  # noqa: B018
         self._place_blame()
@@ -194,7 +194,7 @@ class Pickling:
             if place is None or not problem.step:
                 place = self.walk.places[id(holder)]
             node = self.walk.nodes[place]
-            # A class that cannot be found is the fault of whatever brought it in.
+            # If a class cannot be found, its instance is to blame.
             if node.step == "type({})" and node.holder is not None:
                 place = node.holder
             sealed = self._sealed(place)
@@ -205,7 +205,7 @@ class Pickling:
             self.blamed.setdefault(sealed, reason)
 
     def _is_fine(self, value: Any) -> bool:
-        """Whether the pickler takes what we took to be in the way."""
+        """Whether the pickler does pickle a value after all."""
         try:
             self._pickler(_Nowhere()).dump(value)
         except Exception:
@@ -213,7 +213,7 @@ class Pickling:
         return True
 
     def _sealed(self, place: int) -> int:
-        """The thread, queue or the like to whose inside an object belongs, or itself."""
+        """The library object, such as a thread or queue, that an object is an inner part of."""
         found = place
         if id(self.walk.nodes[place].value) in self._leaves:
             return found
@@ -229,7 +229,7 @@ class Pickling:
         return found
 
     def _deepest(self) -> tuple[int, str]:
-        """What nests too deeply: the attribute of the root with the longest way down."""
+        """The attribute of the root that is nested most deeply, and why."""
         nodes = self.walk.nodes
         line = self.walk.line(max(range(len(nodes)), key=lambda place: nodes[place].depth))
         circle = next(self.walk.circles(), None)
@@ -263,7 +263,7 @@ class Pickling:
         self._found.append((value, Problem("", value, describe(error))))
 
     def _parts_by_name(self, value: Any) -> Iterator[Part]:
-        """Functions and classes are kept as names, or by cloudpickle with all they need."""
+        """Parts of functions and classes: none if pickled by name, all if pickled by value."""
         reduced = self._idle.reduce_by_value(value)
         if reduced is NotImplemented:
             try:
@@ -272,7 +272,7 @@ class Pickling:
                 self._blame(value, error)
         elif isinstance(value, FunctionType):
             yield from function_parts(value)
-        elif len(reduced) > 2:  # without a state it is the name of a type that has no module
+        elif len(reduced) > 2:  # otherwise it is a type without a module, pickled by name
             for name, part in vars(value).items():
                 if name not in _GIVEN:
                     plain = isinstance(part, FunctionType) or not hasattr(part, "__get__")
@@ -305,7 +305,7 @@ class Pickling:
             self._blame(value, error)
 
     def _state_parts(self, value: Any, state: Any, call: str) -> Iterator[Part]:
-        """Attributes by their names, where the state is made of them."""
+        """The parts of a state, by attribute names if the state consists of attributes."""
         states = state if isinstance(state, tuple) and len(state) == 2 else (state,)
         if isinstance(state, list):
             listed = (Part(f"{call}[2][{at}]", one) for at, one in enumerate(state))
@@ -322,11 +322,11 @@ class Pickling:
                 yield Part(step if own.get(step) is part else f"{start}[{name!r}]", part)
 
     def _named(self, value: Any, found: Iterable[Part]) -> Iterator[Part]:
-        """The parts under the names that attributes have for them."""
+        """The parts under the names of the attributes that hold them."""
         own = {id(part.value): part.step for part in attribute_parts(value)}
         for kind in type(value).__mro__:
             for name, one in vars(kind).items():
-                # What a class in C has in place of slots.
+                # Classes written in C have these instead of slots.
                 if isinstance(one, MemberDescriptorType):
                     with suppress(AttributeError):
                         own.setdefault(id(one.__get__(value)), f"{{}}.{name}")
@@ -357,7 +357,7 @@ class Pickling:
 
 
 def _has_items_of(part: Any, value: Any) -> bool:
-    """Whether a list or dict is what another one keeps its items in."""
+    """Whether a list or dict is the inner storage of another one."""
     if not isinstance(part, list | dict) or not isinstance(value, type(part)):
         return False
     items = part.values() if isinstance(part, dict) else part
@@ -389,7 +389,7 @@ def has_cloudpickle() -> bool:
 
 
 def _pickler_kind(way: str, override: Callable[[Any], Any]) -> Any:
-    """A pickler that asks us first."""
+    """A class of picklers that ask `override` first."""
     by_value = way == "cloudpickle"
     base = import_module("cloudpickle").CloudPickler if by_value else pickle.Pickler
 

@@ -1,9 +1,9 @@
-"""The cut: weights in a file, and a short program that makes the rest anew.
+"""Recipes: the weights in a file, and a short program that creates the rest again.
 
-A recipe has two functions. `save(model, path)` writes the weights. `rebuild(path)` makes an object
-of the same class with the same arguments and loads the weights into it. Arguments are found in
-attributes of the same name (`self.units`, `self._units`), or in `get_config()` of a Keras layer.
-Those that cannot be written down become arguments of `rebuild`.
+A recipe has two functions. `save(model, path)` writes the weights. `rebuild(path)` creates an
+object of the same class with the same arguments and loads the weights into it. Arguments are found
+in attributes with the same name (`self.units`, `self._units`), or in `get_config()` of a Keras
+layer. Arguments that cannot be written as Python source become parameters of `rebuild`.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ import numpy as np
 
 from tensorferry.diagnosis.structure import LIBRARIES, Structure
 from tensorferry.frameworks.variables import attributes
+from tensorferry.tensors.values import is_namedtuple
 
-# A value that takes more to write down is better given than written.
+# A value whose source is longer becomes a parameter.
 LONGEST = 60
 
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
@@ -31,8 +32,8 @@ class Recipe:
     """A program that saves an object's weights and rebuilds it.
 
     Attributes:
-        text: The program, with functions `save` and `rebuild`.
-        given: What `rebuild` has to be given, because it cannot be written down.
+        text: The program, with the functions `save` and `rebuild`.
+        given: The required parameters of `rebuild`, which cannot be written as source.
     """
 
     text: str
@@ -79,7 +80,7 @@ def write_recipe(structure: Structure) -> Recipe:
 
 
 def _recipe_of_layers(structure: Structure, path: str) -> Recipe:
-    """Layers that a config describes are made of it; it is written next to the weights."""
+    """The recipe for a model of layers: its config is written beside the weights."""
     problems = structure.keras.problems(structure.root)
     if any(one.when == "save" for one in problems):
         return _recipe_of_maker(path, "the function that makes the model")
@@ -145,7 +146,7 @@ def _program(
 
 
 def _is_importable(kind: type) -> bool:
-    """Whether a class is found under its name in its module."""
+    """Whether a class can be imported by its name from its module."""
     found: Any = sys.modules.get(kind.__module__)
     for name in kind.__qualname__.split("."):
         found = getattr(found, name, None)
@@ -157,9 +158,9 @@ class _Argument:
     """An argument of a constructor.
 
     Attributes:
-        name: Its name.
-        text: Its value as Python writes it; None if it does not.
-        default: Its default as Python writes it; None if it has none.
+        name: The name of the argument.
+        text: The source of its value; None if it cannot be written.
+        default: The source of its default; None if there is none.
     """
 
     name: str
@@ -168,7 +169,7 @@ class _Argument:
 
 
 def _arguments(structure: Structure) -> list[_Argument]:
-    """The constructor's arguments that are not as they would be anyway."""
+    """The arguments of the constructor that differ from their defaults."""
     root = structure.root
     try:
         found = list(inspect.signature(type(root)).parameters.values())
@@ -198,7 +199,7 @@ def _arguments(structure: Structure) -> list[_Argument]:
 def _config(root: Any) -> dict[str, Any]:
     try:
         config = root.get_config()
-    except Exception:  # it is the user's code
+    except Exception:  # the user's code may raise anything
         return {}
     return config if isinstance(config, dict) else {}
 
@@ -211,7 +212,7 @@ def _same(first: Any, second: Any) -> bool:
 
 
 def _literal(value: Any, depth: int = 5) -> str | None:
-    """A value as Python writes it; None if it does not, or at length."""
+    """The source of a value; None if it cannot be written, or is too long."""
     text = _written(value, depth)
     return text if text is not None and len(text) <= LONGEST else None
 
@@ -230,7 +231,7 @@ def _written(value: Any, depth: int) -> str | None:
         if any(key is None or item is None for key, item in pairs):
             return None
         return "{" + ", ".join(f"{key}: {item}" for key, item in pairs) + "}"
-    if isinstance(value, list | tuple) and not hasattr(value, "_fields"):
+    if isinstance(value, list | tuple) and not is_namedtuple(value):
         items = [_written(item, depth - 1) for item in value]
         if any(item is None for item in items):
             return None
@@ -242,7 +243,7 @@ def _written(value: Any, depth: int) -> str | None:
 
 
 def _building(structure: Structure) -> list[str]:
-    """A layer has its variables once it is built."""
+    """The line that builds a layer, which creates its variables."""
     if not structure.is_saveable(structure.root):
         return []
     config = structure.keras.build_config(structure.root)

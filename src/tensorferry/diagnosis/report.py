@@ -1,4 +1,4 @@
-"""What `tensorferry.diagnose` found, as data and as a page of text that fits a terminal."""
+"""The report of `tensorferry.diagnose`, as data and as a page of text that fits a terminal."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from tensorferry.diagnosis.recipes import Recipe
 
 Way = Literal["pickle", "cloudpickle", "savedmodel", "keras", "weights"]
 
-# keeps: it comes back. drops: saving works, and this is not in it. fails: saving or loading raises.
-# inapplicable: the way is not for such objects. unjudged: it was not tried.
+# keeps: the object comes back. drops: saving works and leaves the object out. fails: saving or
+# loading raises. inapplicable: the way is not for such objects. unjudged: it was not tried.
 Verdict = Literal["keeps", "drops", "fails", "inapplicable", "unjudged"]
 
 WAYS: tuple[Way, ...] = get_args(Way)
@@ -40,7 +40,7 @@ MEANINGS: dict[Verdict, str] = {
 }
 
 WIDTH = 80
-# How wide the marks of each way are, and what is left for the name.
+# The width of each way's column, and of the column with the names.
 COLUMNS = {way: len(name) + 2 for way, name in NAMES.items()}
 NAME_WIDTH = WIDTH - sum(COLUMNS.values())
 # How many rows of each kind the text shows.
@@ -52,9 +52,9 @@ class WayReport:
     """One way of saving the whole object.
 
     Attributes:
-        way: Which.
-        verdict: What becomes of the object.
-        reason: Why, where it is not simply kept.
+        way: The way of saving.
+        verdict: What happens to the object.
+        reason: Why, unless the object is simply kept.
     """
 
     way: Way
@@ -64,14 +64,14 @@ class WayReport:
 
 @dataclass(frozen=True, slots=True)
 class AttributeReport:
-    """One attribute, or whatever else the object holds.
+    """One attribute of the object, or another part of it.
 
     Attributes:
         path: The Python expression that leads to it.
         type: The name of its type.
-        verdicts: What each way makes of it.
-        reasons: Why it is in the way, for the ways that it is in.
-        cure: What to do about it.
+        verdicts: What each way of saving does with it.
+        reasons: Why a way of saving does not keep it, by way.
+        cure: What to do about it; None if nothing is wrong.
     """
 
     path: str
@@ -83,12 +83,12 @@ class AttributeReport:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """A way that works.
+    """A way of saving that works.
 
     Attributes:
-        way: Which.
-        code: What to call.
-        note: What to know about it.
+        way: The way of saving.
+        code: The call to make.
+        note: What to know about the result.
     """
 
     way: Way
@@ -102,11 +102,11 @@ class DiagnosisReport:
 
     Attributes:
         type: The name of the object's class.
-        ways: Each way on the whole.
-        attributes: The object's own attributes, and below them whatever is in the way.
+        ways: What each way of saving does with the whole object.
+        attributes: The object's own attributes, then all other parts that some way does not keep.
         advice: The ways that work, the best first.
-        recipe: The weights' way in full; None if there are no weights.
-        notes: What else was noticed.
+        recipe: A program that saves the weights and rebuilds the object; None without weights.
+        notes: What else is good to know.
     """
 
     type: str
@@ -118,11 +118,11 @@ class DiagnosisReport:
 
     @property
     def troubles(self) -> tuple[AttributeReport, ...]:
-        """What is in the way of at least one way."""
+        """The parts that at least one way of saving does not keep."""
         return tuple(row for row in self.attributes if row.reasons)
 
     def __getitem__(self, path: str) -> AttributeReport:
-        """The row of a path."""
+        """The report of the part at a path, such as "model.encoder"."""
         for row in self.attributes:
             if row.path == path:
                 return row
@@ -201,7 +201,7 @@ def _and(names: list[str]) -> str:
 
 
 def _short(path: str, width: int) -> str:
-    """The end of a path says most."""
+    """A path without its start if it is too long, as the end says most."""
     path = path.removeprefix("model") if path.startswith("model.") else path
     return path if len(path) <= width else f"…{path[1 - width :]}"
 
@@ -229,7 +229,7 @@ def _wrapped(text: str, start: str, following: str | None = None) -> list[str]:
 
 
 def _folded(text: str, start: str, following: str) -> Iterator[str]:
-    """Lines that break before a dot or bracket where there are no spaces."""
+    """Lines of text, broken before a dot, bracket or space."""
     line = start
     while len(line) + len(text) > WIDTH:
         room = WIDTH - len(line)

@@ -1,7 +1,7 @@
-"""What a model is made of: a walk over it that stays out of what frameworks keep for themselves.
+"""Structure: what a model is made of, without the attributes that frameworks add for themselves.
 
-Layers, modules and tables of a framework are looked into as far as they are the user's: attributes
-that the user set, methods that the user wrote, functions that the user gave.
+Of a framework's layers, modules and tables only the user's parts are looked into: attributes that
+the user set, methods that the user wrote, functions that the user passed.
 """
 
 from __future__ import annotations
@@ -12,23 +12,16 @@ from typing import Any
 
 from tensorferry.diagnosis.object_walk import Part, Walk, attribute_parts, held, parts
 from tensorferry.errors import FerryError
-from tensorferry.frameworks.variables import attributes, used
+from tensorferry.frameworks import table
+from tensorferry.frameworks.contract import Functions, KerasTracking, Objects
+from tensorferry.frameworks.variables import attributes
 
-# Packages whose functions and objects are no place for trouble of the user's.
+# Packages whose functions and objects are not the user's, and not looked into.
 LIBRARIES = ("tensorflow", "keras", "tf_keras", "torch", "jax", "jaxlib", "numpy", "tensorferry")
 
 
-def tracking_of(name: str) -> Any:
-    """What we know of how a framework tracks objects, if the program uses it."""
-    if used(name) is None:
-        return None
-    if name == "keras":
-        from tensorferry.frameworks.keras import tracking as keras_tracking
-
-        return keras_tracking
-    from tensorferry.frameworks.tensorflow import tracking as tensorflow_tracking
-
-    return tensorflow_tracking
+# Frameworks whose variables are more than plain arrays.
+_VARIABLES = ("keras", "tensorflow", "torch")
 
 
 class Structure:
@@ -36,61 +29,66 @@ class Structure:
 
     Attributes:
         root: The object.
-        walk: Over all of it.
+        walk: The walk over everything in it.
         first: The attributes, items or layers of the object itself.
     """
 
     def __init__(self, root: Any) -> None:
         self.root = root
-        self.tensorflow = tracking_of("tensorflow")
-        self.keras = tracking_of("keras")
-        self._tracked = used("tensorflow")
-        self._torch = used("torch")
-        known = (self._tracked, self._torch, used("jax"))
-        self._modules = [module for module in known if module is not None]
+        self._uses = {name: table.in_use(name) for name in ("tensorflow", "keras", "torch")}
+        self._variables = [table.variables(name) for name in _VARIABLES if self._uses[name]]
+        self._tensors = [table.tensors(name) for name in table.NAMES if table.in_use(name)]
         self.walk = Walk(root, self._parts)
         found = held(self._parts, root) or ()
         self.first = [part for part in found if not part.step.startswith("type(")]
 
+    @property
+    def functions(self) -> Functions:
+        """TensorFlow's functions, for objects that it tracks."""
+        return table.functions()
+
+    @property
+    def objects(self) -> Objects:
+        """TensorFlow's object graph, for objects that it tracks."""
+        return table.objects()
+
+    @property
+    def keras(self) -> KerasTracking:
+        """What Keras' files keep, for objects that Keras saves."""
+        return table.keras_tracking()
+
     def is_saveable(self, value: Any) -> bool:
-        """Whether Keras has its own way of saving it."""
-        return self.keras is not None and bool(self.keras.is_saveable(value))
+        """Whether Keras has its own way of saving an object."""
+        return self._uses["keras"] and self.keras.is_saveable(value)
 
     def is_bulk(self, value: Any) -> bool:
-        """Whether it is a tensor of numbers, which every pickler keeps."""
-        if self.tensorflow is not None and self.tensorflow.is_bulk(value):
-            return True
-        torch = self._torch
-        return torch is not None and bool(torch.is_bulk(value))
+        """Whether a value is a tensor that every pickler is known to keep."""
+        return any(tensors.is_bulk(value) for tensors in self._tensors)
 
     def is_tracked(self, value: Any) -> bool:
-        """Whether TensorFlow knows the parts of it."""
-        return self._tracked is not None and bool(self._tracked.is_tracked(value))
+        """Whether TensorFlow knows the parts of an object."""
+        return self._uses["tensorflow"] and self.objects.is_tracked(value)
 
     def is_function(self, value: Any) -> bool:
-        """Whether it is a `tf.function`."""
-        return self.tensorflow is not None and bool(self.tensorflow.is_function(value))
+        """Whether a value is a `tf.function`."""
+        return self._uses["tensorflow"] and self.functions.is_function(value)
 
     def is_variable(self, value: Any) -> bool:
-        """Whether it is a variable of a framework, other than a plain array."""
-        modules = [module for module in (self._tracked, self._torch) if module is not None]
-        if self.keras is not None and self.keras.is_variable(value):
-            return True
-        return any(module.is_variable(value) for module in modules)
+        """Whether a value is a variable of a framework, other than a plain array."""
+        return any(variables.is_variable(value) for variables in self._variables)
+
+    def is_keras_variable(self, value: Any) -> bool:
+        """Whether a value is a variable of Keras, with a variable of the backend inside."""
+        return self._uses["keras"] and table.variables("keras").is_variable(value)
 
     def is_sealed(self, value: Any) -> bool:
-        """Whether it is an object of TensorFlow's own, such as an optimizer."""
+        """Whether an object is TensorFlow's own, such as an optimizer."""
         if not self.is_tracked(value) or isinstance(value, list | dict | tuple):
             return False
-        return bool(self.tensorflow.is_own(type(value))) and not self.tensorflow.is_module(value)
-
-    def tracked_children(self, value: Any) -> dict[str, Any]:
-        """See `tensorferry.frameworks.tensorflow.tensors`."""
-        found: dict[str, Any] = self._tracked.tracked_children(value)
-        return found
+        return self.functions.is_own(type(value)) and not self.functions.is_module(value)
 
     def keras_roots(self) -> Iterator[int]:
-        """The places of Keras' objects that are in no other of them."""
+        """The places of the outermost objects of Keras."""
         for place, node in enumerate(self.walk.nodes):
             if self.is_saveable(node.value):
                 line = self.walk.line(place)[:-1]
@@ -106,7 +104,7 @@ class Structure:
             yield from (Part(*part) for part in self.keras.parts(value))
             yield from self._class_resources(value)
         elif self.is_function(value):
-            function = self.tensorflow.python_function(value)
+            function = self.functions.python_function(value)
             if function is not None:
                 yield Part("{}.python_function", function)
         elif isinstance(value, dict | list | tuple | set):
@@ -120,15 +118,15 @@ class Structure:
             yield from parts(value)
 
     def _is_torch_module(self, value: Any) -> bool:
-        return self._torch is not None and bool(self._torch.is_model(value))
+        return self._uses["torch"] and table.variables("torch").is_model(value)
 
     def _is_data(self, value: Any) -> bool:
-        return any(module.owns(value) for module in self._modules)
+        return any(tensors.owns(value) for tensors in self._tensors)
 
     def _tracked_parts(self, value: Any) -> Iterator[Part]:
-        tensorflow, own = self.tensorflow, self.is_sealed(value)
+        own = self.is_sealed(value)
         try:
-            names = set(self.tracked_children(value))
+            names = set(self.objects.tracked_children(value))
         except FerryError:
             names = set()
         for part in attribute_parts(value):
@@ -137,32 +135,35 @@ class Structure:
             if name in names or not (own or hidden):
                 yield part
         if not own:
-            for name, step, _ in tensorflow.class_functions(value):
+            for name, step, _ in self.functions.class_functions(value):
                 yield Part(step, class_attribute(value, name))
             yield from self._class_resources(value)
 
     def _class_resources(self, value: Any) -> Iterator[Part]:
-        """Variables and tables that all instances of a class share: nobody tracks them."""
+        """Variables and tables that all instances of a class share, which nobody tracks."""
         own = {name for name, _ in attributes(value)}
         for kind in type(value).__mro__:
             if str(kind.__module__).split(".")[0] in (*LIBRARIES, "builtins"):
                 continue
             for name, child in vars(kind).items():
-                handle = self.tensorflow and self.tensorflow.handle(child)
-                if name not in own and (self.is_variable(child) or handle is not None):
+                if name not in own and (self.is_variable(child) or self._has_handle(child)):
                     yield Part(f"{{}}.{name}", child)
 
+    def _has_handle(self, value: Any) -> bool:
+        return self._uses["tensorflow"] and self.functions.handle(value) is not None
 
+
+# Attributes that every `tf.Module` has.
 _OF_MODULES = ("_name", "_name_scope", "_obj_reference_counts_dict", "_keras_api_names")
 
 
 def class_attribute(value: Any, name: str) -> Any:
-    """What an object's class has under a name, without asking descriptors."""
+    """The attribute of an object's class, without calling descriptors."""
     return next(vars(kind)[name] for kind in type(value).__mro__ if name in vars(kind))
 
 
 def type_name(value: Any) -> str:
-    """The name of a type, with its module where that says something."""
+    """The name of a value's type, with its package unless that is obvious."""
     kind = type(value)
     name = kind.__qualname__.replace("<locals>.", "")
     module = str(kind.__module__)  # a class in C may have a descriptor there

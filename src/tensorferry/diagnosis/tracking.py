@@ -1,36 +1,37 @@
-"""What frameworks keep of a living object: SavedModels, Keras' files, and weights alone.
+"""Tracking: what frameworks keep of a living object in SavedModels, .keras files and weights.
 
-Each of the views goes over the same walk (`Structure`) and says of every object whether its way
-keeps it, and why not. A framework keeps what it tracks: attributes that are variables, layers,
-modules, tables, and lists and dicts of those. A variable inside any other Python object is hidden.
+Each view goes over the same walk (`Structure`) and says for every object whether its way keeps it,
+and if not, why. A framework keeps what it tracks: attributes that are variables, layers, modules,
+tables, and lists and dicts of those. A variable inside any other Python object is hidden.
 """
 
 from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from types import FunctionType
 from typing import Any
 
 from tensorferry.diagnosis.object_walk import Part, attribute_parts, closure_name, parts, used_names
 from tensorferry.diagnosis.structure import LIBRARIES, Structure, class_attribute, type_name
 from tensorferry.errors import FerryError, UnsupportedError
+from tensorferry.frameworks.contract import KerasProblem
 from tensorferry.frameworks.variables import find_variables, list_variables
 
-# What sets an object up, and is not run when it is saved.
+# Methods that set an object up, and do not run when it is saved.
 _SETTING_UP = ("__init__", "build", "get_config")
 
 
 class View:
-    """What one way keeps.
+    """What one way of saving keeps.
 
     Attributes:
-        structure: Of the object.
-        applies: Whether the way is one for such objects at all.
-        reason: Why it is not, or why nothing can be kept.
+        structure: The structure of the object.
+        applies: Whether the way is for such objects at all.
+        reason: Why the way is not for such objects, or cannot keep anything.
         blamed: Why the way fails, by place in the structure's walk.
-        lost: Why something is left out that one would miss.
+        lost: Why the way leaves out something that the user would miss, by place.
     """
 
     def __init__(self, structure: Structure) -> None:
@@ -47,7 +48,7 @@ class View:
         return id(part.value) in self._kept or (id(holder), part.step) in self._steps
 
     def path(self, place: int) -> str:
-        """The path of an object; a method is an attribute of what has it."""
+        """The path of an object; a method counts as an attribute of its object."""
         walk = self.structure.walk
         node = walk.nodes[place]
         found = re.fullmatch(r"type\(\{\}\).*__dict__\['(\w+)'\]", node.step)
@@ -56,7 +57,7 @@ class View:
         return f"{walk.path(node.holder)}.{found[1]}"
 
     def _hidden(self, place: int) -> str:
-        """In what a variable is hidden."""
+        """Where a variable is hidden."""
         walk = self.structure.walk
         for at in walk.line(place)[1:]:
             node = walk.nodes[at]
@@ -84,14 +85,14 @@ class WeightsView(View):
         except FerryError as error:
             self.reason = error.message
             return
-        except Exception as error:  # a mapping of the user's may raise whatever it likes
+        except Exception as error:  # a mapping of the user's may raise anything
             self.reason = f"looking for variables raises {type(error).__name__}: {error}"
             return
         walk = structure.walk
         places = {place for place, node in enumerate(walk.nodes) if id(node.value) in self._kept}
         self._kept |= {id(walk.nodes[place].value) for place in walk.above(places)}
         for place, node in enumerate(walk.nodes):
-            # Learning rates and the like are not the user's to keep.
+            # Learning rates and the like are not the user's.
             sealed = structure.is_sealed(walk.nodes[node.holder or 0].value)
             kept = sealed or id(node.value) in self._kept
             if structure.is_variable(node.value) and not kept:
@@ -102,12 +103,12 @@ class KerasView(View):
     """What a .keras file has.
 
     Attributes:
-        problems: All that Keras' own ways have, for each of Keras' objects that is in no other.
+        problems: The problems that Keras has with each outermost object of Keras, by id.
     """
 
     def __init__(self, structure: Structure) -> None:
         super().__init__(structure)
-        self.problems: dict[int, list[Any]] = {}
+        self.problems: dict[int, list[KerasProblem]] = {}
         walk = structure.walk
         self.applies = structure.is_saveable(structure.root)
         for place in structure.keras_roots():
@@ -127,10 +128,12 @@ class KerasView(View):
         self._kept.add(id(root))
         while queue:
             value = queue.popleft()
-            children = self.structure.keras.kept(value) if self.structure.is_saveable(value) else ()
+            children: Iterable[tuple[str, Any]] = ()
             if isinstance(value, dict | list | tuple):
-                children = parts(value)
-            for step, child, *_ in children:
+                children = ((part.step, part.value) for part in parts(value))
+            elif self.structure.is_saveable(value):
+                children = self.structure.keras.kept(value)
+            for step, child in children:
                 self._steps.add((id(value), step))
                 if id(child) not in self._kept:
                     self._kept.add(id(child))
@@ -167,7 +170,7 @@ class SavedModelView(View):
                 self.blamed[walk.places.get(id(value), 0)] = _lower(error.message)
                 continue
             place = walk.places.get(id(value))
-            if place is not None and self.structure.tensorflow.is_iterator(value):
+            if place is not None and self.structure.functions.is_iterator(value):
                 self.blamed[place] = "a position in a dataset cannot be exported"
             for name, child in children.items():
                 self._steps |= {(id(value), f"{{}}.{name}"), (id(value), f"{{}}[{name}]")}
@@ -178,13 +181,13 @@ class SavedModelView(View):
         self._follow_tuples()
 
     def _children(self, value: Any) -> dict[str, Any]:
-        """What a SavedModel follows; it makes lists and dicts of its own of Keras' ones.
+        """The parts that a SavedModel follows; it converts Keras' lists and dicts to its own.
 
         Raises:
             UnsupportedError: TensorFlow cannot tell the parts.
         """
         if self.structure.is_tracked(value):
-            found = self.structure.tracked_children(value)
+            found = self.structure.objects.tracked_children(value)
             is_layer = self.structure.is_saveable(value)
             return {**found, **self.structure.keras.collections(value)} if is_layer else found
         pairs = value.items() if isinstance(value, dict) else enumerate(value)
@@ -197,46 +200,45 @@ class SavedModelView(View):
         return isinstance(value, list | dict | tuple | set) or self.structure.is_tracked(value)
 
     def _follow_tuples(self) -> None:
-        """Tuples are tracked by copies, and layers of Keras by other names than the user's."""
+        """Marks items of tuples, which are tracked as copies, and variables of Keras as kept."""
         walk = self.structure.walk
         for node in walk.nodes[1:]:
             assert node.holder is not None
             holder = walk.nodes[node.holder].value
-            keras = self.structure.keras
-            if keras is not None and keras.is_variable(node.value):
-                if id(keras.backing(node.value)) in self._kept:
+            if self.structure.is_keras_variable(node.value):
+                if id(self.structure.keras.backing(node.value)) in self._kept:
                     self._kept.add(id(node.value))
             elif isinstance(node.value, tuple) and self.keeps(holder, Part(node.step, node.value)):
                 self._steps |= {(id(node.value), part.step) for part in parts(node.value)}
 
     def _judge_functions(self) -> None:
-        tensorflow, walk = self.structure.tensorflow, self.structure.walk
+        functions, walk = self.structure.functions, self.structure.walk
         for owner in self._owners:
             found = [(step, one, one) for step, one in self._own_functions(owner)]
             found += [
                 (step, class_attribute(owner, name), one)
-                for name, step, one in tensorflow.class_functions(owner)
+                for name, step, one in functions.class_functions(owner)
             ]
             for step, part, function in found:
                 place = walk.places.get(id(part))
                 if place is None:
                     continue
-                self._captured |= tensorflow.captured(function)
-                python = tensorflow.python_function(part)
+                self._captured |= functions.captured(function)
+                python = functions.python_function(part)
                 names = self._reached_names(owner, python) if python is not None else set()
-                if not tensorflow.is_exportable(function):
+                if not functions.is_exportable(function):
                     self.lost[place] = "never called, no input_signature: it has no graph to save"
                     self._kept.discard(id(part))
                     self._steps.discard((id(owner), step))
                     continue
                 self._kept.add(id(part))
                 self._steps.add((id(owner), step))
-                self._untraced |= not tensorflow.traces(function)
-                if tensorflow.calls_python(function) or names & {"py_function", "numpy_function"}:
+                self._untraced |= not functions.traces(function)
+                if functions.calls_python(function) or names & {"py_function", "numpy_function"}:
                     self.blamed[place] = "it calls Python code, which stays in this process"
 
     def _reached_names(self, owner: Any, function: FunctionType) -> set[str]:
-        """The names in a function's code, and in that of the methods and functions it names."""
+        """The names in a function's code, and in the code of functions and methods it names."""
         methods = {method.__name__: method for method in self._methods(owner)}
         found: set[str] = set()
         queue, seen = [function], {function}
@@ -254,7 +256,7 @@ class SavedModelView(View):
         return found
 
     def _own_functions(self, owner: Any) -> Iterator[tuple[str, Any]]:
-        for step, child, _ in attribute_parts(owner) if hasattr(owner, "__dict__") else ():
+        for step, child, _ in attribute_parts(owner):
             if self.structure.is_function(child) and not step.startswith("{}._"):
                 yield step, child
 
@@ -264,9 +266,9 @@ class SavedModelView(View):
             value = node.value
             if structure.is_saveable(value) and structure.keras.draws_seeds(value):
                 self.blamed[place] = "a function uses its seed for dropout, which is untracked"
-            if structure.keras is not None and structure.keras.is_variable(value):
+            if structure.is_keras_variable(value):
                 value = structure.keras.backing(value)
-            handle = structure.tensorflow.handle(value)
+            handle = structure.functions.handle(value)
             if handle is None or id(node.value) in self._kept or id(value) in self._kept:
                 continue
             if node.holder is not None and self.keeps(
@@ -282,9 +284,9 @@ class SavedModelView(View):
                 self.lost[place] = f"a hidden {kind}: {hidden}"
 
     def _is_used(self, line: list[int]) -> bool:
-        """Whether the code that will be traced names what leads to a resource."""
+        """Whether the code that will be traced names the attribute that leads to a resource."""
         walk, structure = self.structure.walk, self.structure
-        # Items of tracked lists are known to code by the name of the list.
+        # Code refers to the items of a tracked list by the name of the list.
         owners = [
             at
             for at, place in enumerate(line[:-1])
@@ -295,7 +297,7 @@ class SavedModelView(View):
         owner = walk.nodes[line[last]].value
         step = walk.nodes[line[last + 1]].step
         if structure.is_function(owner):
-            return not structure.tensorflow.traces(owner)
+            return not structure.functions.traces(owner)
         is_layer = structure.is_saveable(owner) and structure.keras.is_built(owner)
         if not (self._untraced or is_layer):
             return False
@@ -317,7 +319,7 @@ class SavedModelView(View):
                 continue
             for name, child in vars(kind).items():
                 if self.structure.is_function(child):
-                    child = self.structure.tensorflow.python_function(child)
+                    child = self.structure.functions.python_function(child)
                 if isinstance(child, FunctionType) and name not in _SETTING_UP:
                     yield child
 

@@ -16,7 +16,6 @@ from tensorferry.errors import FerryError, FormatError, UnsupportedError
 from tensorferry.files import keywords
 from tensorferry.formats import tensorproto
 from tensorferry.storage import Buffers, Sink, as_source, byte_view
-from tensorferry.tensors.layout import WHOLE
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -106,7 +105,7 @@ def _write(value: Any, sink: Sink, format: str | None, options: Mapping[str, Any
     metadata, quantize = chosen.pop("metadata", None), chosen.pop("quantize", None)
     columns = bool(chosen.get("rows"))
     content = content_of(value, metadata=metadata, quantize=quantize, columns=columns)
-    usual = "tensorproto" if content.note.layout == WHOLE else "structure"
+    usual = "tensorproto" if content.is_tensor else "structure"
     facts = table.facts_of(format or usual)
     writes = table.to_write(facts.name).writes
     assert writes is not None

@@ -167,7 +167,7 @@ class Reading:
         except BaseException as error:
             place.close()
             if isinstance(error, FerryError):
-                error.located(path=place.path)
+                error.located(path=place.shown)
             raise
 
     def _recognise(self, found: Found) -> Bundle | Rows:
@@ -178,7 +178,7 @@ class Reading:
             packed = looked.compression
             name = name or looked.format
             if name is None:
-                raise unknown(looked.head, path=place.path)
+                raise unknown(looked.head, path=place.shown)
             facts = table.facts_of(name)
         known = table.to_read(facts.name)
         if len(found.places) > 1:

@@ -186,8 +186,11 @@ class Opened(Protocol):
     """
 
     facts: Facts
-    place: Place
     notes: list[str]
+
+    @property
+    def place(self) -> Place:
+        """Where it is; of several files, the first."""
 
     @property
     def files(self) -> Sequence[str]:

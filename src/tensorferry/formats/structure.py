@@ -14,17 +14,29 @@ errors are why the message is walked with `_native.MessageFields` and not by a p
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar
 
 import numpy as np
 
 from tensorferry import _native, limits
-from tensorferry.codecs.wire import tag, varint
+from tensorferry.codecs import protobuf
+from tensorferry.codecs.protobuf import (
+    Message,
+    Span,
+    Tables,
+    Writer,
+    encode_number,
+    frame,
+    join,
+    parse_schema,
+    utf8,
+    varint,
+)
 from tensorferry.errors import FerryError, FormatError, LimitError, UnsupportedError
 from tensorferry.formats import tensorproto
 from tensorferry.formats.contract import Format, TensorOptions, WriteOptions, Written
+from tensorferry.formats.messages import STRUCTURES, TENSORS
 from tensorferry.formats.wholes import WholeReader
 from tensorferry.storage import Buffers, Sink
 from tensorferry.storage.place import Target, size_of
@@ -33,14 +45,13 @@ from tensorferry.tensors.values import RaggedTensor, SparseTensor, is_namedtuple
 
 NAME = "structure"
 
-NONE, FLOAT, INT, STR, BOOL = 1, 11, 12, 13, 14
-LIST, TUPLE, DICT, NAMED_TUPLE, TENSOR, ARRAY = 51, 52, 53, 54, 55, 56
-
-# Fields that describe tensors and hold no value: TensorShape, DType, TensorSpec, TypeSpec ...
-DESCRIPTIONS = {31, 32, 33, 34, 35}
-
-VARINT, FIXED64, BYTES = 0, 1, 2
-WIRE = {FLOAT: FIXED64, INT: VARINT, BOOL: VARINT, 32: VARINT}
+_TABLES = parse_schema(TENSORS, STRUCTURES)
+_FIELDS = _TABLES["StructuredValue"]
+_WRITER = Writer(_TABLES)
+_TAGS = {field.name: _WRITER.tag("StructuredValue", field.name) for field in _FIELDS.values()}
+_KEY, _VALUE = _WRITER.tag("ValuePair", "key"), _WRITER.tag("ValuePair", "value")
+_ELEMENT, _PAIR = _WRITER.tag("ValueList", "values"), _WRITER.tag("ValueDict", "fields")
+_NAMED_PAIR = _WRITER.tag("ValuePairs", "values")
 
 SPARSE = "tensorferry_SparseTensor"
 RAGGED = "tensorferry_RaggedTensor"
@@ -51,14 +62,7 @@ MAX_DEPTH = 100
 TENSOR_DEPTH = 3  # TensorProto, its shape, a dimension
 
 
-# Writing: a message is the list of its buffers and their total size.
-
-
-class Message(NamedTuple):
-    """The buffers of an encoded message, and the sum of their sizes."""
-
-    buffers: list[Any]
-    size: int
+# Writing
 
 
 def write(value: Any, sink: Sink) -> None:
@@ -81,12 +85,12 @@ def _encode(value: Any, depth: int) -> Message:
         )
     encoded = _encode_scalar(value)
     if encoded is not None:
-        return Message([encoded], len(encoded))
+        return Message.of(encoded)
     if isinstance(value, np.ndarray):
         buffers = Buffers()
         tensorproto.write(value, buffers)
         sizes = (len(buffer) if type(buffer) is bytes else buffer.nbytes for buffer in buffers)
-        return frame(TENSOR, buffers, sum(sizes))
+        return frame(_TAGS["tensor_value"], Message(buffers, sum(sizes)))
     if isinstance(value, SparseTensor):
         parts = {name: getattr(value, name) for name in ("indices", "values", "dense_shape")}
         return _encode_pairs(SPARSE, parts, depth)
@@ -101,10 +105,11 @@ def _encode(value: Any, depth: int) -> Message:
         return _encode_pairs(type(value).__name__, value._asdict(), depth)
     if isinstance(value, dict):
         pairs = [_encode_pair(key, element, depth - 3) for key, element in value.items()]
-        return frame(DICT, *_repeated(1, pairs))
+        return frame(_TAGS["dict_value"], _repeated(_PAIR, pairs))
     if isinstance(value, list | tuple):
         elements = [_encode(element, depth - 2) for element in value]
-        return frame(LIST if isinstance(value, list) else TUPLE, *_repeated(1, elements))
+        kind = "list_value" if isinstance(value, list) else "tuple_value"
+        return frame(_TAGS[kind], _repeated(_ELEMENT, elements))
     raise UnsupportedError(f"{type(value).__name__} has no place in a structure")
 
 
@@ -117,172 +122,129 @@ def _depth_of(value: Any) -> int:
 
 def _encode_scalar(value: Any) -> bytes | None:
     if value is None:
-        return tag(NONE, BYTES) + b"\0"
+        return _TAGS["none_value"] + b"\0"
     if isinstance(value, bool):
-        return tag(BOOL, VARINT) + varint(value)
+        return _TAGS["bool_value"] + (b"\x01" if value else b"\0")
     if isinstance(value, int):
         if not -(2**63) <= value < 2**63:
             raise UnsupportedError(
                 f"the int {value} does not fit 64 bits", hint='format="json" has no such limit'
             )
-        return tag(INT, VARINT) + varint(value << 1 if value >= 0 else (-value << 1) - 1)
+        return _TAGS["int64_value"] + encode_number("zigzag", value)
     if isinstance(value, float):
-        return tag(FLOAT, FIXED64) + struct.pack("<d", value)
+        return _TAGS["float64_value"] + encode_number("double", value)
     if isinstance(value, str):
         text = utf8(value)
-        return tag(STR, BYTES) + varint(len(text)) + text
+        return _TAGS["string_value"] + varint(len(text)) + text
     return None
 
 
 def _encode_pairs(name: str, pairs: dict[str, Any], depth: int) -> Message:
-    text = utf8(name)
-    named = tag(1, BYTES) + varint(len(text)) + text
     fields = [_encode_pair(key, element, depth - 3) for key, element in pairs.items()]
-    buffers, size = _repeated(2, fields)
-    return frame(NAMED_TUPLE, [named, *buffers], len(named) + size)
+    head = _WRITER.encode("ValuePairs", name=name)
+    found = join([Message.of(head), _repeated(_NAMED_PAIR, fields)])
+    return frame(_TAGS["named_tuple_value"], found)
 
 
 def _encode_pair(key: str, value: Any, depth: int) -> Message:
     text = utf8(key)
-    named = tag(1, BYTES) + varint(len(text)) + text
     try:
-        buffers, size = frame(2, *_encode(value, depth))
+        element = _encode(value, depth)
     except FerryError as error:
         raise error.located(tensor=key) from None
-    return Message([named, *buffers], len(named) + size)
+    head = _KEY + varint(len(text)) + text + _VALUE + varint(element.size)
+    return Message([head, *element.buffers], len(head) + element.size)
 
 
-def _repeated(number: int, messages: list[Message]) -> Message:
-    buffers: list[Any] = []
-    size = 0
-    for message in messages:
-        framed = frame(number, *message)
-        buffers += framed.buffers
-        size += framed.size
-    if all(type(buffer) is bytes for buffer in buffers):
-        buffers = [b"".join(buffers)]
-    return Message(buffers, size)
+def _repeated(tag: bytes, messages: list[Message]) -> Message:
+    """Messages as the values of one repeated field; small ones become one buffer."""
+    found = join(frame(tag, message) for message in messages)
+    if all(type(buffer) is bytes for buffer in found.buffers):
+        return Message.of(b"".join(found.buffers))
+    return found
 
 
-def frame(number: int, buffers: list[Any], size: int) -> Message:
-    """A message as a field of another."""
-    prefix = tag(number, BYTES) + varint(size)
-    return Message([prefix, *buffers], len(prefix) + size)
-
-
-def utf8(text: str) -> bytes:
-    """The bytes of a text.
-
-    Raises:
-        UnsupportedError: It holds half a surrogate pair.
-    """
-    try:
-        return text.encode()
-    except UnicodeEncodeError:
-        raise UnsupportedError(f"{text[:60]!r} is no text that UTF-8 can carry") from None
-
-
-# Reading: a span of the source for each message.
+# Reading
 
 
 def read(source: bytes | memoryview) -> Any:
     """The value in a buffer; its tensors lie in the buffer where the bytes allow it."""
-    return _Decoder(source).value(0, len(source), limits.depth)
+    return _Reader(source).value((0, len(source)), limits.depth)
 
 
-class _Decoder:
-    """Reads the messages of one source."""
+class _Reader(protobuf.Reader):
+    """Reads the values of one buffer."""
 
-    def __init__(self, source: bytes | memoryview) -> None:
-        self.source = source
+    tables: ClassVar[Tables] = _TABLES
 
-    def value(self, start: int, end: int, depth: int) -> Any:
-        """The value of the StructuredValue between two offsets."""
+    def value(self, span: tuple[int, int], depth: int) -> Any:
+        """The value of the StructuredValue in a span."""
         if depth < 0:
             raise LimitError(
                 f"more than {limits.depth} messages inside each other",
-                offset=start,
+                offset=span[0],
                 hint="raise tensorferry.limits.depth if the file is to be trusted",
             )
-        fields = list(_native.MessageFields(self.source, start, end))
+        # Not through `read`, with which `loads` takes a third longer.
+        fields = list(_native.MessageFields(self.data, span[0], span[1]))
         if len(fields) != 1:
-            raise FormatError(f"{len(fields)} values where one is expected", offset=start)
+            raise FormatError(f"{len(fields)} values where one is expected", offset=span[0])
         number, wire, first, last = fields[0]
-        if wire != WIRE.get(number, BYTES):
-            raise FormatError(f"field {number} has wire type {wire}", offset=start)
-        if number in SCALAR_READERS:
-            return SCALAR_READERS[number](first)
-        if number == STR:
+        field = _FIELDS.get(number)
+        if field is None:
+            raise FormatError(f"field {number} is no kind of value", offset=span[0])
+        kind = field.name
+        if wire != field.wire:
+            raise FormatError(f"{kind} has wire type {wire}, expected {field.wire}", offset=span[0])
+        if field.decode is not None:
+            return field.decode(first)
+        if kind == "string_value":
             return self.text(first, last)
-        if number in (TENSOR, ARRAY):
-            return tensorproto.read(self.source, start=first, end=last)
-        if number == NONE:
+        if kind in ("tensor_value", "numpy_value"):
+            return tensorproto.read(self.data, start=first, end=last)
+        if kind == "none_value":
             return None
-        if number in (LIST, TUPLE):
-            elements = [
-                self.value(*span, depth - 2) for span in self.messages(first, last, number=1)
-            ]
-            return elements if number == LIST else tuple(elements)
-        if number == DICT:
-            return self.pairs(self.messages(first, last, number=1), depth - 3)
-        if number == NAMED_TUPLE:
-            return self.named_tuple(first, last, depth)
-        if number in DESCRIPTIONS:
-            raise UnsupportedError(
-                "a TensorSpec, shape or dtype describes a tensor and holds no value", offset=start
-            )
-        raise FormatError(f"field {number} is no kind of value", offset=start)
+        found = Span(first, last)
+        if kind in ("list_value", "tuple_value"):
+            spans = self.each("ValueList", "values", found)
+            elements = [self.value(each, depth - 2) for each in spans]
+            return elements if kind == "list_value" else tuple(elements)
+        if kind == "dict_value":
+            return self.pairs(self.each("ValueDict", "fields", found), depth - 3)
+        if kind == "named_tuple_value":
+            return self.named_tuple(found, depth)
+        raise UnsupportedError(
+            "a TensorSpec, shape or dtype describes a tensor and holds no value", offset=span[0]
+        )
 
-    def messages(self, start: int, end: int, *, number: int) -> Iterator[tuple[int, int]]:
-        """Where the repeated messages of one field stand."""
-        for field, wire, first, last in _native.MessageFields(self.source, start, end):
-            if field == number:
-                if wire != BYTES:
-                    raise FormatError(f"field {number} has wire type {wire}", offset=last)
-                yield first, last
-
-    def pairs(self, spans: Iterator[tuple[int, int]], depth: int) -> dict[str, Any]:
+    def pairs(self, spans: Iterable[Span], depth: int) -> dict[str, Any]:
         """Keys and values, in order."""
         pairs: dict[str, Any] = {}
-        for start, end in spans:
-            key, place = "", None
-            for field, wire, first, last in _native.MessageFields(self.source, start, end):
-                if (field, wire) == (1, BYTES):
-                    key = self.text(first, last)
-                elif (field, wire) == (2, BYTES):
-                    place = first, last
+        for span in spans:
+            key, place = self.entry("ValuePair", span)
             if place is None or key in pairs:
                 problem = "comes twice" if place else "has no value"
-                raise FormatError(f"the key {key[:60]!r} {problem}", offset=start)
+                raise FormatError(f"the key {key[:60]!r} {problem}", offset=span.start)
             try:
-                pairs[key] = self.value(*place, depth)
+                pairs[key] = self.value(place, depth)
             except FerryError as error:
                 raise error.located(tensor=key[:60]) from None
         return pairs
 
-    def named_tuple(self, start: int, end: int, depth: int) -> Any:
+    def named_tuple(self, span: Span, depth: int) -> Any:
         """A named tuple, or what stands under one of our own names."""
-        name = ""
-        for field, wire, first, last in _native.MessageFields(self.source, start, end):
-            if (field, wire) == (1, BYTES):
-                name = self.text(first, last)
-        pairs = self.pairs(self.messages(start, end, number=2), depth - 3)
+        fields = self.read("ValuePairs", span)
+        name = fields.get("name", "")
+        pairs = self.pairs(fields.get("values", ()), depth - 3)
         try:
             if name in WHOLES:
                 return WHOLES[name](**pairs)
             return make_namedtuple(name, tuple(pairs))(*pairs.values())
         except FormatError as error:
-            error.offset = start
+            error.offset = span.start
             raise
         except (TypeError, UnsupportedError) as error:
-            raise FormatError(f"{name} has other parts: {error}", offset=start) from None
-
-    def text(self, start: int, end: int) -> str:
-        """A UTF-8 string."""
-        try:
-            return bytes(self.source[start:end]).decode()
-        except UnicodeDecodeError:
-            raise FormatError("a string is not UTF-8", offset=start) from None
+            raise FormatError(f"{name} has other parts: {error}", offset=span.start) from None
 
 
 def _whole_sparse(indices: Any, values: Any, dense_shape: Any) -> SparseTensor:
@@ -306,14 +268,8 @@ WHOLES: dict[str, Callable[..., Any]] = {
     PLAIN_BYTES: _whole_bytes,
 }
 
-SCALAR_READERS: dict[int, Callable[[int], Any]] = {
-    FLOAT: lambda bits: struct.unpack("<d", struct.pack("<Q", bits))[0],
-    INT: lambda number: number >> 1 ^ -(number & 1),
-    BOOL: bool,
-}
 
-
-class Reader(WholeReader[TensorOptions]):
+class StructureReader(WholeReader[TensorOptions]):
     """Reads StructuredValues."""
 
     name = NAME
@@ -324,7 +280,7 @@ class Reader(WholeReader[TensorOptions]):
         return read(source)
 
 
-class Writer:
+class StructureWriter:
     """Writes StructuredValues."""
 
     options = WriteOptions
@@ -337,4 +293,4 @@ class Writer:
             return Written(size_of(sink), (target.path,))
 
 
-FORMAT = Format(reads=Reader(), writes=Writer())
+FORMAT = Format(reads=StructureReader(), writes=StructureWriter())

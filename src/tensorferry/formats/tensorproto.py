@@ -17,14 +17,17 @@ The wire is parsed in `tensorferry._native`; which field belongs to which dtype 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy import ndarray
 
 from tensorferry import _native, dtypes
+from tensorferry.codecs import protobuf
+from tensorferry.codecs.protobuf import Tables, parse_schema
 from tensorferry.errors import FormatError, UnsupportedError
 from tensorferry.formats.contract import Format, TensorOptions, WriteOptions, Written
+from tensorferry.formats.messages import TENSORS
 from tensorferry.formats.wholes import WholeReader
 from tensorferry.storage import Sink
 from tensorferry.storage.place import Target, size_of
@@ -86,6 +89,10 @@ _IN_PLACE = {
     for row in dtypes.TABLE
     if row.numpy is not None and row.name != "bool" and row.bits == row.numpy.itemsize * 8
 }
+
+
+class _Reader(protobuf.Reader):
+    tables: ClassVar[Tables] = parse_schema(TENSORS)
 
 
 def write(value: Any, sink: Sink, *, string_content: bool = False) -> None:
@@ -226,14 +233,10 @@ def _read_opaque(
     opaque = UnsupportedError(f"a {row.name} tensor holds no values of its own", offset=start)
     if row.name != "variant" or parts.elements != 1:
         raise opaque
-    name, tensors = "", []
     variant = _find_variant(parts, source, start, end)
-    for number, wire, first, last in _native.MessageFields(source, *variant):
-        if (number, wire) == (1, 2):
-            name = bytes(source[first:last]).decode(errors="replace")
-        elif (number, wire) == (3, 2):
-            tensors.append((first, last))
-    if name != "RaggedTensorVariant" or len(tensors) < 2:
+    fields = _Reader(source).read("VariantTensorDataProto", variant)
+    tensors = fields.get("tensors", [])
+    if fields.get("type_name") != "RaggedTensorVariant" or len(tensors) < 2:
         raise opaque
     for first, last in tensors:  # variants inside variants could nest without end
         if _native.tensorproto_scan(source, first, last)[0] == row.enum:
@@ -250,9 +253,8 @@ def _find_variant(
         content = parts.content, parts.content + parts.content_size
         (variant,) = _native.decode_string_list(source, *content, 1)
         return content[1] - len(variant), content[1]
-    for number, wire, first, last in _native.MessageFields(source, start, end):
-        if (number, wire) == (15, 2):
-            return first, last
+    for span in _Reader(source).each("TensorProto", "variant_val", (start, end)):
+        return span
     raise FormatError("a variant tensor without a variant", offset=start)
 
 

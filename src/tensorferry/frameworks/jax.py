@@ -1,7 +1,9 @@
-"""JAX: arrays, and sparse ones as `jax.experimental.sparse.BCOO`.
+"""JAX: arrays, and sparse arrays as `jax.experimental.sparse.BCOO`.
 
-Values of an array on the CPU are JAX's own memory, as a read-only array; kinds narrower than a byte
-are unpacked. An array made from a value is one copy of it, and never of a narrower dtype.
+Keeps `contract.Tensors` and `contract.Variables`. The value of an array on the CPU is a read-only
+view of JAX's own memory; dtypes narrower than a byte are unpacked. An array that is made from a
+value is one copy of it, and never has a narrower dtype. JAX's arrays never change: setting a
+variable puts another array in its place.
 """
 
 from __future__ import annotations
@@ -14,39 +16,45 @@ import numpy as np
 
 from tensorferry import dtypes
 from tensorferry.errors import UnsupportedError
-from tensorferry.frameworks import LARGE, aligned_copy, lacks
-from tensorferry.tensors.values import Array, RaggedTensor, SparseTensor, as_tensor
+from tensorferry.frameworks.contract import Origin, Put, Variable, lacks
+from tensorferry.frameworks.memory import LARGE, aligned_copy
+from tensorferry.tensors.values import Array, RaggedTensor, SparseTensor, Tensor, as_tensor
 
 _ENABLE_64_BITS = 'jax.config.update("jax_enable_x64", True)'
 
 
 def owns(value: Any) -> bool:
-    """Whether it is one of JAX's arrays."""
+    """Whether a value is one of JAX's arrays."""
     return isinstance(value, jax.Array) or _is_sparse(value)
 
 
 def _is_sparse(value: Any) -> bool:
-    # Importing it takes as long as importing half of JAX: a program that has such a value did.
+    # Importing the module takes as long as half of JAX. A program with such a value has done so.
     sparse = sys.modules.get("jax.experimental.sparse")
     return sparse is not None and isinstance(value, sparse.BCOO | sparse.BCSR)
 
 
+def _is_bcsr(value: Any) -> bool:
+    sparse = sys.modules.get("jax.experimental.sparse")
+    return sparse is not None and isinstance(value, sparse.BCSR)
+
+
 def to_value(value: Any) -> Array | SparseTensor:
-    """The array as one of ours.
+    """An array as one of our values.
 
     Raises:
-        UnsupportedError: It has no values (yet), or none that JAX shows.
+        UnsupportedError: The array has no values yet, or none that JAX shows.
     """
     if not _is_sparse(value):
         return _to_array(value)
-    coo = value.to_bcoo() if hasattr(value, "to_bcoo") else value
+    coo = value.to_bcoo() if _is_bcsr(value) else value
     if coo.n_batch or coo.n_dense:
         raise UnsupportedError(
             f"a sparse array has {coo.n_batch} batch and {coo.n_dense} dense dimensions, not 0",
             hint="update_layout(n_batch=0, n_dense=0) of a BCOO gives the same values without",
         )
     indices, values = _to_array(coo.indices), _to_array(coo.data)
-    # JAX fills an array up to the size it was given with entries that lie outside.
+    # JAX pads an array to the size it was given with entries that lie outside of it.
     inside = (indices < np.array(value.shape)).all(axis=1)
     if not inside.all():
         indices, values = indices[inside], values[inside]
@@ -71,11 +79,26 @@ def _to_array(array: Any) -> Array:
     return as_tensor(values)
 
 
-def from_value(value: Array | SparseTensor | RaggedTensor) -> Any:
-    """One of our tensors as JAX's.
+def origin(value: Any) -> dict[str, Any]:
+    """Nothing: JAX's arrays have no names, and JAX decides about devices itself."""
+    return {}
+
+
+def restore(value: Tensor, origin: Origin) -> Any:
+    """As `from_value`: there is nothing else to give back."""
+    return from_value(value)
+
+
+def is_bulk(value: Any) -> bool:
+    """False: an array may be traced or deleted, so the pickler itself is asked."""
+    return False
+
+
+def from_value(value: Tensor) -> Any:
+    """One of our values as an array of JAX.
 
     Raises:
-        UnsupportedError: JAX has no such array, or would make it one of a narrower dtype.
+        UnsupportedError: JAX has no such array, or would narrow the dtype.
     """
     if isinstance(value, RaggedTensor):
         raise UnsupportedError(
@@ -109,9 +132,44 @@ def _from_array(array: Array) -> Any:
         )
     if array.nbytes < LARGE:
         return jax.numpy.array(array)
-    # device_put uses an aligned array in place, so it must not be the caller's.
+    # device_put uses an aligned array in place, so it must not get the caller's.
     return jax.device_put(aligned_copy(array))
 
 
 def _narrows(dtype: np.dtype[Any]) -> bool:
     return bool(jax.dtypes.canonicalize_dtype(dtype) != dtype)
+
+
+def is_variable(value: Any) -> bool:
+    """Whether a value is one of JAX's arrays: another one can be put in its place."""
+    return owns(value)
+
+
+def make_variable(value: Any, name: str, put: Put | None = None) -> Variable:
+    """An array as a variable, which `put` sets to another array."""
+    fixed = None
+    if put is None:
+        fixed = "JAX's arrays never change, and this one lies in a tuple or stands alone"
+
+    def assign(array: Array) -> None:
+        assert put is not None
+        put(_from_array(array))
+
+    return Variable(
+        name,
+        tuple(value.shape),
+        dtypes.as_dtype(str(value.dtype)).name,
+        lambda: np.asarray(to_value(value)),
+        assign,
+        fixed=fixed,
+    )
+
+
+def is_model(value: Any) -> bool:
+    """False: a model of JAX is a structure of arrays, or an object with such attributes."""
+    return False
+
+
+def list_variables(model: Any, *, build_optimizer: bool = False) -> list[tuple[Any, Variable]]:
+    """Nothing, as no value is a model."""
+    return []

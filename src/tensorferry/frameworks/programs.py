@@ -1,25 +1,26 @@
-"""What is said of a model as a program: its ways to be called, and what saving leaves behind.
+"""What is said about a model as a program: its signatures, and what a file leaves out.
 
-`tensorflow_models` and `keras_models` fill these; `tensorferry.models.saving` reports
-them. Nothing of a framework is in here but what `Program` carries from planning to writing.
+`tensorferry.frameworks.tensorflow` and `tensorferry.frameworks.keras` fill these values in, and
+`tensorferry.models` reports them. The only things of a framework in here are those that a `Program`
+carries from planning to writing.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
-from tensorferry.frameworks.variables import Variable
+from tensorferry.frameworks.contract import Variable
 
-# The signature that is called where none is named, as TensorFlow and its servers have it.
+# The signature that a call means if it names none, in TensorFlow and in its servers.
 DEFAULT = "serving_default"
 
-# The methods that are taken for what a model does, in this order.
+# The methods that may be a model's function, in this order.
 FORWARD = ("__call__", "call", "forward", "predict")
 
-# "/data/words.txt", "C:\\data\\words.txt": at least two parts, so that "/" alone is just a text.
+# "/data/words.txt", "C:\\data\\words.txt": at least two parts, as "/" alone is an ordinary text.
 _ABSOLUTE = re.compile(r"(?:/|[A-Za-z]:[\\/])[^/\\\0\n]+[/\\][^\0\n]*[^\0\n/\\]")
 
 
@@ -28,10 +29,10 @@ class Signature:
     """A way to call a saved model.
 
     Attributes:
-        name: Of the signature.
+        name: The name of the signature.
         inputs: Dtype and shape by the name of each argument, as in "float32[?, 3]".
         outputs: Dtype and shape by the name of each result.
-        origin: What the arguments were taken from.
+        origin: Where the arguments are known from, such as "the example inputs".
         notes: What a caller has to know: results in several parts, arguments that are fixed.
     """
 
@@ -44,11 +45,11 @@ class Signature:
 
 @dataclass(frozen=True, slots=True)
 class NotKept:
-    """Something of a model that the file will not have.
+    """A part of a model that the file will not have.
 
     Attributes:
-        what: Such as "optimizer" or "method encode".
-        reason: Why not, and what would keep it.
+        what: The part, such as "optimizer" or "method encode".
+        reason: Why the file does not have it, and what would keep it.
     """
 
     what: str
@@ -57,12 +58,13 @@ class NotKept:
 
 @dataclass(frozen=True, slots=True)
 class FoundPath:
-    """An absolute path that a model has in it.
+    """An absolute path inside a model.
 
     Attributes:
-        path: As the model has it.
-        place: Where it is.
-        copied: Whether the file goes along; otherwise it has to be at that path on every machine.
+        path: The path as the model has it.
+        place: Where in the model it was found.
+        copied: Whether the file is copied into the model; otherwise every machine needs it at that
+            path.
     """
 
     path: str
@@ -72,7 +74,18 @@ class FoundPath:
 
 @dataclass
 class Program:
-    """A model that is ready to be written as a SavedModel."""
+    """A model that is ready to be written as a SavedModel.
+
+    Attributes:
+        root: The object that TensorFlow saves.
+        functions: The traced function of each signature.
+        signatures: The signatures, described.
+        variables: The variables that the file will have.
+        kept: What else the file will have, in words.
+        not_kept: What the file will not have.
+        paths: The absolute paths that the program contains.
+        assets: The files that are copied into the SavedModel.
+    """
 
     root: Any = field(repr=False)
     functions: dict[str, Any] = field(repr=False)
@@ -84,18 +97,46 @@ class Program:
     assets: list[str]
 
 
+class Misuse(NamedTuple):
+    """An op that is used for something else than saving, restoring or filling tables.
+
+    Attributes:
+        op: The name of the op.
+        place: The function and the node that use it.
+        writes: Whether the op writes files; otherwise it reads them.
+    """
+
+    op: str
+    place: str
+    writes: bool
+
+
+class Seen(NamedTuple):
+    """What TensorFlow sees in the graph of a SavedModel.
+
+    Attributes:
+        ops: The names of all ops, including those in functions.
+        assets: The file names of the assets.
+        misused: Ops that read or write files although no saving or restoring leads to them.
+    """
+
+    ops: frozenset[str]
+    assets: frozenset[str]
+    misused: tuple[Misuse, ...]
+
+
 def is_absolute(text: str) -> bool:
-    """Whether a text is an absolute path, as far as its looks tell."""
+    """Whether a text looks like an absolute path."""
     return len(text) < 4096 and _ABSOLUTE.fullmatch(text) is not None
 
 
 def find_paths(tree: Any, place: str = "") -> Iterator[FoundPath]:
-    """The absolute paths among the texts of a structure of dicts and lists."""
+    """The absolute paths among the texts in a structure of dicts and lists."""
     if isinstance(tree, str):
         if is_absolute(tree):
             yield FoundPath(tree, place)
         return
-    pairs: Any = ()
+    pairs: Iterable[tuple[Any, Any]] = ()
     if isinstance(tree, Mapping):
         pairs = tree.items()
     elif isinstance(tree, list | tuple):

@@ -1,8 +1,8 @@
-"""PyTorch: dense tensors of any layout and device, and sparse ones.
+"""PyTorch: tensors of any layout and device, and the parameters and buffers of modules.
 
-A dense tensor on the CPU shares its memory with its array, in both directions, except for arrays
-that PyTorch cannot hold: read-only, unaligned or reversed ones are copied. All sparse layouts
-become COO entries, in the order and number they have.
+Keeps `contract.Tensors` and `contract.Variables`. A dense tensor on the CPU shares its memory with
+its array in both directions. Arrays that PyTorch cannot hold (read-only, unaligned or reversed
+ones) are copied. All sparse layouts become COO entries; their order and repetitions stay.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ import torch
 
 from tensorferry import dtypes
 from tensorferry.errors import UnsupportedError
-from tensorferry.frameworks import lacks
-from tensorferry.frameworks.variables import Variable
-from tensorferry.tensors.values import Array, RaggedTensor, SparseTensor
+from tensorferry.frameworks.contract import Origin, Put, Variable, lacks
+from tensorferry.tensors.values import Array, RaggedTensor, SparseTensor, Tensor
 
-# Quantized tensors have a scale besides; torch.int4 and its like are names without operations.
+# Which dtypes there are depends on the version of PyTorch. Quantized tensors also have a scale;
+# torch.int4 and the like are names without operations.
 _DTYPES = {
-    dtype: getattr(torch, row.name)
+    dtype: vars(torch)[row.name]
     for dtype, row in dtypes.BY_NUMPY.items()
-    if row.bits >= 8 and dtype.names is None and hasattr(torch, row.name)
+    if row.bits >= 8 and dtype.names is None and row.name in vars(torch)
 }
 _NUMPY_DTYPES = {theirs: ours for ours, theirs in _DTYPES.items()}
 
-# What NumPy knows only through ml_dtypes, PyTorch exchanges with it as integers of the same size.
+# Dtypes that NumPy has only through ml_dtypes are exchanged as integers of the same size.
 _INTEGERS = {
     dtype: np.dtype(f"i{dtype.itemsize}")
     for dtype in _DTYPES
@@ -35,15 +35,15 @@ _INTEGERS = {
 
 
 def owns(value: Any) -> bool:
-    """Whether it is one of PyTorch's tensors."""
+    """Whether a value is one of PyTorch's tensors."""
     return isinstance(value, torch.Tensor)
 
 
 def to_value(value: Any) -> Array | SparseTensor:
-    """The tensor as one of ours.
+    """A tensor as one of our values.
 
     Raises:
-        UnsupportedError: It has no values, or more to it than values.
+        UnsupportedError: The tensor has no values, or has more than values, such as a scale.
     """
     _check(value)
     if value.layout in (torch.strided, torch._mkldnn):
@@ -54,7 +54,7 @@ def to_value(value: Any) -> Array | SparseTensor:
             f"the entries of a sparse tensor have {coo.dense_dim()} dimensions, expected scalars",
             hint="tensor.to_dense().to_sparse() gives scalar entries",
         )
-    # indices() and values() refuse a tensor with repeated places.
+    # indices() and values() refuse a tensor with repeated indices.
     return SparseTensor(
         _to_array(coo._indices()).T, _to_array(coo._values()), np.array(coo.shape, np.int64)
     )
@@ -97,8 +97,18 @@ def _to_array(tensor: Any) -> Array:
     return array.view(dtype)
 
 
-def from_value(value: Array | SparseTensor | RaggedTensor) -> Any:
-    """One of our tensors as PyTorch's.
+def origin(value: Any) -> dict[str, Any]:
+    """Nothing: PyTorch's tensors have no names, and come back on the CPU."""
+    return {}
+
+
+def restore(value: Tensor, origin: Origin) -> Any:
+    """As `from_value`: there is nothing else to give back."""
+    return from_value(value)
+
+
+def from_value(value: Tensor) -> Any:
+    """One of our values as a tensor of PyTorch.
 
     Raises:
         UnsupportedError: PyTorch has no such tensor.
@@ -131,12 +141,12 @@ def _from_array(array: Array) -> Any:
 
 
 def is_variable(value: Any) -> bool:
-    """Whether it is a tensor: all of PyTorch's can be set."""
+    """Whether a value is a tensor: all tensors of PyTorch can be set."""
     return isinstance(value, torch.Tensor)
 
 
-def make_variable(value: Any, name: str, **more: Any) -> Variable:
-    """The tensor as a variable of ours."""
+def make_variable(value: Any, name: str, put: Put | None = None) -> Variable:
+    """A tensor as a variable, which is set in place."""
     fixed = None
     if isinstance(value, torch.nn.parameter.UninitializedTensorMixin):
         fixed = "it has no shape yet: call the module once"
@@ -158,23 +168,24 @@ def make_variable(value: Any, name: str, **more: Any) -> Variable:
         dtypes.from_numpy(_NUMPY_DTYPES[value.dtype]).name if known else str(value.dtype),
         lambda: np.asarray(to_value(value)),
         assign,
-        **{"trainable": bool(value.requires_grad), "fixed": fixed, **more},
+        trainable=bool(value.requires_grad),
+        fixed=fixed,
     )
 
 
 def is_bulk(value: Any) -> bool:
-    """Whether it is a tensor with values and no more to it, which pickles as it is."""
+    """Whether a value is a plain dense tensor with values, which every pickler keeps."""
     plain = type(value) in (torch.Tensor, torch.nn.Parameter)
     return plain and value.layout is torch.strided and not value.is_meta
 
 
 def is_model(value: Any) -> bool:
-    """Whether it is a module."""
+    """Whether a value is a module."""
     return isinstance(value, torch.nn.Module)
 
 
 def list_variables(model: Any, *, build_optimizer: bool = False) -> list[tuple[Any, Variable]]:
-    """Parameters and buffers by their names in `state_dict`, tied ones once for each name."""
+    """Parameters and buffers by their names in `state_dict`; a tied one appears at each name."""
     known = dict(model.named_parameters(remove_duplicate=False))
     known.update(model.named_buffers(remove_duplicate=False))
     return [

@@ -1,22 +1,23 @@
-"""What loading a model would do beside computing, and who allows it.
+"""Dangers: what loading a model would do besides computing.
 
 A SavedModel is a program, and the config of a Keras model names classes and functions to call. Both
-are read here as data, before TensorFlow or Keras see the file; what could run code, or reach files
-and machines, is a danger of one of these kinds, and refused unless the caller allows that kind:
+are read here as data before TensorFlow or Keras sees the file. Anything that could run code, or
+reach files and machines, is a danger of one of these kinds, and refused unless the caller allows
+that kind:
 
-    lambda      a Lambda layer with Python bytecode that the file brings along
+    lambda      a Lambda layer with Python bytecode in the file
     pickle      a pickled object, which can run anything
-    class       a class that `custom_objects` does not have, of a module that nobody names
-    module      a class of a module outside of Keras, which `custom_objects` does not have
+    class       a class without a module that is not in `custom_objects`
+    module      a class of a module outside of Keras that is not in `custom_objects`
     function    a function that is neither Keras' own nor in `custom_objects`
-    gadget      something of Keras that is no part of a model
-    registered  a class or function that the program registered, by a name that the file chose
+    gadget      a function or class of Keras that is no part of a model
+    registered  a class or function that the program registered, under a name from the file
     python      ops that call Python functions
     native      ops that run native code, custom ops among them
     read        ops and layers that read files
     write       ops that write files
     network     ops that reach other machines
-    asset       files of the model that are missing, or lie outside of it
+    asset       files of the model that are missing, or lie outside of its directory
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ _OF_EFFECT = {
     "uses network": "network",
 }
 _OF_FINDING = {"bytecode": "lambda", "file": "read"}
-# How many an error names.
+# How many dangers an error names.
 SHOWN = 8
 
 
@@ -65,9 +66,9 @@ class Danger:
     """Something that loading or calling a model would do.
 
     Attributes:
-        kind: See the top of this module.
-        place: Where in the file; "" where it has no place.
-        detail: What it would do.
+        kind: One of `KINDS`: see the top of this module.
+        place: Where in the file; "" if there is no single place.
+        detail: What would happen.
     """
 
     kind: str
@@ -95,10 +96,10 @@ def allowed_kinds(allow: Allow) -> frozenset[str]:
 
 
 def refuse(dangers: Iterable[Danger], allow: frozenset[str], path: str) -> tuple[Danger, ...]:
-    """The dangers, if all of them are allowed.
+    """The dangers, each once, if all of them are allowed.
 
     Raises:
-        UnsupportedError: Some are not; it names them.
+        UnsupportedError: Some are not allowed; the error names them.
     """
     found = tuple(dict.fromkeys(dangers))
     refused = [danger for danger in found if danger.kind not in allow]
@@ -122,7 +123,7 @@ def refuse(dangers: Iterable[Danger], allow: frozenset[str], path: str) -> tuple
 
 
 def in_savedmodel(model: savedmodel.SavedModel, graph: savedmodel.MetaGraph) -> list[Danger]:
-    """The dangers of one graph of a SavedModel and of its assets."""
+    """The dangers in one graph of a SavedModel and in its assets."""
     found = [
         Danger(_OF_EFFECT[risk.effect], "", f"the op {risk.op} {risk.effect}, {risk.count} times")
         for risk in graph.risks
@@ -140,28 +141,28 @@ def in_savedmodel(model: savedmodel.SavedModel, graph: savedmodel.MetaGraph) -> 
 
 
 class Known(Protocol):
-    """What Keras can tell of names, as `tensorferry.frameworks.keras.models` does."""
+    """The names that Keras knows: a part of `tensorferry.frameworks.contract.KerasModels`."""
 
     def is_own_function(self, name: str) -> bool:
-        """Whether Keras itself has a function of that name for configs."""
+        """Whether Keras itself has a function with that name for configs."""
 
     def is_own_class(self, name: str) -> bool:
-        """Whether Keras itself has a class of that name."""
+        """Whether Keras itself has a class with that name for configs."""
 
     def registered_names(self) -> set[str]:
-        """The names of classes and functions that the program registered for configs."""
+        """The names of the classes and functions that the program registered for configs."""
 
 
 def in_config(
     config: Any, findings: Iterable[Finding], custom_objects: Mapping[str, Any], known: Known
 ) -> list[Danger]:
-    """The dangers of the config of a Keras model.
+    """The dangers in the config of a Keras model.
 
     Args:
-        config: As read from the file.
-        findings: What `keras_config` found in it.
-        custom_objects: What the caller supplies, by name.
-        known: What Keras knows itself.
+        config: The config, as read from the file.
+        findings: What `tensorferry.formats.keras.config` found in it.
+        custom_objects: The classes and functions that the caller supplies, by name.
+        known: The names that Keras knows.
     """
     found = []
     for finding in findings:
@@ -187,9 +188,9 @@ def in_config(
 
 
 def supply(config: Any, custom_objects: Mapping[str, Any]) -> dict[str, Any]:
-    """What the caller supplies, under the names that Keras looks it up by, too.
+    """The caller's classes and functions, also under the names by which Keras looks them up.
 
-    A class that was registered as "package>Name" is looked up by that, and known as "Name".
+    A class that was registered as "package>Name" is looked up by that name, and known as "Name".
     """
     found = dict(custom_objects)
     for one in keras_config.names(config):

@@ -1,4 +1,8 @@
-"""A model that was loaded: called with whatever a user has, giving NumPy or what was asked for."""
+"""Loaded models: called with a user's values, they return NumPy arrays or another framework's.
+
+model = ferry.load_model("encoder", to="torch")
+model.signatures["serving_default"](x=array)["output_0"]      # a torch tensor
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ import numpy as np
 
 from tensorferry import frameworks
 from tensorferry.errors import UnsupportedError
-from tensorferry.frameworks.variables import Variable
+from tensorferry.frameworks.contract import Variable
 from tensorferry.models.dangers import Danger
 from tensorferry.tensors.stored import Stored
 from tensorferry.tensors.values import Array
@@ -21,10 +25,10 @@ class LoadedSignature:
     """One way to call a model: tensors by name in, a dict of tensors out.
 
     Attributes:
-        name: Of the signature.
+        name: The name of the signature.
         inputs: Dtype and shape by the name of each argument, as in "float32[?, 3]".
         outputs: Dtype and shape by the name of each result.
-        to: The framework whose tensors it gives.
+        to: The framework whose tensors a call returns.
     """
 
     name: str
@@ -39,22 +43,26 @@ class LoadedSignature:
         """The results by name.
 
         Args:
-            *positional: The only argument, or a dict of all.
+            *positional: The only argument, or a dict with all arguments.
             **named: Arrays, lists of numbers, or tensors of any framework.
 
         Raises:
-            TypeError: These are not the names that it takes.
+            TypeError: These are not the arguments that the signature takes.
             MismatchError: A value does not fit.
+
+        Example:
+            >>> model.signatures["serving_default"](x=[[1.0, 2.0, 3.0]])["output_0"].shape
+            (1, 8)
         """
         return frameworks.give(frameworks.accept(self._call(positional, named)), self.to)
 
 
 class Values(Mapping[str, Array]):
-    """The values that a model's variables have now, by name.
+    """The current values of a model's variables by name.
 
     Args:
-        variables: Of the model.
-        stored: Those that the framework does not show, as they are in the file.
+        variables: The variables of the model.
+        stored: Tensors in the file, for variables that the framework does not show.
     """
 
     def __init__(
@@ -80,16 +88,16 @@ class Values(Mapping[str, Array]):
 
 @dataclass(frozen=True)
 class LoadedModel:
-    """A model, back as something to call.
+    """A loaded model, which can be called.
 
     Attributes:
-        path: What it was loaded from.
+        path: The file or directory.
         format: "savedmodel" or "keras".
-        signatures: Ways to call it by name; none for Keras' own files.
-        variables: The values of its variables by name.
-        to: The framework whose tensors it gives.
-        dangers: What it does beside computing, which the caller allowed.
-        model: What TensorFlow or Keras made of the file.
+        signatures: The signatures by name; empty for Keras' own files.
+        variables: The current values of the variables by name.
+        to: The framework whose tensors a call returns.
+        dangers: What the model does besides computing, and the caller allowed.
+        model: The object that TensorFlow or Keras loaded.
     """
 
     path: str
@@ -102,19 +110,19 @@ class LoadedModel:
     _call: Callable[[tuple[Any, ...], Mapping[str, Any]], Any] | None = field(repr=False)
 
     def __call__(self, *positional: Any, **named: Any) -> Any:
-        """What the model gives: the structure that its function gave when it was saved.
+        """The result of the model, in the structure that its function returns.
 
         Args:
             *positional: Arrays, lists of numbers, tensors of any framework, structures of those.
-            **named: Likewise.
+            **named: The same, by the names of the arguments.
 
         Raises:
             MismatchError: A value does not fit.
-            TypeError: These are not the arguments that it takes.
+            TypeError: These are not the arguments that the model takes.
         """
         if self._call is None:
             raise UnsupportedError(
-                "the model says not which of its signatures is to be called",
+                "the model does not say which of its signatures a call means",
                 path=self.path,
                 hint=f"load_model(..., signature=) or model.signatures[...]: "
                 f"{', '.join(self.signatures) or 'it has none'}",

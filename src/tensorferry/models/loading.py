@@ -1,33 +1,38 @@
-"""Loading models: a file is read as data, judged, and only then given to TensorFlow or Keras.
+"""Loading models: a file is read as data and judged before TensorFlow or Keras sees it.
 
-    model = ferry.load_model("encoder")       # a SavedModel: no class of its maker's is needed
+    model = ferry.load_model("encoder")       # a SavedModel needs none of its original classes
     model([[1.0, 2.0, 3.0]])                  # NumPy in, NumPy out
     model.signatures["serving_default"](x=[[1.0, 2.0, 3.0]])
 
-What loading or calling would do beside computing is found by
-`tensorferry.models.dangers`, before a framework sees the file.
+`tensorferry.models.dangers` finds out what loading or calling the model would do besides computing.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
-from tensorferry import frameworks, storage
+from tensorferry import storage
 from tensorferry.codecs.hdf5.file import SIGNATURE
 from tensorferry.errors import FormatError, UnsupportedError
 from tensorferry.formats.keras import config as keras_config
 from tensorferry.formats.savedmodel import model as savedmodel, ops as savedmodel_ops
+from tensorferry.frameworks import table
+from tensorferry.frameworks.contract import KerasModels, Loading
 from tensorferry.frameworks.programs import DEFAULT
 from tensorferry.frameworks.variables import find_variables
 from tensorferry.models import dangers
 from tensorferry.models.dangers import Allow, Danger
 from tensorferry.models.loaded import LoadedModel, LoadedSignature, Values
+from tensorferry.storage.place import Place
 
-# What TensorFlow 1 has among the signatures to run something when a model is loaded.
+# Signatures that start so are TensorFlow 1's, to run something when a model is loaded.
 _HIDDEN = "__saved_model"
+
+# Calls a model with positional and named arguments.
+Call = Callable[[tuple[Any, ...], Mapping[str, Any]], Any]
 
 
 def load_model(
@@ -40,33 +45,39 @@ def load_model(
     to: str = "numpy",
     compile: bool = True,
 ) -> LoadedModel:
-    """A model from a file, to be called; without the classes that made it, if it is a SavedModel.
+    """Loads a model from a file, ready to be called.
 
-    The file is read as data first. If loading or calling it would do more than compute, all of that
-    is named and refused, unless it is allowed.
+    A SavedModel needs none of the classes that it was created from. The file is read as data
+    first. If loading or calling the model would do more than compute, the error names everything
+    that is not allowed, and nothing is loaded.
 
     Args:
-        path: A SavedModel, a `.keras` file, or a `.h5` file with a config.
-        signature: Which one a call means; by default the model's own function, or its only or
-            default signature.
-        custom_objects: Classes and functions that a Keras config names, by these names.
-        allow: Kinds of what the model may do beside computing, such as `("lambda",)`; true for all.
-            See `tensorferry.models.dangers`.
-        tags: Which graph of a SavedModel, if there are several.
-        to: The framework whose tensors calls give: "numpy", "tensorflow", "torch", "jax".
-        compile: Let Keras make the optimizer and losses, too.
+        path: A SavedModel, a `.keras` file, or an `.h5` file with a config.
+        signature: The signature that a call means. By default that is the model's own function, or
+            its only or default signature.
+        custom_objects: Classes and functions by the names that a Keras config has for them.
+        allow: Kinds of things that the model may do besides computing, such as `("lambda",)`; True
+            allows all. See `tensorferry.models.dangers`.
+        tags: The tags of the graph to load, if a SavedModel has several graphs.
+        to: The framework whose tensors calls return: "numpy", "tensorflow", "torch", "jax".
+        compile: Let Keras create the optimizer and losses, too.
 
     Raises:
-        UnsupportedError: It would do what is not allowed, or cannot be loaded; or it has variables
-            and no program.
+        UnsupportedError: The model would do something that is not allowed, cannot be loaded, or
+            has variables and no program.
         FormatError: The file is damaged.
         MissingExtraError: TensorFlow or Keras is not installed.
+
+    Example:
+        >>> model = ferry.load_model("encoder")
+        >>> model([[1.0, 2.0, 3.0]]).shape
+        (1, 8)
     """
     name = storage.localize(path)
     if storage.is_url(name):
         raise UnsupportedError("models are loaded from local paths", path=name)
     kinds = dangers.allowed_kinds(allow)
-    if savedmodel.resolve(name) is not None:
+    if savedmodel.find(Place(name)) is not None:
         return _load_program(name, signature, kinds, tags, to)
     if signature is not None or tags is not None:
         raise UnsupportedError("signature= and tags= are of SavedModels", path=name)
@@ -96,21 +107,21 @@ def _load_program(
     except KeyError as error:
         raise UnsupportedError(str(error.args[0]), path=path, hint="tags= chooses one") from None
     if read.has_variables:
-        read.open_variables().close()  # damage is found here, and not by TensorFlow
+        read.open_variables().close()  # finds damage before TensorFlow does
     found = dangers.in_savedmodel(read, graph)
     dangers.refuse(found, kinds, path)
-    programs = frameworks.load("tensorflow.programs", "tensorflow")
+    programs = table.loading()
     allowed = dangers.refuse([*found, *_dangers_of(read, graph)], kinds, path)
     loaded = programs.load(read.path, graph.tags)
     signatures = {
         name: LoadedSignature(
             name,
-            programs.describe(programs.signature_inputs(concrete)),
+            programs.describe_inputs(concrete),
             programs.describe_results(concrete),
             to,
             partial(programs.call_signature, concrete, name),
         )
-        for name, concrete in loaded.signatures.items()
+        for name, concrete in programs.signatures_of(loaded).items()
         if not name.startswith(_HIDDEN)
     }
     if signature is not None and signature not in signatures:
@@ -120,7 +131,7 @@ def _load_program(
             hint=f"it has {', '.join(signatures) or 'none'}",
         )
     call = _call_of(programs, loaded, signatures, signature)
-    in_graph = graph.objects is None  # TensorFlow 1, of which not all variables are objects
+    in_graph = graph.objects is None  # in TensorFlow 1, not all variables are objects
     variables = programs.variables_of(loaded, by_name=in_graph)
     stored = read.open_variables().stored if in_graph and read.has_variables else None
     values = Values(variables, stored)
@@ -128,8 +139,9 @@ def _load_program(
 
 
 def _check_file(path: str) -> None:
-    """Refuses a directory of which TensorFlow may read another file than we do."""
-    directory = os.path.dirname(savedmodel.resolve(path) or "") or "."
+    """Refuses a directory in which TensorFlow may read another file than we do."""
+    file = savedmodel.find(Place(path))
+    directory = "." if file is None else os.path.dirname(file.path) or "."
     found = [name for name in savedmodel.FILES if os.path.exists(os.path.join(directory, name))]
     if len(found) > 1:
         raise UnsupportedError(
@@ -144,13 +156,12 @@ def _check_file(path: str) -> None:
 
 
 def _dangers_of(model: savedmodel.SavedModel, graph: savedmodel.MetaGraph) -> list[Danger]:
-    """The dangers that depend on where an op is used, as TensorFlow sees the file.
+    """The dangers that depend on where TensorFlow uses an op.
 
     Raises:
         FormatError: TensorFlow sees another model than our own reader.
     """
-    graphs = frameworks.load("tensorflow.graphs", "tensorflow")
-    seen = graphs.look(model.path, graph.tags, savedmodel_ops.EXPECTED)
+    seen = table.graphs().look(model.path, graph.tags, savedmodel_ops.EXPECTED)
     strange = seen.ops.symmetric_difference(graph.ops)
     strange |= seen.assets - {asset.name for asset in model.assets}
     if strange:
@@ -167,9 +178,9 @@ def _dangers_of(model: savedmodel.SavedModel, graph: savedmodel.MetaGraph) -> li
 
 
 def _call_of(
-    programs: Any, loaded: Any, signatures: Mapping[str, LoadedSignature], chosen: str | None
-) -> Any:
-    """What a call of the model does."""
+    programs: Loading, loaded: Any, signatures: Mapping[str, LoadedSignature], chosen: str | None
+) -> Call | None:
+    """What calling the model runs; None if several signatures are equally likely."""
     if chosen is not None:
         return signatures[chosen]._call
     function = programs.model_function(loaded)
@@ -189,7 +200,7 @@ def _load_archive(
     from tensorferry.formats.keras import reader as files
 
     _check_kind(path)
-    with files.open_stored(path) as opened:
+    with files.open_weights(Place(path)) as opened:
         config = opened.config
         findings = opened.findings
         training = opened.training
@@ -199,7 +210,7 @@ def _load_archive(
             path=path,
             hint="make the model, and set its variables: ferry.load_weights(model, path)",
         )
-    keras = frameworks.load("keras.models", "keras")
+    keras = table.keras_models()
     if not path.endswith(".keras"):
         _check_config(path, config, training)
     found = dangers.in_config([config, training], findings, custom_objects, keras)
@@ -213,7 +224,7 @@ def _load_archive(
 
 
 def _check_kind(path: str) -> None:
-    """Refuses a file that is something else than its name says: Keras goes by the name."""
+    """Refuses a file that is not what its name says, because Keras goes by the name."""
     with open(path, "rb") as file:
         head = file.read(len(SIGNATURE))
     start = b"PK\x03\x04" if path.endswith(".keras") else SIGNATURE
@@ -226,8 +237,8 @@ def _check_kind(path: str) -> None:
 
 
 def _check_config(path: str, config: Any, training: Any) -> None:
-    """Compares what was judged with what the HDF5 library sees, which Keras reads with."""
-    import h5py  # Keras needs it, too
+    """Compares the judged config with what the HDF5 library sees, which Keras uses."""
+    import h5py  # Keras needs it as well
 
     for key, judged in (("model_config", config), ("training_config", training)):
         with h5py.File(path, "r") as file:
@@ -237,7 +248,9 @@ def _check_config(path: str, config: Any, training: Any) -> None:
             raise FormatError(f"the HDF5 library sees another {key} in it than we do", path=path)
 
 
-def _predict(keras: Any, model: Any, positional: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
+def _predict(
+    keras: KerasModels, model: Any, positional: tuple[Any, ...], named: Mapping[str, Any]
+) -> Any:
     if named:
         raise TypeError(f"a Keras model takes its inputs by position, not {', '.join(named)}")
     return keras.predict(model, positional)

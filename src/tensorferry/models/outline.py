@@ -2,19 +2,20 @@
 
     ferry.inspect("saved_model_dir").model.graphs[0].signatures
 
-SavedModels and frozen graphs have graphs, with signatures, variables and ops; files of Keras have a
-config. What either would do when it is loaded, beside computing, is in `risks` and `findings`.
-`tensorferry.formats.savedmodel.model` and `tensorferry.formats.keras.config` read them; here they
-become plain values, for people and for JSON.
+SavedModels and frozen graphs have graphs, with signatures, variables and ops; Keras' files have a
+config. `risks` and `findings` say what either would do besides computing when it is loaded.
+`tensorferry.formats.savedmodel.model` and `tensorferry.formats.keras.config` read the files; this
+module turns them into plain values for people and for JSON.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
+    from tensorferry.dtypes import DType
     from tensorferry.formats.keras.outline import KerasModel
     from tensorferry.formats.keras.reader import Weights
     from tensorferry.formats.savedmodel.model import (
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 Kind = Literal["savedmodel", "graph", "keras"]
 
-# How many findings are told, and names in one of them.
+# How many findings are reported, and how many names in each.
 NAMED = 12
 
 
@@ -40,12 +41,12 @@ class ArgumentInfo:
     """An input or output of a signature.
 
     Attributes:
-        name: By which it is passed or returned.
-        dtype: None where the file does not say.
-        shape: None if the rank is unknown, in it None for each unknown dimension.
-        kind: "dense", "sparse", or the name of another type that is made of several tensors.
+        name: The name by which it is passed or returned.
+        dtype: The name of the dtype; None if the file does not say it.
+        shape: None for each unknown dimension, or instead of the shape if the rank is unknown.
+        kind: "dense", "sparse", or the name of another type that consists of several tensors.
         tensors: The names of its tensors in the graph, such as "serving_default_x:0".
-        optional: Whether the signature has a value for it.
+        optional: Whether the signature has a default value for it.
     """
 
     name: str
@@ -61,10 +62,10 @@ class SignatureInfo:
     """A way to call a model.
 
     Attributes:
-        name: Such as "serving_default".
-        method: What it is for, such as "tensorflow/serving/predict".
-        inputs: By name.
-        outputs: By name.
+        name: The name of the signature, such as "serving_default".
+        method: The purpose of the signature, such as "tensorflow/serving/predict".
+        inputs: The arguments.
+        outputs: The results.
     """
 
     name: str
@@ -75,14 +76,14 @@ class SignatureInfo:
 
 @dataclass(frozen=True)
 class VariableInfo:
-    """A variable, as the graph has it; its value is in the checkpoint beside.
+    """A variable as the graph has it; its value is in the checkpoint beside the graph.
 
     Attributes:
-        path: The way to it from the root, such as "layer/kernel"; its name in TensorFlow 1.
-        name: Its own.
-        dtype: None where the file does not say.
-        shape: None if the rank is unknown, in it None for each unknown dimension.
-        trainable: None where the file does not say.
+        path: The path from the root, such as "layer/kernel"; the name in TensorFlow 1.
+        name: The variable's own name.
+        dtype: The name of the dtype; None if the file does not say it.
+        shape: None for each unknown dimension, or instead of the shape if the rank is unknown.
+        trainable: Whether training changes it; None if the file does not say.
     """
 
     path: str
@@ -97,19 +98,19 @@ class GraphInfo:
     """A MetaGraph of a model.
 
     Attributes:
-        tags: What it is for, such as "serve".
-        tensorflow_version: Of who wrote it.
-        signatures: By name.
-        variables: By path.
-        nodes: How many there are outside of functions.
-        ops: How often each op is used, functions' bodies included.
+        tags: The purposes of the graph, such as "serve".
+        tensorflow_version: The version of TensorFlow that wrote it.
+        signatures: The ways to call the graph.
+        variables: The variables of the graph.
+        nodes: The number of nodes outside of functions.
+        ops: How often each op is used, including the bodies of functions.
         custom_ops: Ops that are not TensorFlow's own.
         risks: Ops that do more than compute, the unexpected ones first.
-        functions: The number of nodes of each function of the library.
-        recursive_functions: Those that can come to call themselves.
-        callables: The names of the functions behind each method that can be called, by its path.
-        constants: How many there are.
-        constant_bytes: How much of the file they take.
+        functions: The number of nodes of each function in the library.
+        recursive_functions: Functions that can end up calling themselves.
+        callables: The names of the functions behind each method, by the method's path.
+        constants: The number of constants.
+        constant_bytes: The number of bytes of the file that the constants take.
     """
 
     tags: tuple[str, ...]
@@ -133,12 +134,12 @@ class ModelInfo:
 
     Attributes:
         kind: A "savedmodel", a frozen "graph", or a file of "keras".
-        written_as: Of a SavedModel: "binary", "text" or "chunks".
-        version: Of a SavedModel's format.
-        graphs: Its MetaGraphs, each for its tags.
-        assets: The files beside it, those that lead elsewhere among them.
-        fingerprint: TensorFlow's hashes of it.
-        keras: What Keras says of it; None if it says nothing.
+        written_as: How a SavedModel is written: "binary", "text" or "chunks".
+        version: The version of the SavedModel format.
+        graphs: The MetaGraphs, each for its tags.
+        assets: The files beside the model, including those that lie outside of its directory.
+        fingerprint: TensorFlow's hashes of the model.
+        keras: What Keras says about the model; None if it says nothing.
     """
 
     kind: Kind
@@ -154,8 +155,8 @@ def outline(model: SavedModel, keras: KerasModel | None = None) -> ModelInfo:
     """The outline of a SavedModel or a frozen graph.
 
     Args:
-        model: What was read of it.
-        keras: What Keras kept beside it.
+        model: The model, as its reader returned it.
+        keras: What Keras stored beside it.
     """
     graphs = tuple(map(_outline_graph, model.meta_graphs))
     if model.kind == "graph":
@@ -225,13 +226,13 @@ def _outline_signature(signature: Signature) -> SignatureInfo:
     )
 
 
-def _dtype(row: Any) -> str | None:
+def _dtype(row: DType | None) -> str | None:
     return None if row is None else row.name
 
 
 def notes_of(model: ModelInfo) -> tuple[str, ...]:
-    """What somebody should know before the model is loaded."""
-    found: dict[str, None] = {}  # once, though several graphs say it
+    """What to know before loading the model, in words."""
+    found: dict[str, None] = {}  # several graphs may say the same
     for graph in model.graphs:
         by_effect: dict[str, list[str]] = {}
         for risk in graph.risks:
@@ -254,6 +255,6 @@ def notes_of(model: ModelInfo) -> tuple[str, ...]:
 
 
 def _some(names: list[str]) -> str:
-    """Names of a file, of which there may be very many, and each very long."""
+    """A few names from a file, shortened: there may be many, and each may be long."""
     more = f" and {len(names) - NAMED:,} more" if len(names) > NAMED else ""
     return ", ".join(name[:60] for name in names[:NAMED]) + more

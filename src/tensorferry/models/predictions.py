@@ -1,18 +1,18 @@
-"""Predictions: what a model gives for many inputs, as NumPy or into a file of any format.
+"""Predictions: a model's outputs for many inputs, as NumPy arrays or in a file of any format.
 
     outputs = ferry.predict("translator", sentences, lengths={"ids": "lengths"})
     ferry.save_predictions("translator", sentences, "predictions.parquet", batch_size=64)
 
-The model is a path, what `tensorferry.load_model` gave, or anything that can be called. Its outputs
-get names if it gives none. Padded outputs become ragged by the lengths that stand beside them.
-Files of rows (TFRecord, Arrow, Parquet) are written batch by batch; all others hold whole columns.
+The model is a path, a loaded model, or anything that can be called. Outputs without names are
+numbered. Padded outputs become ragged tensors if another output has their lengths. Files of rows
+(TFRecord, Arrow, Parquet) are written batch by batch; all others hold whole columns.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +23,8 @@ from tensorferry.files import keywords
 from tensorferry.files.find import format_named
 from tensorferry.files.save import Saved, save
 from tensorferry.files.writer import open_writer
-from tensorferry.formats.table import TABLE
+from tensorferry.formats import table
+from tensorferry.models.dangers import Allow
 from tensorferry.rows import columns as slices
 from tensorferry.storage.place import Target
 from tensorferry.tensors.values import (
@@ -33,8 +34,9 @@ from tensorferry.tensors.values import (
     concatenate,
     is_namedtuple,
 )
+from tensorferry.weights.saving import Quantize
 
-# What an output without a name is called.
+# The name of an output that has none.
 OUTPUT = "output"
 
 Columns = dict[str, Any]
@@ -48,31 +50,34 @@ def predict(
     batch_size: int | None = None,
     lengths: Mapping[str, str] | None = None,
     keep: tuple[str, ...] = (),
-    allow: Any = (),
+    allow: Allow = (),
 ) -> Columns:
-    """Calls a model, and gives its outputs by name.
+    """Calls a model, and returns its outputs by name.
 
     Args:
-        model: A SavedModel's or Keras file's path, a loaded model, or a function.
+        model: The path of a SavedModel or Keras file, a loaded model, or a function.
         inputs: One tensor, a dict of tensors by the names of the model's arguments, or an iterator
-            of such batches; `records.batches(64)` is one.
-        signature: Which of the model's signatures; by default what calling it means.
-        batch_size: Rows for a call; by default all.
-        lengths: Makes padded outputs ragged: the name of each, and of the output that has the
-            number of valid values in each row, which is left out then.
-        keep: Names of inputs to give besides.
-        allow: What a model from a path may do beside computing: see `tensorferry.load_model`.
+            of such batches, as `records.batches(64)` is.
+        signature: The signature to call; by default the one that calling the model means.
+        batch_size: The number of rows in a call; by default all rows.
+        lengths: Makes padded outputs ragged. Maps the name of each to the output that has the
+            number of valid values in each row; that output is left out.
+        keep: The names of inputs to return beside the outputs.
+        allow: What a model from a path may do besides computing: see `tensorferry.load_model`.
 
     Returns:
-        NumPy arrays, ragged and sparse tensors.
+        NumPy arrays, ragged and sparse tensors by name.
 
     Raises:
-        MismatchError: The batches give different outputs.
+        MismatchError: The batches have different outputs.
+
+    Example:
+        >>> ferry.predict("encoder", np.ones((4, 3), "f4"), batch_size=2)["output_0"].shape
+        (4, 8)
     """
     return _Work(model, signature, lengths or {}, keep, allow).run_all(inputs, batch_size)
 
 
-@keywords.shown(keywords.Writing)
 def save_predictions(
     model: Any,
     inputs: Any,
@@ -82,52 +87,70 @@ def save_predictions(
     batch_size: int | None = None,
     lengths: Mapping[str, str] | None = None,
     keep: tuple[str, ...] = (),
-    allow: Any = (),
+    allow: Allow = (),
+    format: str | None = None,
     metadata: Mapping[str, Any] | None = None,
     compression: str | None = None,
+    quantize: Quantize | None = None,
+    shard_size: int | str | None = None,
     durable: bool = True,
     storage_options: Mapping[str, Any] | None = None,
-    **options: Unpack[keywords.Writing],
+    shards: int | None = None,
+    level: int | None = None,
 ) -> Saved:
-    """Calls a model, and writes its outputs into a file: a row for each input, where it has rows.
+    """Calls a model, and writes its outputs to a file.
+
+    TFRecord, Arrow and Parquet files get one row for each input.
 
     Args:
         model: See `predict`.
         inputs: See `predict`.
-        path: Its ending says the format.
+        path: The suffix says the format.
         signature: See `predict`.
-        batch_size: Rows for a call; files of rows never hold more in memory.
+        batch_size: The number of rows in a call; files of rows never have more in memory.
         lengths: See `predict`.
         keep: See `predict`.
         allow: See `predict`.
-        metadata: What to keep with the predictions, where the format has a place for it.
-        compression: As in `tensorferry.save`, and for rows as in `tensorferry.writer`.
-        durable: Wait until the disk has the bytes.
-        storage_options: For the store of a URL.
-        **options: Of the format: see `tensorferry.files.keywords.Writing`.
+        format: The format, if the suffix does not say it.
+        metadata: What to keep with the outputs; TFRecords have no place for it.
+        compression: As in `tensorferry.save`.
+        quantize: As in `tensorferry.save`; files of rows are not quantized.
+        shard_size: As in `tensorferry.save`; files of rows have none.
+        durable: Wait until the bytes are on disk.
+        storage_options: Options for the store of a URL.
+        shards: The number of files of rows to write.
+        level: The level of the compression of TFRecords and npz files.
 
     Raises:
-        OptionError: The format has no such option.
+        OptionError: The format has no such option; also a TypeError.
+
+    Example:
+        >>> ferry.save_predictions("encoder", inputs, "outputs.parquet", batch_size=64).format
+        'parquet'
     """
     work = _Work(model, signature, lengths or {}, keep, allow)
     name = os.fspath(path)
-    found = format_named(name)
+    found = format or format_named(name)
+    facts = None if found is None else table.facts_of(found)
     packed = codecs.split_suffix(name)[1] is not None
-    facts = None if found is None else TABLE[found]
     if facts is None or not facts.streams_rows or (packed and not facts.decompresses):
         return save(
             work.run_all(inputs, batch_size),
             path,
+            format=format,
             metadata=metadata,
             compression=compression,
+            quantize=quantize,
+            shard_size=shard_size,
             durable=durable,
             storage_options=storage_options,
-            **options,
+            shards=shards,
+            level=level,
         )
+    given = {"compression": compression, "level": level, "quantize": quantize}
+    chosen = keywords.given({**given, "shard_size": shard_size})
     target = Target(name, options=storage_options, durable=durable)
-    given = keywords.given({"compression": compression, **options})
-    shards = given.pop("shards", None)
-    with open_writer(facts.name, target, given, shards=shards, metadata=metadata or {}) as out:
+    with open_writer(facts.name, target, chosen, shards=shards, metadata=metadata or {}) as out:
         for outputs in work.run(inputs, batch_size):
             out.write_batch(outputs)
     sizes = [target.place().at(written).size() or 0 for written in out.paths]
@@ -135,7 +158,7 @@ def save_predictions(
 
 
 class _Work:
-    """Calls a model with one batch after the other."""
+    """Calls a model with one batch after another."""
 
     def __init__(
         self,
@@ -143,7 +166,7 @@ class _Work:
         signature: str | None,
         lengths: Mapping[str, str],
         keep: tuple[str, ...],
-        allow: Any,
+        allow: Allow,
     ) -> None:
         if isinstance(model, str | os.PathLike):
             from tensorferry.models.loading import load_model
@@ -168,7 +191,7 @@ class _Work:
             yield outputs
 
     def run_all(self, inputs: Any, batch_size: int | None) -> Columns:
-        """The outputs of all batches together."""
+        """The outputs of all batches, concatenated."""
         parts: dict[str, list[Any]] = {}
         for outputs in self.run(inputs, batch_size):
             if parts and parts.keys() != outputs.keys():
@@ -181,7 +204,7 @@ class _Work:
 
 
 def _function_of(model: Any, signature: str | None) -> Callable[[Any], Any]:
-    """What takes a batch: a tensor, or a dict of those by name."""
+    """The function that takes a batch: a tensor, or a dict of tensors by name."""
     signatures = getattr(model, "signatures", None)
     if signature is not None:
         if not isinstance(signatures, Mapping) or signature not in signatures:
@@ -231,7 +254,7 @@ def _column(value: Any) -> Any:
 
 
 def _named(given: Any) -> Columns:
-    """The outputs by name: those of a tuple are numbered, as those of signatures are."""
+    """The outputs by name; those of a tuple are numbered, as in signatures."""
     if isinstance(given, Mapping):
         return {str(name): _column(output) for name, output in given.items()}
     if is_namedtuple(given):
@@ -242,7 +265,7 @@ def _named(given: Any) -> Columns:
 
 
 def _as_ragged(outputs: Columns, name: str, beside: str) -> RaggedTensor:
-    """The valid values of a padded output, by the lengths of its rows."""
+    """A padded output as a ragged tensor, given the lengths of its rows."""
     for wanted in (name, beside):
         if wanted not in outputs:
             raise MismatchError(f"no output is called {wanted!r}, the model has {sorted(outputs)}")
@@ -264,7 +287,7 @@ def _as_ragged(outputs: Columns, name: str, beside: str) -> RaggedTensor:
 
 
 def _joined(name: str, outputs: list[Any]) -> Any:
-    """The outputs of all batches, one behind the other."""
+    """One output of all batches, concatenated."""
     if len(outputs) == 1:
         return outputs[0]
     shapes = {tuple(output.shape[1:]) for output in outputs}

@@ -1,4 +1,4 @@
-"""What saving a model keeps, and what it does not: said before anything is written."""
+"""The report of saving a model: what the file keeps and leaves out, known before it is written."""
 
 from __future__ import annotations
 
@@ -18,17 +18,16 @@ class ModelReport:
 
     Attributes:
         path: The file, directory or prefix.
-        format: Its format.
-        files: The names of the files in a directory, or of the file; those whose number depends on
-            their size are as TensorFlow names them for one.
-        variables: That are kept, with dtype, shape and bytes.
-        signatures: Ways to call it after loading; none where only weights are kept.
-        kept: What else, in words.
-        not_kept: What is left behind, each with the reason.
-        absolute_paths: That the model has in it, such as those of vocabularies.
-        needs: What whoever loads it has to supply or allow: classes, functions, Lambda layers.
-        nbytes: Of all values of variables.
-        written: Whether it was written.
+        format: The format of the file.
+        files: The names of the files. Data files are named as if there were only one.
+        variables: The variables that are kept, with dtype, shape and number of bytes.
+        signatures: The ways to call the loaded model; empty if only weights are kept.
+        kept: What else is kept, in words.
+        not_kept: What is left out, each with the reason.
+        absolute_paths: The absolute paths inside the model, such as those of vocabularies.
+        needs: What loading requires: classes and functions to supply, Lambda layers to allow.
+        nbytes: The number of bytes that the values of all variables take.
+        written: Whether the file was written.
     """
 
     path: str

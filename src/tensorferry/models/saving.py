@@ -1,13 +1,13 @@
-"""Models: programs with their variables, into files that run without the code that made them.
+"""Saving models: programs with their variables, in files that run without the original code.
 
     report = ferry.save_model(model, "encoder")          # a directory: a SavedModel
     print(report)                                        # what is kept, and what is not
     model = ferry.load_model("encoder")                  # called with NumPy, without the classes
     model([[1.0, 2.0, 3.0]])
 
-By the path: a directory is a SavedModel, `.keras` Keras' own file, and `.weights.h5`, `.ckpt`,
-`.safetensors` and `.npz` keep variables alone, as `save_weights` does. What a model is to
-TensorFlow is `tensorferry.frameworks.tensorflow.models`, to Keras `keras_models`. Loading is
+The path says the format: a directory is a SavedModel, `.keras` is Keras' own file, and
+`.weights.h5`, `.ckpt`, `.safetensors` and `.npz` keep variables alone, as `save_weights` does.
+`tensorferry.frameworks` does what only TensorFlow or Keras can. Loading is
 `tensorferry.models.loading`.
 """
 
@@ -15,28 +15,31 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 
-from tensorferry import dtypes, formats, frameworks, storage, weights
+from tensorferry import dtypes, formats, storage
 from tensorferry.errors import FormatError, UnsupportedError
 from tensorferry.formats.keras import config as keras_config
-from tensorferry.frameworks.programs import NotKept, find_paths
-from tensorferry.frameworks.variables import Variable, find_variables, list_variables
+from tensorferry.frameworks import table
+from tensorferry.frameworks.contract import KerasModels, Variable
+from tensorferry.frameworks.programs import FoundPath, NotKept, Program, find_paths
+from tensorferry.frameworks.variables import find_variables, list_variables
 from tensorferry.models import dangers
 from tensorferry.models.report import ModelReport
 from tensorferry.storage.directory import replacing_path
 from tensorferry.tensors.values import TensorInfo
+from tensorferry.weights import saving as weights_saving
+from tensorferry.weights.saving import Layout, Quantize, WriteOptions
 
 Kind = Literal["program", "archive", "weights"]
 
 # Formats that keep variables alone.
 WEIGHTS = ("keras", "checkpoint", "safetensors", "npz")
-# What a SavedModel consists of. Anything else in its directory is somebody's own.
+# The files of a SavedModel. A directory that has others is not replaced.
 OWN = frozenset(
     {
         "saved_model.pb",
@@ -64,36 +67,73 @@ def save_model(
     dry_run: bool = False,
     optimizer: bool = True,
     durable: bool = True,
-    **options: Any,
+    metadata: Mapping[str, Any] | None = None,
+    compression: str | None = None,
+    quantize: Quantize | None = None,
+    shard_size: int | str | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    layout: Layout | None = None,
+    shards: int | None = None,
+    state: bool | None = None,
+    keep: int | None = None,
+    level: int | None = None,
 ) -> ModelReport:
-    """Writes a model, and says what the file keeps of it and what it does not.
+    """Writes a model, and reports what the file keeps of it and what it leaves out.
 
-    What is at the path is replaced in one step: a process that is killed leaves the old or the new.
+    The model at the path is replaced atomically: a process that is killed leaves the old one or
+    the new one.
 
     Args:
         model: A model or layer of Keras, a `tf.Module`, a tf.function, a Python function, or an
-            object with variables and one of `__call__`, `call`, `forward`, `predict`. Where only
+            object with variables and one of `__call__`, `call`, `forward`, `predict`. If only
             variables are kept, also a dict such as `{"model": ..., "optimizer": ..., "step": 3}`.
-        path: Its ending says the format: see the top of this module.
+        path: The suffix says the format: see the top of this module.
         signatures: Ways to call a SavedModel: a function, names of methods, or a dict from names
             to functions, names of methods, or pairs of one of those and its example inputs. By
-            default one, of the model's own function.
-        inputs: Example inputs, where the model does not say what it takes: a tuple for several
-            arguments, a dict of arguments by name, else the one argument. The first axis may have
-            another size in later calls; `tf.TensorSpec` says exactly what is taken.
-        format: By default that of the path's ending.
-        overwrite: Replace what is there; if false, that is an error.
-        dry_run: Write nothing: give the report of what would be kept.
-        optimizer: Where variables alone are kept: those of the optimizer, too.
-        durable: Waits until the disk has it.
-        **options: Of `tensorferry.save`, where variables alone are kept.
+            default there is one signature, for the model's own function.
+        inputs: Example inputs, if the model does not know its inputs: a tuple for several
+            arguments, a dict of arguments by name, or else the only argument. Later calls may have
+            another size of the first axis; `tf.TensorSpec` fixes it.
+        format: The format, if the suffix does not say it.
+        overwrite: Replace an existing file; if false, that is an error.
+        dry_run: Write nothing, and report what would be kept.
+        optimizer: If variables alone are kept: include those of the optimizer.
+        durable: Wait until the bytes are on disk.
+        metadata: This and all following options are for files with variables alone: see
+            `save_weights`.
+        compression: See `save_weights`.
+        quantize: See `save_weights`.
+        shard_size: See `save_weights`.
+        storage_options: See `save_weights`.
+        layout: See `save_weights`; checkpoints have objects by default.
+        shards: See `save_weights`.
+        state: See `save_weights`.
+        keep: See `save_weights`.
+        level: See `save_weights`.
 
     Raises:
-        UnsupportedError: The model, or a part of it, cannot be kept so; the error says why.
-        FileExistsError: Something is there, and `overwrite` is false.
-        FormatError: A directory is there that is no SavedModel, or has more in it.
+        UnsupportedError: The model, or a part of it, cannot be saved that way; the error says why.
+        FileExistsError: The path exists, and `overwrite` is false.
+        FormatError: The path is a directory that is no SavedModel, or has other files in it.
         MissingExtraError: TensorFlow or Keras is not installed.
+
+    Example:
+        >>> report = ferry.save_model(model, "encoder", inputs=examples)
+        >>> [signature.name for signature in report.signatures]
+        ['serving_default']
     """
+    options = WriteOptions(
+        metadata=metadata,
+        compression=compression,
+        quantize=quantize,
+        shard_size=shard_size,
+        storage_options=storage_options,
+        layout=layout,
+        shards=shards,
+        state=state,
+        keep=keep,
+        level=level,
+    )
     name = storage.localize(path)
     kind = _kind_of(name, format)
     if kind != "weights":
@@ -133,10 +173,10 @@ def _exists(path: str) -> bool:
     return any(storage.exists(f"{path}{end}") for end in ("", ".index"))
 
 
-def _check_target(path: str, kind: Kind, overwrite: bool, options: Mapping[str, Any]) -> None:
-    """Refuses what cannot be replaced."""
-    if options:
-        raise TypeError(f"{', '.join(options)}: options are of files that keep variables alone")
+def _check_target(path: str, kind: Kind, overwrite: bool, options: WriteOptions) -> None:
+    """Refuses to replace anything but a model of the same kind."""
+    if given := options.given():
+        raise TypeError(f"{', '.join(given)}: options are of files that keep variables alone")
     if storage.is_url(path):
         raise UnsupportedError(
             "models are written to local paths", path=path, hint="write it, and copy it there"
@@ -163,11 +203,11 @@ def _check_target(path: str, kind: Kind, overwrite: bool, options: Mapping[str, 
         )
 
 
-def _keras_models(model: Any = None) -> Any:
-    """What knows Keras, if the program uses it; a model may be one of its only then."""
-    if sys.modules.get("keras") is None:
+def _keras_models(model: Any) -> KerasModels | None:
+    """Keras, if the model is one of Keras 3; that is only possible if the program imported it."""
+    if not table.in_use("keras"):
         return None
-    found = frameworks.load("keras.models", "keras")
+    found = table.keras_models()
     return found if found.is_layer(model) else None
 
 
@@ -202,18 +242,8 @@ def _save_program(
             hint="its variables can be kept: name it .ckpt or .safetensors",
         )
     _refuse_torch(model, path)
-    tensorflow = frameworks.load("tensorflow.models", "tensorflow")
-    keras = _keras_models(model)
-    more: dict[str, Any] = {}
-    lost: list[NotKept] = []
-    paths = []
-    if keras is not None:
-        known = keras.known_inputs(model)
-        specs = None if known is None else tensorflow.specs_of(known)
-        more = {"forward": keras.forward(model), "known": None if specs is None else (specs,)}
-        lost = keras.lost_by_export(model)
-        paths = list(find_paths(keras.describe_if_possible(model), "config"))
-    program = tensorflow.plan(model, signatures=signatures, inputs=inputs, **more)
+    programs = table.programs()
+    program, lost, paths = _planned(model, signatures, inputs)
     infos = _infos(program.variables)
     files = ["saved_model.pb", "fingerprint.pb", "variables/variables.index"]
     files.append("variables/variables.data-00000-of-00001")
@@ -232,9 +262,29 @@ def _save_program(
     if dry_run:
         return report
     with replacing_path(path, durable=durable) as temporary:
-        tensorflow.write(program, temporary)
+        programs.write(program, temporary)
         _check_written(temporary, report)
     return replace(report, written=True)
+
+
+def _planned(
+    model: Any, signatures: Any, inputs: Any
+) -> tuple[Program, list[NotKept], list[FoundPath]]:
+    """The program of a model, and what Keras says about the model."""
+    programs = table.programs()
+    keras = _keras_models(model)
+    if keras is None:
+        return programs.plan(model, signatures=signatures, inputs=inputs), [], []
+    known = keras.known_inputs(model)
+    program = programs.plan(
+        model,
+        signatures=signatures,
+        inputs=inputs,
+        forward=keras.forward(model),
+        known=None if known is None else (programs.specs_of(known),),
+    )
+    paths = list(find_paths(keras.describe_if_possible(model), "config"))
+    return program, keras.lost_by_export(model), paths
 
 
 def _refuse_torch(model: Any, path: str) -> None:
@@ -248,7 +298,7 @@ def _refuse_torch(model: Any, path: str) -> None:
 
 
 def _check_written(directory: str, report: ModelReport) -> None:
-    """What was written has what was promised, as far as our own reader tells."""
+    """Checks with our own reader that all reported signatures were written."""
     from tensorferry.formats.savedmodel import model as savedmodel
 
     graph = savedmodel.read(directory).find()
@@ -270,7 +320,7 @@ def _save_archive(model: Any, path: str, *, dry_run: bool, durable: bool) -> Mod
             hint="a path without an ending is a SavedModel, which takes other models, too",
         )
     config = keras.describe(model)
-    variables = find_variables(model).variables  # layers without any are models, too
+    variables = find_variables(model).variables  # a layer without variables is a model, too
     infos = _infos(variables)
     kept = ["the config of the model", f"{len(infos)} variables"]
     if any(variable.optimizer for variable in variables):
@@ -293,8 +343,8 @@ def _save_archive(model: Any, path: str, *, dry_run: bool, durable: bool) -> Mod
     return replace(report, written=True)
 
 
-def _needs(config: Any, keras: Any) -> Iterator[str]:
-    """What `load_model` will ask for."""
+def _needs(config: Any, keras: KerasModels) -> Iterator[str]:
+    """What `load_model` will require: classes, functions, permissions."""
     found = dangers.in_config(config, keras_config.find(config), {}, keras)
     for danger in found:
         yield str(danger)
@@ -311,7 +361,7 @@ def _save_variables(
     optimizer: bool,
     dry_run: bool,
     durable: bool,
-    options: dict[str, Any],
+    options: WriteOptions,
 ) -> ModelReport:
     state = _as_state(model, path)
     listed = list_variables(state)
@@ -327,7 +377,8 @@ def _save_variables(
     files = [os.path.basename(path)]
     if found == "checkpoint":
         files = ["checkpoint", f"{files[0]}.data-00000-of-00001", f"{files[0]}.index"]
-        options.setdefault("layout", "objects")  # which tf.train.Checkpoint restores
+        if options.layout is None:  # tf.train.Checkpoint restores objects
+            options = replace(options, layout="objects")
     report = ModelReport(
         path,
         found,
@@ -339,12 +390,12 @@ def _save_variables(
     )
     if dry_run:
         return report
-    weights.save_weights(state, path, optimizer=optimizer, durable=durable, format=found, **options)
+    weights_saving.write(state, path, options, optimizer=optimizer, format=found, durable=durable)
     return replace(report, written=True)
 
 
 def _as_state(model: Any, path: str) -> Any:
-    """A dict with its numbers as arrays, which are variables; other models as they are."""
+    """A dict with its numbers as arrays, which count as variables; other models unchanged."""
     if type(model) is not dict:
         return model
     state = {}

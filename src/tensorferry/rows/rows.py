@@ -52,6 +52,7 @@ class Damage:
         offset: Where it begins, in the decompressed file.
         size: Number of bytes that were skipped or kept.
         problem: What is wrong with them.
+        kept: Whether the row was given out all the same.
     """
 
     path: str
@@ -59,14 +60,18 @@ class Damage:
     offset: int
     size: int
     problem: str
+    kept: bool = False
 
 
 class Damages(list[Damage]):
-    """Damages, each of them once, however often the files are read."""
+    """Damages, each of them once, however often the files are read; a pickled one is empty."""
 
     def __init__(self) -> None:
         super().__init__()
         self._known: set[Damage] = set()
+
+    def __reduce__(self) -> tuple[type[Damages], tuple[()]]:
+        return Damages, ()
 
     def append(self, damage: Damage) -> None:
         """Adds a damage that is not known yet."""

@@ -8,9 +8,16 @@
     serving.PredictResponse.from_bytes(data).outputs     # a dict of arrays
     serving.PredictResponse.from_json(body).outputs
 
-Each message has the same verbs: `to_bytes`, `from_bytes`, `to_json`, `from_json`, as far as gRPC
-and REST have it. Nothing here opens a connection. `METHODS` has each of gRPC's methods with the
-messages that go there and come back.
+Each message has the same verbs: `to_bytes` and `from_bytes` for gRPC, `to_json` and `from_json` for
+REST, if REST has the message. Nothing here opens a connection. `METHODS` lists the methods of gRPC
+with their requests and responses.
+
+    predict      PredictRequest, PredictResponse
+    inference    classify, regress and multi-inference
+    metadata     the signatures of a model
+    status       the versions of a model
+    model        which model a message is about
+    messages, examples, results, bodies    the parts of messages and of REST bodies
 """
 
 from typing import Any, NamedTuple
@@ -45,9 +52,9 @@ class Method(NamedTuple):
     """A method of gRPC.
 
     Attributes:
-        path: Its full name, which is the path of the call.
-        request: The class of the message that is sent.
-        response: The class of the message that comes back.
+        path: The full name of the method, which is the path of the call.
+        request: The class of the request.
+        response: The class of the response.
     """
 
     path: str

@@ -1,8 +1,7 @@
-"""The text of REST bodies, and the checks that they share.
+"""REST bodies: their text, and the checks that all bodies share.
 
-Tensors in bodies are `tensorferry.formats.json.bodies`, the text is
-`tensorferry.formats.json.typed`. NaN and infinities are bare words. A body that reports an error
-is raised as one.
+`tensorferry.formats.json.bodies` converts the tensors in bodies. NaN and infinities are bare words
+in the text. A body that reports an error of the server raises one.
 """
 
 from __future__ import annotations
@@ -25,10 +24,10 @@ def write(body: dict[str, Any]) -> bytes:
 
 
 def read(data: Buffer | str) -> dict[str, Any]:
-    """The object that a body is.
+    """The JSON object in a body.
 
     Raises:
-        FormatError: It is none, or reports an error.
+        FormatError: The body is no object, or reports an error of the server.
     """
     source = data.encode(errors="surrogatepass") if isinstance(data, str) else as_source(data)
     try:
@@ -42,7 +41,7 @@ def read(data: Buffer | str) -> dict[str, Any]:
 
 
 def text_of(body: dict[str, Any], name: str) -> str:
-    """A text of a body; empty where it is not there."""
+    """A text in a body; empty if the body does not have it."""
     text = body.get(name, "")
     if type(text) is not str:
         raise FormatError(f'"{name}" is {describe(text)}, expected a string')
@@ -50,7 +49,7 @@ def text_of(body: dict[str, Any], name: str) -> str:
 
 
 def list_of(body: dict[str, Any], *names: str) -> list[Any]:
-    """The list of a body that goes by one of these names."""
+    """The only list in a body that has one of these names."""
     present = [name for name in names if name in body]
     if len(present) != 1:
         expected = " or ".join(f'"{name}"' for name in names)

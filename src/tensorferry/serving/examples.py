@@ -20,13 +20,11 @@ import numpy as np
 
 from tensorferry import _native, dtypes, frameworks
 from tensorferry.codecs.json_text import describe
-from tensorferry.codecs.wire import tag, varint
 from tensorferry.errors import FerryError, FormatError, UnsupportedError
 from tensorferry.formats.json.bodies import from_leaves, to_leaves
-from tensorferry.formats.structure import BYTES
 from tensorferry.formats.tfrecord.encoder import ExampleWriter
 from tensorferry.formats.tfrecord.example import KIND_NAMES, NUMPY_DTYPES
-from tensorferry.serving.messages import Reader, bytes_field
+from tensorferry.serving.messages import WRITER, Reader
 from tensorferry.tensors.values import Array, as_tensor
 
 Row = Mapping[str, Any]
@@ -171,13 +169,13 @@ def _name(key: bytes) -> str:
         raise FormatError(f"a feature is called {key[:60]!r}, expected UTF-8") from None
 
 
-def write_input(number: int, rows: Iterable[Row | bytes], context: Row | bytes | None) -> bytes:
-    """An Input as a field of a message."""
-    body = b"".join(bytes_field(1, record) for record in serialize(rows))
-    if context is not None:
-        body += bytes_field(2, serialize([context])[0])
-    kind = tag(1 if context is None else 2, BYTES) + varint(len(body))
-    return tag(number, BYTES) + varint(len(kind) + len(body)) + kind + body
+def write_input(rows: Iterable[Row | bytes], context: Row | bytes | None) -> bytes:
+    """An Input."""
+    examples = {"examples": serialize(rows)}
+    if context is None:
+        return WRITER.encode("Input", example_list=examples)
+    listed = {**examples, "context": serialize([context])[0]}
+    return WRITER.encode("Input", example_list_with_context=listed)
 
 
 def read_input(reader: Reader, fields: Mapping[str, Any]) -> dict[str, Any]:

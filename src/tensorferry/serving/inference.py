@@ -1,4 +1,4 @@
-"""Classify, Regress and MultiInference: Examples to a model, classes or numbers back.
+"""Classify, Regress and MultiInference: Examples in, classes or numbers out.
 
     ClassificationRequest, RegressionRequest   1 model_spec  2 input
     ClassificationResponse                     1 result: classes of each example  2 model_spec
@@ -9,9 +9,9 @@
     {"signature_name": ..., "context": {...}, "examples": [{...}, ...]}
     {"results": [[["label", score], ...], ...]}     {"results": [number, ...]}
 
-A model has labels and scores as two tensors, and so have responses here: [examples, classes], or
-ragged where there are not as many classes for each example. Examples are
-`tensorferry.serving.examples`, what comes back is `tensorferry.serving.results`.
+A response has labels and scores as two tensors, as models do: [examples, classes], or ragged if the
+examples have different numbers of classes. `tensorferry.serving.examples` reads and writes the
+Examples, `tensorferry.serving.results` the classes and numbers.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from tensorferry.codecs.protobuf import Span
 from tensorferry.errors import FormatError, UnsupportedError
-from tensorferry.formats.savedmodel.messages import Span
 from tensorferry.serving import bodies, examples as inputs, results
-from tensorferry.serving.messages import Reader, bytes_field, text_field
+from tensorferry.serving.messages import WRITER, Reader
 from tensorferry.serving.model import (
     PREDICTION_SERVICE,
     ModelMessage,
@@ -48,8 +48,8 @@ class ExamplesRequest(Request):
     """Examples to run a model on.
 
     Attributes:
-        examples: Rows, each a dict of features or the bytes of a serialized Example, which is what
-            reading a message gives. A feature is a value or a list: integers, floats, strings.
+        examples: Rows, each a dict of features or the bytes of a serialized Example. A request
+            that was read has bytes. A feature is a value or a list of integers, floats or strings.
         context: Features that all rows share, as a row.
     """
 
@@ -59,19 +59,19 @@ class ExamplesRequest(Request):
     message: ClassVar[str]
 
     def serialized(self) -> list[bytes]:
-        """The Examples as the model gets them, with the features of the context in each.
+        """The Examples as the model receives them, each with the features of the context.
 
-        `tfio.parse_example` and `tf.io.parse_example` take them.
+        `tfio.parse_example` and `tf.io.parse_example` parse them.
         """
         records = inputs.serialize(self.examples)
         if self.context is None:
             return records
-        # Messages one behind the other are one message; of a feature in both, the last counts.
+        # Concatenated messages are one message; if both have a feature, the last one counts.
         shared = inputs.serialize([self.context])[0]
         return [shared + record for record in records]
 
     def features(self) -> list[Features]:
-        """The same as dicts of arrays: int64, float32, or objects that are bytes."""
+        """The Examples as dicts of arrays: int64, float32, or object arrays of bytes."""
         context = None if self.context is None else inputs.parse([self.context])[0]
         return inputs.merge(inputs.parse(self.examples), context)
 
@@ -82,11 +82,12 @@ class ExamplesRequest(Request):
             UnsupportedError: An Example cannot carry a value.
             FormatError: A feature is of different kinds in different rows.
         """
-        return write_spec(1, self) + inputs.write_input(2, self.examples, self.context)
+        given = inputs.write_input(self.examples, self.context)
+        return WRITER.encode(self.message, model_spec=write_spec(self), input=given)
 
     @classmethod
     def from_bytes(cls, data: Buffer) -> Self:
-        """The request that a message is; its examples stay serialized.
+        """Reads a request from a message; its examples stay serialized.
 
         Raises:
             FormatError: The bytes are damaged.
@@ -96,24 +97,24 @@ class ExamplesRequest(Request):
         return cls(**read_spec(reader, fields), **inputs.read_input(reader, fields))
 
     def to_json(self) -> bytes:
-        """The body of the REST request, which goes to `path`.
+        """The body of the REST request, to be sent to `path`.
 
         Raises:
-            UnsupportedError: JSON has nothing for a value.
+            UnsupportedError: JSON cannot hold a value.
         """
         head = {"signature_name": self.signature_name} if self.signature_name else {}
         return bodies.write({**head, **inputs.to_body(self.examples, self.context)})
 
     @classmethod
     def from_json(cls, data: Buffer | str, *, path: str = "") -> Self:
-        """The request that a REST body is; its examples are dicts of arrays.
+        """Reads a request from a REST body; its examples are dicts of arrays.
 
         Args:
             data: The body.
-            path: Of the URL: it names the model.
+            path: The path of the URL, which names the model.
 
         Raises:
-            FormatError: It is no such body.
+            FormatError: The body is not one of these requests.
         """
         body = bodies.read(data)
         given = read_path(path, cls.suffix)
@@ -132,7 +133,7 @@ class ClassifyRequest(ExamplesRequest):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RegressRequest(ExamplesRequest):
-    """Examples to give a number for each."""
+    """Examples to predict a number for."""
 
     method: ClassVar[str] = PREDICTION_SERVICE + "Regress"
     suffix: ClassVar[str] = ":regress"
@@ -144,9 +145,10 @@ class ClassifyResponse(ModelMessage):
     """The classes of each example.
 
     Attributes:
-        labels: Strings [examples, classes]; None on writing if there are only scores, which is read
-            as empty labels.
-        scores: float32 of the same shape; None on writing if there are only labels, read as 0.
+        labels: Strings [examples, classes]; None to write scores alone, which are read back with
+            empty labels.
+        scores: float32 of the same shape; None to write labels alone, which are read back with
+            scores of 0.
     """
 
     labels: Any = None
@@ -159,11 +161,11 @@ class ClassifyResponse(ModelMessage):
             UnsupportedError: Labels and scores do not fit each other.
         """
         result = results.write_classes(self.labels, self.scores)
-        return bytes_field(1, result) + write_spec(2, self)
+        return WRITER.encode("ClassificationResponse", result=result, model_spec=write_spec(self))
 
     @classmethod
     def from_bytes(cls, data: Buffer) -> ClassifyResponse:
-        """The response that a message is.
+        """Reads a response from a message.
 
         Raises:
             FormatError: The bytes are damaged.
@@ -178,17 +180,17 @@ class ClassifyResponse(ModelMessage):
         return cls(labels, scores, **given)
 
     def to_json(self) -> bytes:
-        """The body of the REST answer."""
+        """The body of the REST response."""
         return bodies.write({"results": results.classes_to_lists(self.labels, self.scores)})
 
     @classmethod
     def from_json(cls, data: Buffer | str) -> ClassifyResponse:
-        """The response that a REST body is.
+        """Reads a response from a REST body.
 
         Raises:
-            FormatError: It is no such body, or reports an error of the server.
+            FormatError: The body is no such response, or reports an error of the server.
         """
-        # Serving's documentation has "result" where the server has "results".
+        # Serving's documentation says "result", the server says "results".
         rows = bodies.list_of(bodies.read(data), "results", "result")
         return cls(*results.classes_from_lists(rows))
 
@@ -198,7 +200,7 @@ class RegressResponse(ModelMessage):
     """A number for each example.
 
     Attributes:
-        values: float32 [examples].
+        values: The numbers, float32 [examples].
     """
 
     values: Any
@@ -209,11 +211,12 @@ class RegressResponse(ModelMessage):
         Raises:
             UnsupportedError: The values are not one dimension of numbers.
         """
-        return bytes_field(1, results.write_values(self.values)) + write_spec(2, self)
+        result = results.write_values(self.values)
+        return WRITER.encode("RegressionResponse", result=result, model_spec=write_spec(self))
 
     @classmethod
     def from_bytes(cls, data: Buffer) -> RegressResponse:
-        """The response that a message is.
+        """Reads a response from a message.
 
         Raises:
             FormatError: The bytes are damaged.
@@ -227,15 +230,15 @@ class RegressResponse(ModelMessage):
         return cls(results.read_values(reader, span or Span(0, 0)), **given)
 
     def to_json(self) -> bytes:
-        """The body of the REST answer."""
+        """The body of the REST response."""
         return bodies.write({"results": results.values_to_list(self.values)})
 
     @classmethod
     def from_json(cls, data: Buffer | str) -> RegressResponse:
-        """The response that a REST body is.
+        """Reads a response from a REST body.
 
         Raises:
-            FormatError: It is no such body, or reports an error of the server.
+            FormatError: The body is no such response, or reports an error of the server.
         """
         values = bodies.list_of(bodies.read(data), "results", "result")
         return cls(results.values_from_list(values))
@@ -246,7 +249,7 @@ class InferenceTask(ModelMessage):
     """One of several models, or signatures of a model, to run on the same examples.
 
     Attributes:
-        model: The name that the server has for it.
+        model: The name of the model on the server.
         method_name: `CLASSIFY` or `REGRESS`.
     """
 
@@ -256,7 +259,7 @@ class InferenceTask(ModelMessage):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MultiInferenceRequest:
-    """Examples to run several models on; REST has no such thing.
+    """Examples to run several models on; REST has no such request.
 
     Attributes:
         tasks: The models.
@@ -272,15 +275,15 @@ class MultiInferenceRequest:
 
     def to_bytes(self) -> bytes:
         """The message: see `ClassifyRequest.to_bytes`."""
-        tasks = b"".join(
-            bytes_field(1, write_spec(1, task) + text_field(2, task.method_name))
-            for task in self.tasks
-        )
-        return tasks + inputs.write_input(2, self.examples, self.context)
+        tasks = [
+            {"model_spec": write_spec(task), "method_name": task.method_name} for task in self.tasks
+        ]
+        given = inputs.write_input(self.examples, self.context)
+        return WRITER.encode("MultiInferenceRequest", tasks=tasks, input=given)
 
     @classmethod
     def from_bytes(cls, data: Buffer) -> MultiInferenceRequest:
-        """The request that a message is; its examples stay serialized.
+        """Reads a request from a message; its examples stay serialized.
 
         Raises:
             FormatError: The bytes are damaged.
@@ -297,10 +300,10 @@ class MultiInferenceRequest:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MultiInferenceResponse:
-    """What several models gave.
+    """The results of several models.
 
     Attributes:
-        results: One for each task.
+        results: One result for each task.
     """
 
     results: Sequence[ClassifyResponse | RegressResponse]
@@ -309,26 +312,33 @@ class MultiInferenceResponse:
         """The message.
 
         Raises:
-            UnsupportedError: A result is neither of the two.
+            UnsupportedError: A result is of another type.
         """
-        return b"".join(bytes_field(1, self._write(result)) for result in self.results)
+        written = [self._write(result) for result in self.results]
+        return WRITER.encode("MultiInferenceResponse", results=written)
 
     @staticmethod
     def _write(result: Any) -> bytes:
+        classes = values = None
         if isinstance(result, ClassifyResponse):
-            body = bytes_field(2, results.write_classes(result.labels, result.scores))
+            classes = results.write_classes(result.labels, result.scores)
         elif isinstance(result, RegressResponse):
-            body = bytes_field(3, results.write_values(result.values))
+            values = results.write_values(result.values)
         else:
             raise UnsupportedError(
                 f"a result is a {type(result).__name__}, "
                 "expected a ClassifyResponse or a RegressResponse"
             )
-        return write_spec(1, result) + body
+        return WRITER.encode(
+            "InferenceResult",
+            model_spec=write_spec(result),
+            classification_result=classes,
+            regression_result=values,
+        )
 
     @classmethod
     def from_bytes(cls, data: Buffer) -> MultiInferenceResponse:
-        """The response that a message is.
+        """Reads a response from a message.
 
         Raises:
             FormatError: The bytes are damaged.

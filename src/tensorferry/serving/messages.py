@@ -17,26 +17,29 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tensorferry import _native, frameworks
-from tensorferry.codecs.wire import tag, varint
+from tensorferry import frameworks
+from tensorferry.codecs.protobuf import (
+    Message,
+    Span,
+    Tables,
+    Writer,
+    frame,
+    join,
+    parse_schema,
+    utf8,
+    varint,
+)
 from tensorferry.dtypes import BY_NUMPY, STRING
 from tensorferry.errors import FerryError, FormatError, UnsupportedError
 from tensorferry.formats import tensorproto
-from tensorferry.formats.savedmodel.messages import (
-    TABLES,
-    Reader as TableReader,
-    Span,
-    Tables,
-    parse_schema,
-)
-from tensorferry.formats.structure import BYTES, VARINT, utf8
+from tensorferry.formats.savedmodel.messages import TABLES, Reader as SavedModelReader
 from tensorferry.storage import Buffers, byte_view
 from tensorferry.tensors.values import Array, RaggedTensor, SparseTensor, as_tensor
 
 SCHEMA = """
-ModelSpec: 1 name text, 2 version Int64Value, 3 signature_name text, 4 version_label text
+ModelSpec: 1 name text, 2 version Int64Value, 3 signature_name text, 4 version_label ?text
 Int64Value: 1 value int
-TensorEntry: 1 key text, 2 value TensorProto
+TensorEntry: 1 key ?text, 2 value TensorProto
 
 PredictRequest: 1 model_spec ModelSpec, 2 inputs *TensorEntry, 3 output_filter *text
 PredictResponse: 1 outputs *TensorEntry, 2 model_spec ModelSpec
@@ -50,11 +53,11 @@ ClassificationRequest: 1 model_spec ModelSpec, 2 input Input
 ClassificationResponse: 1 result ClassificationResult, 2 model_spec ModelSpec
 ClassificationResult: 1 classifications *Classifications
 Classifications: 1 classes *Class
-Class: 1 label text, 2 score float
+Class: 1 label text, 2 score fixed32
 RegressionRequest: 1 model_spec ModelSpec, 2 input Input
 RegressionResponse: 1 result RegressionResult, 2 model_spec ModelSpec
 RegressionResult: 1 regressions *Regression
-Regression: 1 value float
+Regression: 1 value fixed32
 MultiInferenceRequest: 1 tasks *InferenceTask, 2 input Input
 InferenceTask: 1 model_spec ModelSpec, 2 method_name text
 MultiInferenceResponse: 1 results *InferenceResult
@@ -67,30 +70,23 @@ ModelVersionStatus: 1 version int, 2 state int, 3 status StatusProto
 StatusProto: 1 error_code int, 2 error_message text
 GetModelMetadataRequest: 1 model_spec ModelSpec, 2 metadata_field *text
 GetModelMetadataResponse: 1 model_spec ModelSpec, 2 metadata *MetadataEntry
-MetadataEntry: 1 key text, 2 value Any
+MetadataEntry: 1 key ?text, 2 value Any
 Any: 1 type_url text, 2 value bytes
 SignatureDefMap: 1 signature_def *SignatureEntry
 """
 
 
-class Reader(TableReader):
+class Reader(SavedModelReader):
     """Reads Serving's messages, and those of a SavedModel that stand in them."""
 
     tables: ClassVar[Tables] = {**TABLES, **parse_schema(SCHEMA)}
-
-    def whole(self, message: str) -> dict[str, Any]:
-        """The fields of the message that all of the buffer is."""
-        return self.read(message, Span(0, len(self.data)))
-
-    def part(self, fields: Mapping[str, Any], name: str, message: str) -> dict[str, Any]:
-        """The fields of a message that stands in another; none of them if it does not."""
-        return self.read(message, fields[name]) if name in fields else {}
 
     def tensors(self, spans: Iterable[Span], to: str) -> dict[str, Any]:
         """A map of tensors."""
         found: dict[str, Any] = {}
         for span in spans:
-            name, start, end = self._entry(span)
+            name, place = self.entry("TensorEntry", span)
+            start, end = place or (span.end, span.end)
             if name in found:
                 raise self.twice(f"the tensor {name[:60]!r}", span.start)
             try:
@@ -105,88 +101,63 @@ class Reader(TableReader):
                 raise error.located(tensor=name[:60]) from None
         return found
 
-    def _entry(self, span: Span) -> tuple[str, int, int]:
-        """The key of an entry of a map, and where its value stands."""
-        fields = list(_native.MessageFields(self.data, *span))
-        if len(fields) == 2:
-            (key, wire, first, last), (value, kind, start, end) = fields
-            if key == 1 and value == 2 and wire == kind == BYTES:
-                return self.text(first, last), start, end
-        entry = self.read("TensorEntry", span)
-        return entry.get("key", ""), *entry.get("value", (span.end, span.end))
+
+WRITER = Writer(Reader.tables)
 
 
-class Writer:
-    """Gathers the fields of a message, in the order of their numbers.
+def write_tensors(message: str, name: str, tensors: Mapping[str, Any]) -> Message:
+    """A map of tensors as a field of a message, without copying them."""
+    field = WRITER.tag(message, name)
+    entries = []
+    for key in sorted(check_names(tensors)):
+        array = as_dense(tensors[key], key)
+        content = Buffers()
+        try:
+            tensorproto.write(array, content)
+        except FerryError as error:
+            raise error.located(tensor=key) from None
+        size = 0
+        for buffer in content:
+            size += len(buffer) if buffer.__class__ is bytes else buffer.nbytes
+        text = utf8(key)
+        head = _KEY + varint(len(text)) + text + _VALUE + varint(size)
+        entries.append(frame(field, Message([head, *content], len(head) + size)))
+    return join(entries)
 
-    Attributes:
-        buffers: The bytes so far.
-        size: How many there are.
+
+def finish(*parts: Message) -> list[Any]:
+    """The buffers of a whole message.
+
+    Raises:
+        UnsupportedError: Protobuf has no messages of that size.
     """
-
-    def __init__(self) -> None:
-        self.buffers = Buffers()
-        self.size = 0
-
-    def add(self, data: bytes) -> None:
-        """Adds bytes that are whole fields."""
-        self.buffers.append(data)
-        self.size += len(data)
-
-    def tensors(self, number: int, tensors: Mapping[str, Any]) -> None:
-        """Adds a map of tensors."""
-        for name in sorted(check_names(tensors)):
-            array = as_dense(tensors[name], name)
-            content = Buffers()
-            try:
-                tensorproto.write(array, content)
-            except FerryError as error:
-                raise error.located(tensor=name) from None
-            size = 0
-            for buffer in content:
-                size += len(buffer) if buffer.__class__ is bytes else buffer.nbytes
-            key = utf8(name)
-            entry = b"\n" + varint(len(key)) + key + b"\x12" + varint(size)
-            self.add(tag(number, BYTES) + varint(len(entry) + size) + entry)
-            self.buffers += content
-            self.size += size
-
-    def finish(self) -> Buffers:
-        """All of the message."""
-        if self.size > tensorproto.MAX_SIZE:
-            raise UnsupportedError(
-                f"a message holds less than 2 GiB, this one takes {self.size} bytes",
-                hint="send the rows in several requests",
-            )
-        return self.buffers
+    message = join(parts)
+    if message.size > tensorproto.MAX_SIZE:
+        raise UnsupportedError(
+            f"a message holds less than 2 GiB, this one takes {message.size} bytes",
+            hint="send the rows in several requests",
+        )
+    return message.buffers
 
 
-def views_of(buffers: Buffers) -> list[memoryview]:
+_KEY, _VALUE = WRITER.tag("TensorEntry", "key"), WRITER.tag("TensorEntry", "value")
+
+
+def views_of(buffers: list[Any]) -> list[memoryview]:
     """The buffers of a message as plain bytes."""
     return [byte_view(buffer) for buffer in buffers]
 
 
-def text_field(number: int, text: str) -> bytes:
-    """A text as a field; nothing for an empty one, as in protobuf."""
-    return bytes_field(number, utf8(text)) if text else b""
+def check_texts(texts: Iterable[str], what: str) -> list[str]:
+    """A list of texts, if that is what it is.
 
-
-def texts_field(number: int, texts: Iterable[str], what: str) -> bytes:
-    """Several texts as one repeated field."""
+    Raises:
+        UnsupportedError: It is one text, or holds something else.
+    """
     given = [texts] if isinstance(texts, str) else list(texts)
     if given == [texts] or not all(isinstance(text, str) for text in given):
         raise UnsupportedError(f"{what} is {texts!r}, expected a list of texts")
-    return b"".join(bytes_field(number, utf8(text)) for text in given)
-
-
-def bytes_field(number: int, data: bytes) -> bytes:
-    """Bytes or a message as a field."""
-    return tag(number, BYTES) + varint(len(data)) + data
-
-
-def number_field(number: int, value: int) -> bytes:
-    """An integer as a field; nothing for 0, as in protobuf."""
-    return tag(number, VARINT) + varint(value & (1 << 64) - 1) if value else b""
+    return given
 
 
 def check_names(tensors: Any) -> Mapping[str, Any]:

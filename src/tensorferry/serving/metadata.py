@@ -3,7 +3,7 @@
     GetModelMetadataRequest   1 model_spec  2 metadata_field: "signature_def" is the only one
     GetModelMetadataResponse  1 model_spec  2 metadata: a map of Any { type_url, SignatureDefMap }
 
-Responses are read and not written: a server has them of its models. REST asks with GET at `path`.
+Responses are read and not written: only a server writes them. REST uses GET at `path`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from tensorferry.errors import FormatError
 from tensorferry.formats.savedmodel.specs import Signature, read_signature
-from tensorferry.serving.messages import Reader, texts_field
+from tensorferry.serving.messages import WRITER, Reader, check_texts
 from tensorferry.serving.model import (
     PREDICTION_SERVICE,
     ModelMessage,
@@ -36,7 +36,7 @@ class GetModelMetadataRequest(Request):
     """Asks for the signatures of a model.
 
     Attributes:
-        metadata_field: What to answer with.
+        metadata_field: The kinds of metadata to return.
     """
 
     metadata_field: Sequence[str] = field(default=(SIGNATURES,), kw_only=True)
@@ -46,11 +46,14 @@ class GetModelMetadataRequest(Request):
 
     def to_bytes(self) -> bytes:
         """The message."""
-        return write_spec(1, self) + texts_field(2, self.metadata_field, "metadata_field")
+        wanted = check_texts(self.metadata_field, "metadata_field")
+        return WRITER.encode(
+            "GetModelMetadataRequest", model_spec=write_spec(self), metadata_field=wanted
+        )
 
     @classmethod
     def from_bytes(cls, data: Buffer) -> GetModelMetadataRequest:
-        """The request that a message is.
+        """Reads a request from a message.
 
         Raises:
             FormatError: The bytes are damaged.
@@ -66,14 +69,14 @@ class GetModelMetadataResponse(ModelMessage):
     """The signatures of a model.
 
     Attributes:
-        signatures: By name; their inputs and outputs have names, dtypes and shapes.
+        signatures: The signatures by name; their inputs and outputs have names, dtypes and shapes.
     """
 
     signatures: Mapping[str, Signature]
 
     @classmethod
     def from_bytes(cls, data: Buffer) -> GetModelMetadataResponse:
-        """The response that a message is.
+        """Reads a response from a message.
 
         Raises:
             FormatError: The bytes are damaged.

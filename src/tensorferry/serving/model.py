@@ -1,9 +1,9 @@
-"""Which model a message is about: ModelSpec on the wire, a path in the REST API.
+"""The model that a message is about: a ModelSpec in gRPC, a path in the REST API.
 
     /v1/models/NAME[/versions/NUMBER | /labels/LABEL][:predict | :classify | :regress | /metadata]
 
-A version and a label exclude each other; without either, the server takes its latest version. The
-signature is in the message, or in the body of a REST request.
+A message has a version or a label or neither; without either, the server uses its latest version.
+The signature is in the message, or in the body of a REST request.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 from urllib.parse import quote, unquote
 
 from tensorferry.errors import FormatError, UnsupportedError
-from tensorferry.serving.messages import Reader, bytes_field, number_field, text_field
+from tensorferry.serving.messages import WRITER, Reader
 
 PREDICTION_SERVICE = "/tensorflow.serving.PredictionService/"
 MODEL_SERVICE = "/tensorflow.serving.ModelService/"
@@ -27,13 +27,13 @@ _PATH = re.compile(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ModelMessage:
-    """What messages about a model share.
+    """The fields that all messages about a model share.
 
     Attributes:
-        model: The name that the server has for it.
-        signature_name: Which of its signatures; empty for the default one.
-        version: The number of its version.
-        version_label: The label that the server has for a version, such as "stable".
+        model: The name of the model on the server.
+        signature_name: The name of the signature; empty for the default one.
+        version: The number of the version.
+        version_label: The server's label for a version, such as "stable".
     """
 
     model: str = field(default="", kw_only=True)
@@ -58,9 +58,9 @@ class Request(ModelMessage):
     """A message that a server answers.
 
     Attributes:
-        model: The name that the server has for it.
+        model: The name of the model on the server.
         method: The full name of the gRPC method.
-        suffix: What stands behind the model in the path of the REST API.
+        suffix: The part of the REST path after the model.
     """
 
     model: str
@@ -73,7 +73,7 @@ class Request(ModelMessage):
         """The path in the URL of the REST API.
 
         Raises:
-            UnsupportedError: It has no place for the name or the label.
+            UnsupportedError: A path cannot contain the name or the label.
         """
         path = f"/v1/models/{_segment(self.model, 'model')}"
         if self.version is not None:
@@ -98,11 +98,11 @@ def read_path(path: str, suffix: str) -> dict[str, Any]:
     """The model, and its version or label, that a path of the REST API names.
 
     Args:
-        path: Without the host; an empty one names nothing.
-        suffix: What has to stand behind the model.
+        path: The path without the host; an empty path names no model.
+        suffix: The part that has to follow the model.
 
     Raises:
-        FormatError: It is no such path.
+        FormatError: The path is none of the REST API.
     """
     if not path:
         return {"model": ""}
@@ -126,17 +126,17 @@ def _version(digits: str) -> int:
     return int(digits)
 
 
-def write_spec(number: int, message: ModelMessage) -> bytes:
-    """The model of a message as a field; nothing where there is nothing to say."""
-    version, label = message.version, message.version_label
-    body = text_field(1, message.model)
-    if version is not None:
-        body += bytes_field(2, number_field(1, version))
-    body += text_field(3, message.signature_name)
-    if label is not None:
-        # Chosen among two, it is written even if it is empty.
-        body += text_field(4, label) or b"\x22\0"
-    return bytes_field(number, body) if body else b""
+def write_spec(message: ModelMessage) -> bytes | None:
+    """The ModelSpec of a message; None where there is nothing to say."""
+    version = message.version
+    body = WRITER.encode(
+        "ModelSpec",
+        name=message.model,
+        version=None if version is None else {"value": version},
+        signature_name=message.signature_name,
+        version_label=message.version_label,
+    )
+    return body or None
 
 
 def read_spec(reader: Reader, fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Predict: named tensors to a model, named tensors back.
+"""Predict: named tensors in, named tensors out.
 
     PredictRequest   1 model_spec  2 inputs: a map of TensorProtos  3 output_filter
     PredictResponse  1 outputs: a map of TensorProtos  2 model_spec
@@ -6,8 +6,8 @@
     {"signature_name": ..., "instances": rows}      {"predictions": rows}
     {"signature_name": ..., "inputs": columns}      {"outputs": columns}
 
-REST leaves out the name of a tensor that is alone: it is "" here. It has no dtypes either; who
-reads a body says them, or takes what the numbers look like.
+REST leaves out the name of a single tensor, which is "" here. REST has no dtypes either: whoever
+reads a body gives them, or they are guessed from the numbers.
 """
 
 from __future__ import annotations
@@ -17,10 +17,19 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tensorferry import frameworks
+from tensorferry.codecs.protobuf import Message
 from tensorferry.errors import FormatError, UnsupportedError
 from tensorferry.formats.json.bodies import FORMS, REQUESTS, ROW_FORMS, from_body, to_body
 from tensorferry.serving import bodies
-from tensorferry.serving.messages import Reader, Writer, as_dense, texts_field, views_of
+from tensorferry.serving.messages import (
+    WRITER,
+    Reader,
+    as_dense,
+    check_texts,
+    finish,
+    views_of,
+    write_tensors,
+)
 from tensorferry.serving.model import (
     PREDICTION_SERVICE,
     ModelMessage,
@@ -36,7 +45,6 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from tensorferry.files.bytes import Framework
-    from tensorferry.storage import Buffers
 
 UNNAMED = ""
 
@@ -47,9 +55,10 @@ class PredictRequest(Request):
 
     Attributes:
         inputs: Dense tensors of any framework, arrays, lists or numbers, by their names in the
-            signature. They are looked at when the request is written.
-        output_filter: The outputs to answer with; all if there are none. REST has no place for it.
-        rows: Whether REST has it by rows ("instances"), and so its answer; otherwise by columns.
+            signature. They are checked when the request is written.
+        output_filter: The names of the outputs to return; empty for all. REST does not have it.
+        rows: Whether the REST request and its response are written by rows ("instances"); otherwise
+            they are written by columns.
     """
 
     inputs: Mapping[str, Any]
@@ -68,23 +77,24 @@ class PredictRequest(Request):
         return b"".join(self._write())
 
     def to_buffers(self) -> list[memoryview]:
-        """The message in pieces, of which the large ones are the tensors' own memory."""
+        """The message in pieces; the large pieces are the memory of the tensors themselves."""
         return views_of(self._write())
 
-    def _write(self) -> Buffers:
-        writer = Writer()
-        writer.add(write_spec(1, self))
-        writer.tensors(2, self.inputs)
-        writer.add(texts_field(3, self.output_filter, "output_filter"))
-        return writer.finish()
+    def _write(self) -> list[Any]:
+        wanted = check_texts(self.output_filter, "output_filter")
+        return finish(
+            Message.of(WRITER.encode("PredictRequest", model_spec=write_spec(self))),
+            write_tensors("PredictRequest", "inputs", self.inputs),
+            Message.of(WRITER.encode("PredictRequest", output_filter=wanted)),
+        )
 
     @classmethod
     def from_bytes(cls, data: Buffer, *, to: Framework = "numpy") -> PredictRequest:
-        """The request that a message is.
+        """Reads a request from a message.
 
         Args:
-            data: The message; arrays lie in it wherever possible, read-only.
-            to: Whose tensors to give.
+            data: The message; where possible, arrays are read-only views of it.
+            to: The framework whose tensors to return.
 
         Raises:
             FormatError: The bytes are damaged.
@@ -96,10 +106,10 @@ class PredictRequest(Request):
         return cls(inputs=inputs, output_filter=tuple(fields.get("output_filter", ())), **given)
 
     def to_json(self) -> bytes:
-        """The body of the REST request, which goes to `path`.
+        """The body of the REST request, to be sent to `path`.
 
         Raises:
-            UnsupportedError: JSON has nothing for an input or for the filter.
+            UnsupportedError: JSON cannot hold an input, or there is a filter.
         """
         if self.output_filter:
             raise UnsupportedError("REST has no output_filter", hint="it answers with all outputs")
@@ -115,18 +125,18 @@ class PredictRequest(Request):
         dtypes: Any = None,
         to: Framework = "numpy",
     ) -> PredictRequest:
-        """The request that a REST body is.
+        """Reads a request from a REST body.
 
         Args:
             data: The body.
-            path: Of the URL: it names the model.
-            dtypes: One for all inputs, or a dict of them by name; by default float32, int64, bool
-                or string, by what the values look like. Its only name is also that of an input
-                without one.
-            to: Whose tensors to give.
+            path: The path of the URL, which names the model.
+            dtypes: One dtype for all inputs, or a dict of dtypes by name; by default float32,
+                int64, bool or string, guessed from the values. A dict with a single name also
+                names an input without a name.
+            to: The framework whose tensors to return.
 
         Raises:
-            FormatError: It is no such body.
+            FormatError: The body is no such request.
         """
         body = bodies.read(data)
         inputs, form = _from_body(body, REQUESTS, dtypes, to)
@@ -138,11 +148,11 @@ class PredictRequest(Request):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PredictResponse(ModelMessage):
-    """The tensors that a model gave.
+    """The output tensors of a model.
 
     Attributes:
-        outputs: By their names in the signature; "" for the one output that REST has no name for.
-        rows: Whether REST has them by rows ("predictions"); otherwise by columns.
+        outputs: The tensors by their names in the signature; "" for a single output in REST.
+        rows: Whether the REST response is written by rows ("predictions"); otherwise by columns.
     """
 
     outputs: Mapping[str, Any]
@@ -171,28 +181,28 @@ class PredictResponse(ModelMessage):
         return b"".join(self._write())
 
     def to_buffers(self) -> list[memoryview]:
-        """The message in pieces, of which the large ones are the tensors' own memory."""
+        """The message in pieces; the large pieces are the memory of the tensors themselves."""
         return views_of(self._write())
 
-    def _write(self) -> Buffers:
-        writer = Writer()
-        writer.tensors(1, self.outputs)
-        writer.add(write_spec(2, self))
-        return writer.finish()
+    def _write(self) -> list[Any]:
+        return finish(
+            write_tensors("PredictResponse", "outputs", self.outputs),
+            Message.of(WRITER.encode("PredictResponse", model_spec=write_spec(self))),
+        )
 
     @classmethod
     def from_bytes(cls, data: Buffer, *, to: Framework = "numpy") -> PredictResponse:
-        """The response that a message is: see `PredictRequest.from_bytes`."""
+        """Reads a response from a message: see `PredictRequest.from_bytes`."""
         reader = Reader(as_source(data))
         fields = reader.whole("PredictResponse")
         outputs = reader.tensors(fields.get("outputs", ()), to)
         return cls(outputs, **read_spec(reader, fields))
 
     def to_json(self) -> bytes:
-        """The body of the REST answer; an output that is alone has no name in it.
+        """The body of the REST response; a single output has no name in it.
 
         Raises:
-            UnsupportedError: JSON has nothing for an output.
+            UnsupportedError: JSON cannot hold an output.
         """
         outputs = self.outputs
         if len(outputs) == 1:
@@ -208,15 +218,15 @@ class PredictResponse(ModelMessage):
     def from_json(
         cls, data: Buffer | str, *, dtypes: Any = None, to: Framework = "numpy"
     ) -> PredictResponse:
-        """The response that a REST body is.
+        """Reads a response from a REST body.
 
         Args:
             data: The body.
-            dtypes: As in `PredictRequest.from_json`, of the outputs.
-            to: Whose tensors to give.
+            dtypes: The dtypes of the outputs, as in `PredictRequest.from_json`.
+            to: The framework whose tensors to return.
 
         Raises:
-            FormatError: It is no such body, or reports an error of the server.
+            FormatError: The body is no such response, or reports an error of the server.
         """
         answers = tuple(form for form in FORMS if form not in REQUESTS)
         outputs, form = _from_body(bodies.read(data), answers, dtypes, to)

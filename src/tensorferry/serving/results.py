@@ -13,21 +13,23 @@ from typing import Any
 
 import numpy as np
 
-from tensorferry import _native, frameworks
+from tensorferry import frameworks
 from tensorferry.codecs.json_text import describe, to_utf8
-from tensorferry.codecs.wire import varint
+from tensorferry.codecs.protobuf import Span, utf8, varint
 from tensorferry.dtypes import BY_NAME
 from tensorferry.errors import FormatError, UnsupportedError
 from tensorferry.formats.json.bodies import from_leaves, to_leaves
-from tensorferry.formats.savedmodel.messages import BYTES, Span
-from tensorferry.formats.structure import utf8
-from tensorferry.serving.messages import Reader, as_dense, bytes_field
+from tensorferry.serving.messages import WRITER, Reader, as_dense
 from tensorferry.tensors.values import Array, RaggedTensor
 
 # The bytes of a class that has an empty label in so many words, and a score.
 SHORTEST = 9
 
 FLOAT32 = BY_NAME["float32"]
+
+_EXAMPLE = WRITER.tag("ClassificationResult", "classifications")
+_CLASS = WRITER.tag("Classifications", "classes")
+_LABEL, _SCORE = WRITER.tag("Class", "label"), WRITER.tag("Class", "score")
 
 # A regression whose value is not 0: its tag and size, then the value's tag.
 _REGRESSION = np.frombuffer(b"\x0a\x05\x0d", np.uint8)
@@ -37,20 +39,24 @@ def write_classes(labels: Any, scores: Any) -> bytes:
     """A ClassificationResult."""
     names, numbers, lengths = _flat(labels, scores)
     bits = numbers.view("V4").tolist()
-    # Most labels come again and again.
-    texts = {label: bytes_field(1, label) if label else b"" for label in set(names)}
+    # Most labels come again and again, and there may be very many classes: not through the writer.
+    texts = {label: _field(_LABEL, label) if label else b"" for label in set(names)}
     if numbers.view(np.uint32).all():
         heads = {
-            label: b"\n" + varint(len(text) + 5) + text + b"\x15" for label, text in texts.items()
+            label: _CLASS + varint(len(text) + 5) + text + _SCORE for label, text in texts.items()
         }
         classes = [heads[label] + score for label, score in zip(names, bits, strict=True)]
     else:
         classes = [
-            bytes_field(1, texts[label] + b"\x15" + score if any(score) else texts[label])
+            _field(_CLASS, texts[label] + _SCORE + score if any(score) else texts[label])
             for label, score in zip(names, bits, strict=True)
         ]
     ends = [0, *accumulate(lengths)]
-    return b"".join(bytes_field(1, b"".join(classes[start:end])) for start, end in pairwise(ends))
+    return b"".join(_field(_EXAMPLE, b"".join(classes[a:b])) for a, b in pairwise(ends))
+
+
+def _field(tag: bytes, data: bytes) -> bytes:
+    return tag + varint(len(data)) + data
 
 
 def _flat(labels: Any, scores: Any) -> tuple[list[bytes], Array, list[int]]:
@@ -135,7 +141,7 @@ def as_floats(array: Array, what: str) -> Array:
 def read_classes(reader: Reader, span: Span) -> tuple[Any, Any]:
     """The labels and the scores of a ClassificationResult."""
     rows = _Rows(reader)
-    for row in reader.each(1, span):
+    for row in reader.each("ClassificationResult", "classifications", span):
         rows.read(row)
         if len(rows.lengths) == 1 and len(rows.ends) == len(rows.labels) > 0:
             alike = _read_alike(rows.data, span, row, rows.ends)
@@ -174,11 +180,8 @@ class _Rows:
             labels.append(label)
             scores.append(data[last - 4 : last])
             place = last
-        for number, wire, start, last in _native.MessageFields(data, place, end):
-            if number == 1:
-                if wire != BYTES:
-                    self.reader.read("Classifications", span)  # says what is wrong
-                self._add(Span(start, last))
+        for found in self.reader.each("Classifications", "classes", (place, end)):
+            self._add(found)
         self.lengths.append(len(labels) - before)
 
     def _add(self, span: Span) -> None:
@@ -189,9 +192,9 @@ class _Rows:
         self.labels.append(label)
         self.scores.append(fields.get("score", 0).to_bytes(4, "little"))
         size = end - start
-        if size < 128 and data[start:end] == bytes_field(1, label) + b"\x15" + self.scores[-1]:
+        if size < 128 and data[start:end] == _field(_LABEL, label) + _SCORE + self.scores[-1]:
             self.ends.append(end)
-            self._heads[b"\n" + bytes((size,)) + data[start : end - 4]] = label
+            self._heads[_CLASS + bytes((size,)) + data[start : end - 4]] = label
 
 
 def _read_alike(data: bytes, span: Span, first: Span, ends: list[int]) -> Array | None:
@@ -279,7 +282,8 @@ def read_values(reader: Reader, span: Span) -> Array:
         grid = raw.reshape(-1, 7)
         if (grid[:, :3] == _REGRESSION).all():
             return np.ascontiguousarray(grid[:, 3:]).view(np.float32).reshape(-1)
-    bits = [reader.read("Regression", place).get("value", 0) for place in reader.each(1, span)]
+    places = reader.each("RegressionResult", "regressions", span)
+    bits = [reader.read("Regression", place).get("value", 0) for place in places]
     return np.array(bits, np.uint32).view(np.float32)
 
 

@@ -1,10 +1,10 @@
-"""GetModelStatus: which versions of a model a server has, and whether they can be used.
+"""GetModelStatus: the versions of a model on a server, and whether they can be used.
 
     GetModelStatusRequest   1 model_spec
     GetModelStatusResponse  1 model_version_status { 1 version  2 state  3 status }
 
-REST asks with GET at `path`, without a body; the answer is protobuf's JSON of the message, in which
-64-bit numbers are texts and enumerations are names.
+REST uses GET at `path`, without a body. The response is protobuf's JSON of the message, in which
+64-bit numbers are strings and enumerations are names.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 from tensorferry.codecs.json_text import describe
 from tensorferry.errors import FormatError, UnsupportedError
 from tensorferry.serving import bodies
-from tensorferry.serving.messages import Reader, bytes_field, number_field, text_field
+from tensorferry.serving.messages import WRITER, Reader
 from tensorferry.serving.model import MODEL_SERVICE, Request, read_spec, write_spec
 from tensorferry.storage import as_source
 
@@ -27,7 +27,7 @@ State = Literal["UNKNOWN", "START", "LOADING", "AVAILABLE", "UNLOADING", "END"]
 
 _STATES: tuple[State, ...] = get_args(State)
 
-# By number: gRPC's codes.
+# The codes of gRPC by number.
 CODES = (
     "OK",
     "CANCELLED",
@@ -51,18 +51,18 @@ CODES = (
 
 @dataclass(frozen=True, slots=True)
 class GetModelStatusRequest(Request):
-    """Asks for the state of a model: of all its versions, or of one."""
+    """Asks for the state of all versions of a model, or of one."""
 
     method: ClassVar[str] = MODEL_SERVICE + "GetModelStatus"
     suffix: ClassVar[str] = ""
 
     def to_bytes(self) -> bytes:
         """The message."""
-        return write_spec(1, self)
+        return WRITER.encode("GetModelStatusRequest", model_spec=write_spec(self))
 
     @classmethod
     def from_bytes(cls, data: Buffer) -> GetModelStatusRequest:
-        """The request that a message is.
+        """Reads a request from a message.
 
         Raises:
             FormatError: The bytes are damaged.
@@ -76,9 +76,9 @@ class ModelVersionStatus:
     """The state of one version.
 
     Attributes:
-        version: Its number.
-        state: It can be used when it is "AVAILABLE".
-        error_code: "OK", or why it cannot be used: the name of one of gRPC's codes.
+        version: The number of the version.
+        state: The state; a version can be used when it is "AVAILABLE".
+        error_code: "OK", or the name of the gRPC code that says why it cannot be used.
         error_message: The same in words.
     """
 
@@ -93,7 +93,7 @@ class GetModelStatusResponse:
     """The states of a model's versions.
 
     Attributes:
-        versions: One after the other.
+        versions: The state of each version.
     """
 
     versions: Sequence[ModelVersionStatus]
@@ -104,11 +104,12 @@ class GetModelStatusResponse:
         Raises:
             UnsupportedError: A state or code has a name that Serving does not know.
         """
-        return b"".join(bytes_field(1, _write(version)) for version in self.versions)
+        versions = [_to_fields(version) for version in self.versions]
+        return WRITER.encode("GetModelStatusResponse", model_version_status=versions)
 
     @classmethod
     def from_bytes(cls, data: Buffer) -> GetModelStatusResponse:
-        """The response that a message is.
+        """Reads a response from a message.
 
         Raises:
             FormatError: The bytes are damaged.
@@ -135,7 +136,7 @@ class GetModelStatusResponse:
         return cls(tuple(versions))
 
     def to_json(self) -> bytes:
-        """The body of the REST answer."""
+        """The body of the REST response."""
         versions = [
             {
                 "version": str(version.version),
@@ -151,28 +152,27 @@ class GetModelStatusResponse:
 
     @classmethod
     def from_json(cls, data: Buffer | str) -> GetModelStatusResponse:
-        """The response that a REST body is.
+        """Reads a response from a REST body.
 
         Raises:
-            FormatError: It is no such body, or reports an error of the server.
+            FormatError: The body is no such response, or reports an error of the server.
         """
         found = bodies.list_of(bodies.read(data), "model_version_status")
         return cls(tuple(_from_object(version) for version in found))
 
 
-def _write(version: ModelVersionStatus) -> bytes:
+def _to_fields(version: ModelVersionStatus) -> dict[str, Any]:
     if version.state not in _STATES or version.error_code not in CODES:
         raise UnsupportedError(
             f"state {version.state!r} with code {version.error_code!r}",
             hint=f"expected {', '.join(_STATES)}; {', '.join(CODES)}",
         )
     code = CODES.index(version.error_code)
-    status = number_field(1, code) + text_field(2, version.error_message)
-    return (
-        number_field(1, version.version)
-        + number_field(2, 10 * _STATES.index(version.state))
-        + bytes_field(3, status)
-    )
+    return {
+        "version": version.version,
+        "state": 10 * _STATES.index(version.state),
+        "status": {"error_code": code, "error_message": version.error_message},
+    }
 
 
 def _from_object(found: Any) -> ModelVersionStatus:

@@ -3,7 +3,7 @@
     with open_source("train.tfrecord") as source:
         source.head(12)             # look at the start
         source.range(64, 128)       # any part; a mapped file gives a view of itself
-        source.read(1 << 20)        # or one piece behind the other
+        source.read(1 << 20)        # or one piece after the other
 
     with open_sink("out.bin") as sink:
         sink.write(array)           # the file appears, whole, when the block ends well
@@ -11,23 +11,25 @@
     with Replacement() as files:    # several files that appear in the order they were opened
         data, index = files.open("model.data"), files.open("model.index")
 
-A name is a local path, "-" or a URL: `url` knows their parts, `source` and `sink` are local,
-`remote` has the object stores and web servers (on `store`, `faults`, `upload`), `filesystem` all
-other URLs, and `ranged` what these have in common. What the bytes mean is for the formats,
-compression for `tensorferry.codecs.compression`.
+A name is a local path, "-" or a URL. `url` takes names apart; `source` and `sink` read and write
+local files; `remote` serves object stores and web servers (with `store`, `faults` and `upload`) and
+`filesystem` all other URLs, both by way of `backend`, and with `ranged` and `plan` for reading;
+`place` keeps a name, its options and its source together. What the bytes mean is left to the
+formats, compression to `tensorferry.codecs.compression`.
 """
 
 from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, BinaryIO, Self
+from typing import TYPE_CHECKING, BinaryIO, Self
 
 from tensorferry.errors import UnsupportedError
 from tensorferry.storage import url as urls
+from tensorferry.storage.backend import Backend, Options
 from tensorferry.storage.sink import Buffers, FileSink, Sink, append_local, open_local_sink
 from tensorferry.storage.source import STANDARD_STREAM, Source, as_source, byte_view, open_local
 from tensorferry.storage.url import is_url, localize
@@ -56,20 +58,19 @@ __all__ = [
 ]
 
 Path = str | os.PathLike[str]
-Options = Mapping[str, Any] | None
 
 
 def open_source(given: Path | Buffer | BinaryIO, *, options: Options = None) -> Source:
-    """Opens what a user names for reading.
+    """Opens a file, a stream or bytes for reading.
 
     Args:
         given: The path of a local file, a URL, "-" for the standard input, a binary file object
-            (read from where it stands, and left open), or the bytes themselves.
-        options: For the store of a URL: see `docs/storage.md`.
+            (read from its current position, and left open), or the bytes themselves.
+        options: The storage options of a URL: see `docs/storage.md`.
 
     Raises:
-        FormatError: It is a directory.
-        UnsupportedError: It is a text file, or a URL of a kind that nothing here reads.
+        FormatError: The path is a directory.
+        UnsupportedError: The file object is opened as text, or nothing here reads such URLs.
         OSError: The system's own error, such as FileNotFoundError.
     """
     if not isinstance(given, str | os.PathLike):
@@ -78,8 +79,8 @@ def open_source(given: Path | Buffer | BinaryIO, *, options: Options = None) -> 
     return _backend(path).open_source(path, options) if is_url(path) else open_local(path)
 
 
-def _backend(path: str) -> Any:
-    """The module that serves a URL; neither it nor what it needs is imported before."""
+def _backend(path: str) -> Backend:
+    """The module that serves a URL, imported on first use with the packages it needs."""
     from tensorferry.storage import remote
 
     if urls.split(path).scheme in remote.STORES:
@@ -90,15 +91,15 @@ def _backend(path: str) -> Any:
 
 
 class Replacement:
-    """Several files that appear together: all are written and synced first, then they appear.
+    """Several files that appear together: all are written and synced before the first appears.
 
-    They appear in the order in which they were opened: data first, then the index that refers to
-    it. If anything fails before that, nothing is changed and nothing is left behind. Between two of
-    them a process can still be killed: readers see that the last one is the old one.
+    The files appear in the order in which they were opened: open the data first, then the index
+    that refers to it. If anything fails before that, nothing is changed and nothing is left behind.
+    A process that is killed between two files leaves the last one as it was.
 
     Args:
-        durable: Waits until the disk has the bytes, and then their names, one after the other.
-        options: For the stores of URLs: see `docs/storage.md`.
+        durable: Whether to wait until the disk has the bytes, and then the names.
+        options: The storage options of URLs: see `docs/storage.md`.
     """
 
     def __init__(self, *, durable: bool = True, options: Options = None) -> None:
@@ -144,16 +145,16 @@ def open_sink(path: Path, *, durable: bool = True, options: Options = None) -> I
     """Opens a file for writing; it replaces its target when the `with` block ends well.
 
     If the block raises, the target stays as it was and nothing is left beside it. A local target
-    that is replaced hands on its permission bits, and a link stays a link. Devices and pipes are
+    that is replaced passes its permission bits on, and a link stays a link. Devices and pipes are
     written directly, as is the standard output ("-").
 
     Args:
         path: The target: a local path, a URL, or "-".
-        durable: Waits until the disk has the bytes, and then their name.
-        options: For the store of a URL: see `docs/storage.md`.
+        durable: Whether to wait until the disk has the bytes, and then the name.
+        options: The storage options of a URL: see `docs/storage.md`.
 
     Raises:
-        UnsupportedError: It is a URL of a kind that nothing here writes.
+        UnsupportedError: Nothing here writes such URLs.
         OSError: The system's own error.
     """
     with Replacement(durable=durable, options=options) as replacement:
@@ -165,17 +166,17 @@ def append_sink(
 ) -> AbstractContextManager[FileSink]:
     """Opens an existing local file to write from `offset` on, in place.
 
-    The first write cuts off what lies behind `offset`. If the block raises, what was written is cut
-    off again. A process that is killed leaves a part of it: the format must be able to tell.
+    The first write cuts the file at `offset`. If the block raises, the file is cut there again. A
+    process that is killed leaves a part of what it wrote: the format must be able to tell.
 
     Args:
         path: A regular file.
-        offset: The end of what is good in it.
-        durable: Waits until the disk has the bytes.
+        offset: Where the good part of the file ends.
+        durable: Whether to wait until the disk has the bytes.
 
     Raises:
-        FormatError: It is no regular file, or ends before `offset`.
-        UnsupportedError: It is remote.
+        FormatError: The path is no regular file, or the file ends before `offset`.
+        UnsupportedError: The file is remote.
         OSError: The system's own error, such as FileNotFoundError.
     """
     path = localize(path)
@@ -187,13 +188,13 @@ def append_sink(
 
 
 def exists(path: Path, *, options: Options = None) -> bool:
-    """Whether there is something of that name: locally of any kind, remotely an object."""
+    """Whether the path exists: locally as anything, in a store as an object."""
     path = localize(path)
     return _backend(path).exists(path, options) if is_url(path) else os.path.exists(path)
 
 
 def remove(path: Path, *, options: Options = None) -> None:
-    """Removes a file; that there is none is fine."""
+    """Removes a file, if it exists."""
     path = localize(path)
     if is_url(path):
         _backend(path).remove(path, options)
@@ -203,12 +204,12 @@ def remove(path: Path, *, options: Options = None) -> None:
 
 
 def list_directory(path: Path, *, options: Options = None) -> list[str]:
-    """The files directly in a directory, with the directory before their names, sorted.
+    """The paths of the files directly in a directory, sorted.
 
-    An object store has no directories: one that is not there has no files in it.
+    An object store has no directories: a directory that does not exist there is an empty one.
 
     Raises:
-        UnsupportedError: It is on a web server.
+        UnsupportedError: The directory is on a web server.
         OSError: The system's own error, such as FileNotFoundError.
     """
     path = localize(path)
@@ -219,10 +220,10 @@ def list_directory(path: Path, *, options: Options = None) -> list[str]:
 
 
 def match(pattern: Path, *, options: Options = None) -> list[str]:
-    """The files that a pattern means: `*`, `?`, `[a-z]`, and `**/` for any directories; sorted.
+    """The paths that match a pattern of `*`, `?`, `[a-z]` and `**/` (any directories), sorted.
 
     Raises:
-        UnsupportedError: It is on a web server.
+        UnsupportedError: The pattern names a web server.
     """
     pattern = localize(pattern)
     if not is_url(pattern):

@@ -1,16 +1,16 @@
-"""Paths that are replaced as a whole, by writers that insist on a path of their own.
+"""Files and directories that are replaced as a whole, for writers that need a path to write to.
 
     with replacing_path("models/encoder") as temporary:
         write_many_files(temporary)          # a directory, or one file
-    # models/encoder is what was written, all of it, or what it was before
+    # models/encoder is now the new directory as a whole; after an error it is the old one
 
-What is written lies beside its target under a temporary name (`.name.<random>.tmp`), is synced, and
-takes the target's place in one step: a file by a rename, a directory by an exchange of two names
-(renameat2 of Linux), after which the old one is removed. A process that is killed leaves the old or
-the new under the target's name, and perhaps a temporary one beside it.
+The writer gets a temporary name beside the target (`.name.<random>.tmp`). Its files are synced and
+take the target's place in one step: a file by a rename, a directory by an exchange of two names
+(renameat2 of Linux), after which the old directory is removed. A process that is killed leaves the
+old or the new directory under the target's name, and perhaps a temporary one beside it.
 
-Where names cannot be exchanged, which is on other systems and some network file systems, the old
-directory gets a temporary name first: between these two renames nothing has the target's name.
+Other systems and some network file systems cannot exchange names. There the old directory is
+renamed first, and for a moment nothing has the target's name.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ from tensorferry.storage.sink import UNSYNCED_DIRECTORY, replace
 
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
-# What systems and file systems answer that know no exchange.
+# The errors of systems and file systems that cannot exchange names.
 _NO_EXCHANGE = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EPERM)
 
 
 @contextmanager
 def replacing_path(target: str, *, suffix: str = "", durable: bool = True) -> Iterator[str]:
-    """A path to write a file or a directory to, which replaces its target when the block ends well.
+    """A path for a file or a directory that replaces its target when the block ends well.
 
     If the block raises, the target stays as it was and nothing is left beside it.
 
     Args:
-        target: A local path; a link stays a link, and what it leads to is replaced.
-        suffix: How the temporary path is to end, for writers that look at that.
-        durable: Waits until the disk has the bytes, and then their names.
+        target: A local path; a link stays a link, and the path that it leads to is replaced.
+        suffix: The end of the temporary path, for writers that look at the suffix.
+        durable: Whether to wait until the disk has the bytes, and then the names.
 
     Raises:
         OSError: The system's own error.
@@ -72,7 +72,7 @@ def _beside(target: str, suffix: str = "") -> str:
 
 
 def _replace_directory(temporary: str, target: str, durable: bool) -> None:
-    """After this the target is the new one, and the temporary name has the old one, or none."""
+    """Puts the new directory in the target's place, and removes or renames the old one."""
     os.chmod(temporary, stat.S_IMODE(os.stat(target).st_mode))
     if exchange(temporary, target):
         return
@@ -89,7 +89,7 @@ def _replace_directory(temporary: str, target: str, durable: bool) -> None:
 
 
 def exchange(one: str, other: str) -> bool:
-    """Exchanges two names in one step; false if that cannot be done here.
+    """Exchanges two names in one step; False if the system cannot do that.
 
     Raises:
         OSError: The system's own error.
@@ -108,7 +108,7 @@ def exchange(one: str, other: str) -> bool:
 
 @cache
 def _renameat2() -> Any:
-    """The system's call; None where there is none."""
+    """The system's renameat2, if it has one."""
     try:
         call = ctypes.CDLL(None, use_errno=True).renameat2
     except (AttributeError, OSError, TypeError):
@@ -119,7 +119,7 @@ def _renameat2() -> Any:
 
 
 def _sync_tree(path: str) -> None:
-    """Brings a file, or all files of a directory and then their names, to the disk."""
+    """Syncs a file, or all files of a directory and then the directories."""
     for place, _, files in os.walk(path, topdown=False):
         for file in files:
             _sync(os.path.join(place, file))
@@ -140,7 +140,7 @@ def _sync(path: str) -> None:
 
 
 def _remove(path: str) -> None:
-    """Removes what a temporary name still has; that something is left is no failed write."""
+    """Removes a temporary file or directory, if it exists; a failure does not undo the write."""
     with suppress(OSError):
         if os.path.isdir(path) and not os.path.islink(path):
             shutil.rmtree(path)

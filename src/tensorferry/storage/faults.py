@@ -1,6 +1,6 @@
-"""What goes wrong with object stores and web servers, in errors that name the URL.
+"""Errors of object stores and web servers, translated into errors that name the URL.
 
-obstore's own errors name neither the URL nor what to do, and show their inner structure.
+obstore's own errors do not name the URL, do not say what to do, and show Rust structures.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import NoReturn
 from tensorferry.errors import FerryError, TruncatedError, UnsupportedError
 from tensorferry.storage.url import split
 
-# Asking the machine for credentials failed, or there is nothing to ask for.
+# The texts of errors that mean: this machine has no credentials.
 _NO_CREDENTIALS = re.compile(
     r"https?://[^/\s]+/(latest/api/token|latest/meta-data|computeMetadata/|metadata/identity)"
     r"|source: (MissingAccount|\w*Credential)"
@@ -37,12 +37,12 @@ _HINTS = {"s3": _AMAZON, "gs": _GOOGLE, "gc": _GOOGLE, "az": _AZURE, "ab": _AZUR
 
 
 class NoRangesError(Exception):
-    """A web server that only gives all of a file."""
+    """The server ignores ranges, and sends whole files only."""
 
 
 @contextmanager
 def translated(url: str) -> Iterator[None]:
-    """Turns what obstore raises into errors that name the URL and what to do."""
+    """Translates obstore's errors into errors that name the URL and say what to do."""
     try:
         yield
     except (FerryError, NoRangesError):
@@ -53,7 +53,7 @@ def translated(url: str) -> Iterator[None]:
         if "Could not parse path" not in str(error):
             raise
         raise UnsupportedError(
-            f"no name of an object: {_first_line(str(error))}", path=url
+            f"this is no name for an object: {_first_line(str(error))}", path=url
         ) from error
     except Exception as error:
         if not type(error).__module__.startswith("obstore"):
@@ -81,7 +81,7 @@ def _raise(url: str, kind: str, text: str, cause: Exception) -> NoReturn:
             errno.ETIMEDOUT,
             url,
             f"no answer in time: {_first_line(text)}",
-            "tensorferry.storage.remote.settings.timeout is how long is waited",
+            "tensorferry.storage.remote.settings.timeout is the number of seconds that is waited",
         ) from cause
     if "UnexpectedEof" in text:
         raise TruncatedError(
@@ -96,27 +96,29 @@ def _raise(url: str, kind: str, text: str, cause: Exception) -> NoReturn:
 
 def _named(kind: type[OSError], number: int, url: str, text: str, hint: str = "") -> OSError:
     error = kind(f"{url}: {text}" + (f"\nhint: {hint}" if hint else ""))
-    error.errno = number  # with a file name as well, Python would show those two instead
+    error.errno = (
+        number  # given a number and a file name, Python would show those instead of the text
+    )
     return error
 
 
 def changed(url: str) -> OSError:
-    """The error for an object that is another one than it was."""
+    """The error for an object that was replaced after it was opened."""
     return _named(
         OSError, errno.ESTALE, url, "the object was replaced while it was read", "open it again"
     )
 
 
 def no_credentials(url: str, reason: str) -> OSError:
-    """The error for a store that nobody gave credentials for."""
+    """The error for a store without credentials."""
     return _named(PermissionError, errno.EACCES, url, f"no credentials found: {reason}", _hint(url))
 
 
 def _first_line(text: str) -> str:
-    """What an error of obstore says, without its inner structure and a server's page."""
+    """The message of an obstore error, without its structures and the server's page."""
     message = re.search("<Message>(.*?)</Message>", text)
     line = text.split("\n", 1)[0].split("<?xml", 1)[0].rstrip(": ")
-    # A signed URL is a secret, and the URL is named anyway.
+    # A signed URL is a secret, and the error names the URL anyway.
     line = re.sub(r"https?://\S+", "the server", line)
     return f"{line}: {message[1]}" if message else line[:300]
 

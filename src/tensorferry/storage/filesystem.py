@@ -1,26 +1,27 @@
 """All other URLs, through fsspec where it is installed: hf://, sftp://, hdfs://, memory:// ...
 
-A file is written under a temporary name beside its target and moved onto it, which is as atomic as
-that file system makes it. fsspec knows no versions: a file that is replaced between two reads is
-noticed by its size at most.
+A file is written under a temporary name beside its target and then moved onto the target; whether
+that is atomic depends on the file system. fsspec has no versions: if a file is replaced between two
+reads, at most the size tells.
 """
 
 from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
 from tensorferry.errors import FerryError, FormatError, MissingExtraError, UnsupportedError
+from tensorferry.storage.backend import Options
 from tensorferry.storage.ranged import RangedSource
 from tensorferry.storage.sink import FileSink
 from tensorferry.storage.source import Source
 from tensorferry.storage.url import shown, split
 
 
-def _locate(url: str, options: Mapping[str, Any] | None) -> tuple[Any, str]:
+def _locate(url: str, options: Options) -> tuple[Any, str]:
     """The file system of a URL, and the path in it."""
     scheme = split(url).scheme
     try:
@@ -47,7 +48,7 @@ def _locate(url: str, options: Mapping[str, Any] | None) -> tuple[Any, str]:
 
 @contextmanager
 def translated(url: str) -> Iterator[None]:
-    """Names the URL in errors that do not."""
+    """Adds the URL to errors that do not name it."""
     url = shown(url)
     try:
         yield
@@ -64,7 +65,7 @@ def translated(url: str) -> Iterator[None]:
         raise kind(f"{url}: {error}") from error
 
 
-def open_source(url: str, options: Mapping[str, Any] | None) -> Source:
+def open_source(url: str, options: Options) -> Source:
     """Opens a file for reading."""
     system, path = _locate(url, options)
     with translated(url):
@@ -84,13 +85,16 @@ class FilesystemSource(RangedSource):
         self._system = system
         self._path = path
 
+    def _another(self) -> FilesystemSource:
+        return FilesystemSource(self.path, self._system, self._path, self.size)
+
     def fetch(self, start: int, stop: int) -> memoryview:
-        """These bytes."""
+        """Makes one request."""
         with translated(self.path):
             return memoryview(self._system.cat_file(self._path, start=start, end=stop))
 
 
-def open_sink(url: str, options: Mapping[str, Any] | None) -> FilesystemSink:
+def open_sink(url: str, options: Options) -> FilesystemSink:
     """Opens a file for writing."""
     return FilesystemSink(url, *_locate(url, options))
 
@@ -102,10 +106,12 @@ class FilesystemSink(FileSink):
         directory, slash, name = path.rpartition("/")
         self._system = system
         self._target = path
+        # fsspec's own files can be discarded; others, such as those of libraries, only closed.
+        self._opened: Any = None
         self._temporary = f"{directory}{slash}.{name[:50]}.{os.urandom(8).hex()}.tmp"
         with translated(url):
-            file = system.open(self._temporary, "wb")
-        super().__init__(file, path=url, owned=True)
+            self._opened = system.open(self._temporary, "wb")
+        super().__init__(self._opened, path=url, owned=True)
 
     def prepare(self) -> None:
         """Finishes the temporary file."""
@@ -113,44 +119,43 @@ class FilesystemSink(FileSink):
             self._file.close()
 
     def commit(self) -> None:
-        """Moves it onto its target."""
+        """Moves the temporary file onto the target."""
         with translated(self.path):
             self._system.mv(self._temporary, self._target)
 
     def abort(self) -> None:
         """Removes the temporary file."""
-        if hasattr(self._file, "discard"):
-            with suppress(Exception):
-                self._file.discard()
+        with suppress(Exception):
+            self._opened.discard()
         with suppress(Exception):
             self._file.close()
         with suppress(Exception):
             self._system.rm_file(self._temporary)
 
 
-def exists(url: str, options: Mapping[str, Any] | None) -> bool:
-    """Whether there is such a file."""
+def exists(url: str, options: Options) -> bool:
+    """Whether there is a file or directory of this name."""
     system, path = _locate(url, options)
     with translated(url):
         return bool(system.exists(path))
 
 
-def remove(url: str, options: Mapping[str, Any] | None) -> None:
+def remove(url: str, options: Options) -> None:
     """Removes a file, if there is one."""
     system, path = _locate(url, options)
     with translated(url), suppress(FileNotFoundError):
         system.rm_file(path)
 
 
-def list_files(url: str, options: Mapping[str, Any] | None, *, deep: bool) -> Iterator[str]:
-    """The URLs of the files in a directory, with those in directories in it if `deep`."""
+def list_files(url: str, options: Options, *, deep: bool) -> Iterator[str]:
+    """The URLs of the files in a directory; with `deep`, also those further down."""
     system, path = _locate(url, options)
     with translated(url):
         try:
             found = system.find(path, maxdepth=None if deep else 1)
         except FileNotFoundError:
             return
-        # "zip://inside::s3://bucket/archive": what is listed goes before the first pair of colons.
+        # In "zip://inside::s3://bucket/archive", names go before the first pair of colons.
         directory, colons, outside = url.partition("::")
         directory = directory if directory.endswith("/") else f"{directory}/"
         for name in found:

@@ -1,33 +1,36 @@
-"""Pages: what a process keeps of the files it has mapped, given back when it was read.
+"""Pages: memory of mapped files that a process gives back after reading it.
 
 The pages of a mapped file count as memory of the process once they were touched, though the system
-can take them away at any time. Who reads a large file once, from its start to its end, gives back
-what lies behind: the arrays stay valid, and reading them again brings the pages back.
+can take them away at any time. A reader that goes through a large file once gives back the pages it
+has read: arrays stay valid, and reading them again brings the pages back.
 """
 
 from __future__ import annotations
 
 import mmap
+import sys
 from typing import Any
 
 import numpy as np
 
-# It costs a call into the system: not worth it for less.
+# Giving pages back is a system call, which is not worth it for fewer bytes.
 LEAST = 1 << 20
 
 
 def release(value: Any) -> None:
-    """Gives back the pages of a mapped file that an array or a view of it lies in, if it does."""
+    """Gives back the pages that an array or a view takes, if it lies in a mapped file."""
     if not isinstance(value, memoryview | np.ndarray) or value.nbytes < LEAST:
         return
+    if sys.platform == "win32":  # which has no madvise
+        return
     mapped = _map_of(value)
-    if mapped is None or not hasattr(mmap, "MADV_DONTNEED"):
+    if mapped is None:
         return
     flat: Any = np.frombuffer(value, np.uint8) if isinstance(value, memoryview) else value
-    if not flat.flags.forc:  # what lies between may be another's
+    if not flat.flags.forc:  # the bytes between may belong to another array
         return
     begin = flat.ctypes.data - np.frombuffer(mapped, np.uint8, 1).ctypes.data
-    # Whole pages only: what lies beside belongs to others.
+    # Only whole pages: the rest of the first and last page belongs to others.
     start = -(-begin // mmap.PAGESIZE) * mmap.PAGESIZE
     stop = (begin + flat.nbytes) // mmap.PAGESIZE * mmap.PAGESIZE
     if stop > start:
@@ -35,12 +38,12 @@ def release(value: Any) -> None:
 
 
 def _map_of(view: Any) -> mmap.mmap | None:
-    """The mapped file that something is a view of."""
+    """The mapped file that an array or a view lies in."""
     base = view
     while isinstance(base, np.ndarray):
         base = base.base
     if isinstance(base, memoryview):
         base = base.obj
-    # Only what cannot be written: other pages are more than a copy of a file.
+    # Only read-only maps: pages of others may hold what no file has.
     is_mapped = isinstance(base, mmap.mmap) and memoryview(base).readonly
     return base if is_mapped else None

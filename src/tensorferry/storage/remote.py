@@ -1,21 +1,27 @@
 """Object stores and web servers: objects are read, written, listed and removed by URL.
 
-All ranges of a source are of one and the same object: each request asks for the version that was
-there when the source was opened. `store` has the stores and how patient they are, `faults` the
-errors, `upload` the writing.
+An object is opened by the request that brings its start. All later requests name the version that
+this request found, so that a source never mixes two versions.
+
+`tensorferry.storage.store` makes the stores and says how patient they are,
+`tensorferry.storage.faults` has the errors, `tensorferry.storage.upload` the writing.
 """
 
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
+from threading import Lock
 from typing import Any
 
 import numpy as np
 
 from tensorferry.errors import TruncatedError, UnsupportedError
+from tensorferry.storage.backend import Options
 from tensorferry.storage.faults import NoRangesError, changed, translated
+from tensorferry.storage.plan import Span
 from tensorferry.storage.ranged import HEAD, PIECE, RangedSource
 from tensorferry.storage.store import STORES, Settings, import_obstore, locate, settings
 from tensorferry.storage.upload import ObjectSink
@@ -34,57 +40,78 @@ __all__ = [
 ]
 
 
-def open_source(url: str, options: Mapping[str, Any] | None) -> ObjectSource:
+def open_source(url: str, options: Options) -> ObjectSource:
     """Opens an object for reading."""
     store, name = locate(url, options)
-    return ObjectSource(shown(url), store, name)
+    address = shown(url)
+    with translated(address):
+        found, start = _look(address, store, name)
+    source = ObjectSource(address, found, start)
+    if start:
+        source.count(len(start))
+    return source
+
+
+@dataclass(frozen=True, slots=True)
+class _Object:
+    """One version of an object.
+
+    Attributes:
+        store: The store of obstore that has the object.
+        name: The name in the store.
+        version: The size, the tag, and the time of the last change where there is no tag.
+        ranged: Whether the server gives parts of the object.
+    """
+
+    store: Any
+    name: str
+    version: tuple[int, str | None, Any]
+    ranged: bool
+
+
+def _look(url: str, store: Any, name: str) -> tuple[_Object, memoryview]:
+    """The current version of an object, and its start if the server gives ranges.
+
+    One request tells both. HEAD is only asked where that request cannot be answered: signed URLs
+    do not allow HEAD.
+    """
+    obstore = import_obstore(url)
+    ranged = True
+    try:
+        with translated(url):
+            result = obstore.get(store, name, options={"range": (0, HEAD)})
+            start = memoryview(result.bytes())
+            return _Object(store, name, _version(result.meta), ranged), start
+    except NoRangesError:
+        ranged = False
+    except OSError as error:
+        if error.errno != errno.ESTALE:  # an empty object has no range at all
+            raise
+    meta = obstore.get(store, name).meta if _is_web(url) else obstore.head(store, name)
+    return _Object(store, name, _version(meta), ranged), memoryview(b"")
 
 
 class ObjectSource(RangedSource):
-    """An object, all parts of which are of the version that was there when it was opened."""
+    """An object; all bytes are of the version that was there when the object was opened."""
 
-    def __init__(self, url: str, store: Any, name: str) -> None:
-        import obstore
+    def __init__(self, url: str, found: _Object, start: memoryview) -> None:
+        super().__init__(url, found.version[0], start=start)
+        self._obstore = import_obstore(url)
+        self._found = found
+        self._holding = Lock()
 
-        self._obstore: Any = obstore
-        self._store = store
-        self._name = name
-        self._ranged = True
-        start = memoryview(b"")
-        with translated(url):
-            # Signed URLs allow no HEAD, and not every web server gives ranges.
-            if split(url).scheme in ("http", "https"):
-                meta, start = self._look(url)
-            else:
-                meta = obstore.head(store, name)
-        super().__init__(url, meta["size"])
-        self._version = _version(meta)
-        self._start = start
-        if start:
-            self.count(len(start))
-
-    def _look(self, url: str) -> tuple[Any, memoryview]:
-        """What there is, and the start of it if the server gives ranges."""
-        try:
-            with translated(url):
-                result = self._obstore.get(self._store, self._name, options={"range": (0, HEAD)})
-                return result.meta, memoryview(result.bytes())
-        except NoRangesError:
-            self._ranged = False
-        except OSError as error:
-            if error.errno != errno.ESTALE:  # an empty file has no range at all
-                raise
-        return self._obstore.get(self._store, self._name).meta, memoryview(b"")
+    def _another(self) -> ObjectSource:
+        return ObjectSource(self.path, self._found, self._start)
 
     def fetch(self, start: int, stop: int) -> memoryview:
-        """These bytes, of the version that was opened."""
+        """Makes one request, for bytes of the version that was opened."""
         wanted: dict[str, Any] = {"range": (start, stop)}
-        tag = self._version[1]
-        if tag is not None and not tag.startswith("W/"):  # a weak one never matches
+        tag = self._found.version[1]
+        if tag is not None and not tag.startswith("W/"):  # a weak tag never matches
             wanted["if_match"] = tag
         try:
             with translated(self.path):
-                result = self._obstore.get(self._store, self._name, options=wanted)
+                result = self._obstore.get(self._found.store, self._found.name, options=wanted)
                 self._check_version(result.meta)
                 return memoryview(result.bytes())
         except TruncatedError as error:
@@ -92,19 +119,19 @@ class ObjectSource(RangedSource):
             raise
 
     def _check_version(self, meta: Any) -> None:
-        if _version(meta) != self._version:
+        if _version(meta) != self._found.version:
             raise changed(self.path)
 
     def pieces(self) -> Iterator[memoryview]:
-        """The bytes in order: of a server without ranges they come as they come."""
-        if self._ranged:
+        """The bytes in order; a server without ranges sends them in one answer."""
+        if self._found.ranged:
             yield from super().pieces()
             return
         received = 0
         with translated(self.path):
-            result = self._obstore.get(self._store, self._name)
+            result = self._obstore.get(self._found.store, self._found.name)
             self._check_version(result.meta)
-        # An answer that breaks off is asked for again from there on, which is a range.
+        # obstore asks for the rest of an answer that broke off, which is a range.
         with suppress(NoRangesError), translated(self.path):
             for piece in result.stream(min_chunk_size=PIECE):
                 self.count(len(piece))
@@ -118,24 +145,32 @@ class ObjectSource(RangedSource):
             )
 
     def head(self, size: int) -> bytes:
-        """The first bytes, fewer at the end of a short file."""
+        """The first bytes, fewer if the object is shorter."""
         self._hold()
         return super().head(size)
 
-    def ranges(self, pairs: Any) -> list[bytes | memoryview]:
+    def ranges(self, pairs: Iterable[Span]) -> list[bytes | memoryview]:
         """Several ranges at once; those that lie close together come in one request."""
         self._hold()
         return super().ranges(pairs)
 
+    def expect(self, spans: Iterable[Span]) -> None:
+        """Plans few requests for what will be read next, if the server gives ranges."""
+        if self._found.ranged:
+            super().expect(spans)
+
     def _hold(self) -> None:
-        """Takes all of a file into memory if its server gives no ranges."""
-        if self._ranged or self.buffer is not None or not self._is_open:
+        """Reads the whole object into memory if its server gives no ranges."""
+        if self._found.ranged:
             return
-        target, position = self._allocate(self.size), 0
-        for piece in self.pieces():
-            target[position : position + len(piece)] = np.frombuffer(piece, np.uint8)
-            position += len(piece)
-        self.buffer = target.data.toreadonly()
+        with self._holding:
+            if self.buffer is not None or not self._is_open:
+                return
+            target, position = self._allocate(self.size), 0
+            for piece in self.pieces():
+                target[position : position + len(piece)] = np.frombuffer(piece, np.uint8)
+                position += len(piece)
+            self.buffer = target.data.toreadonly()
 
 
 def _version(meta: Any) -> tuple[int, str | None, Any]:
@@ -143,14 +178,18 @@ def _version(meta: Any) -> tuple[int, str | None, Any]:
     return meta["size"], tag, None if tag is not None else meta["last_modified"]
 
 
-def open_sink(url: str, options: Mapping[str, Any] | None) -> ObjectSink:
+def open_sink(url: str, options: Options) -> ObjectSink:
     """Opens an object for writing."""
     _refuse_web(url, "written")
     return ObjectSink(url, *locate(url, options))
 
 
+def _is_web(url: str) -> bool:
+    return split(url).scheme in ("http", "https")
+
+
 def _refuse_web(url: str, what: str) -> None:
-    if split(url).scheme in ("http", "https"):
+    if _is_web(url):
         raise UnsupportedError(
             f"a web server's files cannot be {what}",
             path=shown(url),
@@ -158,16 +197,21 @@ def _refuse_web(url: str, what: str) -> None:
         )
 
 
-def exists(url: str, options: Mapping[str, Any] | None) -> bool:
-    """Whether there is such an object."""
+def exists(url: str, options: Options) -> bool:
+    """Whether there is an object of this name."""
     try:
-        open_source(url, options).close()
+        if _is_web(url):
+            open_source(url, options).close()
+        else:
+            store, name = locate(url, options)
+            with translated(url):
+                import_obstore(url).head(store, name)
     except FileNotFoundError:
         return False
     return True
 
 
-def remove(url: str, options: Mapping[str, Any] | None) -> None:
+def remove(url: str, options: Options) -> None:
     """Removes an object, if there is one."""
     _refuse_web(url, "removed")
     store, name = locate(url, options)
@@ -178,8 +222,8 @@ def remove(url: str, options: Mapping[str, Any] | None) -> None:
             return
 
 
-def list_files(url: str, options: Mapping[str, Any] | None, *, deep: bool) -> Iterator[str]:
-    """The URLs of the objects in a directory, with those in directories in it if `deep`."""
+def list_files(url: str, options: Options, *, deep: bool) -> Iterator[str]:
+    """The URLs of the objects in a directory; with `deep`, also those further down."""
     _refuse_web(url, "listed")
     store, name = locate(url, options)
     obstore, root = import_obstore(url), split(url).root

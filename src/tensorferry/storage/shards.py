@@ -1,11 +1,11 @@
-"""Shards: the names of files that are one dataset together.
+"""Shards: the names of files that form one dataset.
 
-    train.tfrecord-00000-of-00010        what TensorFlow and TFDS write, numbered from 0
-    train-00000-of-00010.tfrecord        the suffix behind
-    train.tfrecord@10, train.tfrecord@*  shorthand for all of them, of that number or any
+    train.tfrecord-00000-of-00010        as TensorFlow and TFDS write them, numbered from 0
+    train-00000-of-00010.tfrecord        the same with the suffix at the end
+    train.tfrecord@10, train.tfrecord@*  shorthand for all 10 shards, or for all there are
 
-Only names and directory listings are looked at, never what is in the files. All of this works for
-URLs, too, except those of web servers, which cannot be listed; a directory's URL ends in a slash.
+Only names and directory listings are looked at, never the files. URLs work in the same way, except
+those of web servers, which list nothing; the URL of a directory ends in a slash.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from typing import Any
 from tensorferry import storage
 from tensorferry.errors import FormatError, UnsupportedError
 
-# What lies beside records: indexes, schemas, notes and checksums.
+# The suffixes of files beside records: indexes, schemas, notes and checksums.
 SIDECARS = (".index", ".idx", ".json", ".pbtxt", ".txt", ".md", ".md5", ".sha256", ".crc")
 UNFINISHED = (".tmp", ".part")
 WEB = ("http:", "https:")
 
 NAMED_MISSING = 5
-"""How many missing shards an error names."""
+"""The number of missing shards that an error names."""
 
 SEARCHED_MISSING = 1_000_000
-"""How many names are looked for: a file's name can claim to be one of any number."""
+"""The most names that are looked for: a file name can claim any number of shards."""
 
 _SHARD = re.compile(
     r"(?P<prefix>.*)-(?P<index>[0-9]{1,9})-of-(?P<count>[0-9]{1,9})(?P<suffix>\.[^/]*)?", re.DOTALL
@@ -46,7 +46,7 @@ Options = Mapping[str, Any] | None
 
 @dataclass(frozen=True, slots=True)
 class _Set:
-    """What the shards of one set have in common: all but their number."""
+    """A set of shards: all that their names have in common."""
 
     prefix: str
     count: int
@@ -59,10 +59,10 @@ class _Set:
 
 
 def parse_shard(name: str) -> tuple[str, int, int] | None:
-    """The prefix, number and count in a shard's name, or None if it is no shard's.
+    """The prefix, number and count in the name of a shard; None for any other name.
 
-    `train-00003-of-00010.tfrecord` gives `("train", 3, 10)`. Sets numbered from 1 occur as well, so
-    that the number can be as large as the count.
+    `train-00003-of-00010.tfrecord` gives `("train", 3, 10)`. Some sets are numbered from 1, so the
+    number can be as large as the count.
     """
     parsed = _parse(name)
     return None if parsed is None else (parsed[0].prefix, parsed[1], parsed[0].count)
@@ -80,14 +80,14 @@ def _parse(name: str) -> tuple[_Set, int] | None:
 
 
 def shard_names(path: Path, count: int | None = None) -> list[str]:
-    """The names of the shards of a set to be written.
+    """The names of the shards of a set that is going to be written.
 
     Args:
-        path: "train.tfrecord", or with the count in it: "train.tfrecord@10", "train@10.tfrecord".
-        count: How many, unless the path says it.
+        path: "train.tfrecord", or with the count: "train.tfrecord@10", "train@10.tfrecord".
+        count: The number of shards, unless the path says it.
 
     Raises:
-        UnsupportedError: There is no count, or it is less than 1, or there are two that differ.
+        UnsupportedError: No count is given, the count is less than 1, or two counts differ.
     """
     prefix, suffix = os.fspath(path), ""
     match = _SHORTHAND.fullmatch(prefix)
@@ -108,7 +108,7 @@ def shard_names(path: Path, count: int | None = None) -> list[str]:
 
 
 def parse_size(size: int | str) -> int:
-    """A number of bytes, as in "5GB" (10^9 each) or "512MiB" (2^20 each)."""
+    """A number of bytes, given as such or as "5GB" (10^9 bytes each), "512MiB" (2^20 each)."""
     if isinstance(size, str):
         found = _SIZE.fullmatch(size.strip())
         if found is None:
@@ -121,22 +121,22 @@ def parse_size(size: int | str) -> int:
 
 
 def is_set(path: str) -> bool:
-    """Whether a path names a set of shards, as "name@10" does."""
+    """Whether a path is the shorthand of a set of shards, such as "name@10"."""
     return _SHORTHAND.fullmatch(path) is not None
 
 
 def expand(paths: Path | Sequence[Path], *, options: Options = None) -> list[str]:
-    """The files that a user means, each once; shards in the order of their numbers.
+    """The files that a user names, each once; shards in the order of their numbers.
 
     Args:
         paths: A file, a glob ("train-*"), a shard set ("name@10", "name@*"), "-", or several of
-            these. A file of exactly that name goes first.
-        options: For the store of a URL.
+            these. A file of exactly that name is preferred.
+        options: The storage options of a URL.
 
     Raises:
         FormatError: Shards are missing from a set that was not named file by file, or there are
             several sets of one name.
-        FileNotFoundError: There is nothing by that name.
+        FileNotFoundError: Nothing has that name.
     """
     several = [paths] if isinstance(paths, str | os.PathLike) else paths
     found: dict[str, str] = {}
@@ -160,10 +160,10 @@ def _expand(path: str, options: Options) -> list[str]:
 
 
 def _expand_url(path: str, options: Options) -> list[str]:
-    """The same for URLs; nothing is asked about one that can only mean itself."""
+    """The same for URLs; a URL that names one file is not looked up."""
     if path.startswith("file:"):
         return _expand(storage.localize(path), options)
-    if path.startswith(WEB):  # where "?" begins a query, and nothing can be listed
+    if path.startswith(WEB):  # "?" begins a query there, and nothing can be listed
         return [path]
     shorthand = _SHORTHAND.fullmatch(path)
     if not shorthand and not glob.has_magic(path):
@@ -182,7 +182,7 @@ def _matches(pattern: str, options: Options) -> list[str]:
     wanted = pattern.endswith(SIDECARS)
     found = storage.match(pattern, options=options)
     names = [name for name in found if wanted or is_data(name)]
-    # `**/` stands for no directory too, and fnmatch's `*` for any.
+    # `**/` also matches no directory, and fnmatch's `*` matches across directories.
     matches = re.compile(fnmatch.translate(pattern.replace("**/", "*"))).match
     return check_sets(names, pattern, matches)
 
@@ -223,9 +223,9 @@ def check_sets(
     """The names in natural order, if their shard sets are whole.
 
     Args:
-        names: The files found.
-        given: What the user named.
-        wanted: Whether a name is one of those that the user meant.
+        names: The files that were found.
+        given: The path as the user wrote it.
+        wanted: Whether the user asked for a name.
 
     Raises:
         FileNotFoundError: There are no names.

@@ -1,11 +1,11 @@
 """Sinks: where bytes go to.
 
-A sink is anything with a `write` method that takes a buffer, as files have; formats hand it the
-caller's own memory, so a sink that keeps buffers (as `Buffers` does) keeps them as they are, and
-one that writes them copies nothing.
+A sink is anything with a `write` method that takes a buffer, as files have. Formats hand it the
+caller's own memory: a sink that keeps buffers (as `Buffers` does) keeps that memory, and a sink
+that writes them copies nothing.
 
 A file is written under a temporary name (`.name.<random>.tmp`) beside its target, synced, and
-renamed onto it: whatever happens, the target is the old file or the new one, whole.
+renamed onto the target, so readers never see a half-written file.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from tensorferry.storage.source import STANDARD_STREAM, as_bytes, byte_view
 # Small writes are gathered into this many bytes; larger ones go to the system as they are.
 WRITE_BUFFER = 1 << 18
 
-# Files of so many bytes are worth more: room on the disk before they are written, which makes ext4
-# take them one and a half times as fast, and a thread to free the one they replace.
+# A file of at least so many bytes gets room on the disk before it is written, which makes ext4 one
+# and a half times as fast, and the large file that it replaces is freed by a thread.
 LARGE_FILE = 1 << 22
-# Room is made for as much as there is already, up to this.
+# The room is doubled each time, by this much at most.
 MAX_ROOM = 1 << 26
 KEEP_SIZE = 1  # FALLOC_FL_KEEP_SIZE
 
-# What file systems without synced directories answer (network and user-space ones).
+# The errors of file systems that cannot sync directories (network and user-space ones).
 UNSYNCED_DIRECTORY = (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS)
 
 
 class Sink(Protocol):
-    """Takes bytes, in order."""
+    """Takes bytes in order."""
 
     def write(self, buffer: Any, /) -> Any:
         """Takes the bytes of a contiguous buffer."""
@@ -51,12 +51,13 @@ class Buffers(list[Any]):
 
 
 class FileSink:
-    """A sink that is a file: here one that is written as it is, a device or a pipe.
+    """A sink that is a file. This base class writes to an open file directly: a device, a pipe.
 
-    What opened it ends it: by `prepare` and `commit`, or else by `abort`.
+    Whoever opened the sink ends it: by `prepare` and `commit`, or else by `abort`.
 
     Attributes:
-        position: The offset in the file of what is written next.
+        position: The offset of the next byte that is written.
+        path: Names the file in errors.
     """
 
     def __init__(self, file: BinaryIO, *, path: str = "<stream>", owned: bool = False) -> None:
@@ -72,11 +73,11 @@ class FileSink:
         return size
 
     def patch(self, offset: int, buffer: Any) -> None:
-        """Overwrites bytes that were written already, such as a header that counts what follows.
+        """Overwrites bytes that were written before, such as a header with sizes.
 
         Raises:
             ValueError: The bytes are not all between 0 and `position`.
-            UnsupportedError: What was written is gone already: it is a stream or a remote file.
+            UnsupportedError: The bytes are gone already: this is a stream or a remote file.
         """
         raise UnsupportedError(
             "what was written cannot be changed any more, expected a local file",
@@ -85,7 +86,7 @@ class FileSink:
         )
 
     def prepare(self) -> None:
-        """Does all that can fail before the bytes become visible."""
+        """Does everything that can fail, before the bytes become visible."""
         self._file.flush()
 
     def commit(self) -> None:
@@ -94,9 +95,9 @@ class FileSink:
             self._file.close()
 
     def abort(self) -> None:
-        """Lets go of everything; nothing becomes visible that was not already."""
+        """Drops the file; nothing becomes visible that was not visible already."""
         if self._owned:
-            with suppress(OSError):  # what is still in its buffer may not fit either
+            with suppress(OSError):  # the rest of its buffer may not fit on the disk either
                 self._file.close()
 
 
@@ -104,23 +105,23 @@ class ReplacingSink(FileSink):
     """A temporary file that is renamed onto its target.
 
     Args:
-        target: What is replaced, links resolved.
-        mode: The permission bits of the file; by default what the umask gives.
-        durable: Waits until the disk has the bytes, and then their name.
+        target: The path that is replaced, with links resolved.
+        mode: The permission bits of the file; by default those of the umask.
+        durable: Whether to wait until the disk has the bytes, and then the name.
     """
 
     def __init__(self, target: str, *, mode: int | None = None, durable: bool = True) -> None:
         directory, name = os.path.split(target)
-        # At most 50 characters of it, because a name has at most 255 bytes.
+        # 50 characters of the name at most, because file names have at most 255 bytes.
         self._temporary = os.path.join(directory, f".{name[:50]}.{os.urandom(8).hex()}.tmp")
-        # Opened first, so that it cannot fail when all is written.
+        # Opened first, so that opening cannot fail after everything is written.
         self._folder = os.open(directory, os.O_RDONLY) if durable else None
         try:
             file = open(self._temporary, "xb", WRITE_BUFFER)  # noqa: SIM115
         except BaseException as error:
             self._close_folder()
             if isinstance(error, OSError):
-                error.filename = target  # nobody knows the temporary name
+                error.filename = target  # the user does not know the temporary name
             raise
         super().__init__(file, path=target, owned=True)
         self._room = LARGE_FILE
@@ -133,7 +134,7 @@ class ReplacingSink(FileSink):
 
     def write(self, buffer: Any, /) -> int:
         """Writes all bytes of a buffer: see `FileSink.write`."""
-        size = buffer.nbytes if hasattr(buffer, "nbytes") else len(buffer)
+        size = memoryview(as_bytes(buffer)).nbytes
         if self.position + size > self._room:
             self._make_room(size)
         return super().write(buffer)
@@ -141,11 +142,11 @@ class ReplacingSink(FileSink):
     def _make_room(self, size: int) -> None:
         size = max(size, min(self.position, MAX_ROOM))
         is_made = _allocate(self._file.fileno(), self.position, size)
-        # On a full disk, the write that does not fit says so.
+        # A full disk is no error here: the write that does not fit raises it.
         self._room = self.position + size if is_made else sys.maxsize
 
     def patch(self, offset: int, buffer: Any) -> None:
-        """Overwrites bytes that were written already: see `FileSink.patch`."""
+        """Overwrites bytes that were written before: see `FileSink.patch`."""
         view = byte_view(buffer)
         if not 0 <= offset <= self.position - view.nbytes:
             raise ValueError(
@@ -160,7 +161,7 @@ class ReplacingSink(FileSink):
         """Brings the bytes to the disk."""
         self._file.flush()
         if self._room > LARGE_FILE:
-            os.ftruncate(self._file.fileno(), self.position)  # frees what was not used of the room
+            os.ftruncate(self._file.fileno(), self.position)  # frees the room that was not used
         if self._folder is not None:
             os.fsync(self._file.fileno())
         self._file.close()
@@ -180,7 +181,7 @@ class ReplacingSink(FileSink):
     def abort(self) -> None:
         """Removes the temporary file."""
         super().abort()
-        with suppress(OSError):  # it is gone already, or the directory is: what failed says more
+        with suppress(OSError):  # the file or its folder is gone: the first error says more
             os.unlink(self._temporary)
         self._close_folder()
 
@@ -192,29 +193,32 @@ class ReplacingSink(FileSink):
 
 @cache
 def _fallocate() -> Any:
-    """The system's call, where it has one: `os.posix_fallocate` writes zeros where it has none."""
+    """The system's fallocate, if it has one: `os.posix_fallocate` would write zeros instead."""
     import ctypes
 
-    call = getattr(ctypes.CDLL(None), "fallocate", None)
-    if call is not None:
-        call.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
+    try:
+        call = ctypes.CDLL(None).fallocate
+    except (AttributeError, OSError, TypeError):
+        return None
+    call.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
     return call
 
 
 def _allocate(descriptor: int, offset: int, size: int) -> bool:
-    """Makes room for bytes of a file, which stays as long as it is; False if that fails."""
+    """Makes room on the disk without changing the size of a file; False if that fails."""
     call = _fallocate()
     return call is not None and call(descriptor, KEEP_SIZE, offset, size) == 0
 
 
 def replace(temporary: str, target: str) -> None:
-    """Renames a file onto another one, which is freed in a thread if it is large.
+    """Renames a file onto another, which is freed in a thread if it is large.
 
-    That takes about as long as writing it did, and the last one who has it open has to do it.
+    Freeing a file takes about as long as writing it, and happens when its last descriptor is
+    closed: the thread closes that one.
     """
     try:
         old = os.open(target, os.O_RDONLY | os.O_NONBLOCK)
-    except OSError:  # there is none, or it may be written but not read
+    except OSError:  # there is no target, or it cannot be read
         os.replace(temporary, target)
         return
     try:
@@ -225,7 +229,7 @@ def replace(temporary: str, target: str) -> None:
 
 def _close_old(descriptor: int) -> None:
     if os.fstat(descriptor).st_size >= LARGE_FILE:
-        with suppress(RuntimeError):  # no more threads, as when the interpreter ends
+        with suppress(RuntimeError):  # no thread can be started while the interpreter ends
             threading.Thread(target=os.close, args=(descriptor,)).start()
             return
     os.close(descriptor)
@@ -271,7 +275,7 @@ def append_local(path: str, offset: int, *, durable: bool) -> Iterator[FileSink]
             if durable:
                 os.fsync(descriptor)
         except BaseException:
-            with suppress(OSError):  # what is still in its buffer may not fit either
+            with suppress(OSError):  # the rest of its buffer may not fit on the disk either
                 file.close()
             if sink.started:
                 os.ftruncate(descriptor, offset)
@@ -281,7 +285,7 @@ def append_local(path: str, offset: int, *, durable: bool) -> Iterator[FileSink]
 
 
 class _AppendSink(FileSink):
-    """A file that is cut at the position of the first write."""
+    """A file that the first write cuts at its position."""
 
     started = False
 

@@ -1,9 +1,9 @@
 """Sources: where bytes come from.
 
 A source is a read-only buffer of the whole input wherever that costs nothing (a mapped file,
-memory), and otherwise a stream (a pipe) or ranges that are fetched (`tensorferry.storage.ranged`).
-All of them answer the same questions. What the bytes mean is for the formats, compression for
-`tensorferry.codecs.compression`.
+memory). Otherwise it is a stream (a pipe), or a remote file of which ranges are fetched
+(`tensorferry.storage.ranged`). All sources have the same methods. What the bytes mean is left to
+the formats, compression to `tensorferry.codecs.compression`.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 STANDARD_STREAM = "-"
 
-# How much of a stream is read at a time to hold all of it.
+# Number of bytes read at a time when a whole stream is read into memory.
 STREAM_PIECE = 1 << 20
 
-# Before 3.13 a map holds a file descriptor: a thousand mapped shards reach the usual limit.
+# Before 3.13 every map holds a file descriptor, and 1,024 is the usual limit: see `Place.close`.
 MAP_OPTIONS: dict[str, Any] = {"trackfd": False} if sys.version_info >= (3, 13) else {}
 
 
@@ -43,29 +43,35 @@ def as_source(data: Buffer) -> bytes | memoryview:
 
 
 def as_bytes(buffer: Any) -> Any:
-    """An array as one of bytes, without a copy: NumPy exports no small dtype with a format."""
-    array: Any = getattr(sys.modules.get("numpy"), "ndarray", ())  # not loaded: nothing is one
-    return buffer.reshape(-1).view("u1") if isinstance(buffer, array) else buffer
+    """A NumPy array as an array of bytes, without a copy; any other buffer as it is.
+
+    NumPy does not export arrays of ml_dtypes' dtypes as buffers.
+    """
+    if type(buffer) in (bytes, bytearray, memoryview):
+        return buffer
+    numpy: Any = sys.modules.get("numpy")  # if it is not loaded, the buffer is no array
+    is_array = numpy is not None and isinstance(buffer, numpy.ndarray)
+    return buffer.reshape(-1).view("u1") if is_array else buffer
 
 
 def byte_view(buffer: Any) -> memoryview:
-    """A buffer as a flat run of bytes, whatever the type of its elements."""
+    """The bytes of a buffer, whatever the type of its elements."""
     view = memoryview(as_bytes(buffer))
-    return view.cast("B") if view.nbytes else memoryview(b"")  # without elements a cast fails
+    return view.cast("B") if view.nbytes else memoryview(b"")  # an empty view cannot be cast
 
 
 class Source:
-    """Bytes to read: a buffer of all of them wherever possible, ranges and a stream always.
+    """Bytes to read: by ranges or in order, and as one buffer wherever possible.
 
     Arrays made from `buffer` stay valid after `close`, and after the file was unlinked or replaced
-    by renaming; the memory is unmapped when the last of them is gone. Writing into a mapped file or
-    cutting it is another matter: that changes the arrays, or ends the process (SIGBUS).
+    by renaming; the memory is unmapped when the last array is gone. Writing into a mapped file
+    changes the arrays, and cutting it ends the process (SIGBUS).
 
     Attributes:
-        path: Names it in errors.
-        buffer: Everything, read-only; None for remote files, for streams until all of them was
-            read, and after closing.
-        size: How many bytes there are; None when only reading to the end can tell.
+        path: Names the source in errors.
+        buffer: All bytes, read-only; None for remote files, for streams that were not read to
+            their end, and after closing.
+        size: Number of bytes; None for a stream that was not read to its end.
     """
 
     path: str
@@ -86,7 +92,7 @@ class Source:
         self._file = file
         self._owned = owned
         self._position = 0
-        self._peeked = b""  # of a stream: what follows its position, and was looked at already
+        self._peeked = b""  # the next bytes of a stream, which `head` has read
 
     def read(self, size: int) -> bytes:
         """The next bytes, fewer than `size` only at the end."""
@@ -116,10 +122,10 @@ class Source:
         return b"".join(pieces)
 
     def head(self, size: int) -> bytes:
-        """The first bytes, fewer at the end of a short source, which are still there to be read.
+        """The first bytes, fewer if the source is shorter; `read` still starts with them.
 
         Raises:
-            UnsupportedError: It is a stream, of which something was read.
+            UnsupportedError: The source is a stream, and some of it was read.
         """
         if self.buffer is None:
             self._check_unread()
@@ -129,25 +135,25 @@ class Source:
         return bytes(self.buffer[:size])
 
     def range(self, start: int, stop: int) -> bytes | memoryview:
-        """Exactly these bytes, without copying them if they lie in memory or a mapped file.
+        """Exactly these bytes: a view, if they lie in memory or in a mapped file.
 
-        Of a stream everything is read into memory first; `buffer` has it from then on.
+        A stream is read into memory as a whole first, and `buffer` has its bytes from then on.
 
         Raises:
             TruncatedError: The source ends before `stop`.
-            UnsupportedError: It is a stream, of which something was read.
-            LimitError: It is a stream of more than `tensorferry.limits.memory` bytes.
+            UnsupportedError: The source is a stream, and some of it was read.
+            LimitError: The stream has more than `tensorferry.limits.memory` bytes.
         """
         buffer = self._whole()
         self._check_range(start, stop, buffer.nbytes)
         return buffer[start:stop]
 
     def ranges(self, pairs: Iterable[tuple[int, int]]) -> list[bytes | memoryview]:
-        """Several ranges, each from its start to its stop; of a remote file at once."""
+        """Several ranges, each from its start to its stop; remote ones are fetched at once."""
         return [self.range(start, stop) for start, stop in pairs]
 
     def everything(self) -> bytes | memoryview:
-        """All bytes as one buffer: the map, or read into memory; see `range` for what it raises."""
+        """All bytes as one buffer: the mapped file, or read into memory; raises as `range`."""
         return self._whole()
 
     def expect(self, spans: Iterable[Span]) -> None:
@@ -160,17 +166,17 @@ class Source:
     def again(self) -> Source:
         """Another source of the same bytes, which reads from the start.
 
-        Of a stream, which cannot be read twice, it is the source itself.
+        A stream cannot be read twice: it gives itself.
         """
         if self.buffer is None:
             return self
         return Source(self.path, buffer=self.buffer)
 
     def close(self) -> None:
-        """Lets go of the bytes. A file object that was given stays open."""
+        """Drops the bytes. A file object that the caller opened stays open."""
         if self._file is not None and self._owned:
             self._file.close()
-        # Unmapping here would fail while arrays view the map: its last user does it instead.
+        # Unmapping would fail while arrays view the map: it happens when the last array is gone.
         self.buffer = self._file = None
         self._peeked = b""
 
@@ -189,7 +195,7 @@ class Source:
                 size += len(piece)
                 if size > limits.memory:
                     raise LimitError(
-                        f"a stream of more than {limits.memory} bytes, which are allowed in memory",
+                        f"the stream has more than {limits.memory} bytes, which is the limit",
                         path=self.path,
                         hint="copy it into a file, or raise tensorferry.limits.memory",
                     )
@@ -233,10 +239,19 @@ def open_local(given: str | Buffer | BinaryIO) -> Source:
         except IsADirectoryError:
             raise FormatError("is a directory, expected a file", path=given) from None
         return _source_of_file(file, given, owned=True)
+    # Users' file objects need no common base, and some pass `read` on to another object.
     if hasattr(given, "read"):
-        name = getattr(given, "name", None)
-        return _source_of_file(given, name if isinstance(name, str) else "<stream>", owned=False)
+        return _source_of_file(given, _name_of(given), owned=False)
     return Source("<bytes>", buffer=memoryview(as_source(given)))
+
+
+def _name_of(file: Any) -> str:
+    """The name of a file object; descriptors have numbers for names, and others have none."""
+    try:
+        name = file.name
+    except AttributeError:
+        return "<stream>"
+    return name if isinstance(name, str) else "<stream>"
 
 
 def _source_of_file(file: Any, path: str, *, owned: bool) -> Source:
@@ -253,10 +268,10 @@ def _source_of_file(file: Any, path: str, *, owned: bool) -> Source:
 
 
 def _map(file: Any) -> memoryview | None:
-    """The rest of a file as a buffer, or None if it has to be read."""
+    """The rest of a file as a buffer, or None if the file must be read instead."""
     if type(file) is io.BytesIO:
         return memoryview(file.getvalue())[file.tell() :]
-    # Others (gzip.GzipFile is one) have a `fileno`, whose bytes are not what they read.
+    # Other classes have a `fileno` too, but read other bytes than those there: gzip.GzipFile does.
     raw = file.raw if type(file) in (io.BufferedReader, io.BufferedRandom) else file
     if type(raw) is not io.FileIO or not stat.S_ISREG(os.fstat(raw.fileno()).st_mode):
         return None
@@ -264,8 +279,10 @@ def _map(file: Any) -> memoryview | None:
     start = file.tell()
     try:
         mapped = mmap.mmap(raw.fileno(), 0, access=mmap.ACCESS_READ, **MAP_OPTIONS)
-    except ValueError:  # nothing to map: the file is empty, or one of /proc, which have no size
+    except (
+        ValueError
+    ):  # there is nothing to map: the file is empty, or one of /proc, which have no size
         return memoryview(file.read())
-    except OSError:  # a file system that cannot
+    except OSError:  # the file system cannot map files
         return None
     return memoryview(mapped)[start:]

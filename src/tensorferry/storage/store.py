@@ -35,7 +35,7 @@ STORES = {
 }
 SPELLINGS = {"s3a": "s3", "gcs": "gs", "azure": "az"}
 
-# What of `options` is for the connection, not for the store.
+# The options that are for the connection, not for the store.
 CLIENT_OPTIONS = frozenset(
     [
         "allow_http",
@@ -55,10 +55,10 @@ CLIENT_OPTIONS = frozenset(
         "user_agent",
     ]
 )
-# What a store looks at when it is made.
+# The environment variables that a store reads when it is made.
 ENVIRONMENT = ("AWS_", "GOOGLE_", "AZURE_", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
 
-# Options and variables (AWS_...) that say how requests to Amazon's stores are signed, or not.
+# The options and variables (AWS_...) that say whether and how requests to S3 are signed.
 CREDENTIALS = frozenset(
     [
         "access_key_id",
@@ -75,20 +75,20 @@ METADATA_TIMEOUT = 2.0
 LOOPBACK = re.compile(r"https?://(localhost|127\.[0-9.]+|\[::1\])(?=[:/]|$)")
 
 
-# Seconds before something is tried again, twice as many each time.
+# Seconds before a request is tried again, twice as many each time.
 BACKOFF = 0.25
 
 
 @dataclass
 class Settings:
-    """How patient we are, for the whole process; `options` of one source or sink go before.
+    """Timeouts, retries and sizes for the whole process; the options of one file go first.
 
     Attributes:
-        timeout: Seconds that one request may take; none asks for more than some megabytes.
-        connect_timeout: Seconds until there is a connection.
+        timeout: Seconds that one request may take; no request is for more than some megabytes.
+        connect_timeout: Seconds that connecting may take.
         retries: How often a request is tried again after a failure that may pass.
-        retry_timeout: Seconds after which nothing is tried again.
-        part_size: Bytes of each part of an upload, of which there are at most 10,000.
+        retry_timeout: Seconds after which no request is tried again.
+        part_size: Number of bytes in each part of an upload; there are at most 10,000 parts.
     """
 
     timeout: float = 60.0
@@ -99,11 +99,11 @@ class Settings:
 
 
 settings = Settings()
-"""Those that hold now: set its attributes."""
+"""The current settings: set its attributes to change them."""
 
 
 def import_obstore(url: str) -> Any:
-    """obstore, if it is installed."""
+    """Imports obstore, or says how to install it."""
     try:
         import obstore
         import obstore.store
@@ -122,7 +122,7 @@ def locate(url: str, options: Mapping[str, Any] | None) -> tuple[Any, str]:
     _check_process(url)
     parts = split(url)
     scheme = SPELLINGS.get(parts.scheme, parts.scheme)
-    if scheme in ("http", "https"):  # its path and query are used as they are
+    if scheme in ("http", "https"):  # path and query are used as they are
         root, name = url.partition("#")[0], ""
     else:
         root, name = f"{scheme}://{parts.place}", parts.name
@@ -133,7 +133,7 @@ def locate(url: str, options: Mapping[str, Any] | None) -> tuple[Any, str]:
     with translated(shown(url)):
         try:
             return _store(root, key, astuple(settings), environment), name
-        except TypeError:  # options that cannot be hashed
+        except TypeError:  # some options cannot be hashed
             return _store.__wrapped__(root, key, astuple(settings), environment), name
 
 
@@ -141,12 +141,12 @@ _process: int | None = None
 
 
 def _check_process(url: str) -> None:
-    """Refuses what would wait for ever: a child that was forked has none of obstore's threads."""
+    """Refuses to work in a forked child: obstore's threads are not there, and it would hang."""
     global _process
     _process = _process or os.getpid()
     if _process != os.getpid():
         raise UnsupportedError(
-            "this process was forked from one that has read or written URLs, which cannot go on",
+            "this process was forked from one that has used URLs, and cannot use them itself",
             path=url,
             hint='start workers by "spawn" or "forkserver": multiprocessing.set_start_method, or '
             "a loader's multiprocessing_context",
@@ -165,11 +165,11 @@ def _store(root: str, options: tuple[tuple[str, Any], ...], patience: Any, envir
         "connect_timeout": timedelta(seconds=settings.connect_timeout),
     }
     endpoint = given.get("endpoint") or given.get("endpoint_url") or _endpoint(root)
-    if endpoint.startswith("http://"):  # who names such an address wants it
+    if endpoint.startswith("http://"):  # whoever names such an address wants plain HTTP
         client["allow_http"] = True
     if LOOPBACK.match(endpoint):
-        # No proxy reaches our own machine. Without a proxy of its own a client takes the
-        # environment's, whatever that excludes.
+        # No proxy reaches our own machine. A client without a proxy of its own takes the one of
+        # the environment, whatever that one excludes.
         client["proxy_url"] = "http://127.0.0.1:9"
         client["proxy_excludes"] = "localhost,127.0.0.0/8,::1"
     for name in CLIENT_OPTIONS & given.keys():
@@ -190,16 +190,23 @@ def _store(root: str, options: tuple[tuple[str, Any], ...], patience: Any, envir
         extra["config"] = given
     elif given:
         raise UnsupportedError(
-            f"options {', '.join(sorted(given))}, of which a web server has none", path=shown(root)
+            f"a web server has no options {', '.join(sorted(given))}", path=shown(root)
         )
-    kind = getattr(obstore.store, STORES[split(root).scheme])
-    return kind.from_url(root, client_options=client, retry_config=retry, **extra)
+    kinds: dict[str, Any] = {
+        "S3Store": obstore.store.S3Store,
+        "GCSStore": obstore.store.GCSStore,
+        "AzureStore": obstore.store.AzureStore,
+        "HTTPStore": obstore.store.HTTPStore,
+    }
+    return kinds[STORES[split(root).scheme]].from_url(
+        root, client_options=client, retry_config=retry, **extra
+    )
 
 
 def _check_credentials(root: str, options: Mapping[str, Any]) -> None:
-    """Refuses a store without credentials soon, where obstore would wait for long.
+    """Refuses a store without credentials at once, where obstore would wait for minutes.
 
-    What is left to ask for some is the machine: only those of Amazon answer.
+    Without options and variables, only machines of Amazon have credentials: they are asked.
     """
     named = {*options, *(name for name, value in os.environ.items() if value)}
     if CREDENTIALS & {name.lower().removeprefix("aws_") for name in named}:
@@ -213,14 +220,14 @@ def _check_credentials(root: str, options: Mapping[str, Any]) -> None:
         connection.request("GET", "/")
         connection.getresponse()
     except (OSError, http.client.HTTPException) as error:
-        reason = f"neither in the environment nor from this machine ({error})"
+        reason = f"neither in the environment nor on this machine ({error})"
         raise no_credentials(root, reason) from error
     finally:
         connection.close()
 
 
 def _endpoint(root: str) -> str:
-    """Where a store is, as far as its URL or the environment says."""
+    """The address of a store, if its URL or the environment names one."""
     if root.startswith("http"):
         return root
     names = {

@@ -1,4 +1,8 @@
-"""Uploads: an object appears when all of its parts are there, whole, or not at all."""
+"""Uploads: an object appears as a whole when all of its parts have arrived, or not at all.
+
+Parts are uploaded by a thread while the next one is gathered. Which store takes them is left to
+`tensorferry.storage.store`.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +17,9 @@ from tensorferry.storage.sink import FileSink
 from tensorferry.storage.source import byte_view
 from tensorferry.storage.store import settings
 
-# No more parts than this are taken of one object.
+# Stores take no more parts than this for one object.
 MOST_PARTS = 10_000
-# How many parts wait for their upload, and how many are uploaded at once.
+# Number of parts that wait for their upload, and of parts that are uploaded at once.
 WAITING_PARTS = 1
 UPLOADS = 4
 
@@ -25,7 +29,7 @@ class _AbortedError(Exception):
 
 
 class ObjectSink(FileSink):
-    """An upload in parts, in a thread, completed at the end; a small object is sent at once."""
+    """An upload in parts by a thread; an object of less than one part is sent by one request."""
 
     def __init__(self, url: str, store: Any, name: str) -> None:
         import obstore
@@ -45,7 +49,7 @@ class ObjectSink(FileSink):
         self._ended = False
 
     def write(self, buffer: Any, /) -> int:
-        """Takes all bytes of a contiguous buffer; they are copied into parts."""
+        """Copies all bytes of a contiguous buffer into parts."""
         view = byte_view(buffer)
         size = view.nbytes
         while view:
@@ -58,7 +62,7 @@ class ObjectSink(FileSink):
         return size
 
     def _send(self) -> None:
-        """Hands a part over to the upload, which may have failed by now."""
+        """Hands a part to the thread; raises if the upload has failed by now."""
         self._check()
         self._count += 1
         if self._count > MOST_PARTS:
@@ -86,7 +90,7 @@ class ObjectSink(FileSink):
                 )
         except BaseException as error:
             self._failure = error
-            # Whoever writes must not wait for a place in the queue.
+            # The writer must not wait for room in the queue.
             while not self._ended:
                 self._next_part()
 
@@ -106,13 +110,13 @@ class ObjectSink(FileSink):
             raise self._failure
 
     def prepare(self) -> None:
-        """Hands over what is left."""
+        """Hands the last part to the thread."""
         if self._thread is not None and self._part:
             self._send()
         self._check()
 
     def commit(self) -> None:
-        """Completes the upload, and waits until it is."""
+        """Completes the upload, and waits for it."""
         if self._thread is None:
             with translated(self.path):
                 self._obstore.put(self._store, self._name, bytes(self._part), use_multipart=False)
@@ -121,7 +125,7 @@ class ObjectSink(FileSink):
         self._check()
 
     def abort(self) -> None:
-        """Drops the parts that are there already."""
+        """Cancels the upload; the store drops its parts."""
         self._finish(_AbortedError())
 
     def _finish(self, end: Exception | None) -> None:

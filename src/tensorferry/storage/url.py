@@ -1,12 +1,11 @@
-"""URLs: which names are some, what their parts are, and which of them a pattern means.
+"""URLs: which names are URLs, their parts, and patterns of them.
 
     s3://bucket/train/data.tfrecord
     file:///data/train.tfrecord         a local file
     https://host/data.npy?signature     a query is a part of the name
 
-A local path is never taken for a URL: that needs a scheme and two slashes. In the names of objects
-nothing is escaped: `s3://bucket/a%20b` is the object `a%20b`. Only file:, http: and https: URLs
-are written with escapes.
+A URL has a scheme and two slashes; every other name is a local path. Names of objects have no
+escapes: `s3://bucket/a%20b` is the object `a%20b`. Only file:, http: and https: URLs have them.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ class Parts(NamedTuple):
 
 
 def is_url(path: object) -> bool:
-    """Whether it is a URL, those of local files (file://) among them."""
+    """Whether a name is a URL; those of local files (file://) are URLs, too."""
     return isinstance(path, str) and _URL.match(path) is not None
 
 
@@ -50,18 +49,34 @@ def split(url: str) -> Parts:
 
 
 def shown(url: str) -> str:
-    """A URL as errors name it: without passwords, and without the query of a signed one."""
+    """A URL as errors show it: without passwords, and without the query of a signed URL."""
     url = _PASSWORD.sub(r"\1:***@", url)
     if split(url).scheme in ("http", "https") and "?" in url:
         return f"{url.partition('?')[0]}?..."
     return url
 
 
+def beside(path: str, name: str) -> str:
+    """The path or URL of another file in the same folder.
+
+    A query stays: some, such as the token of a whole container, hold for every file. In a chain of
+    URLs ("zip://inside/x::s3://bucket/archive") the first one names the file.
+    """
+    if not is_url(path):
+        return os.path.join(os.path.dirname(path), name)
+    marks = r"::|[?#]" if split(path).scheme in ("http", "https") else "::"
+    first = re.split(marks, path, maxsplit=1)[0]
+    folder, _, last = first.rpartition("/")
+    if folder.endswith((":/", ":")):  # a bucket or host without a file
+        folder = f"{folder}/{last}"
+    return f"{folder}/{name}{path[len(first) :]}"
+
+
 def localize(given: str | os.PathLike[str]) -> str:
-    """A path as it is given, or that of a file:// URL.
+    """The path of a file:// URL; every other path or URL as it is.
 
     Raises:
-        UnsupportedError: The URL is of a file on another host.
+        UnsupportedError: The URL names a file on another host.
     """
     path = os.fspath(given)
     parts = split(path)
@@ -69,11 +84,11 @@ def localize(given: str | os.PathLike[str]) -> str:
         return path
     if parts.place not in ("", "localhost"):
         raise UnsupportedError(
-            f"a file on the host {parts.place!r}, expected a local one",
+            f"the file is on the host {parts.place!r}, expected a local one",
             path=path,
             hint="a local file is file:///path, with three slashes",
         )
-    from urllib.parse import unquote  # few paths are URLs of files
+    from urllib.parse import unquote  # imported late: few paths are URLs of files
 
     return unquote(f"/{parts.name}")
 
@@ -84,7 +99,7 @@ def has_magic(name: str) -> bool:
 
 
 def split_pattern(pattern: str) -> tuple[str, bool]:
-    """The directory that all matches of a pattern lie in, and whether some may lie deeper."""
+    """The directory above all matches of a pattern, and whether matches may lie deeper in it."""
     directory, _, rest = pattern.rpartition("/")
     while has_magic(directory):
         directory, _, above = directory.rpartition("/")
@@ -93,9 +108,9 @@ def split_pattern(pattern: str) -> tuple[str, bool]:
 
 
 def matcher(pattern: str) -> re.Pattern[str]:
-    """What the names that a pattern means look like.
+    """The regular expression of a pattern.
 
-    `*` and `?` stay inside a directory, `**/` stands for any directories, or none.
+    `*` and `?` match within one directory, `**/` matches any number of directories.
     """
     parts = []
     place = 0

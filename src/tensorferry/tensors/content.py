@@ -18,6 +18,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from tensorferry import dtypes
 from tensorferry.codecs import quantization
 from tensorferry.errors import FerryError, UnsupportedError
@@ -27,7 +29,7 @@ from tensorferry.tensors.held import values_of, with_values
 from tensorferry.tensors.layout import WHOLE
 from tensorferry.tensors.note import Note
 from tensorferry.tensors.stored import Storage, take_apart
-from tensorferry.tensors.values import Array, Tensor
+from tensorferry.tensors.values import Array, RaggedTensor, SparseTensor, Tensor
 
 Leaf = Tensor | list[Array]
 """A tensor, or a column of arrays of different shapes."""
@@ -43,7 +45,6 @@ class Content:
         quantize: What `tensorferry.codecs.quantization.parse` takes.
 
     Attributes:
-        note: What the file cannot say by its own means; complete when all tensors were taken.
         metadata: Of the user.
         is_stream: Whether the tensors come one by one, and should not be held all at once.
         reports: What quantizing did to each tensor, once it was taken.
@@ -57,12 +58,15 @@ class Content:
         metadata: Mapping[str, Any] | None = None,
         quantize: Any = None,
     ) -> None:
-        self.note = note or Note()
         self.metadata = dict(metadata or {})
         self.is_stream = isinstance(tensors, Iterator)
         self.reports: dict[str, quantization.Report] = {}
+        self._note = note or Note()
         self._tensors = tensors
         self._quantize = None if quantize is None else quantization.parse(quantize)
+        # A value that was not flattened yet: formats of whole values take it as it is.
+        self._whole: list[Any] = []
+        self._origins: list[dict[str, Any]] = []
 
     @classmethod
     def of_value(cls, value: Any, *, origins: list[dict[str, Any]] | None = None) -> Content:
@@ -72,11 +76,9 @@ class Content:
             value: A tensor or a structure.
             origins: What else is to be kept of each tensor, in their order.
         """
-        tensors, structure = layout.flatten(value)
-        note = Note(layout=structure)
-        named = zip(tensors, origins or (), strict=False)
-        note.origins = {name: origin for name, origin in named if origin}
-        return cls(list(tensors.items()), note=note)
+        content = cls(())
+        content._whole, content._origins = [value], origins or []
+        return content
 
     @classmethod
     def of_bundle(cls, bundle: Bundle) -> Content:
@@ -84,14 +86,34 @@ class Content:
         note = Note(layout=bundle.layout, origins=dict(bundle.origins))
         return cls(iter(bundle.tensors()), note=note, metadata=bundle.metadata)
 
+    @property
+    def note(self) -> Note:
+        """What the file cannot say by its own means; complete when all tensors were taken."""
+        self._flatten()
+        return self._note
+
+    def _flatten(self) -> None:
+        if not self._whole:
+            return
+        tensors, structure = layout.flatten(self._whole.pop())
+        self._tensors, self._note.layout = list(tensors.items()), structure
+        named = zip(tensors, self._origins, strict=False)
+        self._note.origins = {name: origin for name, origin in named if origin}
+
     def adding(self, metadata: Mapping[str, Any] | None, quantize: Any) -> Content:
         """The same content with more metadata, and to be quantized."""
         self.metadata.update(metadata or {})
         self._quantize = None if quantize is None else quantization.parse(quantize)
         return self
 
+    @property
+    def is_quantized(self) -> bool:
+        """Whether the tensors are to be quantized."""
+        return self._quantize is not None
+
     def tensors(self) -> Iterator[tuple[str, Any]]:
         """Names and tensors of every kind, quantized where that was asked for."""
+        self._flatten()
         if self._quantize is None:
             yield from self._tensors
             return
@@ -118,12 +140,17 @@ class Content:
 
     def value(self) -> Any:
         """The value as a whole; its layout need not be noted then."""
+        if self._whole and self._quantize is None and not any(self._origins):
+            return self._whole.pop()
         structure, self.note.layout = self.note.layout, None
         return layout.rebuild(structure, dict(self.tensors()))
 
-    def only(self) -> Tensor | None:
-        """The one tensor that the value is; None if it is something else."""
-        return self.value() if self.note.layout == WHOLE else None
+    @property
+    def is_tensor(self) -> bool:
+        """Whether the value is one tensor without a name."""
+        if self._whole:
+            return isinstance(self._whole[0], np.ndarray | SparseTensor | RaggedTensor)
+        return self._note.layout == WHOLE
 
     def texts(self) -> dict[str, str]:
         """The metadata with the note among it: complete when all tensors were taken."""

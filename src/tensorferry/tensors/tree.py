@@ -91,7 +91,7 @@ def _to_tree(value: Any, encode: EncodeTensor, place: str, depth: int) -> Any:
         for key in value:
             if not isinstance(key, str):
                 raise UnsupportedError(f"a dict key is {key!r}, expected a string")
-        items = [(key, below(element, key)) for key, element in value.items()]
+        items = [[key, below(element, key)] for key, element in value.items()]
         return {TYPE: "dict", "items": items} if TYPE in value else dict(items)
     names = value._fields if is_namedtuple(value) else range(len(value))  # type: ignore[union-attr]
     elements = [below(element, name) for name, element in zip(names, value, strict=True)]

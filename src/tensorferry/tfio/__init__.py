@@ -1,7 +1,18 @@
 """`tf.io` on NumPy, without TensorFlow: the same names and meanings, the same bytes.
 
-Replace `tf.io.` by `tfio.`. A list of tensors of different shapes, for which `tf.io` has nothing,
-goes into one byte string with `tensorferry.dumps(list)` and back with `tensorferry.loads`.
+    from tensorferry import tfio
+
+    data = tfio.serialize_tensor([1.0, 2.0])         # the bytes that tf.io.serialize_tensor writes
+    tfio.parse_tensor(data, "float32")
+
+Replace `tf.io.` by `tfio.`. For a list of tensors of different shapes, which `tf.io` cannot
+serialize, use `tensorferry.dumps(list)` and `tensorferry.loads`.
+
+    tensors     serialized tensors, base64 and raw bytes
+    examples    the parsers of Examples and SequenceExamples
+    features    what to parse of an Example
+    columns     columns of parsed values to tensors
+    records     TFRecord files
 """
 
 from tensorferry.tfio.examples import (

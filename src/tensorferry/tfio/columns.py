@@ -1,7 +1,7 @@
-"""Columns to tensors: what the features of `tf.io` make of the values of many records.
+"""Columns to tensors: the values of many records, shaped as the features of `tf.io` say.
 
-A column has the values of one feature one after the other, cut into lists. In an Example or a
-context each record has one list, in sequences any number, its steps:
+A column has all values of one feature, divided into lists. In an Example or a context, each record
+has one list; in a sequence, each record has any number of lists, its steps:
 
     values  a b c d e f      splits  0 2 2 5 6      lists  [a b] [] [c d e] [f]
                              rows    0 1 4          records  [[a b]]  [[] [c d e] [f]]
@@ -29,13 +29,13 @@ from tensorferry.tfio.features import (
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Some records that are parsed together.
+    """Records that are parsed together.
 
     Attributes:
-        size: How many.
-        single: Whether it is one, whose results have no dimension for records.
-        names: What to call them in errors; none for their numbers.
-        held: Their bytes.
+        size: The number of records.
+        single: Whether it is a single record, whose results have no dimension for records.
+        names: The names of the records in errors; empty to use their numbers.
+        held: The number of bytes of all records.
     """
 
     size: int
@@ -44,7 +44,7 @@ class Batch:
     held: int
 
     def name_of(self, record: int) -> str:
-        """What errors call a record."""
+        """The name of a record in errors."""
         return self.names[record] if self.names else f"record {record}"
 
 
@@ -53,11 +53,11 @@ class Column:
     """One feature of all records of a batch.
 
     Attributes:
-        values: Of all lists.
+        values: The values of all lists.
         splits: Where each list starts in the values, and where the last one ends.
         rows: Where each record starts in the lists, and where the last one ends.
         missing: The records without the feature; in an Example they have an empty list.
-        sequence: Whether it is one of the sequences of SequenceExamples.
+        sequence: Whether the feature is a sequence of SequenceExamples.
         batch: The records.
     """
 
@@ -74,14 +74,14 @@ class Column:
         return steps.reshape(()) if self.batch.single else steps
 
     def check(self, good: Array, describe: Callable[[int], str]) -> None:
-        """Refuses the first list that is not good.
+        """Raises an error for the first list that is not good.
 
         Args:
-            good: For each list, whether it is.
-            describe: What is wrong with a list, given its number.
+            good: Whether each list is good.
+            describe: Returns what is wrong with a list, given its number.
 
         Raises:
-            FormatError: There is one.
+            FormatError: A list is not good.
         """
         if not good.all():
             first = int(np.argmin(good))
@@ -90,10 +90,10 @@ class Column:
 
 
 def to_tensor(key: str, feature: Any, columns: dict[str, Column]) -> Any:
-    """The tensor that a feature in canonical form makes of the columns of its parts.
+    """The tensor of a feature in canonical form, from the columns of its parts.
 
     Raises:
-        FormatError: A record does not hold what the feature asks for.
+        FormatError: A record does not have the values that the feature asks for.
     """
     match feature:
         case VarLenFeature():
@@ -191,7 +191,7 @@ def _sparse(key: str, feature: SparseFeature, columns: dict[str, Column]) -> Spa
 
 
 def _places(key: str, name: str, size: int, given: Column, column: Column) -> Array:
-    """The indices of one dimension, once they fit it and the values of the column."""
+    """The indices of one dimension, checked against its size and the values of the column."""
     counts, lengths = np.diff(given.splits), np.diff(column.splits)
     column.check(
         counts == lengths,
@@ -211,12 +211,12 @@ def _places(key: str, name: str, size: int, given: Column, column: Column) -> Ar
 
 
 def _sparse_tensor(column: Column, places: list[Array], sizes: list[int]) -> SparseTensor:
-    """The values of a column at places inside their records."""
+    """A sparse tensor with the values of a column at these places in their records."""
     if not column.batch.single:
         ends = column.splits[column.rows]
         places = [np.repeat(np.arange(column.batch.size), np.diff(ends)), *places]
         sizes = [column.batch.size, *sizes]
-    # Each dimension's indices lie together, since SparseTensor checks them by dimension.
+    # The indices of a dimension are contiguous, because SparseTensor checks them by dimension.
     return SparseTensor(np.stack(places).T, column.values, np.array(sizes, np.int64))
 
 
@@ -258,10 +258,10 @@ def _uniform(key: str, length: int, column: Column, items: Array) -> Array:
 def _partition(
     key: str, partition: Any, given: Column, column: Column, items: Array
 ) -> tuple[Array, Array]:
-    """The rows that a partition makes of the items of each list.
+    """The rows into which a partition divides the items of each list.
 
     Args:
-        key: Of the feature, for errors.
+        key: The key of the feature, for errors.
         partition: How `given` describes the rows.
         given: The column that describes them.
         column: The column whose lists are divided.
@@ -278,7 +278,7 @@ def _partition(
         name = f"{type(partition).__name__}({partition.key!r})"
         return f"feature {key!r} has {sizes[number]} elements, which {name} does not divide"
 
-    # Before any arithmetic: on numbers that cannot be meant it would overflow.
+    # Checked before any arithmetic, which would overflow on impossible numbers.
     by_value = isinstance(partition, RaggedFeature.ValueRowIds)
     largest = 2**62 if by_value else np.repeat(sizes, np.diff(given.splits))
     possible = (given.values >= 0) & (given.values <= largest)
@@ -302,7 +302,7 @@ def _check_steps(key: str, partition: Any, given: Column, column: Column) -> Non
 
 
 def _row_lengths(key: str, partition: Any, given: Column, sizes: Array) -> tuple[Array, Array]:
-    """The rows as in `_partition`, before it is known that they fit."""
+    """The rows as in `_partition`, not yet checked."""
     numbers, splits = given.values, given.splits
     counts = np.diff(splits)
     filled = counts > 0
@@ -331,7 +331,7 @@ def _row_lengths(key: str, partition: Any, given: Column, sizes: Array) -> tuple
 
 
 def _all_of(good: Array, splits: Array) -> Array:
-    """For each list, whether all its elements are good."""
+    """Whether all elements of each list are good."""
     result: Array = np.diff(_splits_of(~good)[splits]) == 0
     return result
 
@@ -343,6 +343,6 @@ def _splits_of(lengths: Array) -> Array:
 
 
 def _positions(splits: Array) -> Array:
-    """For each element, which one it is in its own list."""
+    """The position of each element in its own list."""
     result: Array = np.arange(splits[-1]) - np.repeat(splits[:-1], np.diff(splits))
     return result

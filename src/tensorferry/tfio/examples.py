@@ -4,14 +4,14 @@
     SequenceExample  the same as its context, and a dict of sequences of such lists
 
 The native decoder collects each feature of all records in one column: the values, where each list
-ends, and which records lack it; `tensorferry.tfio.columns` makes tensors of those. Where TensorFlow
-raises InvalidArgumentError for a record, a FormatError names it; a request that cannot be met is
-an UnsupportedError.
+ends, and which records lack the feature. `tensorferry.tfio.columns` turns columns into tensors.
+Where TensorFlow raises InvalidArgumentError for a record, this module raises a FormatError that
+names the record. A request that cannot be met is an UnsupportedError.
 
 Beyond `tf.io`, features may share a key, a default may be any tensor of the right size, and parts
 that do not fit together (indices, partitions) are always refused, not only with `validate`. Bytes
-are read as protobuf reads them, where TensorFlow's parsers leave out or refuse what no writer of
-theirs makes: values in several runs, several kinds in one feature, unknown fields in lists.
+are read as protobuf reads them. TensorFlow's parsers skip or refuse some bytes that its own writers
+never write: values in several runs, several kinds in one feature, unknown fields in lists.
 """
 
 from __future__ import annotations
@@ -65,15 +65,15 @@ def parse_example(
     """The features of serialized Examples: arrays, SparseTensors and RaggedTensors.
 
     Args:
-        serialized: Any number of records, which become the first dimension of each result; or a
-            single one, whose results have no such dimension.
+        serialized: Any number of records, which are the first dimension of each result; or a
+            single record, whose results have no such dimension.
         features: What to parse, by key: feature objects of `tfio` or of `tf.io`.
-        example_names: What to call the records in errors; by default their numbers.
-        name: Ignored; `tf.io` has it.
+        example_names: The names of the records in errors; by default their numbers.
+        name: Ignored; present for compatibility with `tf.io`.
 
     Raises:
-        FormatError: A record is damaged, or does not hold what was asked for.
-        UnsupportedError: It cannot be asked for.
+        FormatError: A record is damaged, or does not have the values of a feature.
+        UnsupportedError: A feature cannot be parsed.
     """
     described = as_features(features, IN_EXAMPLE)
     for key, feature in described.items():
@@ -96,16 +96,17 @@ def parse_single_example(
 
     Args:
         serialized: The record.
-        features: As for `parse_example`.
-        example_names: What to call the record in errors.
-        name: Ignored; `tf.io` has it.
+        features: As in `parse_example`.
+        example_names: The name of the record in errors.
+        name: Ignored; present for compatibility with `tf.io`.
 
     Returns:
-        By key, as `parse_example`; a scalar is an array of shape (), whose `.item()` is the value.
+        Tensors by key, as in `parse_example`; a scalar is an array of shape (), and `.item()`
+        returns its value.
 
     Raises:
-        FormatError: The record is damaged, or does not hold what was asked for.
-        UnsupportedError: It cannot be asked for.
+        FormatError: The record is damaged, or does not have the values of a feature.
+        UnsupportedError: A feature cannot be parsed.
     """
     return parse_example(_as_one(serialized), features, example_names)
 
@@ -120,20 +121,20 @@ def parse_sequence_example(
     """The features of serialized SequenceExamples.
 
     Args:
-        serialized: Any number of records, or a single one, as for `parse_example`.
+        serialized: Any number of records, or a single one, as in `parse_example`.
         context_features: What to parse of the context.
-        sequence_features: What to parse of the sequences, whose steps become a dimension of their
-            own after that of the records.
-        example_names: What to call the records in errors; by default their numbers.
-        name: Ignored; `tf.io` has it.
+        sequence_features: What to parse of the sequences; their steps are a dimension after that
+            of the records.
+        example_names: The names of the records in errors; by default their numbers.
+        name: Ignored; present for compatibility with `tf.io`.
 
     Returns:
         The context's tensors, the sequences' tensors, and for each FixedLenSequenceFeature the
         number of steps in each record.
 
     Raises:
-        FormatError: A record is damaged, or does not hold what was asked for.
-        UnsupportedError: It cannot be asked for.
+        FormatError: A record is damaged, or does not have the values of a feature.
+        UnsupportedError: A feature cannot be parsed.
     """
     context = as_features(context_features, IN_CONTEXT)
     sequences = as_features(sequence_features, IN_SEQUENCE)
@@ -168,15 +169,15 @@ def parse_single_sequence_example(
         serialized: The record.
         context_features: What to parse of the context.
         sequence_features: What to parse of the sequences.
-        example_name: What to call the record in errors.
-        name: Ignored; `tf.io` has it.
+        example_name: The name of the record in errors.
+        name: Ignored; present for compatibility with `tf.io`.
 
     Returns:
         The context's tensors and the sequences' tensors.
 
     Raises:
-        FormatError: The record is damaged, or does not hold what was asked for.
-        UnsupportedError: It cannot be asked for.
+        FormatError: The record is damaged, or does not have the values of a feature.
+        UnsupportedError: A feature cannot be parsed.
     """
     record = _as_one(serialized)
     return parse_sequence_example(record, context_features, sequence_features, example_name)[:2]
@@ -185,7 +186,7 @@ def parse_single_sequence_example(
 def _decode(
     serialized: Any, names: Any, context: dict[str, Any], sequences: dict[str, Any]
 ) -> tuple[dict[str, Column], dict[str, Column]]:
-    """The columns that the features of a context (or Example) and of sequences are made of."""
+    """The columns for the features of a context (or Example), and for those of sequences."""
     records, single = _as_records(serialized)
     batch = Batch(len(records), single, _as_names(names, len(records)), sum(map(len, records)))
     wanted = [(name, dtype, False) for name, dtype in _parts_of(context).items()]
@@ -240,7 +241,7 @@ def _read_column(
 
 
 def _as_records(serialized: Any) -> tuple[list[bytes], bool]:
-    """The records, and whether it is one without a dimension of records."""
+    """The records, and whether it is a single one without a dimension for records."""
     if isinstance(serialized, bytes | bytearray | memoryview):
         return [bytes(serialized)], True
     if isinstance(serialized, list) and set(map(type, serialized)) <= {bytes}:

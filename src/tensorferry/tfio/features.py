@@ -1,31 +1,31 @@
-"""What to parse of an Example: the feature classes of `tf.io`, field by field.
+"""Features: the classes of `tf.io` that say what to parse of an Example.
 
-They only describe; `tensorferry.tfio.examples` parses. TensorFlow's own objects describe as well,
-and are known by the names of their classes and fields, so that nothing has to be imported.
+They only describe; `tensorferry.tfio.examples` parses. TensorFlow's own feature objects work as
+well. They are recognised by the names of their classes and fields, so TensorFlow is not imported.
 """
 
 from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from tensorferry import dtypes, frameworks
 from tensorferry.errors import UnsupportedError
 from tensorferry.tensors.values import Array, as_tensor
 
-# The kinds of lists an Example can hold, by the numbers of their fields.
+# The field number of each kind of list in an Example.
 KINDS = {"string": 1, "float32": 2, "int64": 3}
 
 
 class FixedLenFeature(NamedTuple):
-    """As many values in every record: an array [records, *shape].
+    """The same number of values in every record: an array [records, *shape].
 
     Attributes:
-        shape: Of the values of one record.
+        shape: The shape of the values of one record.
         dtype: string, float32 or int64.
-        default_value: For records without the feature; by default those are refused.
+        default_value: The values of records without the feature; by default they are an error.
     """
 
     shape: Any
@@ -34,14 +34,13 @@ class FixedLenFeature(NamedTuple):
 
 
 class FixedLenSequenceFeature(NamedTuple):
-    """Any number of values, filled up to the longest record: an array [records, longest, *shape].
+    """Any number of values, padded to the longest record: an array [records, longest, *shape].
 
     Attributes:
-        shape: Of one element of the sequence.
+        shape: The shape of one element of the sequence.
         dtype: string, float32 or int64.
-        allow_missing: Take a missing feature for an empty one; Examples require it to be True.
-        default_value: What to fill up with; by default 0 or the empty string. Not in
-            SequenceExamples.
+        allow_missing: Treat a missing feature as an empty one; must be True for Examples.
+        default_value: The padding; by default 0 or the empty string. Not for SequenceExamples.
     """
 
     shape: Any
@@ -61,14 +60,14 @@ class VarLenFeature(NamedTuple):
 
 
 class SparseFeature(NamedTuple):
-    """Values and the places where they belong: a SparseTensor [records, *size].
+    """Values and their indices: a SparseTensor [records, *size].
 
     Attributes:
-        index_key: The feature with the places, or a list with one for each dimension.
+        index_key: The feature with the indices, or a list with one feature for each dimension.
         value_key: The feature with the values.
-        dtype: Of the values: string, float32 or int64.
-        size: The dense size, or a list with one for each dimension.
-        already_sorted: Keep the order of the values instead of sorting them by place.
+        dtype: The dtype of the values: string, float32 or int64.
+        size: The dense size, or a list with one size for each dimension.
+        already_sorted: Keep the order of the values instead of sorting them by index.
     """
 
     index_key: Any
@@ -91,10 +90,10 @@ class RaggedFeature(_RaggedFields):
 
     Attributes:
         dtype: string, float32 or int64.
-        value_key: The feature with the values; by default named as this one.
-        partitions: What divides the values of a record into rows, from the outside in.
+        value_key: The feature with the values; by default the one with the key of this feature.
+        partitions: How the values of a record are divided into rows, from the outside in.
         row_splits_dtype: int32 or int64.
-        validate: Has no effect, partitions are always checked; `tf.io` has it.
+        validate: Ignored: partitions are always checked.
     """
 
     __slots__ = ()
@@ -132,7 +131,7 @@ class RaggedFeature(_RaggedFields):
 
 Feature = FixedLenFeature | FixedLenSequenceFeature | VarLenFeature | SparseFeature | RaggedFeature
 
-# TensorFlow gives the sparse results first, then the dense, then the ragged.
+# TensorFlow returns sparse results first, then dense ones, then ragged ones.
 _GROUPS: dict[type, int] = {
     VarLenFeature: 0,
     SparseFeature: 0,
@@ -147,13 +146,13 @@ _PARTITIONS: dict[str, Any] = {
 
 
 def as_features(features: Mapping[str, Any] | None, allowed: tuple[type, ...]) -> dict[str, Any]:
-    """The features asked for, in canonical form and in the order of `tf.io`'s results.
+    """The features in canonical form, in the order of `tf.io`'s results.
 
-    In canonical form, a dtype is a row of `tensorferry.dtypes`, a shape a tuple, a default an
-    array, what may be one or many is a list, and a ragged feature knows its key.
+    In canonical form, a dtype is a row of `tensorferry.dtypes`, a shape is a tuple, a default is an
+    array, a field for one or many is a list, and a ragged feature knows its key.
 
     Raises:
-        UnsupportedError: One asks for what cannot be parsed.
+        UnsupportedError: A feature cannot be parsed.
     """
     known: dict[str, Any] = {}
     for key, feature in (features or {}).items():
@@ -170,19 +169,23 @@ def as_features(features: Mapping[str, Any] | None, allowed: tuple[type, ...]) -
             raise UnsupportedError(f"feature {key!r}: {error.message}", hint=error.hint) from None
     order = sorted(sorted(known), key=lambda key: _GROUPS[type(known[key])])
     parts = [name for key in order for name, _ in columns_of(key, known[key])]
-    # What is put together from features of other names comes last.
+    # Features that consist of features with other names come last.
     names = dict.fromkeys(parts + sorted(known))
     return {name: known[name] for name in names if name in known}
 
 
 def columns_of(key: str, feature: Feature) -> list[tuple[str, dtypes.DType]]:
-    """The features of a record that make up one in canonical form, and their dtypes."""
+    """The features of a record that a feature in canonical form consists of, with dtypes."""
     integers = dtypes.BY_NAME["int64"]
     if isinstance(feature, SparseFeature):
         keys = [(name, integers) for name in sorted(feature.index_key)]
         return [*keys, (feature.value_key, feature.dtype)]
     if isinstance(feature, RaggedFeature):
-        keys = [(part.key, integers) for part in feature.partitions if hasattr(part, "key")]
+        keys = [
+            (part.key, integers)
+            for part in feature.partitions
+            if not isinstance(part, RaggedFeature.UniformRowLength)
+        ]
         return [(str(feature.value_key), feature.dtype), *keys]
     return [(key, feature.dtype)]
 
@@ -225,7 +228,7 @@ def _as_dtype(dtype: Any, names: Collection[str]) -> dtypes.DType:
 
 def _as_shape(shape: Any) -> tuple[int, ...]:
     try:
-        dimensions = tuple(shape) if hasattr(shape, "__iter__") else (shape,)
+        dimensions = tuple(shape) if isinstance(shape, Iterable) else (shape,)
         result = tuple(operator.index(dimension) for dimension in dimensions)
     except (TypeError, ValueError):  # a tf.TensorShape of unknown rank has a ValueError
         result = (-1,)

@@ -1,7 +1,11 @@
 """TFRecord files under the names of `tf.io` and `tf.compat.v1.io`.
 
-`tensorferry.open` and `tensorferry.writer` do the same and more. Unlike TensorFlow's, a file that
-is written here appears when its writer is closed, whole.
+    with tfio.TFRecordWriter("data.tfrecord") as writer:
+        writer.write(b"a record")
+
+`tensorferry.open` and `tensorferry.writer` do the same and more. Unlike TensorFlow's writer, this
+one writes to a temporary name and renames the file when it is closed, so readers never see a
+half-written file.
 """
 
 from __future__ import annotations
@@ -21,12 +25,18 @@ _COMPRESSION = {"": None, "GZIP": "gzip", "ZLIB": "zlib"}
 
 
 class TFRecordOptions:
-    """How a TFRecord file is written.
+    """The options for writing a TFRecord file.
 
     Args:
         compression_type: "GZIP", "ZLIB" or "" for none.
+        flush_mode: Ignored, as are all others but the level: they tune zlib in `tf.io`.
+        input_buffer_size: Ignored.
+        output_buffer_size: Ignored.
+        window_bits: Ignored.
         compression_level: 0 to 9.
-        **others: The other options of `tf.io`, which tune its zlib and are not needed.
+        compression_method: Ignored.
+        mem_level: Ignored.
+        compression_strategy: Ignored.
     """
 
     def __init__(
@@ -85,15 +95,15 @@ class TFRecordWriter:
             compression=_COMPRESSION[options.compression_type] or "",
             level=options.compression_level,
         )
-        # The native method itself: what a Python call would add is as much as it takes.
+        # The native method itself: a Python call around it would double the time.
         self.write = self._writer.add
 
     def flush(self) -> None:
-        """Hands what is pending to the system; the file appears on closing all the same."""
+        """Passes pending bytes to the system; the file still appears only when it is closed."""
         self._writer.flush()
 
     def close(self) -> None:
-        """Finishes the file."""
+        """Completes the file and gives it its name."""
         self._writer.close()
 
     def __enter__(self) -> TFRecordWriter:
@@ -113,7 +123,7 @@ def tf_record_iterator(path: str | os.PathLike[str], options: Any = None) -> Ite
 
     Args:
         path: The file.
-        options: Checked and otherwise ignored: the bytes tell their compression.
+        options: Checked and otherwise ignored, because the bytes tell their compression.
     """
     _as_options(options)
     return iter(Records(path, raw=True))

@@ -37,21 +37,21 @@ def serialize_tensor(tensor: Any, name: str | None = None) -> bytes:
 
     Args:
         tensor: Any dense tensor; Python numbers and lists get TensorFlow's dtype for them.
-        name: Ignored; `tf.io` has it.
+        name: Ignored; present for compatibility with `tf.io`.
     """
     return _serialize(_as_tensor(tensor))
 
 
 def parse_tensor(serialized: Any, out_type: Any = None, name: str | None = None) -> Array:
-    """The tensor in a serialized TensorProto: a read-only view of it where possible.
+    """The tensor in a serialized TensorProto, as a read-only view of the bytes where possible.
 
     Args:
         serialized: The bytes.
-        out_type: The dtype it must have; by default any.
-        name: Ignored; `tf.io` has it.
+        out_type: The dtype that the tensor must have; by default any.
+        name: Ignored; present for compatibility with `tf.io`.
 
     Raises:
-        FormatError: The bytes are damaged, or the tensor is of another dtype.
+        FormatError: The bytes are damaged, or the tensor has another dtype.
     """
     tensor = tensorproto.read(as_source(_as_bytes(serialized)))
     if not isinstance(tensor, np.ndarray):
@@ -67,7 +67,7 @@ def serialize_sparse(sp_input: Any, out_type: Any = None, name: str | None = Non
     Args:
         sp_input: A SparseTensor, ours or a framework's.
         out_type: Must be string, which is the default.
-        name: Ignored; `tf.io` has it.
+        name: Ignored; present for compatibility with `tf.io`.
     """
     _check_string(out_type)
     sparse = _as_sparse(sp_input)
@@ -75,14 +75,14 @@ def serialize_sparse(sp_input: Any, out_type: Any = None, name: str | None = Non
 
 
 def serialize_many_sparse(sp_input: Any, out_type: Any = None, name: str | None = None) -> Array:
-    """Each row of a sparse tensor as a sparse tensor of its own: [rows, 3] serialized tensors.
+    """The rows of a sparse tensor, each serialized as a sparse tensor: [rows, 3] strings.
 
     The entries need not be in order.
 
     Args:
         sp_input: A SparseTensor of rank 2 or more; its first dimension counts the rows.
         out_type: Must be string, which is the default.
-        name: Ignored; `tf.io` has it.
+        name: Ignored; present for compatibility with `tf.io`.
     """
     _check_string(out_type)
     sparse = _as_sparse(sp_input)
@@ -99,14 +99,14 @@ def serialize_many_sparse(sp_input: Any, out_type: Any = None, name: str | None 
 def deserialize_sparse(
     serialized_sparse: Any, dtype: Any = None, name: str | None = None
 ) -> SparseTensor:
-    """Serialized sparse tensors [..., 3] as one, each leading dimension becoming one of its own.
+    """Serialized sparse tensors [..., 3] as one tensor with the same leading dimensions.
 
-    The dense shape is the largest of all.
+    The dense shape is the largest of all dense shapes.
 
     Args:
-        serialized_sparse: What `serialize_sparse` or `serialize_many_sparse` give, or stacks of it.
-        dtype: The dtype the values must have; by default any.
-        name: Ignored; `tf.io` has it.
+        serialized_sparse: The result of `serialize_sparse` or `serialize_many_sparse`, or a stack.
+        dtype: The dtype that the values must have; by default any.
+        name: Ignored; present for compatibility with `tf.io`.
 
     Raises:
         FormatError: The bytes are damaged, or their dtypes or ranks differ.
@@ -140,13 +140,13 @@ def deserialize_sparse(
 def deserialize_many_sparse(
     serialized_sparse: Any, dtype: Any = None, rank: int | None = None, name: str | None = None
 ) -> SparseTensor:
-    """Serialized sparse tensors [N, 3] as one with a first dimension of N.
+    """Serialized sparse tensors [N, 3] as one tensor with a first dimension of N.
 
     Args:
-        serialized_sparse: What `serialize_many_sparse` gives, or a stack of `serialize_sparse`.
-        dtype: The dtype the values must have; by default any.
-        rank: The rank the result must have; by default any.
-        name: Ignored; `tf.io` has it.
+        serialized_sparse: The result of `serialize_many_sparse`, or stacked `serialize_sparse`.
+        dtype: The dtype that the values must have; by default any.
+        rank: The rank that the result must have; by default any.
+        name: Ignored; present for compatibility with `tf.io`.
 
     Raises:
         FormatError: The bytes are damaged, or their dtypes or ranks differ.
@@ -162,8 +162,8 @@ def encode_base64(input: Any, pad: bool = False, name: str | None = None) -> Any
 
     Args:
         input: A string or string tensor.
-        pad: Fill up with "=" to a multiple of four.
-        name: Ignored; `tf.io` has it.
+        pad: Pad with "=" to a multiple of four characters.
+        name: Ignored; present for compatibility with `tf.io`.
     """
 
     def encode(string: bytes) -> bytes:
@@ -174,11 +174,11 @@ def encode_base64(input: Any, pad: bool = False, name: str | None = None) -> Any
 
 
 def decode_base64(input: Any, name: str | None = None) -> Any:
-    """The strings that web-safe base64 stands for, padded or not.
+    """Decodes web-safe base64, padded or not.
 
     Args:
         input: A string or string tensor.
-        name: Ignored; `tf.io` has it.
+        name: Ignored; present for compatibility with `tf.io`.
 
     Raises:
         FormatError: A string is no web-safe base64.
@@ -212,14 +212,14 @@ def decode_raw(
     fixed_length: int | None = None,
     name: str | None = None,
 ) -> Array:
-    """Strings as the values that lie in them, one more dimension for those.
+    """The bytes of strings as numbers, in a new last dimension.
 
     Args:
         input_bytes: A string or string tensor, all of one length unless `fixed_length` is given.
         out_type: The dtype of the values.
-        little_endian: Their byte order.
-        fixed_length: Cut or fill each string with zeros to this many bytes.
-        name: Ignored; `tf.io` has it.
+        little_endian: Whether the bytes are little-endian.
+        fixed_length: Cut each string to this many bytes, or pad it with zeros.
+        name: Ignored; present for compatibility with `tf.io`.
 
     Raises:
         FormatError: The lengths differ or are no multiple of the dtype's size.
@@ -250,9 +250,9 @@ def decode_raw(
     return array.view(np.uint8) != 0 if row.name == "bool" else as_tensor(array)
 
 
-def _serialize(array: Array, **options: Any) -> bytes:
+def _serialize(array: Array, *, string_content: bool = False) -> bytes:
     buffers = Buffers()
-    tensorproto.write(array, buffers, **options)
+    tensorproto.write(array, buffers, string_content=string_content)
     return b"".join(buffers)
 
 

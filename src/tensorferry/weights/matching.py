@@ -1,17 +1,18 @@
-"""Matching: which tensor of a file is meant for which variable of a model.
+"""Matching: which tensor of a file belongs to which variable of a model.
 
-Both have names, several for a variable, and shapes. What is tried, in this order:
+Variables and tensors have names, often several, and shapes. These schemes are tried in order:
 
-    name        one of the variable's names is that of the tensor
-    spelling    the same in one spelling: "a.b" and "a/b:0", "_kernel" and "kernel"
-    prefix      the same behind one prefix of all names of one side, such as the model's name
-    numbering   the same after counting anew what the framework numbered: "dense_4", "dense_5"
-    structure   a layer that is the only one of its names and shapes on both sides
+    name        one of the variable's names is the tensor's
+    spelling    the names are equal in one spelling: "a.b" and "a/b:0", "_kernel" and "kernel"
+    prefix      the names are equal after a prefix that all names of one side have
+    numbering   the names are equal after renumbering what the framework numbered: "dense_4"
+    structure   a layer is the only one with its names and shapes on both sides
 
-The first of them that finds a fitting tensor for every variable decides for all. If none does, each
-takes what the ones before it have left. Two tensors that are equally good are no match: they are
-given as candidates. Other names of a layer's parts are guessed from shapes only where no part has
-two meanings: PyTorch's "weight" is not TensorFlow's "kernel", which may be its transpose.
+The first scheme that finds a fitting tensor for every variable decides for all. If there is none,
+each scheme matches what the ones before it left over. Two tensors that fit equally well are no
+match: they are reported as candidates. If the parts of a layer have other names, they are guessed
+from shapes, unless the names follow two conventions: PyTorch's "weight" is not TensorFlow's
+"kernel", which may be its transpose.
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ Shape = tuple[int | None, ...] | None
 How = Literal["name", "spelling", "prefix", "numbering", "structure", "map"]
 Key = tuple[str, ...]
 
-# How many candidates are worth showing.
+# How many candidates are shown.
 CANDIDATES = 5
 
-# What a checkpoint puts behind the path of a variable.
+# The suffix of a variable's path in a checkpoint.
 _VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
 
-# Words that say whose conventions a file follows.
+# Words that tell whose conventions a file follows.
 _TENSORFLOW_WORDS = {"kernel", "gamma", "beta", "moving_mean", "moving_variance", "embeddings"}
 _TORCH_WORDS = {"weight", "running_mean", "running_var", "num_batches_tracked"}
 
@@ -62,9 +63,9 @@ class Named:
     """A variable or a tensor.
 
     Attributes:
-        name: Of no other on its side.
-        names: All names, its own first.
-        shape: None, or None for a dimension, where anything fits.
+        name: Its name, unique among the variables or among the tensors.
+        names: All of its names, its own first.
+        shape: None for a dimension that may have any size, or instead of the whole shape.
         automatic: The parts of its name that a framework made up and numbered.
     """
 
@@ -76,12 +77,12 @@ class Named:
 
 @dataclass
 class Matches:
-    """What was found.
+    """The result of matching.
 
     Attributes:
-        pairs: The tensor for each variable.
-        how: By what each of them was found.
-        candidates: The tensors among which nothing decided, for variables without a match.
+        pairs: The tensor of each variable.
+        how: The scheme that found it.
+        candidates: For variables without a match, the tensors that fit equally well.
     """
 
     pairs: dict[str, str] = field(default_factory=dict)
@@ -90,13 +91,13 @@ class Matches:
 
 
 def is_training_state(name: str) -> bool:
-    """Whether a name of a file is that of an optimizer's state, or of its counters."""
+    """Whether a name in a file belongs to an optimizer's state or counters."""
     plain = name.removesuffix(_VALUE)
     return _TRAINING.search(re.sub(r":\d+$", "", plain)) is not None
 
 
 def fits(wanted: Shape, found: Shape) -> bool:
-    """Whether a tensor of one shape can be the value of a variable of the other."""
+    """Whether a variable of one shape can hold a tensor of the other."""
     if wanted is None or found is None:
         return True
     return len(wanted) == len(found) and all(
@@ -106,7 +107,7 @@ def fits(wanted: Shape, found: Shape) -> bool:
 
 @lru_cache(maxsize=1 << 16)
 def split_name(name: str) -> Key:
-    """The parts of a name in one spelling."""
+    """The parts of a name, without what only differs in spelling."""
     name = name.removesuffix(_VALUE)
     name = re.sub(r":\d+$", "", name)
     parts = (part.lstrip("_") or part for part in re.split(r"[./]", name) if part)
@@ -119,7 +120,7 @@ def match(wanted: Sequence[Named], found: Sequence[Named], *, structure: bool = 
     Args:
         wanted: The variables.
         found: The tensors.
-        structure: Match also by structure and shape where names say nothing.
+        structure: Also match by structure and shape if the names do not help.
     """
     schemes: list[tuple[How, Callable[..., dict[str, str]]]] = [
         ("name", _by_name),
@@ -138,7 +139,7 @@ def match(wanted: Sequence[Named], found: Sequence[Named], *, structure: bool = 
             return Matches(pairs, dict.fromkeys(pairs, how))
     matches = Matches()
     left, free = list(wanted), list(found)
-    # A number that a framework made up is the same by chance only: names with one are counted.
+    # A number that a framework made up is equal by chance only, so names with one are renumbered.
     staged = [(how, _certain(scheme)) for how, scheme in schemes[:3]] + schemes[3:]
     for how, scheme in staged:
         pairs = scheme(left, free)
@@ -189,7 +190,7 @@ def _by_key(
 
 
 def _owners(keyed: Iterable[tuple[str, list[Key]]]) -> dict[Key, str]:
-    """Whose a key is, where that is clear: tensors' first names go before their others."""
+    """The only owner of each key; a tensor's first name takes precedence over other names."""
     everyone = list(keyed)
     owners: dict[Key, str] = {}
     for first in (True, False):
@@ -204,7 +205,7 @@ def _owners(keyed: Iterable[tuple[str, list[Key]]]) -> dict[Key, str]:
 
 
 def _pair(wanted: list[tuple[str, list[Key]]], owners: Mapping[Key, str]) -> dict[str, str]:
-    """Pairs that nobody else claims; a claim by the first name goes before the others."""
+    """Pairs without a rival claim; a claim by the first name takes precedence over others."""
     pairs: dict[str, str] = {}
     taken: set[str] = set()
     longest = max((len(keys) for _, keys in wanted), default=0)
@@ -327,7 +328,7 @@ def _counted(
 
 @dataclass(eq=False)
 class _Layer:
-    """Variables or tensors side by side."""
+    """The variables or tensors of one layer, with the last parts of their names."""
 
     members: list[Named]
     leaves: list[str]
@@ -413,14 +414,14 @@ def _names_and_shapes(layer: _Layer, side: int) -> object:
 
 
 def _numbers_and_shapes(layer: _Layer, side: int) -> object:
-    """The tensors of the file have numbers: their order is that of the layer."""
+    """Numbered tensors of a file are in the order of the layer."""
     if None in layer.shapes or (side == 1 and not layer.is_numbered):
         return None
     return layer.shapes
 
 
 def _distinct_shapes(layer: _Layer, side: int) -> object:
-    """Scalars and lone vectors are too much alike to be told by their shapes."""
+    """Shapes tell the parts of a layer apart, unless they are scalars or lone vectors."""
     shapes = frozenset(layer.shapes)
     ranks = {len(shape) for shape in shapes if shape is not None}
     if len(shapes) < len(layer.members) or None in shapes or 0 in ranks or max(ranks) < 2:
@@ -445,7 +446,7 @@ def _is_foreign(ours: Iterable[_Layer], theirs: Iterable[_Layer]) -> bool:
 
 
 def _candidates(variable: Named, fitting: Sequence[Named]) -> tuple[str, ...]:
-    """Of the tensors of its shape, the first with the same last part, or the few with others."""
+    """Tensors of the variable's shape with the same last part of the name, or else all few."""
     leaf = split_name(variable.name)[-1]
     same = (one.name for one in fitting if split_name(one.name)[-1] == leaf)
     found = tuple(itertools.islice(same, CANDIDATES))

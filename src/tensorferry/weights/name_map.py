@@ -1,4 +1,4 @@
-"""Name maps: what the user says variables are called in a file, and what to do with a tensor."""
+"""Name maps: the names that the user gives for variables in a file, and transforms of tensors."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ NameMap = Mapping[str, Mapped] | Callable[[str], Mapped] | Sequence[tuple[str, s
 
 
 def as_function(given: NameMap, variables: Mapping[str, Sequence[str]]) -> Callable[[str], Mapped]:
-    """What is asked for each variable.
+    """A name map as a function from a variable's name to the tensor's.
 
     Args:
-        given: By the user.
-        variables: All names of each variable, by its own.
+        given: The name map of the user.
+        variables: All names of each variable, by the variable's own name.
 
     Raises:
-        MismatchError: It names a variable that is not there.
+        MismatchError: The map names a variable that the model does not have.
     """
     if callable(given):
         return given
@@ -56,10 +56,10 @@ def as_function(given: NameMap, variables: Mapping[str, Sequence[str]]) -> Calla
 
 
 def transformed(value: Array, transform: Transform, name: str) -> Array:
-    """What the user wants to be made of a tensor.
+    """A tensor after the user's transform.
 
     Raises:
-        MismatchError: That cannot be done.
+        MismatchError: The transform is none, or does not fit the tensor.
     """
     if callable(transform):
         return np.asarray(frameworks.accept(transform(value)))

@@ -1,8 +1,8 @@
-"""What loading weights did: which tensor went where, what was missing, what did not fit."""
+"""The report of loading weights: which tensor went where, what is missing, what does not fit."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tensorferry.errors import MismatchError
@@ -10,7 +10,7 @@ from tensorferry.weights.matching import How, Shape
 
 # How many lines of each kind a report shows.
 SHOWN = 20
-# How many an error shows.
+# How many lines an error shows.
 SHOWN_IN_ERROR = 3
 
 
@@ -19,12 +19,12 @@ class Missing:
     """A variable of the model for which the file has no tensor.
 
     Attributes:
-        name: Of the variable.
-        dtype: Of the variable.
-        shape: Of the variable.
-        nearest: The name in the file that resembles it most.
-        candidates: Tensors that may be meant, where nothing decides among them.
-        reason: What else is known.
+        name: The name of the variable.
+        dtype: The dtype of the variable.
+        shape: The shape of the variable.
+        nearest: The name in the file that is most like the variable's.
+        candidates: Tensors that may be meant, if several are equally likely.
+        reason: Why there is no tensor, if more is known.
     """
 
     name: str
@@ -48,10 +48,10 @@ class Unexpected:
     """A tensor of the file that no variable of the model takes.
 
     Attributes:
-        name: Of the tensor.
-        dtype: Of the tensor.
-        shape: Of the tensor.
-        nearest: The variable whose name resembles it most.
+        name: The name of the tensor.
+        dtype: The dtype of the tensor.
+        shape: The shape of the tensor.
+        nearest: The variable whose name is most like the tensor's.
     """
 
     name: str
@@ -69,10 +69,10 @@ class Mismatched:
     """A tensor that does not fit its variable.
 
     Attributes:
-        name: Of the variable.
-        source: The tensor.
+        name: The name of the variable.
+        source: The name of the tensor.
         expected: Dtype and shape of the variable.
-        found: Dtype and shape of the tensor, or what else it is.
+        found: Kind, dtype and shape of the tensor.
         reason: What does not fit.
     """
 
@@ -93,15 +93,15 @@ class WeightsReport:
     """What `load_weights` did, or would have done.
 
     Attributes:
-        path: Where the tensors are from.
-        loaded: The tensor that each variable was set to.
-        how: By what each of them was found: see `tensorferry.weights.matching`.
+        path: The file that the tensors are from.
+        loaded: The name of the tensor that each variable was set to.
+        how: How each of these tensors was found: see `tensorferry.weights.matching`.
         missing: Variables without a tensor.
         mismatched: Tensors that do not fit.
         unexpected: Tensors that were not used.
-        cast: For variables that were set to values of another dtype, that and their own.
-        optimizer: Tensors that are the state of an optimizer, and were not asked for.
-        applied: Whether variables were set; if not, `loaded` is what would have been.
+        cast: The tensor's dtype and the variable's, for each variable where they differ.
+        optimizer: Tensors of an optimizer's state, which was not asked for.
+        applied: Whether variables were set; if not, `loaded` says what would have been set.
     """
 
     path: str
@@ -124,8 +124,8 @@ class WeightsReport:
 
     def _lines(self) -> Iterator[str]:
         yield f"{self.path}: {self.summary()}"
-        for title in ("missing", "mismatched", "unexpected"):
-            yield from _listed(title, [str(row) for row in getattr(self, title)])
+        for title, found in self._problems():
+            yield from _listed(title, [str(row) for row in found])
         width = max((len(name) for name in self.loaded), default=0)
         rows = []
         for name, source in self.loaded.items():
@@ -136,12 +136,15 @@ class WeightsReport:
             rows.append(f"{name:<{width}} <- {source}{note}")
         yield from _listed("loaded" if self.applied else "would fit", rows)
 
+    def _problems(self) -> Iterator[tuple[str, Sequence[Missing | Mismatched | Unexpected]]]:
+        yield "missing", self.missing
+        yield "mismatched", self.mismatched
+        yield "unexpected", self.unexpected
+
     def summary(self) -> str:
-        """The numbers."""
+        """How many tensors were loaded, missing, and so on, in one line."""
         counts = [f"{len(self.loaded)} {'loaded' if self.applied else 'would fit'}"]
-        for title in ("missing", "mismatched", "unexpected"):
-            if getattr(self, title):
-                counts.append(f"{len(getattr(self, title))} {title}")
+        counts += [f"{len(found)} {title}" for title, found in self._problems() if found]
         if self.optimizer:
             counts.append(f"{len(self.optimizer)} of an optimizer left out")
         return ", ".join(counts)
@@ -165,7 +168,7 @@ class WeightsReport:
 
 
 def describe(dtype: str, shape: Shape) -> str:
-    """A dtype and a shape in words."""
+    """A dtype and a shape in text, as in "float32 [3, ?]"."""
     if shape is None:
         return f"{dtype} of any shape"
     return f"{dtype} [{', '.join('?' if size is None else str(size) for size in shape)}]"

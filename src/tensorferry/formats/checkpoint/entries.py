@@ -18,17 +18,21 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from tensorferry import _native, dtypes
-from tensorferry.codecs.wire import varint
+from tensorferry import dtypes
+from tensorferry.codecs.protobuf import Span, varint
 from tensorferry.dtypes import DType
 from tensorferry.errors import FormatError, UnsupportedError
+from tensorferry.formats.checkpoint.messages import WRITER, Reader
 from tensorferry.tensors.infos import MAX_RANK
 
 # The version that we and TensorFlow write.
 PRODUCER = 1
-VARINT, FIXED32, BYTES = 0, 5, 2
 MAX_DIMENSIONS = 254
 SIGNED = 1 << 63
+
+_SHARD, _OFFSET, _SIZE, _CRC = (
+    WRITER.tag("BundleEntryProto", name) for name in ("shard_id", "offset", "size", "crc32c")
+)
 
 # The key of what we keep of tensors beside their values.
 NOTE = "_TENSORFERRY"
@@ -75,26 +79,16 @@ def parse_header(data: Any, start: int, end: int) -> Header:
         FormatError: It cannot be one.
         UnsupportedError: It is for newer readers.
     """
-    shards = endianness = producer = consumer = 0
-    bad: list[int] = []
-    for number, wire, first, last in _native.MessageFields(data, start, end):
-        if (number, wire) == (1, VARINT):
-            shards = _signed(first)
-        elif (number, wire) == (2, VARINT):
-            endianness = first
-        elif (number, wire) == (3, BYTES):
-            for inner, kind, value, stop in _native.MessageFields(data, first, last):
-                if (inner, kind) == (1, VARINT):
-                    producer = _signed(value)
-                elif (inner, kind) == (2, VARINT):
-                    consumer = _signed(value)
-                elif inner == 3:  # small numbers, each of one byte
-                    bad += [value] if kind == VARINT else data[value:stop]
+    reader = Reader(data)
+    fields = reader.read("BundleHeaderProto", (start, end))
+    version = reader.part(fields, "version", "VersionDef")
+    shards, endianness = fields.get("num_shards", 0), fields.get("endianness", 0)
+    producer, consumer = version.get("producer", 0), version.get("min_consumer", 0)
     if not 0 < shards < 2**31:
         raise FormatError(f"{shards} data files, expected 1 or more", offset=start)
     if endianness not in (0, 1):
         raise FormatError(f"byte order {endianness}, expected 0 or 1", offset=start)
-    if consumer > PRODUCER or PRODUCER in bad:
+    if consumer > PRODUCER or PRODUCER in version.get("bad_consumers", ()):
         raise UnsupportedError(
             f"the checkpoint is for readers of version {max(consumer, PRODUCER + 1)} or later, "
             f"this one knows {PRODUCER}",
@@ -106,70 +100,57 @@ def parse_header(data: Any, start: int, end: int) -> Header:
     return Header(shards, endianness == 1)
 
 
-def _signed(value: int) -> int:
-    return value - (1 << 64) if value >= SIGNED else value
-
-
-def parse_entry(data: Any, start: int, end: int) -> Entry:
-    """An entry of any form; errors have the offset in `data`."""
-    entry = parse_fields(data, start, end)
+def parse_entry(reader: Reader, start: int, end: int) -> Entry:
+    """An entry of any form; errors have the offset in the reader's buffer."""
+    entry = parse_fields(reader, start, end)
     _check(entry, start)
     return entry
 
 
-def parse_fields(data: Any, start: int, end: int) -> Entry:
+def parse_fields(reader: Reader, start: int, end: int) -> Entry:
     """An entry whose numbers are not checked yet, or the start of one."""
-    enum = shard = offset = size = crc = 0
-    shape: tuple[int, ...] = ()
-    pieces = []
-    for number, wire, first, last in _native.MessageFields(data, start, end):
-        expected = FIXED32 if number == 6 else BYTES if number in (2, 7) else VARINT
-        if number <= 7 and wire != expected:
-            raise FormatError(f"field {number} of an entry has wire type {wire}", offset=start)
-        if number == 1:
-            enum = first
-        elif number == 2:
-            shape = parse_shape(data, first, last)
-        elif number == 3:
-            shard = _signed(first)
-        elif number == 4:
-            offset = _signed(first)
-        elif number == 5:
-            size = _signed(first)
-        elif number == 6:
-            crc = first
-        elif number == 7:
-            from tensorferry.formats.checkpoint import slices as checkpoint_slices
+    fields = reader.read("BundleEntryProto", (start, end))
+    shape = parse_shape(reader, fields["shape"]) if "shape" in fields else ()
+    kind = make_kind(fields.get("dtype", 0), shape, start)
+    pieces: tuple[Extents, ...] = ()
+    if "slices" in fields:
+        from tensorferry.formats.checkpoint import slices
 
-            pieces.append(checkpoint_slices.parse(data, first, last))
-    kind = make_kind(enum, shape, start)
-    return Entry(kind, shard, offset, size, crc, tuple(pieces))
+        pieces = tuple(slices.parse(reader, span) for span in fields["slices"])
+    return Entry(
+        kind,
+        fields.get("shard_id", 0),
+        fields.get("offset", 0),
+        fields.get("size", 0),
+        fields.get("crc32c", 0),
+        pieces,
+    )
 
 
-def parse_shape(data: Any, start: int, end: int) -> tuple[int, ...]:
+def parse_shape(reader: Reader, span: Span) -> tuple[int, ...]:
     """The dimensions of a TensorShapeProto.
 
     Raises:
-        FormatError: It has none, or a negative one.
+        FormatError: The rank is not known, or a dimension is negative.
     """
+    raw = reader.bytes(span)
+    if raw in reader.shapes:
+        return reader.shapes[raw]
+    fields = reader.read("TensorShapeProto", span)
+    if fields.get("unknown_rank"):
+        raise FormatError("a shape of unknown rank", offset=span.start)
     shape = []
-    for number, wire, first, last in _native.MessageFields(data, start, end):
-        if (number, wire) == (3, VARINT) and first:
-            raise FormatError("a shape of unknown rank", offset=start)
-        if (number, wire) != (2, BYTES):
-            continue
-        size = 0
-        for inner, kind, value, _ in _native.MessageFields(data, first, last):
-            if (inner, kind) == (1, VARINT):
-                size = _signed(value)
+    for place in fields.get("dim", ()):
+        size = reader.read("Dim", place).get("size", 0)
         if size < 0:
-            raise FormatError(f"a dimension of {size}, expected 0 or more", offset=first)
+            raise FormatError(f"a dimension of {size}, expected 0 or more", offset=place.start)
         shape.append(size)
     if len(shape) > MAX_DIMENSIONS:
         raise FormatError(
-            f"{len(shape)} dimensions, expected at most {MAX_DIMENSIONS}", offset=start
+            f"{len(shape)} dimensions, expected at most {MAX_DIMENSIONS}", offset=span.start
         )
-    return tuple(shape)
+    found = reader.shapes[raw] = tuple(shape)
+    return found
 
 
 def make_kind(enum: int, shape: tuple[int, ...], offset: int) -> Kind:
@@ -227,23 +208,21 @@ def data_path(prefix: str, shard: int, shards: int) -> str:
 
 def encode_header(shards: int) -> bytes:
     """The header of a checkpoint with so many data files."""
-    return b"\x08" + varint(shards) + b"\x1a\x02\x08" + varint(PRODUCER)
+    return WRITER.encode("BundleHeaderProto", num_shards=shards, version={"producer": PRODUCER})
 
 
 def encode_kind(row: DType, shape: tuple[int, ...]) -> bytes:
     """The start of an entry: its dtype and shape."""
-    dimensions = b""
-    for size in shape:
-        number = b"\x08" + varint(size) if size else b""
-        dimensions += b"\x12" + varint(len(number)) + number
-    return b"\x08" + varint(row.enum) + b"\x12" + varint(len(dimensions)) + dimensions
+    dimensions = {"dim": [{"size": size} for size in shape]}
+    return WRITER.encode("BundleEntryProto", dtype=row.enum, shape=dimensions)
 
 
 def encode_place(shard: int, offset: int, size: int, crc: int) -> bytes:
     """The rest of an entry."""
-    parts = b"\x18" + varint(shard) if shard else b""
+    # Not through the writer, with which a checkpoint of very many tensors takes longer to save.
+    parts = _SHARD + varint(shard) if shard else b""
     if offset:
-        parts += b"\x20" + varint(offset)
+        parts += _OFFSET + varint(offset)
     if size:
-        parts += b"\x28" + varint(size)
-    return parts + (b"\x35" + crc.to_bytes(4, "little") if crc else b"")
+        parts += _SIZE + varint(size)
+    return parts + (_CRC + crc.to_bytes(4, "little") if crc else b"")

@@ -26,8 +26,9 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from tensorferry import _native
-from tensorferry.codecs.wire import varint
+from tensorferry.codecs.protobuf import BYTES, Span, varint
 from tensorferry.errors import FormatError
+from tensorferry.formats.checkpoint.messages import WRITER, Reader
 from tensorferry.tensors.infos import ROOT
 
 KEY = "_CHECKPOINTABLE_OBJECT_GRAPH"
@@ -43,6 +44,14 @@ SLOT = "/.OPTIMIZER_SLOT/"
 
 _ESCAPED = re.compile(r"\.([.S])")
 _VALUE_END = f"/{ATTRIBUTES}{VALUE}"
+
+_NODE = WRITER.tag("TrackableObjectGraph", "nodes")
+_CHILD, _ATTRIBUTE = (WRITER.tag("TrackableObject", name) for name in ("children", "attributes"))
+_NODE_ID, _LOCAL_NAME = (WRITER.tag("ObjectReference", name) for name in ("node_id", "local_name"))
+_ATTRIBUTE_TEXTS = [
+    WRITER.tag("SerializedTensor", name) for name in ("name", "full_name", "checkpoint_key")
+]
+_HAS_VALUES = WRITER.encode("TrackableObject", has_checkpoint_values={"value": True})
 
 # The names from the root to an object.
 Path = tuple[str, ...]
@@ -215,10 +224,10 @@ def parse(data: Any) -> Graph:
     Raises:
         FormatError: It is none, or leads to objects that it does not have.
     """
+    reader = Reader(data)
+    whole = (0, len(data))
     nodes = [
-        _parse_node(data, first, last)
-        for number, wire, first, last in _native.MessageFields(data, 0, len(data))
-        if (number, wire) == (1, 2)
+        _parse_node(reader, span) for span in reader.each("TrackableObjectGraph", "nodes", whole)
     ]
     for node in nodes:
         targets = [*node.children.values()]
@@ -229,12 +238,17 @@ def parse(data: Any) -> Graph:
     return Graph(nodes)
 
 
-def _parse_node(data: Any, start: int, end: int) -> Node:
+def _parse_node(reader: Reader, span: Span) -> Node:
+    # Not through the table, with which a graph takes 1.6 times as long to parse.
     node = Node()
-    for number, wire, first, last in _native.MessageFields(data, start, end):
-        if wire != 2 or number not in (1, 2, 3):
+    data = reader.data
+    for number, wire, first, last in _native.MessageFields(data, *span):
+        if wire != BYTES or number not in (1, 2, 3):
             continue
-        fields = _scalars(data, first, last)
+        fields = {
+            inner: bytes(data[start:end]) if kind == BYTES else start
+            for inner, kind, start, end in _native.MessageFields(data, first, last)
+        }
         if number == 1:
             node.children[_text(fields.get(2, b""))] = _number(fields.get(1, 0))
         elif number == 2:
@@ -243,14 +257,6 @@ def _parse_node(data: Any, start: int, end: int) -> Node:
             slot = (_number(fields.get(1, 0)), _text(fields.get(2, b"")), _number(fields.get(3, 0)))
             node.slots.append(slot)
     return node
-
-
-def _scalars(data: Any, start: int, end: int) -> dict[int, Any]:
-    """Numbers and strings of a message by field; of several the last."""
-    return {
-        number: bytes(data[first:last]) if wire == 2 else first
-        for number, wire, first, last in _native.MessageFields(data, start, end)
-    }
 
 
 def _text(value: Any) -> str:
@@ -285,7 +291,7 @@ def encode(variables: Iterable[Path], containers: Iterable[Path] = ()) -> bytes:
     for number, found in enumerate(queue):
         found.number = number
         queue += found.children.values()
-    return b"".join(_field(1, found.encode()) for found in queue)
+    return b"".join(_field(_NODE, found.encode()) for found in queue)
 
 
 class _Object:
@@ -304,19 +310,21 @@ class _Object:
         return found
 
     def encode(self) -> bytes:
+        """Its node."""
+        # Not through the writer, with which a graph takes 1.8 times as long to encode.
         parts = []
         for name, child in self.children.items():
-            number = b"\x08" + varint(child.number) if child.number else b""
-            parts.append(_field(1, number + _field(2, name.encode())))
+            number = _NODE_ID + varint(child.number) if child.number else b""
+            parts.append(_field(_CHILD, number + _field(_LOCAL_NAME, name.encode())))
         if self.path is not None:
-            name = "/".join(self.path)
-            fields = (VALUE, name, key_of(self.path))
-            attribute = b"".join(_field(n, text.encode()) for n, text in enumerate(fields, 1))
-            parts.append(_field(2, attribute))
+            name, key = "/".join(self.path), key_of(self.path)
+            texts = zip(_ATTRIBUTE_TEXTS, (VALUE, name, key), strict=True)
+            attribute = b"".join(_field(tag, text.encode()) for tag, text in texts)
+            parts.append(_field(_ATTRIBUTE, attribute))
         if parts:
-            parts.append(b"\x2a\x02\x08\x01")
+            parts.append(_HAS_VALUES)
         return b"".join(parts)
 
 
-def _field(number: int, data: bytes) -> bytes:
-    return varint(number << 3 | 2) + varint(len(data)) + data
+def _field(tag: bytes, data: bytes) -> bytes:
+    return tag + varint(len(data)) + data

@@ -25,6 +25,7 @@ from tensorferry.formats.checkpoint.entries import (
     parse_header,
     shown,
 )
+from tensorferry.formats.checkpoint.messages import Reader
 from tensorferry.tensors.values import Array
 
 
@@ -149,7 +150,7 @@ class _Parser:
         for number in np.flatnonzero(~sound).tolist():
             key, start, end = block.keys[number], block.starts[number], block.ends[number]
             try:
-                entry = parse_entry(data, start, end)
+                entry = parse_entry(Reader(data), start, end)
             except (FormatError, UnsupportedError) as error:
                 error.offset = block.offset + (error.offset or 0)
                 raise error.located(path=path, tensor=shown(key)) from None
@@ -161,7 +162,7 @@ class _Parser:
     def _parse_head(self, head: bytes) -> int:
         """The kind of entries that start so; -1 if they have to be looked at one by one."""
         try:
-            return self._number(parse_fields(head, 0, len(head)).kind)
+            return self._number(parse_fields(Reader(head), 0, len(head)).kind)
         except (FormatError, UnsupportedError):
             return -1
 

@@ -9,22 +9,26 @@ A piece is under a key that no name of a tensor can be, written so that keys sor
 
     number 0 | name | number of dimensions | signed start, signed length of each, or 0 and -1
 
-Of tables of the first version (`tensorferry.formats.checkpoint.v1`) all keys are such.
+All keys of a table of the first version (`tensorferry.formats.checkpoint.v1`) are of this form.
 """
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_left
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from tensorferry import _native, dtypes
+from tensorferry import dtypes
+from tensorferry.codecs.protobuf import Span
 from tensorferry.dtypes import DType
 from tensorferry.errors import FormatError, LimitError
 from tensorferry.formats.checkpoint.entries import Extents
+from tensorferry.formats.checkpoint.messages import Reader
+from tensorferry.tensors.entries import Extent
 from tensorferry.tensors.stored import Stored
 from tensorferry.tensors.values import Array, Kind, check_budget
 
@@ -37,33 +41,23 @@ MAX_CELLS = 1 << 24
 _ESCAPED = re.compile(rb"[\x00\xff]")
 
 
-def parse(data: Any, start: int, end: int) -> Extents:
+def parse(reader: Reader, span: Span) -> Extents:
     """The starts and lengths of a TensorSliceProto; a length of -1 is the whole dimension.
 
     Raises:
         FormatError: A start is negative, or the end is beyond all numbers.
     """
     extents = []
-    for field, wire, first, last in _native.MessageFields(data, start, end):
-        if (field, wire) != (1, 2):
-            continue
-        begin, length = 0, WHOLE
-        for inner, kind, value, _ in _native.MessageFields(data, first, last):
-            if kind == 0 and inner == 1:
-                begin = _signed(value)
-            elif kind == 0 and inner == 2:
-                length = _signed(value)
+    for place in reader.each("TensorSliceProto", "extent", span):
+        extent = reader.read("Extent", place)
+        begin, length = extent.get("start", 0), extent.get("length", WHOLE)
         if begin < 0 or length < WHOLE or begin + length >= _MAX or (length == WHOLE and begin):
             raise FormatError(
                 f"a slice starts at {begin} and has a length of {length}, expected 0 or more",
-                offset=first,
+                offset=place.start,
             )
         extents.append((begin, length))
     return tuple(extents)
-
-
-def _signed(value: int) -> int:
-    return value - (1 << 64) if value >= _MAX else value
 
 
 def key(name: bytes, extents: Extents) -> bytes:
@@ -92,7 +86,7 @@ def _signed_number(number: int) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class StoredSlices:
+class StoredSlices(Stored):
     """A tensor in pieces.
 
     Attributes:
@@ -112,8 +106,12 @@ class StoredSlices:
 
     @property
     def nbytes(self) -> int:
-        """How many bytes of the files it takes."""
+        """Number of bytes it takes in the files."""
         return sum(piece.nbytes for _, piece in self.pieces)
+
+    def extents(self) -> Iterable[Extent]:
+        """Where its pieces lie."""
+        return (extent for _, piece in self.pieces for extent in piece.extents())
 
     def read(self) -> Array:
         """The whole tensor."""
@@ -128,7 +126,7 @@ class StoredSlices:
         return whole
 
     def read_part(self, index: Any) -> Array:
-        """Some of it."""
+        """Some of its values."""
         return np.asarray(self.read()[index])
 
 

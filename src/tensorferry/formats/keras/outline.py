@@ -14,16 +14,23 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
-from tensorferry import _native
-from tensorferry.errors import FormatError
+from tensorferry.codecs import protobuf
+from tensorferry.codecs.protobuf import Span, Tables, parse_schema
 from tensorferry.formats.keras import config as keras_config
 from tensorferry.formats.keras.config import Finding
 
 ROOT, LAYER = "root", "_tf_keras_"
-_NODES, _PATH, _IDENTIFIER, _METADATA = 1, 3, 4, 5
-_BYTES = 2
+
+_TABLES = parse_schema("""
+SavedMetadata: 1 nodes *SavedObject
+SavedObject: 3 node_path text, 4 identifier text, 5 metadata bytes
+""")
+
+
+class _Reader(protobuf.Reader):
+    tables: ClassVar[Tables] = _TABLES
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +91,9 @@ def read_metadata(data: bytes | memoryview) -> KerasModel:
     root: Any = {}
     layers: Counter[str] = Counter()
     findings: list[Finding] = []
-    for number, wire, first, last in _native.MessageFields(data, 0, len(data)):
-        if (number, wire) != (_NODES, _BYTES):
-            continue
-        path, identifier, tree = _read_node(data, first, last)
+    reader = _Reader(data)
+    for span in reader.each("SavedMetadata", "nodes", (0, len(data))):
+        path, identifier, tree = _read_node(reader, span)
         findings += (
             Finding(found.kind, f"{path}/{found.place}".rstrip("/"), found.detail)
             for found in keras_config.find(tree)
@@ -107,20 +113,13 @@ def read_metadata(data: bytes | memoryview) -> KerasModel:
     )
 
 
-def _read_node(data: bytes | memoryview, start: int, end: int) -> tuple[str, str, dict[str, Any]]:
-    texts = {_PATH: b"", _IDENTIFIER: b"", _METADATA: b""}
-    for number, wire, first, last in _native.MessageFields(data, start, end):
-        if number in texts:
-            if wire != _BYTES:
-                raise FormatError(f"field {number} has wire type {wire}, expected 2", offset=last)
-            texts[number] = bytes(data[first:last])
-    try:
-        path, identifier = texts[_PATH].decode(), texts[_IDENTIFIER].decode()
-    except UnicodeDecodeError:
-        raise FormatError("the path of an object is not UTF-8", offset=start) from None
-    # Of metrics and the like Keras may have kept nothing.
-    text = texts[_METADATA]
-    return path, identifier, keras_config.parse(text, what=path[:60]) if text else {}
+def _read_node(reader: _Reader, span: Span) -> tuple[str, str, dict[str, Any]]:
+    fields = reader.read("SavedObject", span)
+    path = fields.get("node_path", "")
+    # Keras may have kept nothing of metrics and the like.
+    text = reader.bytes(fields["metadata"]) if "metadata" in fields else b""
+    tree = keras_config.parse(text, what=path[:60]) if text else {}
+    return path, fields.get("identifier", ""), tree
 
 
 def _layer_classes(config: Any) -> list[str]:

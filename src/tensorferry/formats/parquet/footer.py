@@ -7,11 +7,13 @@ last bit. Of it are taken:
     FileMetaData     4 row groups
     RowGroup         1 column chunks, 3 rows
     ColumnChunk      1 name of another file, 3 metadata
-    ColumnMetaData   1 type, 2 encodings, 3 path, 5 values, 6 size unpacked, 9 place of the data,
-                     11 place of the dictionary, 12 statistics (3 nulls)
+    ColumnMetaData   1 type, 2 encodings, 3 path, 5 values, 6 size unpacked, 7 size stored,
+                     9 place of the data, 11 place of the dictionary, 12 statistics (3 nulls)
 
-PyArrow has all this, too, but its Python interface to the footer ends the process when a damaged
-one holds what it does not expect. Everything else is `tensorferry.formats.parquet.file`.
+PyArrow reads all of this, too, but asking it for a column of a damaged footer can end the process:
+its Python interface does not catch what C++ throws there, as for a column whose type or level
+histograms contradict the schema. tests/formats/test_parquet_footer.py shows it with one flipped
+bit. Everything else is `tensorferry.formats.parquet.file`.
 """
 
 from __future__ import annotations
@@ -48,6 +50,7 @@ class Chunk:
         encodings: The numbers of those it uses.
         values: How many there are.
         unpacked: The size of its pages, not compressed.
+        stored: The size of its pages in the file.
         start: Where its first page is, the dictionary if there is one.
         nulls: How many values are null; None if nothing tells.
     """
@@ -57,6 +60,7 @@ class Chunk:
     encodings: tuple[int, ...]
     values: int
     unpacked: int
+    stored: int
     start: int
     nulls: int | None
 
@@ -145,13 +149,14 @@ def _column_metadata(reader: _Reader, kind: int) -> Chunk:
             3: reader.list_of(reader.binary),
             5: integer,
             6: integer,
+            7: integer,
             9: integer,
             11: integer,
             12: statistics,
         }
     )
     data, dictionary = found.get(9, 0), found.get(11, 0)
-    if min(found.get(5, 0), found.get(6, 0), data) < 0:
+    if min(found.get(5, 0), found.get(6, 0), found.get(7, 0), data) < 0:
         raise FormatError("a column has a size or place below 0", offset=reader.offset)
     return Chunk(
         path=tuple(name.decode(errors="replace") for name in found.get(3, [])),
@@ -159,6 +164,7 @@ def _column_metadata(reader: _Reader, kind: int) -> Chunk:
         encodings=tuple(found.get(2, [])),
         values=found.get(5, 0),
         unpacked=found.get(6, 0),
+        stored=found.get(7, 0),
         start=dictionary if 0 < dictionary < data else data,
         nulls=found.get(12),
     )

@@ -1,7 +1,7 @@
 """A SavedModel in chunks (saved_model.cpb): the parts of a message that is beyond 2 GiB.
 
-The file is one of records (`savedmodel_riegeli`). The last of them, a ChunkMetadata, says where
-each chunk is and what it is of:
+The file is one of records (`tensorferry.codecs.riegeli`). The last of them, a ChunkMetadata, says
+where each chunk is and what it is of:
 
     2 chunks: 1 type (1 message, 2 bytes) | 2 size | 3 position of the record
     3 message: 1 number of a chunk | 2 fields, each with
@@ -19,19 +19,10 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from tensorferry import _native, limits
-from tensorferry.codecs import riegeli as riegeli
-from tensorferry.codecs.wire import varint
+from tensorferry.codecs import riegeli
+from tensorferry.codecs.protobuf import BYTES, FIXED32, FIXED64, VARINT, Field, Span, varint
 from tensorferry.errors import FerryError, FormatError, LimitError
-from tensorferry.formats.savedmodel.messages import (
-    BYTES,
-    FIXED32,
-    FIXED64,
-    TABLES,
-    VARINT,
-    Field,
-    Reader,
-    Span,
-)
+from tensorferry.formats.savedmodel.messages import TABLES, Reader
 
 MESSAGE, RAW = 1, 2
 
@@ -43,7 +34,7 @@ def merge(
 
     Args:
         source: The whole file.
-        message: Its name in `savedmodel_messages`.
+        message: Its name in `tensorferry.formats.savedmodel.messages`.
         verify: Check the hashes of data.
         path: Names the file in errors.
 
@@ -76,7 +67,7 @@ class _Merger:
 
     def merge(self, message: str) -> bytes:
         reader = self.metadata
-        fields = reader.read("ChunkMetadata", Span(0, len(reader.data)))
+        fields = reader.whole("ChunkMetadata")
         self.chunks = [reader.read("ChunkInfo", place) for place in fields.get("chunks", [])]
         root = _Tree(message)
         if "message" in fields:

@@ -8,7 +8,7 @@ The tensor of a Const node stands in its attribute "value".
 All nodes are walked over once, and nothing is run, resolved or expanded: a function that calls
 itself is a fact to report. Constants are kept as places in the file, whose dtype and shape were
 checked; their values are read by `tensorferry.formats.tensorproto` when they are asked for. Which
-ops do more than compute is in `savedmodel_ops`.
+ops do more than compute is in `tensorferry.formats.savedmodel.ops`.
 """
 
 from __future__ import annotations
@@ -16,39 +16,38 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from tensorferry import _native, dtypes, limits
+from tensorferry.codecs.protobuf import BYTES, VARINT, Span
 from tensorferry.dtypes import DType
 from tensorferry.errors import FerryError, FormatError, LimitError
-from tensorferry.formats.savedmodel.messages import BYTES, VARINT, Reader, Span
+from tensorferry.formats.savedmodel.messages import Reader
 from tensorferry.formats.savedmodel.specs import (
     Shape,
     TensorSpec,
     read_dtype,
     read_shape,
-    read_tensor,
 )
+from tensorferry.tensors.infos import Kind, TensorInfo
 
 if TYPE_CHECKING:
     from tensorferry.tensors.stored import Stored
-    from tensorferry.tensors.values import Kind
 
 CONST = "Const"
+# Dtypes of TensorFlow's own objects.
+OBJECTS = ("resource", "variant")
 # Ops that hold a variable of TensorFlow 1.
 VARIABLES = frozenset({"Variable", "VariableV2", "VarHandleOp"})
 
 # Up to how many bytes the entry of an attribute is remembered.
 SHORT = 96
 
-# Fields of GraphDef, FunctionDefLibrary and FunctionDef.
-_NODE, _FUNCTION, _NODE_DEF = 1, 1, 3
 # Fields of NodeDef, of an attribute's entry and of AttrValue.
 _NAME, _OP, _INPUT, _ATTR = 1, 2, 3, 5
 _KEY, _VALUE = 1, 2
 _ARGUMENT_NAME, _ARGUMENT_TYPE = 1, 3
 _LIST, _TYPE, _SHAPE, _TENSOR, _FUNC = 1, 6, 7, 8, 10
-_LISTED_FUNC = 9
 _WIRES = {3: VARINT, 4: 5, 5: VARINT, 6: VARINT}
 
 
@@ -73,32 +72,11 @@ class Function:
     recursive: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class StoredConstant:
-    """The tensor of a Const node, as it lies in the file."""
-
-    reader: Reader
-    span: Span
-    dtype: DType
-    shape: tuple[int | None, ...]
-
-    @property
-    def kind(self) -> Kind:
-        """How it is made."""
-        return "string" if self.dtype is dtypes.STRING else "dense"
-
-    @property
-    def nbytes(self) -> int:
-        """How many bytes of the file it takes."""
-        return self.span.end - self.span.start
-
-    def read(self) -> Any:
-        """The tensor."""
-        return read_tensor(self.reader, self.span)
-
-    def read_part(self, index: Any) -> Any:
-        """What indexing it gives."""
-        return self.read()[index]
+def no_values(row: DType) -> str | None:
+    """Why a constant of a dtype cannot be read; None if it can."""
+    if row.name not in OBJECTS:
+        return None
+    return f"a {row.name} constant holds objects of TensorFlow's, no values"
 
 
 class Constants(Mapping[str, "Stored"]):
@@ -116,6 +94,19 @@ class Constants(Mapping[str, "Stored"]):
         return self._places.get((function, node)) or self._places.get(("", name))
 
     def __getitem__(self, name: str) -> Stored:
+        from tensorferry.formats.savedmodel import constants  # with NumPy: only values need it
+
+        return constants.stored(self._reader, *self._scan(name))
+
+    def describe(self, name: str) -> TensorInfo:
+        """What a constant is like."""
+        span, row, shape = self._scan(name)
+        kind: Kind = "string" if row is dtypes.STRING else "dense"
+        nbytes = span.end - span.start
+        return TensorInfo(name, row.name, shape, nbytes, kind, unreadable=no_values(row))
+
+    def _scan(self, name: str) -> tuple[Span, DType, tuple[int | None, ...]]:
+        """Where a constant lies, its dtype and shape."""
         span = self._find(name)
         if span is None:
             raise KeyError(name)
@@ -126,7 +117,7 @@ class Constants(Mapping[str, "Stored"]):
                 raise FormatError("a constant without a dtype", offset=span.start)
         except FerryError as error:
             raise self._reader.located(error).located(tensor=name[:60]) from None
-        return StoredConstant(self._reader, span, row, tuple(shape))
+        return span, row, tuple(shape)
 
     def __iter__(self) -> Iterator[str]:
         for function, node in self._places:
@@ -172,10 +163,10 @@ def read_graph(reader: Reader, span: Span) -> Graph:
     """
     fields = reader.read("GraphDef", span, without="node")
     walk = _Walk(reader)
-    nodes, _ = walk.walk_nodes(reader.each(_NODE, span), "")
+    nodes, _ = walk.walk_nodes(reader.each("GraphDef", "node", span), "")
     library = fields.get("library")
     if library is not None:
-        for place in reader.each(_FUNCTION, library):
+        for place in reader.each("FunctionDefLibrary", "function", library):
             walk.walk_function(place)
     functions = walk.finish()
     ops = {op: count for op, count in sorted(walk.ops.items()) if op not in functions}
@@ -231,7 +222,7 @@ class _Walk:
         name = signature.get("name", "")
         if name in self.functions:
             raise self.reader.twice(f"the function {name[:60]!r}", span.start)
-        nodes, called = self.walk_nodes(self.reader.each(_NODE_DEF, span), name)
+        nodes, called = self.walk_nodes(self.reader.each("FunctionDef", "node_def", span), name)
         inputs, outputs = (
             tuple(self._argument(place) for place in signature.get(side, []))
             for side in ("input_arg", "output_arg")
@@ -362,9 +353,8 @@ class _Walk:
                     f"attributes nest deeper than {limits.depth} messages", offset=span.start
                 )
             if number == _LIST:
-                for listed, wire, start, end in _native.MessageFields(self.data, *span):
-                    if (listed, wire) == (_LISTED_FUNC, BYTES):
-                        pending.append((_FUNC, Span(start, end), depth - 1))
+                for place in self.reader.each("ListValue", "func", span):
+                    pending.append((_FUNC, place, depth - 1))
                 continue
             fields = self.reader.read("NameAttrList", span)
             yield fields.get("name", "")

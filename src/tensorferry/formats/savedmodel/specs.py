@@ -8,16 +8,16 @@ is a tuple with None for each unknown dimension, or None.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
 from tensorferry import dtypes, limits
+from tensorferry.codecs.protobuf import Span
 from tensorferry.dtypes import DType
 from tensorferry.errors import FerryError, FormatError, LimitError
-from tensorferry.formats.savedmodel.messages import Reader, Span
+from tensorferry.formats.savedmodel.messages import Reader
 from tensorferry.tensors.infos import is_namedtuple, make_namedtuple
 
 Shape = tuple[int | None, ...] | None
@@ -278,8 +278,6 @@ def _read_leaf(reader: Reader, kind: str, value: Any, span: Span) -> Any:
         return read_dtype(value, span.start)
     if kind in ("tensor_value", "numpy_value"):
         return read_tensor(reader, value)
-    if kind == "float64_value":
-        return struct.unpack("<d", struct.pack("<Q", value))[0]
     return None if kind == "none_value" else value
 
 

@@ -1,6 +1,6 @@
 """A SavedModel as text (saved_model.pbtxt), turned into the bytes that it stands for.
 
-Fields by name become fields by number, by the table in `savedmodel_messages`; what is not in the
+Fields by name become fields by number, by the table in `messages`; what is not in the
 table is left out, as its reader would pass over it. The result is read like any other SavedModel,
 so that there is one reader of graphs. `tensorferry.codecs.textproto` parses the text.
 """
@@ -12,9 +12,9 @@ from typing import Any
 
 from tensorferry import dtypes
 from tensorferry.codecs import textproto
-from tensorferry.codecs.wire import varint
+from tensorferry.codecs.protobuf import BYTES, VARINT, Field, encode_number, varint
 from tensorferry.errors import FormatError
-from tensorferry.formats.savedmodel.messages import TABLES, Field
+from tensorferry.formats.savedmodel.messages import TABLES
 
 _SPECIAL = {"float32": "FLOAT", "float64": "DOUBLE", "float16": "HALF"}
 DTYPE_NAMES = {f"DT_{_SPECIAL.get(row.name, row.name.upper())}": row.enum for row in dtypes.TABLE}
@@ -77,25 +77,20 @@ def _encode(parsed: textproto.Message, message: str) -> bytes:
         else:
             out.append(varint(number << 3 | field.wire) + _scalar(value, name, field, parsed))
             continue
-        out.append(varint(number << 3 | 2) + varint(len(body)))
+        out.append(varint(number << 3 | field.wire) + varint(len(body)))
         out.append(body)
     return b"".join(out)
 
 
 def _scalar(value: Any, name: str, field: Field, parsed: textproto.Message) -> bytes:
     number = WORDS.get(field.kind, {}).get(value) if isinstance(value, str) else value
+    fits = isinstance(number, int) and -(2**63) <= number < 2**64
+    if number is None or field.wire == BYTES or (field.wire == VARINT and not fits):
+        raise _unfit(name, value, field, parsed.offset)
     try:
-        if field.kind == "float":
-            return struct.pack("<f", number)
-        if field.kind == "double":
-            return struct.pack("<d", number)
+        return encode_number(field.kind, number)
     except (OverflowError, struct.error):
         raise _unfit(name, value, field, parsed.offset) from None
-    if not isinstance(number, int) or field.wire != 0 or not -(2**63) <= number < 2**64:
-        raise _unfit(name, value, field, parsed.offset)
-    if field.kind == "zigzag":
-        number = number << 1 if number >= 0 else (-number << 1) - 1
-    return varint(number & (1 << 64) - 1)
 
 
 def _unfit(name: str, value: Any, field: Field, offset: int) -> FormatError:

@@ -1,14 +1,14 @@
-"""Keras 3: models as `.keras` files, and what Keras knows of a model that is to be traced.
+"""Keras 3: models as `.keras` files, and what Keras knows about a model that is traced.
 
-A `.keras` file has no code: a model's config names the classes that make it, and whoever loads it
-has to have them. What a config would make Keras do is found by
-`tensorferry.formats.keras.config` before Keras sees it; here is what only Keras can tell: which
-names are its own, and which the program registered.
+Keeps `contract.KerasModels`. A `.keras` file has no code: the config names the model's classes, and
+whoever loads the file must have them. `tensorferry.formats.keras.config` finds out what a config
+would make Keras do, before Keras sees it. This module tells what only Keras knows: which names are
+its own, and which the program registered.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import keras
@@ -17,7 +17,7 @@ import numpy as np
 from tensorferry.errors import UnsupportedError
 from tensorferry.frameworks.programs import NotKept
 
-# Where Keras looks for functions that a config has by name only.
+# The modules in which Keras looks for functions that a config gives by name only.
 _FUNCTIONS = (
     "activations",
     "constraints",
@@ -30,15 +30,15 @@ _FUNCTIONS = (
 
 
 def is_layer(value: Any) -> bool:
-    """Whether it is a layer or model of Keras 3."""
+    """Whether a value is a layer or model of Keras 3."""
     return isinstance(value, keras.layers.Layer)
 
 
 def forward(model: Any) -> Callable[..., Any]:
-    """What a model does outside of training.
+    """The function that a model computes outside of training.
 
     Raises:
-        UnsupportedError: It computes with another backend than TensorFlow.
+        UnsupportedError: Keras computes with another backend than TensorFlow.
     """
     backend = keras.backend.backend()
     if backend != "tensorflow":
@@ -48,7 +48,7 @@ def forward(model: Any) -> Callable[..., Any]:
         )
 
     def call(inputs: Any, *others: Any) -> Any:
-        # Not __call__ with training=...: a layer's own call need not take it.
+        # A layer's own call need not take training=.
         return model(inputs, *others, **({"training": False} if _takes_training(model) else {}))
 
     return call
@@ -59,10 +59,10 @@ def _takes_training(model: Any) -> bool:
 
 
 def known_inputs(model: Any) -> Any:
-    """The inputs of a model as a structure of its symbolic tensors; None if it does not know them.
+    """The inputs of a model as symbolic tensors; None if the model does not know them.
 
-    A functional model has them from the start, a subclassed one remembers shapes of its first call,
-    without dtypes: these are taken for its compute dtype.
+    A functional model knows them from the start. A subclassed model remembers the shapes of its
+    first call without dtypes; its compute dtype is assumed.
     """
     structure = getattr(model, "_inputs_struct", None)
     if structure is not None:
@@ -88,10 +88,10 @@ def _is_shape(shape: Any) -> bool:
 
 
 def describe(model: Any) -> Any:
-    """The config that a `.keras` file will have.
+    """The config that a `.keras` file of the model has.
 
     Raises:
-        UnsupportedError: A part of the model has none.
+        UnsupportedError: A part of the model has no config.
     """
     try:
         return keras.saving.serialize_keras_object(model)
@@ -103,12 +103,12 @@ def describe(model: Any) -> Any:
 
 
 def save(model: Any, path: str) -> None:
-    """Writes a `.keras` file to a path with that ending."""
+    """Writes a `.keras` file; the path must have that suffix."""
     keras.saving.save_model(model, path)
 
 
 def describe_if_possible(model: Any) -> Any:
-    """As `describe`; None for a model without a config, which an export does not need."""
+    """As `describe`; None for a model without a config, which can still be exported."""
     try:
         return describe(model)
     except UnsupportedError:
@@ -116,7 +116,7 @@ def describe_if_possible(model: Any) -> Any:
 
 
 def lost_by_export(model: Any) -> list[NotKept]:
-    """What a model has beside its function."""
+    """What a SavedModel leaves out of a model."""
     lost = [NotKept("config", "a SavedModel has the traced program; .keras keeps the config")]
     if getattr(model, "optimizer", None) is not None and getattr(model, "compiled", False):
         lost.append(NotKept("optimizer, loss and metrics", "a program computes; .keras keeps them"))
@@ -125,7 +125,7 @@ def lost_by_export(model: Any) -> list[NotKept]:
 
 
 def lost_by_archive(model: Any) -> Iterator[NotKept]:
-    """What of a model a `.keras` file leaves out."""
+    """What a `.keras` file leaves out of a model."""
     for kind in dict.fromkeys(type(layer) for layer in model._flatten_layers()):
         if kind.__module__.partition(".")[0] != "keras":
             yield NotKept(
@@ -145,13 +145,13 @@ def lost_by_archive(model: Any) -> Iterator[NotKept]:
 
 
 def _is_foreign(value: Any) -> bool:
-    """Whether it is a variable of TensorFlow, which is not asked for: there may be none."""
+    """Whether a value is a variable of TensorFlow, told by its class: TensorFlow may be absent."""
     modules = {kind.__module__.partition(".")[0] for kind in type(value).__mro__}
     return "tensorflow" in modules and hasattr(value, "assign") and hasattr(value, "read_value")
 
 
 def _leaves(value: Any, place: str, depth: int) -> Iterator[tuple[str, Any]]:
-    pairs: Any = None
+    pairs: Iterable[tuple[Any, Any]] | None = None
     if isinstance(value, Mapping):
         pairs = value.items()
     elif isinstance(value, list | tuple):
@@ -164,15 +164,21 @@ def _leaves(value: Any, place: str, depth: int) -> Iterator[tuple[str, Any]]:
 
 
 def load(path: str, custom_objects: Mapping[str, Any], *, safe: bool, compile: bool) -> Any:
-    """The model of a file that was found to be harmless, or that the caller trusts.
+    """The model of a file that is harmless, or that the caller trusts.
+
+    Args:
+        path: A `.keras` or `.h5` file.
+        custom_objects: Classes and functions by the names that the config has for them.
+        safe: Let Keras refuse to run code from the file.
+        compile: Create the optimizer and losses, too.
 
     Raises:
-        UnsupportedError: Keras cannot make the model.
+        UnsupportedError: Keras cannot create the model.
     """
     try:
         with keras.saving.custom_object_scope(dict(custom_objects)):
             return keras.saving.load_model(path, compile=compile, safe_mode=safe)
-    except Exception as error:  # of Keras, of the classes given, of h5py
+    except Exception as error:  # Keras, h5py and the caller's classes may raise anything
         raise UnsupportedError(
             f"Keras cannot load it: {type(error).__name__}: {str(error).strip()[:500]}",
             path=path,
@@ -182,12 +188,12 @@ def load(path: str, custom_objects: Mapping[str, Any], *, safe: bool, compile: b
 
 
 def is_own_function(name: str) -> bool:
-    """Whether Keras itself has a function of that name for configs."""
+    """Whether Keras itself has a function with that name for configs."""
     return any(callable(getattr(getattr(keras, part), name, None)) for part in _FUNCTIONS)
 
 
 def is_own_class(name: str) -> bool:
-    """Whether Keras itself has a class of that name: old configs do not say where from."""
+    """Whether Keras itself has a class with that name; old configs do not name its module."""
     places = ("layers", "models", "dtype_policies", *_FUNCTIONS)
     return name == "Functional" or any(
         isinstance(getattr(getattr(keras, part), name, None), type) for part in places
@@ -195,18 +201,18 @@ def is_own_class(name: str) -> bool:
 
 
 def registered_names() -> set[str]:
-    """The names of classes and functions that the program registered for configs."""
+    """The names of the classes and functions that the program registered for configs."""
     return {*keras.saving.get_custom_objects()}
 
 
 def predict(model: Any, arguments: tuple[Any, ...]) -> Any:
-    """What a model gives outside of training."""
+    """The result of a model outside of training."""
     given = [_as_input(part) for part in arguments]
     return model(*given, training=False) if _takes_training(model) else model(*given)
 
 
 def _as_input(value: Any) -> Any:
-    """Numbers in lists are one tensor; other lists and dicts are inputs by place and name."""
+    """Lists of numbers are one tensor; other lists and dicts are inputs by position and name."""
     if isinstance(value, Mapping):
         return {key: _as_input(part) for key, part in value.items()}
     if isinstance(value, list | tuple):

@@ -1,10 +1,11 @@
-"""Keras 3: what of a model, layer or optimizer its own files keep, and what stands in the way.
+"""Keras 3: what Keras' own files keep of a model, layer or optimizer, and what prevents that.
 
-A .keras file has the class's name, `get_config()`, and the variables of all layers that are found
-in attributes. Everything else an object has is made by its constructor when the file is loaded, or
-is gone. Pickling such an object writes that file into the pickle.
+Keeps `contract.KerasTracking`. A .keras file has the name of the class, the result of
+`get_config()`, and the variables of all layers found in attributes. The constructor creates
+everything else when the file is loaded, or it is lost. Pickling such an object writes that file
+into the pickle.
 
-Steps are expressions with `{}` in place of the object's own: `"{}.layers[2].function"`.
+Steps are expressions with `{}` for the object itself: `"{}.layers[2].function"`.
 """
 
 from __future__ import annotations
@@ -12,23 +13,21 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from types import FunctionType
-from typing import Any, Literal
+from typing import Any
 
 import keras
 import numpy as np
 
-# When it is noticed: at saving, at loading, at loading unless safe_mode=False, never.
-When = Literal["save", "load", "safe", "lost"]
+from tensorferry.frameworks.contract import KerasProblem
 
-# An array in a config that is larger is taken for granted: Keras would make a list of its numbers.
+# Arrays in a config that are larger than this are not tried: Keras writes out all their numbers.
 LARGE = 1 << 16
 
 _SIMPLE = (str, int, float, bool, type(None))
 
-# What a model has once it was compiled or called.
+# Attributes that a model has once it was compiled or called.
 _COMPILED = frozenset(
     (
         "optimizer",
@@ -42,33 +41,11 @@ _COMPILED = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """What is not kept.
-
-    Attributes:
-        step: Where: see the top of this module.
-        value: What is there.
-        when: When it is noticed.
-        reason: Why.
-    """
-
-    step: str
-    value: Any
-    when: When
-    reason: str
-
-
 def is_saveable(value: Any) -> bool:
-    """Whether Keras saves it in its own way."""
+    """Whether Keras has its own way of saving an object."""
     # By its type: `__class__` may be whatever the object says.
     kinds = (keras.Operation, keras.Optimizer, keras.Metric, keras.Loss)
     return issubclass(type(value), kinds)
-
-
-def is_variable(value: Any) -> bool:
-    """Whether it is one of Keras' variables."""
-    return issubclass(type(value), keras.Variable)
 
 
 def backing(variable: Any) -> Any:
@@ -77,20 +54,20 @@ def backing(variable: Any) -> Any:
 
 
 def draws_seeds(value: Any) -> bool:
-    """Whether it is the cell of an RNN with dropout: its graph uses a seed that nobody tracks."""
+    """Whether a value is an RNN cell with dropout, whose graph uses an untracked seed."""
     if not hasattr(type(value), "get_dropout_mask"):
         return False
     return any(vars(value).get(name) for name in ("dropout", "recurrent_dropout"))
 
 
 def collections(value: Any) -> dict[str, Any]:
-    """The lists and dicts of a layer that a SavedModel has, though checkpoints do not."""
+    """The lists and dicts of a layer that SavedModels have and checkpoints do not."""
     names = vars(value).get("_tracked", ()) if isinstance(value, keras.layers.Layer) else ()
     return {name: vars(value)[name] for name in names if name in vars(value)}
 
 
 def is_composite(value: Any) -> bool:
-    """Whether its config is that of its layers."""
+    """Whether the config of a model is that of its layers."""
     kind = value._obj_type() if isinstance(value, keras.Model) else None
     if kind not in ("Sequential", "Functional"):
         return False
@@ -98,22 +75,22 @@ def is_composite(value: Any) -> bool:
 
 
 def is_built(value: Any) -> bool:
-    """Whether it has all of its variables."""
+    """Whether a layer has all of its variables."""
     return not isinstance(value, keras.layers.Layer) or bool(value.built)
 
 
 def build_config(value: Any) -> Any:
-    """What `build_from_config` of a new one takes; None where it has to be called instead."""
+    """The argument for `build_from_config` of a new layer; None if it has to be called instead."""
     if not isinstance(value, keras.layers.Layer) or not value.built:
         return None
     try:
         return value.get_build_config()
-    except Exception:  # it is the user's code
+    except Exception:  # the user's code may raise anything
         return None
 
 
 def parts(value: Any) -> Iterator[tuple[str, Any]]:
-    """What the user put into it, without what Keras keeps there for itself."""
+    """What the user put into an object, without Keras' own attributes."""
     if isinstance(value, keras.Model) and value._obj_type() in ("Sequential", "Functional"):
         for number, layer in enumerate(value.layers):
             yield f"{{}}.layers[{number}]", layer
@@ -140,7 +117,7 @@ def _class_step(value: Any, kind: type) -> str:
 
 
 def _is_of_users(child: Any) -> bool:
-    """Whether an attribute of Keras' own layers is a layer or function that was given to it."""
+    """Whether an attribute of one of Keras' own layers is a layer or function of the user's."""
     if isinstance(child, FunctionType):
         return not child.__module__.startswith("keras")
     return isinstance(child, keras.layers.Layer | keras.Variable)
@@ -148,8 +125,8 @@ def _is_of_users(child: Any) -> bool:
 
 @cache
 def _layer_attributes() -> frozenset[str]:
-    """What every layer and model has: nothing in there is the user's."""
-    # Names are given, because Keras counts the objects that have none.
+    """The attributes that every layer and model has; none of them is the user's."""
+    # The objects get names because Keras counts those without.
     layer, model = keras.layers.Layer(name="common"), keras.Model(name="common")
     compiled = keras.Sequential(name="common")
     compiled.compile(keras.optimizers.SGD(name="common"), keras.losses.MeanSquaredError(name="mse"))
@@ -157,13 +134,13 @@ def _layer_attributes() -> frozenset[str]:
 
 
 def kept(value: Any) -> Iterator[tuple[str, Any]]:
-    """What of it a file has: layers and variables in attributes, and arguments."""
+    """The parts of an object that a file has: layers, variables, and arguments in the config."""
     variables = {id(one) for one in getattr(value, "variables", ())}
     config = _config(value)
     for step, child in parts(value):
         name = step.removeprefix("{}.")
         is_state = is_saveable(child) or id(child) in variables or _holds(child, variables)
-        # What is no plain value is in the config in other words.
+        # A value that is not plain has another form in the config.
         is_argument = name in config and (
             not isinstance(child, _SIMPLE) or _equal(config[name], child)
         )
@@ -193,27 +170,27 @@ def _config(value: Any) -> dict[str, Any]:
         return {}
     try:
         config = value.get_config()
-    except Exception:  # it is the user's code; `problems` says what it said
+    except Exception:  # the user's code may raise anything; `problems` reports it
         return {}
     return config if isinstance(config, dict) else {}
 
 
-def problems(value: Any) -> list[Problem]:
-    """Why it cannot be saved, or not be loaded again."""
+def problems(value: Any) -> list[KerasProblem]:
+    """Why an object cannot be saved, or not be loaded again."""
     found = list(_problems(value, "{}", set()))
     if isinstance(value, keras.Model) and value.compiled:
         found += _compile_problems(value)
     return found
 
 
-def _problems(value: Any, step: str, seen: set[int]) -> Iterator[Problem]:
+def _problems(value: Any, step: str, seen: set[int]) -> Iterator[KerasProblem]:
     if id(value) in seen:
         return
     seen.add(id(value))
     kind = type(value)
     if not _is_known(kind):
         name = kind.__name__
-        yield Problem(
+        yield KerasProblem(
             step,
             value,
             "load",
@@ -237,8 +214,8 @@ def _problems(value: Any, step: str, seen: set[int]) -> Iterator[Problem]:
     yield from _variable_problems(value, step)
 
 
-def _unconfigured(value: Any, step: str, error: Exception) -> Iterator[Problem]:
-    """Keras makes a config of plain arguments by itself: which were not?"""
+def _unconfigured(value: Any, step: str, error: Exception) -> Iterator[KerasProblem]:
+    """The arguments that are not plain values, of which Keras cannot write a config itself."""
     name = type(value).__name__
     blamed = False
     if isinstance(error, NotImplementedError):
@@ -249,24 +226,26 @@ def _unconfigured(value: Any, step: str, error: Exception) -> Iterator[Problem]:
                 reason = (
                     f"{name} has no get_config(), and its argument {argument} is no plain value"
                 )
-                yield Problem(f"{step}.{argument}", held, "save", reason)
+                yield KerasProblem(f"{step}.{argument}", held, "save", reason)
     if not blamed and isinstance(value, keras.Model) and "get_config" not in _own_names(value):
         reason = f"{name} has no get_config(), and of a Model Keras does not note the arguments"
-        yield Problem(step, value, "save", reason)
+        yield KerasProblem(step, value, "save", reason)
     elif not blamed:
         text = " ".join(str(error).split())
-        yield Problem(step, value, "save", f"get_config() raises {type(error).__name__}: {text}")
+        yield KerasProblem(
+            step, value, "save", f"get_config() raises {type(error).__name__}: {text}"
+        )
 
 
 def _own_names(value: Any) -> set[str]:
-    """What the user's classes define."""
+    """The names that the user's classes define."""
     return {name for kind in type(value).__mro__ if not _is_own(kind) for name in vars(kind)}
 
 
 def _item_problems(
     value: Any, step: str, name: str, item: Any, seen: set[int]
-) -> Iterator[Problem]:
-    """One value of a config."""
+) -> Iterator[KerasProblem]:
+    """The problems of one value in a config."""
     held = vars(value).get(name)
     at, thing = f"{step}.get_config()[{name!r}]", item
     if name in vars(value) and (held is item or not isinstance(held, _SIMPLE)):
@@ -286,26 +265,28 @@ def _item_problems(
         json.dumps(serialized)
     except Exception as error:
         text = " ".join(str(error).split())
-        yield Problem(at, thing, "save", f"Keras cannot serialize it: {text}")
+        yield KerasProblem(at, thing, "save", f"Keras cannot serialize it: {text}")
         return
     yield from _name_problems(serialized, at, thing)
 
 
-def _name_problems(serialized: Any, step: str, value: Any) -> Iterator[Problem]:
-    """What Keras will look for by name when it loads, and lambdas, which it refuses to."""
+def _name_problems(serialized: Any, step: str, value: Any) -> Iterator[KerasProblem]:
+    """Classes and functions that Keras will not find by name, and lambdas, which it refuses."""
     for found in _dicts(serialized):
         kind, name = found.get("class_name"), found.get("registered_name")
         if kind == "__lambda__":
-            yield Problem(step, value, "safe", "a lambda is code: Keras loads none in safe mode")
+            yield KerasProblem(
+                step, value, "safe", "a lambda is code: Keras loads none in safe mode"
+            )
         elif "module" not in found or name is None:
             continue
         elif kind == "function":
             if keras.saving.get_registered_object(found["config"]) is None:
                 reason = f"function {found['config']} is not registered with Keras"
-                yield Problem(step, value, "load", reason)
+                yield KerasProblem(step, value, "load", reason)
         elif keras.saving.get_registered_object(name) is None:
             reason = f"class {kind} is not registered with Keras, which looks for it by name"
-            yield Problem(step, value, "load", reason)
+            yield KerasProblem(step, value, "load", reason)
 
 
 def _dicts(value: Any) -> Iterator[Mapping[str, Any]]:
@@ -317,8 +298,8 @@ def _dicts(value: Any) -> Iterator[Mapping[str, Any]]:
             yield from _dicts(item)
 
 
-def _argument_problems(value: Any, step: str, config: dict[str, Any]) -> Iterator[Problem]:
-    """Whether the constructor takes the config, and all that it takes is in there."""
+def _argument_problems(value: Any, step: str, config: dict[str, Any]) -> Iterator[KerasProblem]:
+    """Arguments of the constructor that the config lacks or has too many of."""
     kind = type(value)
     signature = inspect.signature(kind.__init__)
     try:
@@ -332,9 +313,9 @@ def _argument_problems(value: Any, step: str, config: dict[str, Any]) -> Iterato
         ]
         place = next((name for name in missing if name in vars(value)), None)
         if place is None:
-            yield Problem(step, value, "load", reason)
+            yield KerasProblem(step, value, "load", reason)
         else:
-            yield Problem(f"{step}.{place}", vars(value)[place], "load", reason)
+            yield KerasProblem(f"{step}.{place}", vars(value)[place], "load", reason)
         return
     for name, one in _arguments(kind).items():
         held = vars(value).get(name, one.default)
@@ -342,10 +323,10 @@ def _argument_problems(value: Any, step: str, config: dict[str, Any]) -> Iterato
             continue
         if held is not one.default and not _equal(held, one.default):
             reason = f"argument {name} is not in get_config(): its default comes back"
-            yield Problem(f"{step}.{name}", held, "lost", reason)
+            yield KerasProblem(f"{step}.{name}", held, "lost", reason)
 
 
-def _variable_problems(value: Any, step: str) -> Iterator[Problem]:
+def _variable_problems(value: Any, step: str) -> Iterator[KerasProblem]:
     save = getattr(value, "save_own_variables", None)
     if save is None:
         return
@@ -354,16 +335,16 @@ def _variable_problems(value: Any, step: str) -> Iterator[Problem]:
     except Exception as error:
         text = " ".join(str(error).split())
         reason = f"save_own_variables() raises {type(error).__name__}: {text}"
-        yield Problem(step, value, "save", reason)
+        yield KerasProblem(step, value, "save", reason)
 
 
-def _compile_problems(model: Any) -> Iterator[Problem]:
+def _compile_problems(model: Any) -> Iterator[KerasProblem]:
     try:
         compiled = model.get_compile_config() or {}
         json.dumps(compiled)
     except Exception as error:
         text = " ".join(str(error).split())
-        yield Problem("{}", model, "save", f"what it was compiled with: {text}")
+        yield KerasProblem("{}", model, "save", f"what it was compiled with: {text}")
         return
     for name, serialized in compiled.items():
         held = vars(model).get(name, model)
@@ -386,7 +367,7 @@ def _is_simple(value: Any) -> bool:
 
 
 def _is_known(kind: type) -> bool:
-    """Whether Keras finds a class by the name that it writes."""
+    """Whether Keras finds a class by the name that it writes into files."""
     if _is_own(kind):
         return True
     return keras.saving.get_registered_object(keras.saving.get_registered_name(kind)) is kind

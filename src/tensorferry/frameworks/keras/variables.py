@@ -1,44 +1,48 @@
-"""Keras 3: the variables of models, layers and optimizers, of every backend.
+"""Keras 3: the variables of models, layers and optimizers, with any backend.
 
-A variable's own name is its path ("sequential/dense/kernel"). Layers without a name of the user's
-are numbered as they are made, so that two copies of a model have different paths; those parts are
-marked as automatic. Files of Keras name variables by attributes, classes and order instead
-("layers/dense/vars/0"), and so do checkpoints of Keras 2 ("layer_with_weights-0/kernel").
+Keeps `contract.Variables`. A variable's own name is its path ("sequential/dense/kernel"). Keras
+numbers the layers that the user did not name, so two copies of a model have different paths; such
+parts of a name are marked as automatic. Keras' files name variables by attributes, classes and
+order instead ("layers/dense/vars/0"), and so do checkpoints of Keras 2
+("layer_with_weights-0/kernel").
 
-Seeds of random generators and the state of metrics are no weights, as in Keras' own files.
+Seeds of random generators and the state of metrics are no weights here, as in Keras' own files.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
 import keras
 import numpy as np
 
-from tensorferry import dtypes, frameworks
+from tensorferry import dtypes
 from tensorferry.errors import UnsupportedError
-from tensorferry.frameworks.variables import Variable
+from tensorferry.frameworks import table
+from tensorferry.frameworks.contract import Put, Variable
+from tensorferry.frameworks.conversion import accept, give
 from tensorferry.tensors.values import Array
 
 
 def is_variable(value: Any) -> bool:
-    """Whether it is one of Keras' variables."""
+    """Whether a value is one of Keras' variables."""
+    # By its type: `__class__` may be whatever the object says.
     return issubclass(type(value), keras.Variable)
 
 
-def make_variable(value: Any, name: str, **more: Any) -> Variable:
-    """The variable as one of ours."""
+def make_variable(value: Any, name: str, put: Put | None = None) -> Variable:
+    """A `keras.Variable` as ours."""
 
     def read() -> Array:
-        return np.asarray(frameworks.accept(value.value))
+        return np.asarray(accept(value.value))
 
     def assign(array: Array) -> None:
         backend = keras.backend.backend()
-        known = backend in frameworks.NAMES
-        value.assign(frameworks.give(array, backend) if known else array)
+        value.assign(give(array, backend) if backend in table.NAMES else array)
 
     shape = tuple(value.shape)
     return Variable(
@@ -47,12 +51,12 @@ def make_variable(value: Any, name: str, **more: Any) -> Variable:
         dtypes.as_dtype(str(value.dtype)).name,
         read,
         assign,
-        **{"trainable": bool(value.trainable), **more},
+        trainable=bool(value.trainable),
     )
 
 
 def is_model(value: Any) -> bool:
-    """Whether it is a model, a layer or an optimizer."""
+    """Whether a value is a model, a layer or an optimizer."""
     return issubclass(type(value), keras.layers.Layer | keras.optimizers.Optimizer)
 
 
@@ -60,7 +64,7 @@ def list_variables(model: Any, *, build_optimizer: bool = False) -> list[tuple[A
     """The weights of a model or layer, then the state of its optimizer.
 
     Raises:
-        UnsupportedError: It was not built yet.
+        UnsupportedError: The model was not built yet.
     """
     if isinstance(model, keras.optimizers.Optimizer):
         return _optimizer_variables(model, "")
@@ -70,7 +74,7 @@ def list_variables(model: Any, *, build_optimizer: bool = False) -> list[tuple[A
             hint="model.build(input_shape), or call it once",
         )
     places = _Places(model)
-    # In the checkpoint of a compiled model this may be the shortest path to a weight.
+    # In the checkpoint of a compiled model this can be the shortest path to a weight.
     trained = {
         id(variable): f"optimizer/_trainable_variables/{number}"
         for number, variable in enumerate(model.trainable_variables)
@@ -82,9 +86,8 @@ def list_variables(model: Any, *, build_optimizer: bool = False) -> list[tuple[A
         found.append(
             (
                 variable,
-                make_variable(
-                    variable,
-                    variable.path,
+                replace(
+                    make_variable(variable, variable.path),
                     spellings={} if keras_name is None else {"keras": keras_name},
                     aliases=tuple(name for name in others if name is not None),
                     automatic=places.automatic,
@@ -100,14 +103,16 @@ def list_variables(model: Any, *, build_optimizer: bool = False) -> list[tuple[A
 
 
 def _optimizer_variables(optimizer: Any, prefix: str) -> list[tuple[Any, Variable]]:
-    """Named by their numbers, as in Keras' files: their paths contain those of the weights."""
+    """The state of an optimizer, numbered as in Keras' files.
+
+    The paths of the variables would contain those of the weights.
+    """
     start = f"{prefix}/" if prefix else ""
     return [
         (
             variable,
-            make_variable(
-                variable,
-                f"{start}vars/{number}",
+            replace(
+                make_variable(variable, f"{start}vars/{number}"),
                 optimizer=True,
                 trainable=False,
                 spellings={"keras": f"{start}vars/{number}"},
@@ -119,13 +124,13 @@ def _optimizer_variables(optimizer: Any, prefix: str) -> list[tuple[Any, Variabl
 
 
 class _Places:
-    """Where the variables of a model are, seen from it.
+    """The places of a model's variables, relative to the model.
 
-    The walk is that of Keras' saving: attributes in the order of their names, private ones last,
-    the layers of Sequential and functional models before those; what was met is not met again.
+    The walk is that of Keras' saving. The layers of Sequential and functional models come first,
+    then the attributes in the order of their names, private ones last. No object is met twice.
 
     Attributes:
-        names: For a variable's id, its name in Keras' files and in a checkpoint of Keras 2.
+        names: The name in Keras' files and the name in checkpoints of Keras 2, by variable's id.
         automatic: The names of layers that Keras made up.
     """
 
@@ -154,7 +159,7 @@ class _Places:
                 self._visit_all(child, f"{place}{name}/", f"{object_place}{name}/")
 
     def _visit_layers(self, model: Any, place: str, object_place: str) -> None:
-        """Those of a Sequential or functional model; Keras 2 counted the ones with weights."""
+        """The layers of a Sequential or functional model; Keras 2 counts those with weights."""
         names = _unique_names()
         weighty = 0
         for number, layer in enumerate(model.layers):
@@ -183,7 +188,7 @@ def _own_variables(layer: Any) -> list[tuple[str, Any]]:
     store: dict[str, Any] = {}
     try:
         layer.save_own_variables(store)
-    except Exception:  # a layer may refuse to be saved; it has other names then
+    except Exception:  # a layer may refuse to be saved; its variables have other names then
         return []
     return [(str(key), value) for key, value in store.items() if is_variable(value)]
 
@@ -209,11 +214,11 @@ def _attributes(layer: Any) -> Iterator[tuple[str, Any]]:
 
 @cache
 def _common_attributes() -> frozenset[str]:
-    """What every layer has: nothing in there is a layer of the user's."""
+    """The attributes that every layer has; none of them is a layer of the user's."""
     return frozenset(dir(keras.layers.Layer(name="common")))
 
 
-def _unique_names() -> Any:
+def _unique_names() -> Callable[[str], str]:
     used: dict[str, int] = {}
 
     def unique(name: str) -> str:
@@ -233,6 +238,6 @@ def _class_name(layer: Any) -> str:
 
 
 def _is_automatic(layer: Any) -> bool:
-    # Bidirectional puts a word before the names of its two layers.
+    # Bidirectional prefixes the names of its two layers.
     made_up = rf"(forward_|backward_)?{re.escape(_class_name(layer))}(_\d+)?"
     return re.fullmatch(made_up, layer.name) is not None

@@ -1,71 +1,45 @@
-"""TensorFlow: where a SavedModel's graph uses the ops that every SavedModel has.
+"""TensorFlow: where the graph of a SavedModel uses the ops that every SavedModel has.
 
-Variables are saved and restored by ops that write and read files, and tables are filled from assets
-by ops that read them: that an op is there says nothing. Here it is asked where it is used:
+Keeps `contract.Graphs`. Ops that write and read files save and restore the variables of every
+model, and ops that read files fill tables from assets. Their presence alone means nothing, so we
+look at where they are used:
 
-    SaveV2, RestoreV2 ...         fine where only saving and restoring leads to it
-    InitializeTableFromTextFile   fine where the name of the file is that of an asset
+    SaveV2, RestoreV2 ...         harmless if only saving and restoring leads there
+    InitializeTableFromTextFile   harmless if the file name is that of an asset
 
-The messages are parsed, after our own reader found them sound, and nothing is run. Two parsers may
-see two models in one file: `Seen` has what TensorFlow sees, to be compared.
+The messages are parsed after our own reader found them sound, and nothing is run. Two parsers may
+see two different models in one file, so `Seen` tells what TensorFlow sees, for comparison.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import tensorflow as tf
 
 from tensorferry.errors import FormatError
+from tensorferry.frameworks.programs import Misuse, Seen
 
-# The body of the graph itself; others are functions.
+# The name of the main graph among the bodies of functions.
 _MAIN = ""
 _TABLES = ("InitializeTableFromTextFile", "InitializeTableFromTextFileV2")
 _PASSES_ON = ("Identity", "IdentityN", "StopGradient", "EnsureShape")
-# What a graph of TensorFlow 1 runs when it is loaded.
+# The collections whose ops TensorFlow 1 runs when a model is loaded.
 _INITIALIZERS = ("saved_model_main_op", "legacy_init_op", "saved_model_initializers")
 
 
-class Misuse(NamedTuple):
-    """An op that is used for something else than it usually is.
-
-    Attributes:
-        op: Its name.
-        place: The function and the node.
-        writes: Whether it writes files, instead of reading them.
-    """
-
-    op: str
-    place: str
-    writes: bool
-
-
-class Seen(NamedTuple):
-    """What TensorFlow sees in a graph.
-
-    Attributes:
-        ops: The names of all ops, in functions too.
-        assets: The names of its assets.
-        misused: Ops that restore and save, where something else leads to them.
-    """
-
-    ops: frozenset[str]
-    assets: frozenset[str]
-    misused: tuple[Misuse, ...]
-
-
 def look(directory: str, tags: Iterable[str], suspects: frozenset[str]) -> Seen:
-    """What TensorFlow would load.
+    """What TensorFlow would load from a SavedModel.
 
     Args:
-        directory: Of a SavedModel that was found to be sound.
-        tags: Of its graph.
-        suspects: Ops that save and restore.
+        directory: A SavedModel that was found to be sound.
+        tags: The tags of its graph.
+        suspects: Names of ops that save and restore.
 
     Raises:
-        FormatError: TensorFlow sees no such graph.
+        FormatError: TensorFlow does not find exactly one graph with these tags.
     """
     wanted = set(tags)
     try:
@@ -106,12 +80,12 @@ class _Graph:
             self._outputs += [name.split(":")[0] for name in held]
 
     def ops(self) -> frozenset[str]:
-        """The ops of all nodes that are no functions."""
+        """The ops of all nodes, without calls of functions."""
         found = {node.op for body in self._bodies.values() for node in body}
         return frozenset(found - {*self._functions})
 
     def find(self, suspects: frozenset[str]) -> Iterator[Misuse]:
-        """Walks over everything that can be called."""
+        """The suspects in everything that can be called."""
         for body, node in self._reachable():
             place = f"{body}/{node.name}" if body else node.name
             if node.op in _TABLES:
@@ -140,7 +114,7 @@ class _Graph:
                 left += _called(node)
 
     def _ancestors(self) -> Iterator[Any]:
-        """The nodes of the graph itself that a call or the initialization needs."""
+        """The nodes of the main graph that a call or the initialization needs."""
         nodes = self._nodes[_MAIN]
         seen: set[str] = set()
         left = list(self._outputs)
@@ -153,7 +127,7 @@ class _Graph:
             left += [_node_of(one) for one in nodes[name].input]
 
     def _is_asset(self, body: str, given: str, seen: set[tuple[str, str]]) -> bool:
-        """Whether an input is the path of an asset, wherever it comes from."""
+        """Whether an input is always the path of an asset, whichever function passes it on."""
         name = _node_of(given)
         if not name or (body, name) in seen:
             return False
@@ -190,7 +164,7 @@ def _node_of(name: str) -> str:
 
 
 def _called(node: Any) -> Iterator[str]:
-    """The functions that a node names."""
+    """The functions that a node calls."""
     yield node.op
     for value in node.attr.values():
         if value.HasField("func"):

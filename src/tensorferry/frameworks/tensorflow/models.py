@@ -1,15 +1,14 @@
 """TensorFlow: any model that it can trace, as a SavedModel.
 
-A model is a `tf.Module`, a tf.function, a Python function, a layer or model of Keras, or any object
-with variables and one of `FORWARD`. What is saved is never the object itself but a root made for
-it, so that nothing of the user's is changed:
+Keeps `contract.Programs`. A model is a `tf.Module`, a tf.function, a Python function, a layer or
+model of Keras, or any object with variables and one of the methods in `FORWARD`. The user's object
+is never saved itself, and never changed. A root object is created for it:
 
     __call__            the model's function, with the structure of its arguments and results
     the model's parts   by their own names: variables, tables, and the tf.functions of a tf.Module
-    captured            variables that its functions use and that were found nowhere else
+    captured            variables that the functions use and that were found nowhere else
 
-How functions become signatures is `tensorflow_signatures`; reading a SavedModel back is
-`tensorflow_programs`.
+`signatures` turns functions into signatures; `programs` reads a SavedModel back.
 """
 
 from __future__ import annotations
@@ -36,28 +35,37 @@ from tensorferry.frameworks.programs import (
     Signature,
     is_absolute,
 )
-from tensorferry.frameworks.tensorflow import signatures as calls, tensors as tensors
+from tensorferry.frameworks.tensorflow import objects, signatures as calls
 from tensorferry.frameworks.tensorflow.signatures import Arguments, Concrete, Function
+from tensorferry.frameworks.tensorflow.variables import is_model
 from tensorferry.frameworks.variables import Held, find_variables
 
 PYTHON_OPS = ("PyFunc", "EagerPyFunc", "PyFuncStateless")
 
 _Node = tf.__internal__.tracking.AutoTrackable
 _Resource = tf.saved_model.experimental.TrackableResource
-# What Keras calls inputs that nobody named.
+# Keras' names for inputs without a name of the user's.
 _NUMBERED = re.compile(r"keras_tensor(_\d+)?")
 _FUNCTIONS = (Function, Concrete, FunctionType, MethodType, partial)
 
 
 @dataclass
 class _Model:
-    """A model, seen as TensorFlow will have it."""
+    """A model, seen as TensorFlow will have it.
+
+    Attributes:
+        given: The user's object.
+        forward: Its function; None if it has none.
+        known: The arguments of the function, if the model knows them.
+        held: The variables and objects in the model.
+        mirrored: Whether the model's parts keep their names below the root.
+    """
 
     given: Any
     forward: Any
     known: Arguments | None
     held: Held
-    mirrored: bool  # its parts keep their names below the root
+    mirrored: bool
 
 
 def plan(
@@ -68,17 +76,18 @@ def plan(
     forward: Callable[..., Any] | None = None,
     known: tuple[Any, ...] | None = None,
 ) -> Program:
-    """All that writing a model needs, with what it keeps and what it does not.
+    """Everything that writing a model needs, and what the file will keep of it.
 
     Args:
         model: See the top of this module.
-        signatures: What `save_model` was given.
-        inputs: What `save_model` was given.
-        forward: The model's function, where another framework says what that is.
-        known: Its positional arguments, as specs, where another framework knows them.
+        signatures: The argument of `tensorferry.save_model`.
+        inputs: The argument of `tensorferry.save_model`.
+        forward: The model's function, if Keras knows it.
+        known: The function's positional arguments as specs, if Keras knows them.
 
     Raises:
-        UnsupportedError: It has no function, or one that cannot be traced or loaded elsewhere.
+        UnsupportedError: The model has no function, or one that cannot be traced, or one that
+            cannot be loaded elsewhere.
     """
     looked = _look(model, forward, known)
     named = _functions(looked, signatures, inputs)
@@ -112,7 +121,7 @@ def plan(
 
 
 def specs_of(structure: Any) -> Any:
-    """Symbolic tensors of Keras as specs of the same names."""
+    """Symbolic tensors of Keras as specs with the same names."""
 
     def spec(leaf: Any) -> Any:
         if getattr(leaf, "sparse", False):
@@ -127,7 +136,11 @@ def specs_of(structure: Any) -> Any:
 
 
 def write(program: Program, directory: str) -> None:
-    """Writes a planned model to a directory that is not there yet."""
+    """Writes a planned model to a directory that does not exist yet.
+
+    Raises:
+        UnsupportedError: TensorFlow cannot save the model.
+    """
     with _quiet():
         try:
             tf.saved_model.save(program.root, directory, signatures=program.functions)
@@ -140,7 +153,7 @@ def write(program: Program, directory: str) -> None:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """TensorFlow logs where assets are written to: a name that is gone a moment later."""
+    """Silences TensorFlow, which logs the temporary path that assets are written to."""
     logger = tf.get_logger()
     before = logger.level
     logger.setLevel(logging.ERROR)
@@ -160,11 +173,11 @@ def _look(model: Any, forward: Any, known: tuple[Any, ...] | None) -> _Model:
         return _Model(model, tf.function(forward), arguments, _find(model), False)
     if isinstance(model, _FUNCTIONS):
         return _Model(model, model, None, _find(_referenced(model)), False)
-    tracked = tensors.is_tracked(model)
+    tracked = objects.is_tracked(model)
     found = next((name for name in FORWARD if _has_method(model, name)), None)
     method = None if found is None else getattr(model, found)
     looked = _Model(model, method, None, _find(model), tracked)
-    spec = getattr(model, "save_spec", None) if tensors.is_model(model) else None
+    spec = getattr(model, "save_spec", None) if is_model(model) else None
     if spec is not None and spec() is not None:  # Keras 2
         positional, named = spec()
         looked.known = Arguments(tuple(positional), dict(named), "the model's own inputs")
@@ -188,7 +201,7 @@ def _has_method(model: Any, name: str) -> bool:
 
 
 def _referenced(function: Any) -> dict[str, Any]:
-    """What a function refers to by name and may keep state in."""
+    """The objects that a function refers to by name and that may hold state."""
     while isinstance(function, partial):
         function = function.func
     python = getattr(function, "python_function", function)
@@ -214,14 +227,14 @@ def _may_hold(value: Any) -> bool:
     if isinstance(value, Mapping | list | tuple):
         parts = value.values() if isinstance(value, Mapping) else value
         return any(map(_may_hold, list(parts)[:1000]))
-    return tensors.is_tracked(value) or isinstance(value, tf.Variable)
+    return objects.is_tracked(value) or isinstance(value, tf.Variable)
 
 
 # Functions and signatures
 
 
 def _functions(model: _Model, signatures: Any, inputs: Any) -> dict[str, tuple[Any, Any]]:
-    """The functions to make signatures of, each with its example inputs or None."""
+    """The function of each signature, with its example inputs or None."""
     if signatures is None:
         found = {}
         if model.forward is not None:
@@ -325,7 +338,7 @@ def _nodes(concrete: Any) -> Iterator[Any]:
 def _root(model: _Model) -> Any:
     root = _Node()
     if model.mirrored:
-        for name, child in tensors.tracked_children(model.given).items():
+        for name, child in objects.tracked_children(model.given).items():
             setattr(root, name, child)
         for name, function in _own_functions(model.given):
             setattr(root, name, function)
@@ -336,7 +349,7 @@ def _root(model: _Model) -> Any:
 
 
 def _tensorflow_variables(held: Held) -> list[tuple[str, Any]]:
-    """TensorFlow's own variables with their names; those of Keras have one inside."""
+    """TensorFlow's own variables with their names; a variable of Keras has one inside."""
     found = []
     for variable, holder in zip(held.variables, held.holders, strict=True):
         inner = holder if isinstance(holder, tf.Variable) else getattr(holder, "value", None)
@@ -363,18 +376,18 @@ def _place(root: Any, path: str, variable: Any) -> None:
 
 
 def _track_captured(root: Any, model: _Model, traced: Mapping[str, Any]) -> None:
-    """Lets the root hold what its functions use."""
+    """Attaches the resources and variables that the functions use to the root."""
     known = _descendants(root)
     resources = []
     for held in model.held.objects:
-        if tensors.is_tracked(held):
+        if objects.is_tracked(held):
             for part in _descendants(held).values():
                 if isinstance(part, _Resource) and id(part) not in known:
                     known[id(part)] = part
                     resources.append(part)
     if resources:
         root.resources = resources
-    # A variable of Keras stands for TensorFlow's own, which is inside.
+    # A variable of Keras stands for TensorFlow's own variable inside of it.
     known |= {id(part.value): part for part in known.values() if hasattr(part, "value")}
     captured = []
     for concrete in (*traced.values(), *calls.concrete_functions(root.__call__)):
@@ -390,11 +403,11 @@ def _descendants(model: Any) -> dict[int, Any]:
     return {id(part): part for part in tf.train.TrackableView(model).descendants()}
 
 
-# What there is to say
+# What the report says
 
 
 def _paths(root: Any, nodes: Mapping[str, list[Any]]) -> tuple[list[FoundPath], list[str]]:
-    """Absolute paths in constants, and the files that go along."""
+    """The absolute paths in assets and constants, and the files that are copied."""
     assets = []
     found: dict[str, FoundPath] = {}
     for part in _descendants(root).values():
@@ -443,7 +456,7 @@ def _not_kept(model: _Model, named: Mapping[str, Any]) -> list[NotKept]:
 
 
 def _lost_methods(model: _Model, named: Mapping[str, Any]) -> Iterator[NotKept]:
-    """Methods of the model's own class, not those of a framework's."""
+    """Methods of the user's classes that the file will not have."""
     given = model.given
     kept = {name for name, _ in _own_functions(given)} if model.mirrored else set()
     kept |= {*FORWARD, *named, "build", "get_config", "from_config", "compute_output_shape"}
@@ -462,9 +475,9 @@ def _lost_methods(model: _Model, named: Mapping[str, Any]) -> Iterator[NotKept]:
 
 
 def _lost_attributes(model: _Model) -> Iterator[NotKept]:
-    """Plain values among the attributes that the model's own class gave it."""
+    """Attributes with plain Python values, which the file will not have."""
     kind = next(kind for kind in type(model.given).__mro__ if _is_of_framework(kind))
-    if kind not in (object, tf.Module, _Node):  # Keras keeps its own settings among them
+    if kind not in (object, tf.Module, _Node):  # Keras has settings of its own there
         return
     for name, value in getattr(model.given, "__dict__", {}).items():
         if isinstance(value, bool | int | float | complex | str | bytes) and name[0] != "_":

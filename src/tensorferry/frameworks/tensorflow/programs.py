@@ -1,14 +1,14 @@
-"""TensorFlow: a SavedModel back as functions, called with whatever a user has.
+"""TensorFlow: a SavedModel back as functions that take a user's values.
 
-`tf.saved_model.load` makes objects and functions of the file alone, without the classes that it was
-made from. What is called is
+Keeps `contract.Loading`. `tf.saved_model.load` creates objects and functions from the file alone,
+without the classes of the original model. A caller can call
 
-    a signature     takes tensors by name, gives a dict of tensors
+    a signature     it takes tensors by name and returns a dict of tensors
     the model       its own function, with the structure of its arguments and results: `__call__`,
-                    or `serve` of what Keras 3 exports
+                    or `serve` in exports of Keras 3
 
-Values are converted to the dtypes that are expected, floats to floats and integers to integers, and
-compared with what is expected before TensorFlow runs anything.
+Values are converted to the expected dtypes, floats to floats and integers to integers, and compared
+with the expected shapes before TensorFlow runs anything.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ from typing import Any
 import tensorflow as tf
 
 from tensorferry.errors import MismatchError, UnsupportedError
-from tensorferry.frameworks.tensorflow import tensors as tensors
+from tensorferry.frameworks.contract import Variable
 from tensorferry.frameworks.tensorflow.signatures import as_tensors, show
-from tensorferry.frameworks.variables import Variable, find_variables
+from tensorferry.frameworks.tensorflow.variables import make_variable
+from tensorferry.frameworks.variables import find_variables
 
-# The functions that stand for a whole model, in this order.
+# The names of functions that stand for a whole model, in this order.
 _CALLS = ("__call__", "serve")
 
 
@@ -31,7 +32,7 @@ def load(path: str, tags: Iterable[str] | None) -> Any:
     """The objects of a SavedModel.
 
     Raises:
-        UnsupportedError: TensorFlow cannot load it.
+        UnsupportedError: TensorFlow cannot load the file.
     """
     try:
         return tf.saved_model.load(path, tags=None if tags is None else list(tags))
@@ -42,40 +43,59 @@ def load(path: str, tags: Iterable[str] | None) -> Any:
         ) from error
 
 
-def signature_inputs(concrete: Any) -> dict[str, Any]:
-    """What a signature takes, by name."""
-    return dict(concrete.structured_input_signature[1])
+def signatures_of(loaded: Any) -> Mapping[str, Any]:
+    """The signatures of a loaded model by name."""
+    return dict(loaded.signatures)
 
 
-def describe(specs: Mapping[str, Any]) -> dict[str, str]:
-    """Dtypes and shapes as people write them."""
-    return {name: show(spec) for name, spec in specs.items()}
+def describe_inputs(concrete: Any) -> dict[str, str]:
+    """Dtype and shape of each argument of a signature by name, as in "float32[?, 3]"."""
+    return _described(_inputs_of(concrete))
 
 
 def describe_results(concrete: Any) -> dict[str, str]:
-    """What a signature gives, by name."""
+    """Dtype and shape of each result of a signature by name."""
     results = concrete.structured_outputs
-    return describe(results) if isinstance(results, Mapping) else {}
+    return _described(results) if isinstance(results, Mapping) else {}
+
+
+def _inputs_of(concrete: Any) -> dict[str, Any]:
+    return dict(concrete.structured_input_signature[1])
+
+
+def _described(specs: Mapping[str, Any]) -> dict[str, str]:
+    return {name: show(spec) for name, spec in specs.items()}
 
 
 def variables_of(loaded: Any, *, by_name: bool) -> list[Variable]:
-    """The variables of what was loaded; an export of TensorFlow 1 has them by name only."""
+    """The variables of a loaded model.
+
+    Args:
+        loaded: The objects that `load` returned.
+        by_name: Name the variables by their own names. Exports of TensorFlow 1 have no other.
+    """
     if not by_name:
         return find_variables(loaded).variables
     held = getattr(loaded, "variables", ())
-    return [tensors.make_variable(one, one.name.removesuffix(":0")) for one in held]
+    return [make_variable(one, one.name.removesuffix(":0")) for one in held]
 
 
 def call_signature(
     concrete: Any, name: str, positional: tuple[Any, ...], named: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """What a signature gives for a user's values.
+    """The results of a signature for a user's values.
+
+    Args:
+        concrete: The signature.
+        name: Its name, for errors.
+        positional: The only argument, or one dict with all arguments.
+        named: The arguments by name.
 
     Raises:
-        TypeError: These are not the names that it takes.
+        TypeError: These are not the arguments that the signature takes.
         MismatchError: A value does not fit.
     """
-    expected = signature_inputs(concrete)
+    expected = _inputs_of(concrete)
     given = dict(named)
     if len(positional) == 1 and isinstance(positional[0], Mapping) and not given:
         given = dict(positional[0])
@@ -108,10 +128,10 @@ def model_function(loaded: Any) -> Any:
 
 
 def call_function(function: Any, positional: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
-    """What a model's own function gives for a user's values.
+    """The result of a model's own function for a user's values.
 
     Raises:
-        MismatchError: They fit none of the arguments that it was traced for.
+        MismatchError: The values fit none of the calls that the function was traced for.
     """
     problems = []
     for concrete in function.concrete_functions:
@@ -144,7 +164,7 @@ def _check_rest(rest: Any) -> None:
 
 
 def _converted(value: Any, spec: Any, place: str) -> Any:
-    """A user's value as the tensors that a spec asks for."""
+    """A user's value as the tensors that a spec describes."""
     if spec is None or not tf.nest.flatten(spec):
         return as_tensors(value)
     try:

@@ -1,8 +1,8 @@
-"""Signatures: functions of structures made into functions of named tensors, as servers call them.
+"""Signatures: functions of structures, turned into functions of named tensors for servers.
 
-A signature of a SavedModel takes tensors by name and gives tensors by name, and nothing else. A
-model's own function may take and give dicts, lists, sparse and ragged tensors. What stands between
-them is made here, and traced:
+A signature of a SavedModel takes tensors by name and returns tensors by name, and nothing else. A
+model's own function may take and return dicts, lists, sparse and ragged tensors. This module writes
+the function between them, and traces it:
 
     f(x, {"mask": m})        the arguments "x" and "mask"
     f(ragged)                the arguments "ragged_values" and "ragged_row_splits"
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,26 +24,27 @@ import numpy as np
 import tensorflow as tf
 
 from tensorferry.errors import FerryError, UnsupportedError
+from tensorferry.frameworks import conversion
 from tensorferry.frameworks.programs import Signature
-from tensorferry.frameworks.tensorflow import tensors as tensors
-from tensorferry.tensors.values import RaggedTensor, SparseTensor, as_tensor
+from tensorferry.frameworks.tensorflow import tensors
+from tensorferry.tensors.values import RaggedTensor, SparseTensor, as_tensor, is_namedtuple
 
 Function = tf.types.experimental.PolymorphicFunction
 Concrete = tf.types.experimental.ConcreteFunction
 
 _COMPOSITE = (tf.RaggedTensorSpec, tf.SparseTensorSpec)
-# What is part of the program instead of an argument.
+# Arguments of these types become constants of the program.
 _FIXED = (bool, type(None))
 
 
 @dataclass(frozen=True)
 class Arguments:
-    """What a function is called with: specs where tensors will be.
+    """The arguments of a function, with specs in place of tensors.
 
     Attributes:
-        positional: By position.
-        named: By name.
-        origin: Where this is known from.
+        positional: The arguments by position.
+        named: The arguments by name.
+        origin: Where they are known from.
     """
 
     positional: tuple[Any, ...]
@@ -55,11 +56,11 @@ def example_arguments(function: Any, examples: Any, *, exact: bool = False) -> A
     """The arguments that examples stand for.
 
     Args:
-        function: What takes them.
-        examples: A tuple for several arguments; a dict of its arguments by name, if all of its
-            keys are that; anything else is the one argument. In them tensors of every framework,
-            numbers, or `tf.TensorSpec` and the like.
-        exact: Take the size of the first axis for fixed, too.
+        function: The function that takes the arguments.
+        examples: A tuple for several arguments, a dict whose keys are all names of arguments, or
+            else the only argument. Inside are tensors of any framework, numbers, or
+            `tf.TensorSpec` and the like.
+        exact: Fix the size of the first axis, too.
     """
     named = parameter_names(function)
     origin = "the example inputs"
@@ -71,7 +72,7 @@ def example_arguments(function: Any, examples: Any, *, exact: bool = False) -> A
 
 
 def known_arguments(function: Any) -> Arguments | None:
-    """The arguments that a function of TensorFlow was made for, or was called with so far."""
+    """The arguments that a tf.function declares or was called with; None if there are none."""
     if isinstance(function, Concrete):
         positional, named = function.structured_input_signature
         return Arguments(tuple(positional), dict(named), "its own concrete function")
@@ -90,13 +91,13 @@ def known_arguments(function: Any) -> Arguments | None:
 
 
 def concrete_functions(function: Any) -> list[Any]:
-    """What a tf.function was traced for so far; saving keeps these."""
+    """The traces that a tf.function has so far; saving keeps them."""
     listed = getattr(function, "_list_all_concrete_functions", None)
     return [] if listed is None else list(listed())
 
 
 def parameter_names(function: Any) -> list[str]:
-    """The names of what a function takes, without those it gathers."""
+    """The names of a function's parameters, without *args and **kwargs."""
     try:
         if isinstance(function, Function):
             found = function.function_type.parameters
@@ -109,11 +110,11 @@ def parameter_names(function: Any) -> list[str]:
 
 
 def as_tensors(value: Any, spec: Any = None) -> Any:
-    """A user's value as TensorFlow's tensors: arrays, and lists of numbers or texts, are tensors.
+    """A user's value as TensorFlow's tensors; an array or a list of numbers is one tensor.
 
     Args:
         value: A structure, or a tensor of any framework.
-        spec: What is expected there: gives numbers their dtype.
+        spec: The spec that is expected there, which gives numbers their dtype.
     """
     if isinstance(value, tf.TypeSpec) or value is None or isinstance(value, bool):
         return value
@@ -123,18 +124,16 @@ def as_tensors(value: Any, spec: Any = None) -> Any:
         return {key: as_tensors(part, _inner(spec, key)) for key, part in value.items()}
     if isinstance(value, list | tuple) and not _is_numbers(value):
         parts = [as_tensors(part, _inner(spec, place)) for place, part in enumerate(value)]
-        if hasattr(value, "_fields"):
+        if is_namedtuple(value):
             return type(value)(*parts)
         return parts if isinstance(value, list) else tuple(parts)
     if isinstance(value, RaggedTensor | SparseTensor):
         return tensors.from_value(value)
-    dtype = getattr(spec, "dtype", None) if isinstance(spec, tf.TensorSpec) else None
+    dtype = spec.dtype if isinstance(spec, tf.TensorSpec) else None
     if isinstance(value, int | float | complex | str | bytes | list | tuple):
         return tf.convert_to_tensor(value, dtype)
     if hasattr(value, "dtype") and not isinstance(value, np.ndarray | np.generic):
-        from tensorferry import frameworks
-
-        value = frameworks.accept(value)
+        value = conversion.accept(value)
     return tensors.from_value(as_tensor(value))
 
 
@@ -146,7 +145,7 @@ def _inner(spec: Any, key: Any) -> Any:
 
 
 def _is_numbers(value: Any) -> bool:
-    """Whether it is numbers or texts in lists, which are one tensor."""
+    """Whether a value is a number or text, or lists of those, which are one tensor."""
     if isinstance(value, list | tuple):
         return type(value) in (list, tuple) and all(map(_is_numbers, value))
     return isinstance(value, int | float | complex | str | bytes)
@@ -162,7 +161,7 @@ def _spec(example: Any, exact: bool) -> Any:
 
 
 def _relaxed(spec: Any, exact: bool) -> Any:
-    """The spec with any size of the first axis: an example is one batch of many."""
+    """A spec with any size of the first axis: an example is one batch of many."""
     if exact or not spec.shape.rank:
         return spec
     shape = [None, *spec.shape.as_list()[1:]]
@@ -174,10 +173,10 @@ def _relaxed(spec: Any, exact: bool) -> Any:
 
 
 def trace(name: str, function: Any, arguments: Arguments) -> tuple[Any, Signature]:
-    """A concrete function of named tensors for a signature, and what it is like.
+    """The concrete function of a signature, and the signature's description.
 
     Raises:
-        UnsupportedError: The function cannot be traced, or gives what is no tensor.
+        UnsupportedError: The function cannot be traced, or returns something other than tensors.
     """
     leaves = dict(_named_leaves(function, arguments))
     notes = [
@@ -235,7 +234,7 @@ def _first(error: BaseException) -> str:
 
 
 def show(spec: Any) -> str:
-    """Dtype and shape as people write them: "float32[?, 3]"."""
+    """Dtype and shape of a spec or tensor in text, as in "float32[?, 3]"."""
     if spec.shape.rank is None:
         return f"{spec.dtype.name}[...]"
     sizes = ", ".join("?" if size is None else str(size) for size in spec.shape.as_list())
@@ -243,7 +242,7 @@ def show(spec: Any) -> str:
 
 
 def _part_names(spec: Any) -> list[str]:
-    """What the parts of a sparse or ragged tensor are called, in TensorFlow's order."""
+    """The names of the parts of a sparse or ragged tensor, in TensorFlow's order."""
     if isinstance(spec, tf.SparseTensorSpec | tf.SparseTensor):
         return ["indices", "values", "dense_shape"]
     if spec.ragged_rank == 1:
@@ -267,11 +266,12 @@ def _walk(value: Any, path: str, *, top: bool = False) -> Iterator[tuple[str, An
         for key in sorted(value):
             yield from _walk(value[key], str(key) if top else f"{path}_{key}")
     elif isinstance(value, list | tuple):
-        keys = getattr(value, "_fields", None) or range(len(value))
+        fields: Any = value
+        keys: Iterable[Any] = fields._fields if is_namedtuple(value) else range(len(value))
         for key, part in zip(keys, value, strict=True):
             yield from _walk(part, f"{path}_{key}")
     else:
-        own = getattr(value, "name", None) if isinstance(value, tf.TensorSpec) else None
+        own = value.name if isinstance(value, tf.TensorSpec) else None
         yield own or path, value
 
 
@@ -292,7 +292,7 @@ def _flat_results(result: Any, notes: list[str]) -> dict[str, Any]:
     """The tensors of a result by name."""
     if isinstance(result, Mapping):
         named = [(str(key), part) for key, part in result.items()]
-    elif hasattr(result, "_fields"):
+    elif is_namedtuple(result):
         named = list(zip(result._fields, result, strict=True))
     elif isinstance(result, list | tuple):
         named = [(f"output_{place}", part) for place, part in enumerate(result)]
@@ -321,7 +321,7 @@ def _add_result(found: dict[str, Any], path: str, leaf: Any, notes: list[str]) -
         found.update(zip(names, pieces, strict=True))
         return
     try:
-        # A result that is an argument or a variable itself has no node of its own.
+        # An argument or a variable that is returned unchanged has no node of its own.
         found[path] = tf.identity(leaf)
     except (TypeError, ValueError) as error:
         raise UnsupportedError(
@@ -331,5 +331,5 @@ def _add_result(found: dict[str, Any], path: str, leaf: Any, notes: list[str]) -
 
 
 def call_function(function: Callable[..., Any]) -> Any:
-    """The function as one that TensorFlow traces and keeps."""
+    """A function as a tf.function, which TensorFlow traces and keeps."""
     return function if isinstance(function, Function) else tf.function(function)

@@ -1,10 +1,10 @@
-"""TensorFlow: what it tracks of an object, and what its functions use.
+"""TensorFlow: its functions, and the variables and tables that they use.
 
-A SavedModel has the objects that are reached by tracked attributes (variables, tables, modules,
-lists and dicts of those) and the functions that were traced. A function that uses a variable or
-table which is not tracked cannot be saved.
+Keeps `contract.Functions`. A SavedModel has the objects that tracked attributes lead to (variables,
+tables, modules, lists and dicts of those) and the functions that were traced. A function that uses
+an untracked variable or table cannot be saved.
 
-Nothing here traces a function: that would run the model's code.
+Nothing here traces a function, because that would run the model's code.
 """
 
 from __future__ import annotations
@@ -15,15 +15,7 @@ from typing import Any
 
 import tensorflow as tf
 
-_HANDLES = (tf.resource, tf.variant)
 _PYTHON = ("EagerPyFunc", "PyFunc", "PyFuncStateless")
-
-
-def is_bulk(value: Any) -> bool:
-    """Whether it is a tensor or variable with values, which pickle as they are."""
-    if not issubclass(type(value), tf.Tensor | tf.Variable) or not is_own(type(value)):
-        return False
-    return value.dtype.base_dtype not in _HANDLES and not tf.is_symbolic_tensor(value)
 
 
 def is_own(kind: type) -> bool:
@@ -32,12 +24,12 @@ def is_own(kind: type) -> bool:
 
 
 def is_module(value: Any) -> bool:
-    """Whether it is a plain `tf.Module`, whose attributes are all the user's."""
+    """Whether a value is a plain `tf.Module`, whose attributes are all the user's."""
     return type(value) is tf.Module
 
 
 def is_function(value: Any) -> bool:
-    """Whether it is a `tf.function`, or one of its traces."""
+    """Whether a value is a `tf.function`, or one of its traces."""
     return isinstance(
         value,
         tf.types.experimental.PolymorphicFunction | tf.types.experimental.ConcreteFunction,
@@ -45,7 +37,7 @@ def is_function(value: Any) -> bool:
 
 
 def class_functions(value: Any) -> Iterator[tuple[str, str, Any]]:
-    """The `tf.function` methods of an object: name, step to the undecorated one, what there is."""
+    """The `tf.function` methods of an object: name, step to the undecorated one, function."""
     found: set[str] = set()
     for place, kind in enumerate(type(value).__mro__):
         if is_own(kind) or kind.__module__.split(".")[0] == "keras":
@@ -55,13 +47,13 @@ def class_functions(value: Any) -> Iterator[tuple[str, str, Any]]:
                 continue
             found.add(name)
             if isinstance(child, tf.types.experimental.PolymorphicFunction):
-                # Each instance has a copy, with traces of its own, once it was used.
+                # An instance has a copy with its own traces once the method was used.
                 own = getattr(child, "_descriptor_cache", {}).get(value, child)
                 start = "type({})" if place == 0 else f"type({{}}).__mro__[{place}]"
                 yield name, f"{start}.__dict__[{name!r}]", own
 
 
-def python_function(function: Any) -> Any:
+def python_function(function: Any) -> FunctionType | None:
     """The Python function behind a `tf.function`, if there is one."""
     found = getattr(function, "python_function", None)
     found = getattr(found, "__wrapped__", found)
@@ -77,18 +69,18 @@ def traces(function: Any) -> list[Any]:
 
 
 def is_exportable(function: Any) -> bool:
-    """Whether a SavedModel will have a graph of it."""
+    """Whether a SavedModel will have a graph of a function."""
     signature = getattr(function, "input_signature", None)
     return signature is not None or bool(traces(function))
 
 
 def captured(function: Any) -> set[int]:
-    """The identities of the handles that its graphs use."""
+    """The ids of the handles that a function's graphs use."""
     return {id(part) for trace in traces(function) for part in trace.captured_inputs}
 
 
 def handle(value: Any) -> Any:
-    """What graphs know a variable, a table or the like by; None where it is no such thing."""
+    """The handle by which graphs know a variable or table; None for any other value."""
     if issubclass(type(value), tf.Variable):
         return value.handle
     if issubclass(
@@ -100,7 +92,7 @@ def handle(value: Any) -> Any:
 
 
 def calls_python(function: Any) -> bool:
-    """Whether its graphs call back into this process."""
+    """Whether a function's graphs call back into this process."""
     return any(
         operation.type in _PYTHON
         for trace in traces(function)
@@ -109,5 +101,5 @@ def calls_python(function: Any) -> bool:
 
 
 def is_iterator(value: Any) -> bool:
-    """Whether it is a position in a dataset."""
+    """Whether a value is an iterator over a dataset."""
     return issubclass(type(value), tf.data.Iterator)

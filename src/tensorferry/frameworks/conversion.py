@@ -1,0 +1,156 @@
+"""Values of a user to ours and back: `accept` and `give`.
+
+    value = accept({"loss": tf.constant(0.5), "ids": [torch_tensor]})   # NumPy inside
+    tensors = give(value, "torch")                                      # torch tensors inside
+
+`accept` asks only frameworks that the program has imported (`sys.modules`): a value cannot be a
+tensor of any other. Objects of other libraries are taken by DLPack, `__array__` or the buffer
+protocol.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from tensorferry import dtypes
+from tensorferry.errors import UnsupportedError
+from tensorferry.frameworks import contract, table
+from tensorferry.tensors.values import (
+    SCALARS,
+    RaggedTensor,
+    SparseTensor,
+    Tensor,
+    as_tensor,
+    map_structure,
+)
+
+
+def accept(value: Any, *, origins: list[dict[str, Any]] | None = None) -> Any:
+    """A user's value as one of ours: arrays, SparseTensor, RaggedTensor, scalars, structures.
+
+    Args:
+        value: Tensors, structures of tensors, plain values.
+        origins: If given, the origin of each tensor is appended in their order; many are empty.
+
+    Raises:
+        UnsupportedError: A part of the value is none of those, and cannot be converted to one.
+
+    Example:
+        >>> accept([tf.constant([1, 2]), 3])
+        [array([1, 2], dtype=int32), 3]
+    """
+    if origins is None:
+        if value.__class__ is np.ndarray:
+            return as_tensor(value)
+        return map_structure(_accept_leaf, value)
+
+    def accept_leaf(leaf: Any) -> Any:
+        if not isinstance(leaf, (*SCALARS, complex)):
+            owner = _owner(leaf)
+            origins.append({} if owner is None else owner.origin(leaf))
+        return _accept_leaf(leaf)
+
+    return map_structure(accept_leaf, value)
+
+
+def _accept_leaf(value: Any) -> Any:
+    if isinstance(value, np.ndarray | np.generic):
+        return as_tensor(value)
+    if isinstance(value, (*SCALARS, complex, SparseTensor, RaggedTensor)):
+        return value
+    owner = _owner(value)
+    return as_tensor(_from_protocol(value)) if owner is None else owner.to_value(value)
+
+
+def _owner(value: Any) -> contract.Tensors | None:
+    """The framework whose tensor a value is."""
+    for name in table.NAMES:
+        if sys.modules.get(name) is not None:
+            owner = table.tensors(name)
+            if owner.owns(value):
+                return owner
+    return None
+
+
+def framework_of(model: Any) -> str | None:
+    """The framework whose tensors a model takes, by the class of the model; None if unknown."""
+    for kind in type(model).__mro__:
+        root = kind.__module__.partition(".")[0]
+        if root in table.NAMES:
+            return root
+        if root == "keras":
+            backend = str(sys.modules["keras"].config.backend())
+            return backend if backend in table.NAMES else None
+    return None
+
+
+def _from_protocol(value: Any) -> Any:
+    if hasattr(value, "__dlpack__"):
+        try:
+            return np.from_dlpack(value)
+        except (BufferError, RuntimeError, TypeError) as error:
+            if not hasattr(value, "__array__"):
+                raise UnsupportedError(
+                    f"NumPy cannot take {type(value).__name__} over DLPack: {error}"
+                ) from error
+    if hasattr(value, "__array__"):
+        try:
+            return np.asarray(value)
+        except (RuntimeError, TypeError, ValueError) as error:
+            raise UnsupportedError(
+                f"{type(value).__name__} cannot be turned into an array: {error}"
+            ) from error
+    try:
+        return np.asarray(memoryview(value))
+    except TypeError:
+        raise UnsupportedError(
+            f"{type(value).__name__} is no tensor, structure or plain value",
+            hint="expected an array, a tensor, a dict, list or tuple of them, or a Python scalar",
+        ) from None
+
+
+def give(value: Any, to: str, *, origin: contract.Origin | None = None) -> Any:
+    """One of our values with its tensors as a framework's; plain Python values stay as they are.
+
+    Args:
+        value: A tensor, or a structure with tensors inside.
+        to: "numpy" or the name of a framework.
+        origin: The origin that `accept` found for the one tensor that `value` is; the new tensor
+            gets it back.
+
+    Raises:
+        UnsupportedError: The framework has no such tensor, or there is no such framework.
+        MissingExtraError: The framework is not installed.
+
+    Example:
+        >>> give({"x": np.zeros(2)}, "torch")
+        {'x': tensor([0., 0.], dtype=torch.float64)}
+    """
+    if to == "numpy":
+        return value
+    if to not in table.NAMES:
+        raise UnsupportedError(
+            f"no framework is called {to!r}", hint=f"expected numpy, {', '.join(table.NAMES)}"
+        )
+    framework = table.tensors(to)
+
+    def convert(leaf: Any) -> Any:
+        if isinstance(leaf, SCALARS):
+            return leaf
+        if origin:
+            return framework.restore(_canonical(leaf), origin)
+        return framework.from_value(_canonical(leaf))
+
+    return map_structure(convert, value)
+
+
+def _canonical(tensor: Any) -> Tensor:
+    if isinstance(tensor, SparseTensor | RaggedTensor):
+        return tensor
+    # An array that a format returned needs no second look at each of its strings.
+    if tensor.__class__ is np.ndarray and tensor.dtype in dtypes.BY_NUMPY:
+        return tensor
+    return as_tensor(tensor)

@@ -1,0 +1,164 @@
+"""Loading weights: tensors of any file into the variables of any model.
+
+    report = ferry.load_weights(model, "model.safetensors")
+    print(report)                                  # which tensor went where, and how it was found
+
+`tensorferry.frameworks.variables` lists a model's variables, `tensorferry.weights.plan` decides
+which tensor each of them gets. All values are read and checked before the first variable changes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import Any, BinaryIO, Literal, TypedDict
+
+from tensorferry.errors import UnsupportedError
+from tensorferry.files import open as opening
+from tensorferry.frameworks.variables import list_variables
+from tensorferry.tensors.bundle import Bundle
+from tensorferry.weights import offered
+from tensorferry.weights.name_map import NameMap
+from tensorferry.weights.offered import Offered
+from tensorferry.weights.plan import Plan
+from tensorferry.weights.report import WeightsReport
+
+# How a checkpoint names its tensors.
+Names = Literal["paths", "variables", "keys"]
+
+
+def load_weights(
+    model: Any,
+    path: str | os.PathLike[str] | BinaryIO | Mapping[str, Any],
+    *,
+    strict: bool = True,
+    map: NameMap | None = None,  # the public name
+    optimizer: bool = False,
+    cast: bool = True,
+    structure: bool = True,
+    format: str | None = None,
+    verify: bool = True,
+    dequantize: bool = True,
+    names: Names | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> WeightsReport:
+    """Sets the variables of a model to the tensors of a file.
+
+    Nothing changes before all values are read and checked.
+
+    Args:
+        model: A Keras model or layer, a `tf.Module`, a torch module, or any object, dict or list
+            that holds variables: tf.Variable, keras.Variable, torch tensors, NumPy arrays, which
+            are set in place, and JAX arrays, which are replaced.
+        path: Anything that `tensorferry.open` opens as a bundle, an open bundle, or a dict of
+            tensors.
+        strict: Change nothing unless every variable has a tensor that fits. If false, load those
+            that fit.
+        map: What variables are called in the file, if the names do not match by themselves. A dict
+            from a variable's name to the tensor's, a function of the variable's name, or pairs of
+            a regular expression and its replacement, applied one after the other. A dict and a
+            function may return a pair instead of a name; its second item is "transpose", an order
+            of axes, or a function of the array.
+        optimizer: Load the state of the model's optimizer, too.
+        cast: Convert floats to the model's floats, and integers to its integers; a value beyond
+            the range of the variable's dtype is a mismatch. If false, dtypes must be equal.
+        structure: Also match tensors by structure and shape if their names do not help.
+        format: The format of the file; by default it is recognised.
+        verify: Check checksums, if the format has them.
+        dequantize: Load the floats that quantized values stand for.
+        names: How a checkpoint or SavedModel names its tensors: by "paths", "variables" or "keys".
+        storage_options: Options for the store of a URL.
+
+    Returns:
+        Which tensor went where, how it was found, and what was left over.
+
+    Raises:
+        MismatchError: The weights do not fit; its `report` says what and why.
+        UnsupportedError: The model has no variables, or some that cannot be set, or the file has no
+            named tensors.
+
+    Example:
+        >>> report = ferry.load_weights(model, "model.safetensors")
+        >>> report.ok
+        True
+    """
+    variables = list_variables(model, build_optimizer=optimizer)
+    chosen = [variable for variable in variables if optimizer or not variable.optimizer]
+    if not chosen:
+        raise UnsupportedError(
+            "the model has no variables but those of its optimizer",
+            hint="optimizer=True loads them",
+        )
+    for variable in chosen:
+        if variable.fixed is not None:
+            raise UnsupportedError(f"cannot be set: {variable.fixed}", tensor=variable.name)
+    options = ReadOptions(
+        format=format,
+        verify=verify,
+        dequantize=dequantize,
+        names=names,
+        storage_options=storage_options,
+    )
+    with ExitStack() as stack:
+        tensors = _open(path, options, stack)
+        plan = Plan(chosen, tensors, cast=cast, kept=variables)
+        plan.apply_map(map)
+        plan.match(structure=structure)
+        plan.read()
+        report = plan.report(tensors.path)
+        if strict and not report.ok:
+            raise report.error()
+        for variable, value in plan.values:
+            variable.assign(value)
+    return replace(report, applied=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadOptions:
+    """How a file of weights is opened: see `load_weights`."""
+
+    format: str | None = None
+    verify: bool = True
+    dequantize: bool = True
+    names: Names | None = None
+    storage_options: Mapping[str, Any] | None = None
+
+    def given(self) -> list[str]:
+        """The names of the options that differ from their defaults."""
+        defaults = vars(ReadOptions())
+        return [name for name, value in vars(self).items() if value != defaults[name]]
+
+
+class _Own(TypedDict, total=False):
+    """The option that only checkpoints and SavedModels have: it is passed on if it was given."""
+
+    names: Names
+
+
+def _open(path: Any, options: ReadOptions, stack: ExitStack) -> Offered:
+    if isinstance(path, Mapping):  # a bundle is one, too
+        if given := options.given():
+            raise TypeError(f"{', '.join(given)}: only files are opened with options")
+        return offered.from_bundle(path) if isinstance(path, Bundle) else offered.from_mapping(path)
+    opened = stack.enter_context(_opened(path, options))
+    if not isinstance(opened, Bundle):
+        raise UnsupportedError(
+            "it holds records, expected named tensors",
+            path=os.fspath(path) if isinstance(path, str | os.PathLike) else None,
+            hint="npz, safetensors and checkpoints hold weights",
+        )
+    return offered.from_bundle(opened)
+
+
+def _opened(path: Any, options: ReadOptions) -> Any:
+    own: _Own = {} if options.names is None else {"names": options.names}
+    return opening.open(
+        path,
+        format=options.format,
+        verify=options.verify,
+        dequantize=options.dequantize,
+        storage_options=options.storage_options,
+        **own,
+    )
