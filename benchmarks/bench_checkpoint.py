@@ -29,6 +29,7 @@ from measure import Report, duration
 
 import tensorferry as ferry
 from tensorferry.formats.checkpoint import reader as checkpoint
+from tensorferry.storage.place import Place
 
 TENSORS = 64
 SIZE = 1 << 30
@@ -94,7 +95,7 @@ def save_ours(prefix: str, data: dict[str, Any]) -> None:
 
 
 def read_ours(prefix: str, *, verify: bool = True) -> dict[str, Any]:
-    with checkpoint.open_stored(prefix, verify=verify) as opened:
+    with checkpoint.open_checkpoint(Place(prefix), verify=verify) as opened:
         return {name: stored.read() for name, stored in opened.stored.items()}
 
 
@@ -109,7 +110,7 @@ def read_h5py(path: str, names: list[str]) -> dict[str, Any]:
 
 
 def list_ours(prefix: str) -> dict[str, Any]:
-    with checkpoint.open_stored(prefix) as opened:
+    with checkpoint.open_checkpoint(Place(prefix)) as opened:
         return {name: stored.shape for name, stored in opened.stored.items()}
 
 

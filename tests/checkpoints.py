@@ -8,6 +8,8 @@ from strategies import NUMERIC
 
 from tensorferry import dtypes
 from tensorferry.formats.checkpoint import reader as checkpoint
+from tensorferry.formats.checkpoint.format import FORMAT
+from tensorferry.storage.place import Place
 
 # What TensorFlow 2.21 makes eager tensors of.
 WRITTEN = tuple(row for row in NUMERIC if row.name not in ("int2", "uint2", "float4_e2m1fn"))
@@ -39,5 +41,11 @@ def as_tf(tf, array):
 
 def read_all(path, **options):
     """All tensors of a checkpoint."""
-    with checkpoint.open_stored(path, **options) as opened:
+    with checkpoint.open_checkpoint(Place(path), **options) as opened:
         return {name: stored.read() for name, stored in opened.stored.items()}
+
+
+def resolve(path):
+    """The prefix that a path leads to."""
+    found = FORMAT.reads.find(Place(path))
+    return None if found is None else found.path

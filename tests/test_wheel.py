@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import venv
+import zipfile
 
 from conftest import ROOT
 
@@ -39,6 +40,9 @@ def test_wheel_in_an_empty_environment(tmp_path):
     build = ["wheel", "--no-build-isolation", "--no-deps", "-w", str(tmp_path), str(ROOT)]
     subprocess.run([*pip, "-q", *build], check=True)
     (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        packed = set(archive.namelist())
+    assert "tensorferry/formats/savedmodel/op_names.txt" in packed
     venv.create(tmp_path / "empty", with_pip=False, symlinks=True)
     python = str(tmp_path / "empty/bin/python")
     subprocess.run([*pip, "-q", "--python", python, "install", str(wheel)], check=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 import cramjam
 import numpy as np
 import pytest
-from checkpoints import WRITTEN, as_tf, names, read_all, save_v2
+from checkpoints import WRITTEN, as_tf, names, read_all, resolve, save_v2
 from conftest import CORPUS, ROOT
 from hypothesis import given, settings, strategies as st
 from strategies import NUMERIC, from_bits, numeric_arrays, same, string_arrays
@@ -23,6 +23,7 @@ from tensorferry.formats.checkpoint import (
     reader as checkpoint,
 )
 from tensorferry.storage import open_sink, open_source
+from tensorferry.storage.place import Place
 
 INDEXES = sorted(CORPUS.glob("tensorflow/**/*.index"))
 
@@ -40,7 +41,7 @@ def test_reads_what_tensorflow_writes(tf, tmp_path_factory, tensors):
     folder = tmp_path_factory.mktemp("v2")
     save_v2(tf, folder / "model", {name: as_tf(tf, array) for name, array in tensors.items()})
 
-    with checkpoint.open_stored(folder / "model") as opened:
+    with checkpoint.open_checkpoint(Place(folder / "model")) as opened:
         assert set(opened.stored) == set(tensors)
         for name, array in tensors.items():
             stored = opened.stored[name]
@@ -78,7 +79,7 @@ def test_every_path_will_do(tf, tmp_path):
     )
 
     for path in paths:
-        assert checkpoint.resolve(path) == saved
+        assert resolve(path) == saved
         assert same(read_all(path)["v"], np.array([1, 2], np.float32))
     assert checkpoint.latest_checkpoint(tmp_path) == tf.train.latest_checkpoint(tmp_path)
 
@@ -89,9 +90,9 @@ def test_paths_that_name_none(tmp_path):
     (tmp_path / "lost.data-00000-of-00001").write_bytes(b"")
 
     for name in ("", "missing", "other.bin", "missing.index", "lost.data-00000-of-00001"):
-        assert checkpoint.resolve(tmp_path / name) is None
+        assert resolve(tmp_path / name) is None
         with pytest.raises(FileNotFoundError, match="no checkpoint"):
-            checkpoint.open_stored(tmp_path / name)
+            checkpoint.open_checkpoint(Place(tmp_path / name))
 
 
 def test_directory_that_was_moved(tf, tmp_path):
@@ -102,7 +103,7 @@ def test_directory_that_was_moved(tf, tmp_path):
     state.write_text(state.read_text().replace('"ckpt', f'"{tmp_path}/a/ckpt'))
     shutil.move(tmp_path / "a", tmp_path / "b")
 
-    assert checkpoint.resolve(tmp_path / "b") == saved.replace("/a/", "/b/")
+    assert resolve(tmp_path / "b") == saved.replace("/a/", "/b/")
 
 
 def test_directory_of_several(tf, tmp_path):
@@ -111,7 +112,7 @@ def test_directory_of_several(tf, tmp_path):
         save_v2(tf, tmp_path / name, {"v": tf.constant(1.0)})
 
     with pytest.raises(errors.FormatError, match="2 checkpoints"):
-        checkpoint.resolve(tmp_path)
+        resolve(tmp_path)
 
 
 def test_object_graph(tf, tmp_path):
@@ -120,7 +121,7 @@ def test_object_graph(tf, tmp_path):
     root = tf.train.Checkpoint(net=saved, table={})
     path = root.save(str(tmp_path / "ckpt"))
 
-    with checkpoint.open_stored(path) as opened:
+    with checkpoint.open_checkpoint(Place(path)) as opened:
         assert set(opened.stored) == {"net/q.r/s", "net/list/0", "net/list/1", "save_counter"}
         assert opened.keys["net/q.r/s"] == "net/q..r.Ss/.ATTRIBUTES/VARIABLE_VALUE"
         assert opened.slots == {}
@@ -137,7 +138,7 @@ def test_slots():
     """What an optimizer keeps for a variable stands under the optimizer's name."""
     path = CORPUS / "tensorflow/saved_model/OptimizerSlotVariableModule/variables"
 
-    with checkpoint.open_stored(path) as opened:
+    with checkpoint.open_checkpoint(Place(path)) as opened:
         assert opened.slots["opt/m/v"] == ("v", "opt", "m")
         assert set(opened.slots) == {"opt/m/v", "opt/v/v"}
         assert "v" in opened.stored
@@ -168,7 +169,7 @@ def test_slices(tf, tmp_path):
         [*specs, "200 300 0,150:-", "200 300 150,50:-", "3 0,2", "3 2,1"],
     )
 
-    with checkpoint.open_stored(tmp_path / "model") as opened:
+    with checkpoint.open_checkpoint(Place(tmp_path / "model")) as opened:
         assert set(opened.stored) == {"w\xff", "r", "s"}
         assert same(opened.stored["w\xff"].read(), whole)
         assert same(opened.stored["r"].read(), whole)
@@ -180,7 +181,7 @@ def test_values_are_views(tf, tmp_path):
     """Arrays lie in the mapped file, are read-only, and outlive the checkpoint."""
     save_v2(tf, tmp_path / "model", {"v": tf.range(1000)})
 
-    with checkpoint.open_stored(tmp_path / "model") as opened:
+    with checkpoint.open_checkpoint(Place(tmp_path / "model")) as opened:
         array = opened.stored["v"].read()
         again = opened.stored["v"].read()
         part = opened.stored["v"].read_part(np.s_[10:20])
@@ -197,7 +198,7 @@ def test_checksum_is_verified_once(tf, tmp_path, monkeypatch):
     data = tmp_path / "model.data-00000-of-00001"
     data.write_bytes(bytes([data.read_bytes()[0] ^ 1]) + data.read_bytes()[1:])
 
-    with checkpoint.open_stored(tmp_path / "model") as opened:
+    with checkpoint.open_checkpoint(Place(tmp_path / "model")) as opened:
         assert opened.stored["v"].read_part(np.s_[1:3]).tolist() == [1, 2]
         with pytest.raises(errors.ChecksumError, match="corrupt"):
             opened.stored["v"].read()
@@ -209,8 +210,9 @@ def test_variants(tf, tmp_path):
     variant = tf.RaggedTensor.from_row_splits([1, 2], [0, 2])._to_variant()
     save_v2(tf, tmp_path / "model", {"r": variant, "v": tf.constant(1)})
 
-    with checkpoint.open_stored(tmp_path / "model") as opened:
-        assert opened.stored["r"].dtype.name == "variant"
+    with checkpoint.open_checkpoint(Place(tmp_path / "model")) as opened:
+        assert opened.stored["r"].dtype_name == "variant"
+        assert "objects" in opened.stored["r"].unreadable
         with pytest.raises(errors.UnsupportedError, match="variant"):
             opened.stored["r"].read()
         assert opened.stored["v"].read() == 1
@@ -222,7 +224,7 @@ def test_missing_shard(tf, tmp_path):
     (tmp_path / "model.data-00000-of-00001").unlink()
 
     with pytest.raises(FileNotFoundError) as caught:
-        checkpoint.open_stored(tmp_path / "model")
+        checkpoint.open_checkpoint(Place(tmp_path / "model"))
     assert caught.value.filename == str(tmp_path / "model.data-00000-of-00001")
 
 
@@ -297,15 +299,15 @@ def test_remote(s3, tmp_path):
         checkpoint.save_tensors({"a/b": big + step, "s": np.array([b"x"], object)}, f"{url}/ckpt")
 
     for path in (f"{url}/ckpt", f"{url}/ckpt.index", f"{url}/checkpoint", url):
-        assert checkpoint.resolve(path) == f"{url}/ckpt"
-    with checkpoint.open_stored(url) as opened:
+        assert resolve(path) == f"{url}/ckpt"
+    with checkpoint.open_checkpoint(Place(url)) as opened:
         assert list(opened.stored) == ["a/b", "s"]
         s3.clear()
         part = opened.stored["a/b"].read_part(np.s_[3, 4:6])
         assert part.tolist() == (big + 2)[3, 4:6].tolist()
         assert same(opened.stored["a/b"].read(), big + 2)
         assert opened.stored["s"].read().tolist() == [b"x"]
-    assert checkpoint.resolve(f"{url}/other") is None
+    assert resolve(f"{url}/other") is None
 
 
 GOLDEN = sorted((ROOT / "tests/golden/checkpoints").glob("tensorflow-*"))
@@ -340,8 +342,8 @@ def test_golden_names(version, path, variable):
     """What the kernel of a Keras model is called, by its path and by its own name."""
     folder = ROOT / f"tests/golden/checkpoints/tensorflow-{version}"
     with (
-        checkpoint.open_stored(folder / "objects-1") as by_path,
-        checkpoint.open_stored(folder / "objects-1", names="variables") as by_name,
+        checkpoint.open_checkpoint(Place(folder / "objects-1")) as by_path,
+        checkpoint.open_checkpoint(Place(folder / "objects-1"), names="variables") as by_name,
     ):
         assert same(by_path.stored[path].read(), by_name.stored[variable].read())
         assert by_path.keys[path] == by_name.keys[variable]
@@ -372,7 +374,7 @@ def test_names_of_deep_variables(tf, tmp_path):
     prefix = tf.train.Checkpoint(model=model).write(str(tmp_path / "deep"))
     reader = tf.train.load_checkpoint(prefix)
     kernel = "model/first/forward_layer/cell/kernel"
-    with checkpoint.open_stored(prefix) as opened:
+    with checkpoint.open_checkpoint(Place(prefix)) as opened:
         assert "/_trainable_variables/" in opened.keys[kernel]
         assert not any("_trainable_variables" in name for name in opened.stored)
         for name, stored in opened.stored.items():

@@ -6,10 +6,11 @@ import os
 
 import numpy as np
 import pytest
-from checkpoints import read_all
+from checkpoints import read_all, resolve
 from strategies import same
 
 from tensorferry.formats.checkpoint import reader as checkpoint
+from tensorferry.storage.place import Place
 
 VALUES = {
     "f": np.arange(6, dtype=np.float32).reshape(2, 3),
@@ -64,7 +65,7 @@ def test_values(saved):
     assert set(found) == {*VALUES, "part"}
     assert all(same(found[name], value) for name, value in VALUES.items())
     assert same(found["part"], whole)
-    with checkpoint.open_stored(prefix) as opened:
+    with checkpoint.open_checkpoint(Place(prefix)) as opened:
         assert opened.version == 1
         for name, value in VALUES.items():
             stored = opened.stored[name]
@@ -90,4 +91,4 @@ def test_paths(saved):
     """The file, each of several, and the directory's `checkpoint` file."""
     prefix, path, _ = saved
     for given in (path, path.replace("?????", "00000"), prefix, os.path.dirname(prefix)):
-        assert checkpoint.resolve(given) == prefix
+        assert resolve(given) == prefix

@@ -14,6 +14,7 @@ from strategies import same
 import tensorferry as ferry
 from tensorferry.formats.tfrecord import example
 from tensorferry.formats.tfrecord.frames import Frames
+from tensorferry.formats.tfrecord.survey import survey
 from tensorferry.rows.schema import Feature, Schema
 from tensorferry.storage import open_source
 
@@ -27,7 +28,7 @@ def segments(*records: bytes, limit: int = 1 << 60) -> list[Any]:
 def decode(records: list[bytes], schema: Any = None, **options: Any) -> dict[str, Any]:
     """The columns of some records."""
     found = segments(*records)
-    given = example.survey(found) if schema is None else schema
+    given = survey(found) if schema is None else schema
     return example.BatchDecoder(given, **options).decode(found)
 
 
@@ -168,12 +169,10 @@ def test_missing_is_not_empty():
     one = integers(field(1, b"\x01"))
     records = [field(1, entry(b"a", one)), field(1, entry(b"a", b"")), b"", b"\x0a\x00"]
     assert decode(records)["a"].to_list() == [[1], [], [], []]
-    assert example.survey(segments(*records))["a"] == Feature(
-        "a", "int64", (), "int64", optional=True
-    )
+    assert survey(segments(*records))["a"] == Feature("a", "int64", (), "int64", optional=True)
 
     empty = [field(1, entry(b"a", one)), field(1, entry(b"a", integers(b"")))]
-    assert example.survey(segments(*empty))["a"] == Feature("a", "int64", (None,), "int64")
+    assert survey(segments(*empty))["a"] == Feature("a", "int64", (None,), "int64")
 
 
 def test_defaults():
@@ -397,8 +396,8 @@ def test_survey_counts_records_within_their_file():
     found = segments(good, good, good) + segments(good, b"\xff", good)
 
     with pytest.raises(ferry.FormatError, match="record 1 is no Example"):
-        example.survey(found)
-    assert example.survey(found, skip=True)["a"].optional is False
+        survey(found)
+    assert survey(found, skip=True)["a"].optional is False
 
 
 def test_strings_that_are_no_tensors():
@@ -406,7 +405,7 @@ def test_strings_that_are_no_tensors():
     tensor = ferry.dumps(np.float64(1.5))
     for text in (b"", b"\x08\x01", b"text", tensor[:-1], ferry.dumps({"a": 1})):
         records = [field(1, entry(b"a", field(1, field(1, one)))) for one in (tensor, text)]
-        assert example.survey(segments(*records))["a"].encoding == "plain"
+        assert survey(segments(*records))["a"].encoding == "plain"
         assert decode(records)["a"].tolist() == [tensor, text]
 
 

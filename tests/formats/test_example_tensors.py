@@ -8,7 +8,7 @@ from strategies import numeric_arrays, same
 
 import tensorferry as ferry
 from tensorferry import dtypes
-from tensorferry.formats.tfrecord import tensors as example_tensors
+from tensorferry.formats.tfrecord import tensors
 
 
 @given(array=numeric_arrays())
@@ -17,7 +17,7 @@ def test_strings_are_tensorprotos(array):
     if array.ndim == 0:
         return
     native = array.astype(array.dtype.newbyteorder("="))
-    strings = example_tensors.to_strings(native)
+    strings = tensors.to_strings(native)
     if strings is None:
         assert native.size == 0
         return
@@ -27,7 +27,7 @@ def test_strings_are_tensorprotos(array):
         ferry.dumps(part) for part in np.array(native)
     ]
     offsets = np.arange(len(strings) + 1) * strings.shape[1]
-    rows = example_tensors.from_strings(strings.reshape(-1), offsets, row.name, native.shape[1:])
+    rows = tensors.from_strings(strings.reshape(-1), offsets, row.name, native.shape[1:])
     if rows is None:
         assert row.name == "bool" or row.bits < 8
     else:
@@ -36,12 +36,12 @@ def test_strings_are_tensorprotos(array):
 
 def test_other_strings():
     """Strings of other sizes, dtypes or shapes are not taken apart."""
-    strings = example_tensors.to_strings(np.arange(6.0).reshape(3, 2))
+    strings = tensors.to_strings(np.arange(6.0).reshape(3, 2))
     flat, offsets = strings.reshape(-1), np.arange(4) * strings.shape[1]
 
-    assert example_tensors.from_strings(flat, offsets, "float64", (2,)) is not None
-    assert example_tensors.from_strings(flat, offsets, "float64", (2, 1)) is None
-    assert example_tensors.from_strings(flat, offsets, "int64", (2,)) is None
-    assert example_tensors.from_strings(flat[:-1], offsets, "float64", (2,)) is None
+    assert tensors.from_strings(flat, offsets, "float64", (2,)) is not None
+    assert tensors.from_strings(flat, offsets, "float64", (2, 1)) is None
+    assert tensors.from_strings(flat, offsets, "int64", (2,)) is None
+    assert tensors.from_strings(flat[:-1], offsets, "float64", (2,)) is None
     offsets[1] += 1
-    assert example_tensors.from_strings(flat, offsets, "float64", (2,)) is None
+    assert tensors.from_strings(flat, offsets, "float64", (2,)) is None

@@ -14,6 +14,7 @@ import tensorferry as ferry
 from tensorferry.formats.tfrecord import example
 from tensorferry.formats.tfrecord.encoder import ExampleWriter
 from tensorferry.formats.tfrecord.frames import Frames
+from tensorferry.formats.tfrecord.survey import survey
 from tensorferry.rows.schema import Feature, Schema, as_schema
 from tensorferry.storage import open_source
 
@@ -21,7 +22,7 @@ from tensorferry.storage import open_source
 def read(data: bytes, schema: Any = None) -> list[dict[str, Any]]:
     """The rows of framed Examples."""
     segment = Frames(open_source(data)).take(1 << 60)
-    schema = example.survey([segment]) if schema is None else schema
+    schema = survey([segment]) if schema is None else schema
     return list(example.rows_of(example.BatchDecoder(schema).decode([segment]), schema))
 
 
@@ -148,7 +149,7 @@ def test_nothing_is_narrowed(value):
     expected = np.asarray(value)
     data = encode_rows([{"x": value}] * 3)
     segment = Frames(open_source(data)).take(10)
-    schema = example.survey([segment])
+    schema = survey([segment])
 
     assert (schema["x"].encoding, schema["x"].shape) == ("tensor", expected.shape)
     column = example.BatchDecoder(schema).decode([segment])["x"]

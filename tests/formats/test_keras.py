@@ -16,8 +16,11 @@ from conftest import CORPUS, ROOT
 from formats.keras_models import KINDS, build, randomize, weights_of
 
 from tensorferry.errors import FormatError
+from tensorferry.formats import signatures
+from tensorferry.formats.contract import Glimpse
 from tensorferry.formats.keras import reader as keras_format
 from tensorferry.storage import Source, open_source
+from tensorferry.storage.place import Place
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +67,7 @@ def test_reads_what_keras_saved(models, kind, suffix, tmp_path):
     """Each variable has the name that Keras shows, and its value."""
     path = save(models[kind], tmp_path / f"model{suffix}")
 
-    with keras_format.open_stored(path) as weights:
+    with keras_format.open_weights(Place(path)) as weights:
         assert_same(weights, weights_of(models[kind]))
         assert weights.layout == "keras3"
         assert (weights.config is not None) == (suffix == ".keras")
@@ -75,7 +78,7 @@ def test_reads_legacy_files(models, kind, tmp_path):
     """A .h5 file gives the same, and the config in its attributes."""
     path = save(models[kind], tmp_path / "model.h5")
 
-    with keras_format.open_stored(path) as weights:
+    with keras_format.open_weights(Place(path)) as weights:
         assert_same(weights, weights_of(models[kind]))
         assert weights.layout == "legacy"
         assert weights.config["class_name"] in ("Sequential", "Functional")
@@ -87,7 +90,7 @@ def test_variables_of_custom_layers_are_called_by_their_paths(models, suffix, tm
     """Only Keras' own layers say what their variables are called; all values are there."""
     path = save(models["custom"], tmp_path / f"model{suffix}")
 
-    with keras_format.open_stored(path) as weights:
+    with keras_format.open_weights(Place(path)) as weights:
         assert model_names(weights) == [
             "blocks/scale/vars/0",
             "blocks/scale/vars/1",
@@ -108,9 +111,9 @@ def test_a_config_settles_what_numbers_leave_open(keras, tmp_path):
     layers = [keras.layers.LayerNormalization(center=False, name="norm")]
     model = keras.Sequential([keras.Input((2,)), *layers])
 
-    with keras_format.open_stored(save(model, tmp_path / "m.weights.h5")) as weights:
+    with keras_format.open_weights(Place(save(model, tmp_path / "m.weights.h5"))) as weights:
         assert list(weights.stored) == ["layers/layer_normalization/vars/0"]
-    with keras_format.open_stored(save(model, tmp_path / "m.keras")) as weights:
+    with keras_format.open_weights(Place(save(model, tmp_path / "m.keras"))) as weights:
         assert list(weights.stored) == ["norm/gamma"]
 
 
@@ -118,7 +121,7 @@ def test_values_are_views_of_the_file(models, tmp_path):
     """Nothing is copied, in an .h5 file or in an archive."""
     for name in ("model.weights.h5", "model.keras", "model.h5"):
         path = save(models["sequential"], tmp_path / name)
-        with keras_format.open_stored(path, verify=False) as weights:
+        with keras_format.open_weights(Place(path), verify=False) as weights:
             for name in model_names(weights):
                 array = weights.stored[name].read()
                 assert not array.flags.owndata
@@ -141,7 +144,7 @@ def test_a_part_is_read_alone(models, tmp_path):
     remote = Remote("memory://model.keras")
     remote.size, remote.fetched = len(whole), []
     for source in (open_source(path), remote):
-        weights = keras_format.open_stored(source)
+        weights = keras_format.open_weights(Place(source))
         kernel = weights.stored["look/kernel"]
         expected = models["functional"].get_layer("look").kernel.numpy()
         assert (kernel.read_part(np.s_[1, :, 2]) == expected[1, :, 2]).all()
@@ -154,7 +157,7 @@ def test_optimizer_is_kept_apart(keras, tmp_path):
     model.compile("adam", "mse")
     model.fit(given, np.ones((2, 2)), verbose=0)
     for name in ("m.weights.h5", "m.keras", "m.h5", "m.weights.json"):
-        with keras_format.open_stored(save(model, tmp_path / name)) as weights:
+        with keras_format.open_weights(Place(save(model, tmp_path / name))) as weights:
             expected = [variable.numpy() for variable in model.optimizer.variables]
             found = [weights.stored[name].read() for name in weights.optimizer]
             assert len(found) == len(expected)
@@ -171,7 +174,7 @@ def test_many_names_are_in_several_attributes(keras, tmp_path):
     model = keras.Sequential([keras.Input((1,)), *layers])
     path = save(randomize(model), tmp_path / "model.h5")
 
-    with keras_format.open_stored(path) as weights:
+    with keras_format.open_weights(Place(path)) as weights:
         assert_same(weights, weights_of(model))
 
 
@@ -182,7 +185,7 @@ def test_archive_has_metadata_and_assets(keras, tmp_path):
     model = keras.Sequential([keras.Input((1,), dtype="string"), lookup])
     path = save(model, tmp_path / "model.keras")
 
-    with keras_format.open_stored(path) as weights:
+    with keras_format.open_weights(Place(path)) as weights:
         assert weights.metadata["keras_version"] == keras.__version__
         assert weights.assets == ("assets/layers/string_lookup/vocabulary.txt",)
         assert weights.config["class_name"] == "Sequential"
@@ -192,14 +195,16 @@ def test_findings(keras, tmp_path):
     """Bytecode in a Lambda layer is reported, in both kinds of model files."""
     model = keras.Sequential([keras.Input((1,)), keras.layers.Lambda(lambda x: x + 1)])
     for name in ("model.keras", "model.h5"):
-        with keras_format.open_stored(save(model, tmp_path / name)) as weights:
+        with keras_format.open_weights(Place(save(model, tmp_path / name))) as weights:
             assert "bytecode" in [finding.kind for finding in weights.findings]
 
 
 def test_plain_models_have_no_findings(models, tmp_path):
     """What Keras' own layers save is a description and nothing else."""
     for kind in ("sequential", "functional", "nested", "sequence"):
-        with keras_format.open_stored(save(models[kind], tmp_path / "model.keras")) as weights:
+        with keras_format.open_weights(
+            Place(save(models[kind], tmp_path / "model.keras"))
+        ) as weights:
             assert weights.findings == ()
 
 
@@ -208,7 +213,7 @@ def test_file_objects_and_bytes(models, tmp_path):
     path = save(models["sequential"], tmp_path / "model.weights.h5")
     data = path.read_bytes()
     for given in (str(path), io.BytesIO(data), Source("bytes", buffer=memoryview(data))):
-        with keras_format.open_stored(given) as weights:
+        with keras_format.open_weights(Place(given)) as weights:
             assert_same(weights, weights_of(models["sequential"]))
 
 
@@ -238,7 +243,7 @@ OLD = "_layer_checkpoint_dependencies"
 )
 def test_files_of_keras_2(file, layout):
     """Files of Keras 2 have the same variables in the same order; a config gives names to them."""
-    with keras_format.open_stored(ROOT / "tests/golden/keras" / file) as weights:
+    with keras_format.open_weights(Place(ROOT / "tests/golden/keras" / file)) as weights:
         assert weights.layout == layout
         for number, name in enumerate(model_names(weights)):
             array = weights.stored[name].read()
@@ -270,7 +275,7 @@ def test_files_of_other_writers_are_read(tmp_path):
                 options = {"compression": "gzip", "shuffle": True, "fletcher32": True}
                 group.create_dataset("chunked", data=values, chunks=(7, 8), **options)
         with (
-            keras_format.open_stored(tmp_path / "x.h5") as weights,
+            keras_format.open_weights(Place(tmp_path / "x.h5")) as weights,
             h5py.File(tmp_path / "x.h5") as file,
         ):
             for path, stored in ((weights.paths[n], s) for n, s in weights.stored.items()):
@@ -292,7 +297,7 @@ def test_values_in_a_header(tmp_path):
             group = file.create_group("vars").id
             dataset = h5py.h5d.create(group, b"0", h5py.h5t.STD_I32LE, space, options)
             dataset.write(h5py.h5s.ALL, h5py.h5s.ALL, values)
-        with keras_format.open_stored(tmp_path / "x.h5") as weights:
+        with keras_format.open_weights(Place(tmp_path / "x.h5")) as weights:
             assert weights.stored["vars/0"].read().tolist() == values.tolist()
 
 
@@ -308,7 +313,7 @@ def test_a_float_of_two_bytes_may_be_a_bfloat16(tmp_path):
         dataset = h5py.h5d.create(file.create_group("vars").id, b"0", kind, space)
         dataset.write(h5py.h5s.ALL, h5py.h5s.ALL, values.view("u2"), mtype=kind)
 
-    with keras_format.open_stored(tmp_path / "x.h5") as weights:
+    with keras_format.open_weights(Place(tmp_path / "x.h5")) as weights:
         found = weights.stored["vars/0"].read()
     assert found.dtype == values.dtype
     assert found.tolist() == values.tolist()
@@ -317,25 +322,31 @@ def test_a_float_of_two_bytes_may_be_a_bfloat16(tmp_path):
 @pytest.mark.skipif(not CORPUS.exists(), reason="no corpus")
 def test_corpus():
     """Keras' own test file is read."""
-    with keras_format.open_stored(CORPUS / "keras/pre_pr22362_nested_container.keras") as weights:
+    with keras_format.open_weights(
+        Place(CORPUS / "keras/pre_pr22362_nested_container.keras")
+    ) as weights:
         assert list(weights.stored)[:2] == ["d_0/kernel", "d_1/kernel"]
         assert np.allclose(weights.stored["d_1/kernel"].read(), 0.2)
 
 
-def test_sniff(models, tmp_path):
+def is_keras(head):
+    return signatures.keras(Glimpse("", head)) == "surely"
+
+
+def test_signature(models, tmp_path):
     """An HDF5 file and an archive of Keras are recognised, an npz file is not."""
     for name in ("model.weights.h5", "model.keras", "model.h5"):
         path = save(models["sequential"], tmp_path / name)
-        assert keras_format.sniff(path.read_bytes()[:64])
+        assert is_keras(path.read_bytes()[:64])
     np.savez(tmp_path / "x.npz", a=np.ones(2))
-    assert not keras_format.sniff((tmp_path / "x.npz").read_bytes()[:64])
+    assert not is_keras((tmp_path / "x.npz").read_bytes()[:64])
 
 
 def test_something_else_is_refused(tmp_path):
     """The error says what the file starts with."""
     (tmp_path / "x.h5").write_bytes(b"version https://git-lfs.github.com/spec/v1")
     with pytest.raises(FormatError, match="no weights of Keras: starts with"):
-        keras_format.open_stored(tmp_path / "x.h5")
+        keras_format.open_weights(Place(tmp_path / "x.h5"))
 
 
 def test_reading_imports_neither_keras_nor_h5py(models, tmp_path):
@@ -343,8 +354,9 @@ def test_reading_imports_neither_keras_nor_h5py(models, tmp_path):
     path = save(models["sequential"], tmp_path / "model.keras")
     code = f"""
 import json, sys
-from tensorferry.formats import keras
-with keras.open_stored({str(path)!r}) as weights:
+from tensorferry.formats.keras import reader
+from tensorferry.storage.place import Place
+with reader.open_weights(Place({str(path)!r})) as weights:
     {{name: stored.read() for name, stored in weights.stored.items()}}
 print(json.dumps(sorted(sys.modules)))
 """

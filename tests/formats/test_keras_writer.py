@@ -15,8 +15,9 @@ from formats.keras_models import KINDS, build, randomize, weights_of
 
 from tensorferry.errors import MismatchError, MissingExtraError, UnsupportedError
 from tensorferry.formats.keras import writer as keras_writer
-from tensorferry.formats.keras.reader import open_stored
+from tensorferry.formats.keras.reader import open_weights
 from tensorferry.storage import Source
+from tensorferry.storage.place import Place, Target
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +37,7 @@ def written(tensors, **options):
 
 def opened(data):
     """What is in the bytes of a file."""
-    return open_stored(Source("x.weights.h5", buffer=memoryview(data)))
+    return open_weights(Place(Source("x.weights.h5", buffer=memoryview(data))))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -45,7 +46,7 @@ def test_keras_loads_what_was_read_and_written(keras, kind, tmp_path):
     model, given = build(keras, kind)
     randomize(model)
     model.save_weights(tmp_path / "theirs.weights.h5")
-    with open_stored(tmp_path / "theirs.weights.h5") as weights:
+    with open_weights(Place(tmp_path / "theirs.weights.h5")) as weights:
         tensors = {name: stored.read() for name, stored in weights.stored.items()}
         data = written(tensors, paths=weights.paths, layers=weights.layers)
     (tmp_path / "ours.weights.h5").write_bytes(data)
@@ -80,7 +81,7 @@ def test_keras_loads_the_optimizer(keras, tmp_path):
     model.compile("adam", "mse")
     model.fit(given, np.ones((2, 2)), verbose=0)
     model.save_weights(tmp_path / "theirs.weights.h5")
-    with open_stored(tmp_path / "theirs.weights.h5") as weights:
+    with open_weights(Place(tmp_path / "theirs.weights.h5")) as weights:
         data = written(weights.stored, paths=weights.paths, layers=weights.layers)
     (tmp_path / "ours.weights.h5").write_bytes(data)
 
@@ -99,10 +100,10 @@ def test_keras_loads_shards(keras, kind, tmp_path):
     model, given = build(keras, kind)
     randomize(model)
     model.save_weights(tmp_path / "theirs.weights.h5")
-    with open_stored(tmp_path / "theirs.weights.h5") as weights:
+    with open_weights(Place(tmp_path / "theirs.weights.h5")) as weights:
         keras_writer.save_shards(
             weights.stored,
-            str(tmp_path / "ours.weights.json"),
+            Target(str(tmp_path / "ours.weights.json")),
             shard_size=24,
             paths=weights.paths,
             layers=weights.layers,
@@ -114,7 +115,7 @@ def test_keras_loads_shards(keras, kind, tmp_path):
     other.load_weights(tmp_path / "ours.weights.json")
 
     np.testing.assert_array_equal(np.asarray(other(given)), np.asarray(model(given)))
-    with open_stored(tmp_path / "ours.weights.json") as weights:
+    with open_weights(Place(tmp_path / "ours.weights.json")) as weights:
         assert list(weights.stored) == names
 
 
@@ -136,7 +137,7 @@ def test_archive_with_other_weights(keras, deflated, tmp_path):
     kernel = np.arange(12, dtype="float32").reshape(4, 3)
 
     with open(tmp_path / "new.keras", "wb") as sink:
-        keras_writer.replace_weights(tmp_path / "old.keras", {"d/kernel": kernel}, sink)
+        keras_writer.replace_weights(Place(tmp_path / "old.keras"), {"d/kernel": kernel}, sink)
 
     with (
         zipfile.ZipFile(tmp_path / "old.keras") as old,
@@ -228,7 +229,7 @@ def test_index(tmp_path):
     """Total size and groups are what Keras writes."""
     keras_writer.save_shards(
         {"a/vars/0": np.ones(3), "vars/0": np.ones(4)},
-        str(tmp_path / "m.weights.json"),
+        Target(str(tmp_path / "m.weights.json")),
         shard_size=24,
     )
     assert json.loads((tmp_path / "m.weights.json").read_text()) == {

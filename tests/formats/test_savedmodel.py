@@ -13,9 +13,10 @@ from strategies import same
 from tensorferry import dtypes
 from tensorferry.formats.savedmodel import (
     model as savedmodel,
-    op_names as savedmodel_op_names,
     ops as savedmodel_ops,
 )
+from tensorferry.formats.savedmodel.reader import open_variables
+from tensorferry.storage.place import Place
 
 
 @pytest.fixture(scope="module")
@@ -100,16 +101,16 @@ def test_keras_export(tf, tmp_path):
     check_graph(graph, parse(tf, tmp_path / "model").meta_graphs[0])
     (spec,) = graph.signatures["serve"].inputs.values()
     assert str(spec) == "float32[?, 4]"
-    with savedmodel.open_stored(tmp_path / "model", names="variables") as opened:
+    with open_variables(Place(tmp_path / "model"), names="variables") as opened:
         for layer in model.layers:
             kernel = opened.stored[f"net/{layer.name}/kernel"]
             assert same(kernel.read(), layer.kernel.numpy())
             assert same(kernel.read_part(np.s_[1:3]), layer.kernel.numpy()[1:3])
-    with savedmodel.open_stored(tmp_path / "model") as opened:
+    with open_variables(Place(tmp_path / "model")) as opened:
         for layer in model.layers:
             kernel = opened.stored[f"net/{layer.name}/kernel"]
             assert same(kernel.read(), layer.kernel.numpy())
-    with savedmodel.open_stored(tmp_path / "model", names="keys") as opened:
+    with open_variables(Place(tmp_path / "model"), names="keys") as opened:
         assert all(name.endswith("/.ATTRIBUTES/VARIABLE_VALUE") for name in opened.stored)
 
 
@@ -158,7 +159,7 @@ def test_frozen_graph(tf, tmp_path):
 
     assert model.kind == "graph"
     assert model.find().ops == {"Const": 2}
-    with savedmodel.open_stored(tmp_path / "frozen.pb") as opened:
+    with open_variables(Place(tmp_path / "frozen.pb")) as opened:
         assert list(opened.stored) == ["layer/w", "words"]
         assert same(opened.stored["layer/w"].read(), weights)
         assert same(opened.stored["layer/w"].read_part(1), weights[1])
@@ -228,10 +229,10 @@ def test_paths(module_path, tmp_path):
     file = str(module_path / "saved_model.pb")
 
     for path in (module_path, f"{module_path}/", file, f"file://{module_path}"):
-        assert savedmodel.resolve(path) == file
+        assert savedmodel.find(Place(path)).path == file
         assert savedmodel.read(path).path == str(module_path)
-    assert savedmodel.resolve(tmp_path) is None
-    assert savedmodel.resolve(tmp_path / "saved_model.pb") is None
+    assert savedmodel.find(Place(tmp_path)) is None
+    assert savedmodel.find(Place(tmp_path / "saved_model.pb")) is None
     with pytest.raises(FileNotFoundError, match=r"saved_model\.pbtxt"):
         savedmodel.read(tmp_path)
 
@@ -260,7 +261,7 @@ def test_variables_that_are_not_there(module_path, tmp_path):
 
     assert not savedmodel.read(tmp_path).has_variables
     with pytest.raises(FileNotFoundError, match="not there"):
-        savedmodel.open_stored(tmp_path)
+        open_variables(Place(tmp_path))
 
 
 def test_names_of_ops(tf):
@@ -271,7 +272,7 @@ def test_names_of_ops(tf):
     registered = op_def_pb2.OpList.FromString(session.TF_GetBuffer(session.TF_GetAllOpList()))
     names = {op.name for op in registered.op}
 
-    assert len(savedmodel_op_names.NAMES & names) > 1700
+    assert len(savedmodel_ops.known_names() & names) > 1700
     assert savedmodel_ops.find_custom(["Addons>Sparsemax", "MatMul"]) == ("Addons>Sparsemax",)
     # All but those of accelerators, and those that are custom themselves, are TensorFlow's.
     assert {op for op in savedmodel_ops.EFFECTS if op not in names} <= {

@@ -9,6 +9,8 @@ from strategies import same
 
 from tensorferry import errors
 from tensorferry.formats.savedmodel import model as savedmodel
+from tensorferry.formats.savedmodel.reader import open_variables
+from tensorferry.storage.place import Place
 
 
 @needs_corpus
@@ -80,5 +82,5 @@ def test_variables_beside_a_damaged_graph():
     """The variables are given although the graph is damaged: it is not looked at."""
     path = CORPUS / "tensorflow/saved_model/fuzz_generated/negative_shape"
 
-    with savedmodel.open_stored(path) as opened:
+    with open_variables(Place(path)) as opened:
         assert opened.stored

@@ -13,7 +13,7 @@ from hypothesis import assume, given, settings, strategies as st
 
 import tensorferry as ferry
 from tensorferry.codecs import compression
-from tensorferry.formats.tfrecord import frames as tfrecord
+from tensorferry.formats.tfrecord import frames as tfrecord, index as indexes
 from tensorferry.storage import Buffers, open_source
 
 RECORDS = st.lists(st.binary(max_size=300), max_size=20)
@@ -104,8 +104,8 @@ def test_recognised_by_loads():
 
 
 def test_takes_only_bytes():
-    """Anything but a list of bytes is refused, with the way to write it."""
-    for value in ({"a": 1}, [1], np.zeros(3), "text"):
+    """Anything but a list of bytes or columns is refused, with the way to write it."""
+    for value in ([1], np.zeros(3), "text"):
         with pytest.raises(ferry.UnsupportedError, match="records of bytes") as caught:
             frames(value)
         assert "writer" in caught.value.hint
@@ -179,17 +179,17 @@ def test_index(tmp_path):
     path = tmp_path / "a.tfrecord"
     path.write_bytes(frames([b"abc", b"", b"defgh"]))
     with open_source(path) as source:
-        index = tfrecord.build_index(source)
+        index = indexes.build(tfrecord.Frames(source))
         assert index.tolist() == [[12, 3], [31, 0], [47, 5]]
         text = Buffers()
-        tfrecord.write_index(index, text)
+        indexes.write(index, text)
         assert b"".join(text) == b"0 19\n19 16\n35 21\n"
 
-        assert tfrecord.read_index(str(path), source.buffer) is None
+        assert indexes.read(str(path), source.buffer) is None
         for suffix in (".idx", ".index"):
             beside = tmp_path / f"a.tfrecord{suffix}"
             beside.write_bytes(b"".join(text))
-            assert tfrecord.read_index(str(path), source.buffer).tolist() == index.tolist()
+            assert indexes.read(str(path), source.buffer).tolist() == index.tolist()
             beside.unlink()
 
 
@@ -218,7 +218,7 @@ def test_index_that_does_not_fit(tmp_path, text):
     (tmp_path / "a.tfrecord.idx").write_bytes(text)
 
     with open_source(path) as source:
-        assert tfrecord.read_index(str(path), source.buffer) is None
+        assert indexes.read(str(path), source.buffer) is None
 
 
 def test_index_older_than_its_file(tmp_path):
@@ -229,7 +229,7 @@ def test_index_older_than_its_file(tmp_path):
     os.utime(beside, (1, 1))
 
     with open_source(path) as source:
-        assert tfrecord.read_index(str(path), source.buffer) is None
+        assert indexes.read(str(path), source.buffer) is None
 
 
 @given(RECORDS, st.data())

@@ -9,7 +9,7 @@ import tracemalloc
 import cramjam
 import numpy as np
 import pytest
-from checkpoints import read_all, save_v2
+from checkpoints import read_all, resolve, save_v2
 from conftest import CORPUS
 
 from tensorferry import _native, errors
@@ -23,6 +23,7 @@ from tensorferry.formats.checkpoint import (
     slices as slices,
 )
 from tensorferry.storage import Buffers, open_source
+from tensorferry.storage.place import Place
 
 DATA = ".data-00000-of-00001"
 HEADER = checkpoint_entries.encode_header(1)
@@ -446,14 +447,14 @@ def test_object_graphs(tmp_path):
         checkpoint.save_tensors(sink, tmp_path / "model", state=False, durable=False)
         path = tmp_path / "model.index"
         entries = {}
-        with checkpoint.open_stored(tmp_path / "model", names="keys") as opened:
+        with checkpoint.open_checkpoint(Place(tmp_path / "model"), names="keys") as opened:
             source = tables.Table(open_source(path.read_bytes()))
             for found in source.blocks():
                 for key, start, end in zip(found.keys, found.starts, found.ends, strict=True):
                     entries[key] = found.data[start:end]
         entries[b"_CHECKPOINTABLE_OBJECT_GRAPH"] = entries.pop(b"g")
         path.write_bytes(table(dict(sorted(entries.items()))))
-        with checkpoint.open_stored(tmp_path / "model") as opened:
+        with checkpoint.open_checkpoint(Place(tmp_path / "model")) as opened:
             assert list(opened.stored) == ["x"]
             with pytest.raises(errors.FormatError, match=match):
                 _ = opened.graph
@@ -484,10 +485,10 @@ def test_checkpoint_files(tmp_path, text):
     (tmp_path / "checkpoint").write_bytes(text)
 
     with pytest.raises(errors.FormatError) as caught:
-        checkpoint.resolve(tmp_path)
+        resolve(tmp_path)
     assert caught.value.path == str(tmp_path / "checkpoint")
     checkpoint.save_tensors({"v": np.zeros(1)}, tmp_path / "model", durable=False)
-    assert checkpoint.resolve(tmp_path) == str(tmp_path / "model")
+    assert resolve(tmp_path) == str(tmp_path / "model")
 
 
 # The first version: what TensorFlow's own fuzzers found.
@@ -508,6 +509,7 @@ def values(content: bytes, extent=b"") -> bytes:
 
 
 WHOLE = slices.key(b"test", ((0, -1),))
+OTHER = field(1, field(1, b"test") + field(2, THREE) + field(3, 1))  # of another dtype
 GOOD = b"".join(field(8, text) for text in (b"foo", b"bar", b"foobar"))
 
 
@@ -528,7 +530,7 @@ GOOD = b"".join(field(8, text) for text in (b"foo", b"bar", b"foobar"))
         ({b"": meta(shape=b"")}, "1 dimensions"),
         ({b"a": GOOD}, "empty key"),
         ({b"": meta()}, "lacks the values"),
-        ({b"": meta(), WHOLE: b""}, "0 values"),
+        ({b"": meta(), WHOLE: b""}, "no values"),
         ({b"": meta(), WHOLE: values(b"")}, "0 values"),
         ({b"": meta(), WHOLE: values(GOOD[:5])}, "1 values, expected 3"),
         ({b"": meta(), WHOLE: values(GOOD * 2)}, "6 values, expected 3"),
@@ -536,7 +538,8 @@ GOOD = b"".join(field(8, text) for text in (b"foo", b"bar", b"foobar"))
         ({b"": meta(dtype=1), WHOLE: values(field(5, bytes(8)))}, "2 values"),
         ({b"": meta(dtype=1), WHOLE: values(field(5, bytes(13)))}, None),
         ({b"": meta(dtype=3), WHOLE: values(field(7, b"\1\2\xff"))}, "2 values"),
-        ({b"": meta() + meta(dtype=1)}, "two shapes"),
+        ({b"": meta() + meta(dtype=1)}, "comes twice"),
+        ({b"": meta(found=OTHER)}, "two shapes"),
     ],
 )
 def test_first_version(tmp_path, entries, match):
@@ -561,3 +564,17 @@ def test_first_version_as_it_should_be(tf, tmp_path):
         path.write_bytes(bad)
         with pytest.raises((errors.FormatError, FileNotFoundError)):
             read_all(path)
+
+
+@pytest.mark.parametrize("where", ["{other}/model", "../other/model", "s3://bucket/model"])
+def test_state_leads_nowhere_else(tmp_path, where):
+    """A `checkpoint` file names no checkpoint outside of its folder, and nothing remote."""
+    for name in ("run", "other"):
+        (tmp_path / name).mkdir()
+    checkpoint.save_tensors({"v": np.zeros(1)}, tmp_path / "other/model", state=False)
+    path = where.format(other=tmp_path / "other")
+    (tmp_path / "run/checkpoint").write_text(f'model_checkpoint_path: "{path}"\n')
+
+    assert checkpoint.latest_checkpoint(tmp_path / "run") is None
+    checkpoint.save_tensors({"v": np.ones(1)}, tmp_path / "run/model", state=False)
+    assert checkpoint.latest_checkpoint(tmp_path / "run") == str(tmp_path / "run/model")

@@ -26,8 +26,9 @@ from tensorferry.errors import (
     UnsupportedError,
 )
 from tensorferry.formats.keras import config as keras_config
-from tensorferry.formats.keras.reader import open_stored
+from tensorferry.formats.keras.reader import open_weights
 from tensorferry.storage import Source
+from tensorferry.storage.place import Place
 
 
 def weights_file(path, **options):
@@ -72,7 +73,7 @@ def archive(path, weights, config=None, **members):
 def read_all(data):
     """Everything that a file has."""
     source = Source("hostile.h5", buffer=memoryview(data))
-    with open_stored(source) as weights:
+    with open_weights(Place(source)) as weights:
         return {name: stored.read().tobytes() for name, stored in weights.stored.items()}
 
 
@@ -180,7 +181,7 @@ def test_archive_of_what_is_not_one_run_of_bytes_is_verified(tmp_path):
         place = data.index(b"\x07" * 16)
         damaged = data[:place] + b"\x06" + data[place + 1 :]
         for content, expected in ((data, None), (damaged, ChecksumError)):
-            weights = open_stored(Source("x.keras", buffer=memoryview(content)))
+            weights = open_weights(Place(Source("x.keras", buffer=memoryview(content))))
             if expected is None:
                 weights.stored["vars/0"].read()
             else:
@@ -194,13 +195,40 @@ def test_archive_of_what_is_not_one_run_of_bytes_is_verified(tmp_path):
     ids=["soft", "external"],
 )
 @pytest.mark.parametrize("libver", ["earliest", "latest"])
-def test_links_are_refused(link, libver, tmp_path):
-    """Nothing is followed out of the file, or around in it."""
+def test_links_are_not_followed(link, libver, tmp_path):
+    """Nothing is followed out of the file, or around in it; what else there is can be read."""
     weights_file(tmp_path / "x.h5", libver=libver)
+
+    def readable():
+        with open_weights(Place(tmp_path / "x.h5")) as weights:
+            pairs = weights.stored.items()
+            found = {name: s.read().tobytes() for name, s in pairs if s.unreadable is None}
+            return found, weights.stored
+
+    expected, _ = readable()
     with h5py.File(tmp_path / "x.h5", "a") as file:
         file["layers/other"] = link
-    with pytest.raises(UnsupportedError, match="'other' is a"):
-        open_stored(tmp_path / "x.h5")
+    found, stored = readable()
+    lost = stored["layers/other"]
+    assert found == expected != {}
+    assert "'other' is a" in lost.unreadable
+    with pytest.raises(UnsupportedError, match="layers/other"):
+        lost.read()
+
+
+def test_links_in_a_legacy_file(tmp_path):
+    """A variable or a layer that is a link is listed, and the others are read."""
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file.attrs["layer_names"] = ["one", "two"]
+        one = file.create_group("one")
+        one.attrs["weight_names"] = ["one/kernel:0", "one/bias:0"]
+        one["one/kernel:0"] = np.ones(3, "f4")
+        one["one/bias:0"] = h5py.ExternalLink("/etc/passwd", "/x")
+        file["two"] = h5py.SoftLink("/one")
+    with open_weights(Place(tmp_path / "x.h5")) as weights:
+        assert weights.stored["one/kernel"].read().tolist() == [1, 1, 1]
+        assert "another file" in weights.stored["one/bias"].unreadable
+        assert "soft link" in weights.stored["two"].unreadable
 
 
 def test_groups_in_themselves_are_refused(tmp_path):
@@ -209,7 +237,7 @@ def test_groups_in_themselves_are_refused(tmp_path):
     with h5py.File(tmp_path / "x.h5", "a") as file:
         file["layers/around"] = file["layers"]
     with bounded(), pytest.raises(UnsupportedError, match="has another name too"):
-        open_stored(tmp_path / "x.h5")
+        open_weights(Place(tmp_path / "x.h5"))
 
 
 def test_many_names_for_one_group_are_refused(tmp_path):
@@ -221,7 +249,7 @@ def test_many_names_for_one_group_are_refused(tmp_path):
             group["b"] = inner
             group = inner
     with bounded(), pytest.raises(UnsupportedError):
-        open_stored(tmp_path / "x.h5")
+        open_weights(Place(tmp_path / "x.h5"))
 
 
 def test_deep_groups_are_refused(tmp_path):
@@ -229,7 +257,7 @@ def test_deep_groups_are_refused(tmp_path):
     with h5py.File(tmp_path / "x.h5", "w") as file:
         file.create_group("/".join("a" * 2000))
     with bounded(), pytest.raises(LimitError, match="deeper than 100"):
-        open_stored(tmp_path / "x.h5")
+        open_weights(Place(tmp_path / "x.h5"))
 
 
 def test_a_header_that_continues_in_itself(tmp_path):
@@ -252,13 +280,13 @@ def test_values_elsewhere_are_refused(tmp_path):
     with h5py.File(tmp_path / "x.h5", "w") as file:
         file.create_dataset("vars/0", (6,), "f4", external=[(str(tmp_path / "secret"), 0, 24)])
     with pytest.raises(UnsupportedError, match="in other files"):
-        open_stored(tmp_path / "x.h5")
+        open_weights(Place(tmp_path / "x.h5")).stored["vars/0"].read()
     layout = h5py.VirtualLayout((6,), "f4")
     layout[:] = h5py.VirtualSource("other.h5", "x", (6,))
     with h5py.File(tmp_path / "y.h5", "w") as file:
         file.create_virtual_dataset("0", layout)
     with pytest.raises(UnsupportedError, match="of other datasets"):
-        open_stored(tmp_path / "y.h5")
+        open_weights(Place(tmp_path / "y.h5")).stored["0"].read()
 
 
 def test_shapes_without_values_are_refused(tmp_path):
@@ -269,18 +297,18 @@ def test_shapes_without_values_are_refused(tmp_path):
             if options:
                 dataset[:10] = 1
         with bounded(megabytes=8), pytest.raises(LimitError, match="bytes of values, of which"):
-            open_stored(tmp_path / "x.h5")
+            open_weights(Place(tmp_path / "x.h5"))
 
 
 def test_the_limit_of_shapes_can_be_set(tmp_path, monkeypatch):
     """What is refused is what `limits.memory` does not allow."""
     with h5py.File(tmp_path / "x.h5", "w") as file:
         file.create_dataset("vars/0", (1000, 1000), "f4", fillvalue=2)
-    with open_stored(tmp_path / "x.h5") as weights:
+    with open_weights(Place(tmp_path / "x.h5")) as weights:
         assert (weights.stored["vars/0"].read() == 2).all()
     monkeypatch.setattr(limits, "memory", 1 << 20)
     with pytest.raises(LimitError):
-        open_stored(tmp_path / "x.h5")
+        open_weights(Place(tmp_path / "x.h5"))
 
 
 def test_a_chunk_that_inflates_beyond_its_shape_is_refused(tmp_path):
@@ -288,7 +316,7 @@ def test_a_chunk_that_inflates_beyond_its_shape_is_refused(tmp_path):
     with h5py.File(tmp_path / "x.h5", "w") as file:
         dataset = file.create_dataset("vars/0", (64,), "u1", chunks=(64,), compression="gzip")
         dataset.id.write_direct_chunk((0,), zlib.compress(bytes(1 << 23)))
-    weights = open_stored(tmp_path / "x.h5")
+    weights = open_weights(Place(tmp_path / "x.h5"))
     with bounded(megabytes=4), pytest.raises(FormatError, match="has 68 bytes, expected 64"):
         weights.stored["vars/0"].read()
 
@@ -307,20 +335,45 @@ def test_a_changed_chunk_is_found(tmp_path):
 
 
 def test_foreign_types_are_refused(tmp_path):
-    """References, records and times are no numbers of a tensor."""
-    for dtype in (h5py.ref_dtype, np.dtype([("a", "f4"), ("b", "i4")]), "V3"):
+    """References, records and opaque bytes are no numbers of a tensor: their neighbours are."""
+    kinds = {
+        "reference": h5py.ref_dtype,
+        "compound": np.dtype([("a", "f4"), ("b", "i4")]),
+        "opaque": "V3",
+    }
+    for name, dtype in kinds.items():
         with h5py.File(tmp_path / "x.h5", "w") as file:
             file.create_dataset("vars/0", (2,), dtype)
-        with pytest.raises(UnsupportedError, match="vars/0"):
-            open_stored(tmp_path / "x.h5")
+            file["vars/1"] = np.arange(3)
+        with open_weights(Place(tmp_path / "x.h5")) as weights:
+            lost = weights.stored["vars/0"]
+            assert (lost.dtype_name, lost.shape) == (name, (2,))
+            assert weights.stored["vars/1"].read().tolist() == [0, 1, 2]
+            with pytest.raises(UnsupportedError, match="vars/0"):
+                lost.read()
 
 
 def test_foreign_filters_are_refused(tmp_path):
     """What nothing here can decode is named."""
     with h5py.File(tmp_path / "x.h5", "w") as file:
         file.create_dataset("vars/0", data=np.ones(9), compression="lzf")
-    with pytest.raises(UnsupportedError, match="filter lzf"):
-        open_stored(tmp_path / "x.h5")
+    with open_weights(Place(tmp_path / "x.h5")) as weights:
+        lost = weights.stored["vars/0"]
+    assert (lost.dtype_name, lost.shape) == ("float64", (9,))
+    assert "filter lzf" in lost.unreadable
+
+
+def test_a_damaged_neighbour_stays_an_error(tmp_path):
+    """A dataset whose messages contradict the file is damage, and not one that is unreadable."""
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file["vars/0"] = np.arange(1000.0)
+        file.create_dataset("vars/1", (2,), np.dtype([("a", "f4"), ("b", "i4")]))
+    data = (tmp_path / "x.h5").read_bytes()
+    start = data.index(np.arange(1000.0).tobytes()[8:])
+    place = data.index(struct.pack("<QQ", start - 8, 8000))
+    damaged = data[:place] + struct.pack("<Q", 1 << 40) + data[place + 8 :]
+    with pytest.raises(FormatError, match="1099511627776"):
+        open_weights(Place(damaged))
 
 
 # Archives
@@ -331,11 +384,11 @@ def test_archive_without_weights(tmp_path):
     with zipfile.ZipFile(tmp_path / "x.keras", "w") as file:
         file.writestr("metadata.json", "{}")
     with pytest.raises(FormatError, match=r"no model\.weights\.h5"):
-        open_stored(tmp_path / "x.keras")
+        open_weights(Place(tmp_path / "x.keras"))
     with zipfile.ZipFile(tmp_path / "x.keras", "a") as file:
         file.writestr("model.weights.npz", b"")
     with pytest.raises(UnsupportedError, match="pickled"):
-        open_stored(tmp_path / "x.keras")
+        open_weights(Place(tmp_path / "x.keras"))
 
 
 def test_archive_names_and_bombs(tmp_path):
@@ -343,12 +396,12 @@ def test_archive_names_and_bombs(tmp_path):
     weights = weights_file(tmp_path / "x.h5")
     for name in ("../x", "/etc/x", "assets/../../x"):
         with pytest.raises(FormatError, match="the name"):
-            open_stored(archive(tmp_path / "x.keras", weights, **{name: b""}))
+            open_weights(Place(archive(tmp_path / "x.keras", weights, **{name: b""})))
     path = archive(tmp_path / "x.keras", weights)
     with zipfile.ZipFile(path, "a") as file, pytest.warns(UserWarning, match="Duplicate"):
         file.writestr("config.json", b"{}")
     with pytest.raises(FormatError, match="two members"):
-        open_stored(path)
+        open_weights(Place(path))
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
         file.writestr("model.weights.h5", bytes(1 << 20))
     data = bytearray(path.read_bytes())
@@ -369,7 +422,7 @@ def test_config_that_is_none(text, tmp_path):
         file.writestr("config.json", text)
         file.writestr("model.weights.h5", weights_file(tmp_path / "x.h5"))
     with bounded(), pytest.raises(FormatError):
-        open_stored(path)
+        open_weights(Place(path))
 
 
 # Configs
@@ -405,14 +458,14 @@ def test_nothing_in_a_config_is_run(tmp_path):
     config = {"class_name": "Sequential", "module": "keras", "config": {"layers": layers}}
     kinds = ["bytecode", "bytecode", "module", "function", "gadget", "pickle", "file", "file"]
     weights = weights_file(tmp_path / "x.h5")
-    with open_stored(archive(tmp_path / "x.keras", weights, config)) as found:
+    with open_weights(Place(archive(tmp_path / "x.keras", weights, config))) as found:
         assert [finding.kind for finding in found.findings] == kinds
         assert found.findings[2].place == "config/layers/2"
         assert "evil_module" in found.findings[2].detail
     legacy_file(tmp_path / "y.h5")
     with h5py.File(tmp_path / "y.h5", "a") as file:
         file.attrs["model_config"] = json.dumps(config)
-    with open_stored(tmp_path / "y.h5") as found:
+    with open_weights(Place(tmp_path / "y.h5")) as found:
         assert [finding.kind for finding in found.findings] == kinds
     assert not trace.exists()
 
@@ -442,7 +495,7 @@ def test_legacy_lists_that_lie(tmp_path):
         with h5py.File(tmp_path / "x.h5", "a") as file:
             file["model_weights"].attrs[attribute] = value
         with pytest.raises(FormatError):
-            open_stored(tmp_path / "x.h5")
+            open_weights(Place(tmp_path / "x.h5"))
 
 
 @pytest.mark.parametrize(
@@ -464,10 +517,10 @@ def test_index_that_lies(tree, tmp_path):
     path = tmp_path / "x.weights.json"
     path.write_text(json.dumps(tree))
     if tree == {"weight_map": {}}:
-        assert open_stored(path).stored == {}
+        assert open_weights(Place(path)).stored == {}
         return
     with pytest.raises(FormatError):
-        open_stored(path)
+        open_weights(Place(path))
 
 
 def test_errors_say_where(tmp_path):

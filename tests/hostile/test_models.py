@@ -426,14 +426,14 @@ def test_configs_that_two_readers_see_differently(hostile, tmp_path, monkeypatch
     from tensorferry.formats.keras import reader as files
 
     (_, legacy) = hostile()
-    read = files.open_stored
+    read = files.open_weights
 
-    def other(path):
-        opened = read(path)
+    def other(place):
+        opened = read(place)
         opened.config = {"class_name": "Sequential", "config": {"layers": []}}
         return opened
 
-    monkeypatch.setattr(files, "open_stored", other)
+    monkeypatch.setattr(files, "open_weights", other)
     with pytest.raises(FormatError, match="the HDF5 library sees another model_config"):
         ferry.load_model(legacy)
 

@@ -41,7 +41,7 @@ class Pipe(io.BytesIO):
 def read(data, *, stream=False, **options):
     """All records, and what was skipped."""
     source = Pipe(data) if stream else io.BytesIO(data)
-    with ferry.open(source, raw=True, **options) as records:
+    with ferry.open(source, format="tfrecord", raw=True, **options) as records:
         return list(records), records.damages
 
 
@@ -52,7 +52,7 @@ def refused(data, kind, match, *, stream=False, peak=2 << 20):
     start = time.perf_counter()
     try:
         with pytest.raises(kind, match=match) as caught:
-            list(ferry.open(source, raw=True))
+            list(ferry.open(source, format="tfrecord", raw=True))
         used = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

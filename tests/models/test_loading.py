@@ -223,7 +223,7 @@ import os, random, signal, sys, time
 import numpy as np
 import tensorflow as tf
 import tensorferry as ferry
-from tensorferry.formats import savedmodel
+from tensorferry.formats.savedmodel import model as savedmodel
 path, choose = sys.argv[1], random.Random(7)
 
 def replace(start, pipe):

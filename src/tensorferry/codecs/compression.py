@@ -33,14 +33,14 @@ from tensorferry.errors import (
 
 Kind = Literal["gzip", "zlib", "zstd"]
 
-# The endings of names of compressed files.
+# The suffixes of compressed files.
 SUFFIXES: dict[str, Kind] = {".gz": "gzip", ".zlib": "zlib", ".zst": "zstd"}
 
 BLOCK = 1 << 20
-"""The most that a block of `decompressed` holds."""
+"""The largest block that `decompressed` gives, in bytes."""
 
 CHUNK = 1 << 17
-"""How much compressed input is taken at a time."""
+"""How many compressed bytes are taken at a time."""
 
 STARTS: dict[Kind, tuple[bytes, ...]] = {
     "gzip": (b"\x1f\x8b\x08",),
@@ -58,14 +58,14 @@ class Compressor(Protocol):
     """Compresses a stream piece by piece."""
 
     def compress(self, buffer: Any, /) -> bytes:
-        """Takes a contiguous buffer, and gives the compressed bytes that are ready (or none)."""
+        """Takes a contiguous buffer; returns the compressed bytes that are ready, if any."""
 
     def finish(self) -> bytes:
-        """Ends the stream, and gives the rest of its bytes."""
+        """Ends the stream; returns the rest of its bytes."""
 
 
 def split_suffix(name: str) -> tuple[str, Kind | None]:
-    """A file's name without the ending that says how it is compressed, and that compression."""
+    """The name of a file without the suffix of its compression, and that compression."""
     for suffix, kind in SUFFIXES.items():
         if name.endswith(suffix):
             return name[: -len(suffix)], kind
@@ -75,10 +75,10 @@ def split_suffix(name: str) -> tuple[str, Kind | None]:
 def detect(head: bytes) -> Kind | None:
     """The compression that some bytes start with.
 
-    The lengths in front of a TFRecord's records can look like zlib: look for those first.
+    The first bytes of a TFRecord file can look like zlib: rule that out first.
 
     Args:
-        head: The first four bytes, or more.
+        head: At least the first four bytes.
     """
     if head.startswith(STARTS["gzip"]):
         return "gzip"
@@ -95,11 +95,11 @@ def decompressed(
 ) -> Iterator[bytes]:
     """The decompressed bytes of a stream, in blocks of at most `BLOCK`.
 
-    Blocks come as they are decompressed, so those before an error have been given out by then;
-    checksums are at the end of a member or frame and speak for all of it.
+    Blocks are given out as they are decompressed, before an error further on is found; a checksum
+    stands at the end of its member or frame and covers all of it.
 
     Args:
-        read: Gives up to so many of the next compressed bytes, and none at their end.
+        read: Returns at most so many of the next compressed bytes, and none at the end.
         kind: The compression, as from `detect`.
         path: Names the stream in errors.
         threads: 1 decompresses the next block in the background while this one is used. `read` is
@@ -107,9 +107,9 @@ def decompressed(
 
     Raises:
         TruncatedError: The stream ends too early.
-        ChecksumError: It was changed since it was written.
-        LimitError: A zstd frame needs more memory than its library grants.
-        FormatError: It is not what its format allows, or other bytes follow it.
+        ChecksumError: The stream was changed after it was written.
+        LimitError: A zstd frame needs more memory than the library grants.
+        FormatError: The stream is damaged, or other bytes follow it.
         MissingExtraError: zstd is not installed.
     """
     blocks = _blocks(_Input(read), kind, path)
@@ -206,7 +206,7 @@ def _truncated(kind: Kind, offset: int, good: int, path: str | None) -> Truncate
 
 
 def _corrupt(kind: Kind, reason: str, offset: int, good: int, path: str | None) -> FormatError:
-    """An error of the library, whose place is known to within a chunk."""
+    """The error for what the library reports; its place is known to within a chunk."""
     where = f"within {CHUNK} bytes from here, {good} decompressed bytes before it"
     if "checksum" in reason:
         message = f"the {kind} stream's checksum does not fit its bytes ({where})"
@@ -222,7 +222,7 @@ def _corrupt(kind: Kind, reason: str, offset: int, good: int, path: str | None) 
 
 
 def _decompressors(kind: Kind) -> tuple[Callable[[], Any], type[Exception]]:
-    """What makes a decompressor for one member or frame, and the error it raises."""
+    """A function that makes a decompressor for one member or frame, and the error it raises."""
     if kind == "zstd":
         zstd = _zstd()
         return zstd.ZstdDecompressor, zstd.ZstdError
@@ -291,7 +291,7 @@ class _DeflateCompressor:
 
 
 class _ZstdCompressor:
-    """A zstd frame with a checksum, which the format leaves to the writer."""
+    """A zstd frame with a checksum, which the format makes optional."""
 
     def __init__(self, level: int) -> None:
         zstd = _zstd()

@@ -1,4 +1,4 @@
-"""JSON text: bytes to trees of plain values and back, strictly.
+"""JSON text: bytes to trees of plain values, strictly, and back.
 
 The text is UTF-8 and standard JSON: no byte order mark, no repeated keys, no NaN or Infinity
 (`SERVING` allows those two, as TensorFlow Serving does). Every JSON that tensorferry reads, in
@@ -29,7 +29,11 @@ JSON_NAMES = {
 
 
 def to_text(tree: Any, *, allow_nan: bool = False) -> bytes:
-    """A tree as UTF-8, on one line."""
+    """A tree as UTF-8 on one line.
+
+    Raises:
+        UnsupportedError: A string holds half a character, or an integer has too many digits.
+    """
     try:
         text = json.dumps(tree, ensure_ascii=False, allow_nan=allow_nan, separators=(",", ":"))
         return text.encode()
@@ -44,7 +48,11 @@ def to_text(tree: Any, *, allow_nan: bool = False) -> bytes:
 
 
 def parse(source: bytes | memoryview, decoder: json.JSONDecoder | None = None) -> Any:
-    """The tree of a JSON text: standard JSON without repeated keys."""
+    """The tree of a JSON text: standard JSON without repeated keys.
+
+    Raises:
+        FormatError: The text is no such JSON; with the offset where that shows, if it is known.
+    """
     decoder = decoder or STRICT
     if source[:3] == _BYTE_ORDER_MARK:
         raise FormatError(
@@ -69,7 +77,7 @@ def parse(source: bytes | memoryview, decoder: json.JSONDecoder | None = None) -
 
 
 def too_deep() -> LimitError:
-    """The error for text that nests too deep."""
+    """The error for text that nests deeper than `limits.depth`."""
     return LimitError(
         f"lists and objects nest deeper than {limits.depth}",
         hint="raise tensorferry.limits.depth if the text is to be trusted",
@@ -77,7 +85,11 @@ def too_deep() -> LimitError:
 
 
 def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A dict of pairs whose keys all differ."""
+    """The dict of some pairs.
+
+    Raises:
+        FormatError: Two of them have the same key.
+    """
     found = dict(pairs)
     if len(found) != len(pairs):
         twice = Counter(key for key, _ in pairs).most_common(1)[0][0]
@@ -112,7 +124,7 @@ def to_base64(data: Any) -> str:
 
 
 def from_base64(text: str) -> bytes:
-    """The bytes of a base64 text with padding and nothing else in it."""
+    """The bytes of a base64 text, which has its padding and no other characters."""
     try:
         return binascii.a2b_base64(text, strict_mode=True)
     except ValueError as error:
@@ -121,5 +133,5 @@ def from_base64(text: str) -> bytes:
 
 
 def describe(node: Any) -> str:
-    """What a node of JSON is, for a message."""
+    """The kind of a node of JSON, as an error names it."""
     return JSON_NAMES.get(type(node), f"a {type(node).__name__}")

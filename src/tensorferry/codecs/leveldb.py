@@ -9,14 +9,14 @@
     handle   varint offset of a block | varint size without its trailer
     footer   handles of metaindex and index, padded with zeros to 40 bytes | uint64 magic
 
-The index block has for each data block a key that is not less than any of its keys, and less than
-all that follow; its values are handles. Every 16th entry of a data block starts its key anew: those
+The index block has a key for each data block, not less than any key of the block and less than all
+that follow; its values are handles. Every 16th entry of a data block stores its whole key: these
 are the restarts. The index of a checkpoint is a table (`tensorferry.formats.checkpoint.index`), an
 old checkpoint is one as a whole (`tensorferry.formats.checkpoint.v1`).
 
-The official reader believes the footer and ignores the metaindex. Here blocks must follow each
-other without gaps, numbers of the footer must take as few bytes as they can, and its padding must
-be zeros, as every writer has it: so every flipped bit is found.
+The official reader trusts the footer and ignores the metaindex. This one finds every flipped bit:
+blocks must follow each other without gaps, the numbers of the footer must take as few bytes as they
+can, and its padding must be zeros, as every writer has it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MAGIC = struct.pack("<Q", 0xDB4775248B80FB57)
 FOOTER = 48
 TRAILER = 5
 PLAIN, SNAPPY = 0, 1
-# Of TensorFlow's own tables.
+# As TensorFlow writes its tables.
 BLOCK_SIZE = 1 << 18
 RESTART_INTERVAL = 16
 # The longest copy of snappy gives 64 bytes for 3.
@@ -43,7 +43,7 @@ SNAPPY_RATIO = 22
 
 
 def mask(crc: int) -> int:
-    """A checksum as it is stored, so that checksums of checksums are none of zeros."""
+    """A checksum as it is stored: the checksum of bytes with their plain checksum is a constant."""
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
 
@@ -58,7 +58,7 @@ class Handle(NamedTuple):
 
     @property
     def end(self) -> int:
-        """Behind its trailer."""
+        """Where its trailer ends."""
         return self.offset + self.size + TRAILER
 
 
@@ -79,7 +79,7 @@ class Table:
         source: The file.
 
     Raises:
-        FormatError: It is no table, or a damaged one.
+        FormatError: The file is no table, or a damaged one.
     """
 
     def __init__(self, source: Source) -> None:
@@ -280,7 +280,7 @@ def _write_block(block: bytes, sink: Sink) -> int:
 
 
 def _encode_block(keys: list[bytes], values: list[bytes], start: int) -> tuple[bytes, int]:
-    """The block that starts with a key, and the number of the key that is in none yet."""
+    """The block that starts with a key, and the number of the first key behind it."""
     pieces: list[bytes] = []
     restarts = [0]
     length, number = 0, start
@@ -307,7 +307,7 @@ def _encode_block(keys: list[bytes], values: list[bytes], start: int) -> tuple[b
 
 
 def _encode_index(keys: list[bytes], handles: list[bytes]) -> bytes:
-    """The index block, in which every key starts anew."""
+    """The index block, which stores every key whole."""
     pieces = [
         b"\0" + varint(len(key)) + varint(len(handle)) + key + handle
         for key, handle in zip(keys, handles, strict=True)

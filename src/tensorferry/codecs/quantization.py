@@ -1,19 +1,20 @@
-"""Quantization: floating-point arrays to smaller arrays, and back to nearly the same.
+"""Quantization: floating-point arrays to smaller ones, and back to nearly the same values.
 
     cast        value = kind(x)                                  float16, bfloat16, float8
     symmetric   value = round(x / scale)          -127 to 127    int8 (uint8: 128 more)
     affine      value = round(x / scale) + zero_point            int8, uint8: all 256 values
 
-A `Spec` says what is wanted, a `Recipe` what was done: with it, and nothing else, the values become
-an array of the original dtype again. Integers have one scale (and zero point) for the tensor, or
-one for each place along an axis; zero is always one of the values, so zeros stay zeros. Arithmetic
-is in float32, and in float64 for float64; nothing but the result is larger than a chunk.
+A `Spec` says what is wanted, a `Recipe` what was done: the values and their recipe are enough to
+make an array of the original dtype again. Integers have one scale (and zero point) for the tensor,
+or one for each place along an axis; zero is always one of the values, so zeros stay zeros.
+Arithmetic is in float32, and in float64 for float64; beside the result, only a chunk at a time is
+in memory.
 
 What a kind has no place for is refused: NaN and infinity in integers, infinity in float8_e4m3fn,
 and finite numbers beyond the largest of a kind. With `clip` they become the nearest number there
 is, and NaN in integers becomes zero.
 
-Where recipes are kept is for the formats.
+The formats decide where a recipe is kept.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ ORIGINALS = ("float64", "float32", "bfloat16", "float16")
 """The dtypes that are quantized."""
 
 CHUNK = 1 << 16
-"""How many elements are worked on at a time."""
+"""How many elements are converted at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,7 @@ class Spec:
         clip: Accepts what the kind has no place for, as the nearest number there is.
 
     Raises:
-        UnsupportedError: They do not go together.
+        UnsupportedError: The attributes do not go together.
     """
 
     kind: Kind
@@ -103,10 +104,10 @@ class Recipe:
     Attributes:
         kind: The dtype of the values.
         scheme: "cast", "symmetric" or "affine".
-        dtype: That of the original.
-        axis: Where scales are along, from 0 on; None if there is one.
-        scale: Of integers: what a step of one is worth, 0-D or 1-D; None for casts.
-        zero_point: Of integers: the value that is zero, of the same shape; None for casts.
+        dtype: The dtype of the original.
+        axis: The axis along which each place has its own scale; None if there is one scale.
+        scale: Integers: the size of a step, 0-D or 1-D; None for casts.
+        zero_point: Integers: the value that stands for zero, of the same shape; None for casts.
     """
 
     kind: Kind
@@ -118,11 +119,11 @@ class Recipe:
 
     @property
     def nbytes(self) -> int:
-        """What the scales and zero points take."""
+        """Number of bytes that the scales and zero points take."""
         return sum(part.nbytes for part in (self.scale, self.zero_point) if part is not None)
 
     def to_json(self) -> dict[str, Any]:
-        """The recipe as what JSON can carry, every bit of the scales included."""
+        """The recipe as plain values for JSON, with every bit of the scales."""
         plain: dict[str, Any] = {"kind": self.kind, "scheme": self.scheme, "dtype": self.dtype}
         if self.scale is not None and self.zero_point is not None:
             plain["axis"] = self.axis
@@ -132,14 +133,14 @@ class Recipe:
 
     @classmethod
     def from_json(cls, plain: Any, *, shape: tuple[int, ...] | None = None) -> Recipe:
-        """A recipe from what `to_json` gave; nothing in it is taken on trust.
+        """A recipe from the dict that `to_json` gave, which is checked in full.
 
         Args:
             plain: The dict.
-            shape: Of the values, if they are at hand; `dequantize` looks at it again.
+            shape: The shape of the values, if it is known; `dequantize` checks it again.
 
         Raises:
-            FormatError: It is no such dict, or does not fit the shape.
+            FormatError: It is no such dict, or it does not fit the shape.
         """
         if not isinstance(plain, dict):
             raise FormatError(f"the recipe is of {type(plain).__name__}, expected a dict")
@@ -190,14 +191,14 @@ class Report:
     """What quantizing did to a tensor. Errors are of the finite elements.
 
     Attributes:
-        nbytes_before: Of the original.
-        nbytes_after: Of the values, scales and zero points.
+        nbytes_before: Number of bytes of the original.
+        nbytes_after: Number of bytes of the values, scales and zero points.
         largest_error: The largest absolute difference from the original.
         mean_error: The mean of the absolute differences.
         relative_error: The largest error as a part of the largest magnitude.
         nans: How many elements are NaN.
-        infinities: How many are infinite.
-        clipped: How many the kind had no place for; always 0 without `clip`.
+        infinities: How many elements are infinite.
+        clipped: How many elements the kind has no place for; always 0 without `clip`.
     """
 
     nbytes_before: int
@@ -226,7 +227,7 @@ class Quantized:
 
 
 def parse(spec: Spec | str | tuple[Any, ...] | Mapping[str, Any]) -> Spec:
-    """What a user says as a `Spec`.
+    """The `Spec` that a user means.
 
     Args:
         spec: A kind, `(kind, max_error)`, a dict of a Spec's attributes, or a Spec.

@@ -6,14 +6,14 @@ Chunks of records lie one behind the other, little-endian:
     uint8 kind | uint56 number of records | uint64 size of all records
     data
 
-Every 64 KiB a block header of 24 bytes lies between, wherever that may be; it is for those who look
-for a chunk in the middle. The data of a chunk of kind "r" is
+Every 64 KiB a block header of 24 bytes interrupts them, wherever that falls; with it a reader can
+start in the middle. The data of a chunk of kind "r" is
 
     uint8 compression | varint size | sizes of records, compressed | records, compressed
 
-and what is compressed starts with a varint, its size without. Hashes are HighwayHash with a fixed
-key. A record is named by a position, that of its chunk plus its number there. What the records of a
-SavedModel are is `savedmodel_chunks`.
+and compressed bytes start with a varint, their size before compression. Hashes are HighwayHash with
+a fixed key. A position names a record: that of its chunk, plus the record's number in the chunk.
+The records of a SavedModel are `tensorferry.formats.savedmodel.chunks`.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def highway_hash(data: bytes | memoryview) -> int:
 
 
 def sniff(head: bytes) -> bool:
-    """Whether bytes that start so are a file of records."""
+    """Whether a file that starts with these bytes is one of records."""
     return head[: len(START)] == START
 
 
@@ -68,12 +68,12 @@ def read_records(source: bytes | memoryview, *, verify: bool = True) -> Iterator
 
     Args:
         source: The whole file.
-        verify: Check the hashes of data; those of headers always are.
+        verify: Check the hashes of data; the hashes of headers are always checked.
 
     Raises:
-        FormatError: It is no such file, or damaged.
-        LimitError: A chunk would take more memory than is allowed.
-        UnsupportedError: Records are stored by column, as nothing here reads them.
+        FormatError: It is no Riegeli file, or a damaged one.
+        LimitError: A chunk would take more memory than `limits.memory`.
+        UnsupportedError: Records are stored by column.
     """
     data = memoryview(source)
     if not sniff(bytes(data[: len(START)])):
@@ -131,7 +131,7 @@ def _take(data: memoryview, place: int, size: int) -> tuple[memoryview, int]:
 
 
 def _boundary(place: int) -> int:
-    """The first place at or behind this one that a chunk may begin at."""
+    """The first place from this one on at which a chunk may start."""
     remaining = -place % BLOCK
     return place + max(0, remaining - (USABLE - 1))
 

@@ -6,8 +6,8 @@
       shape < dim: [{size: 3}, {size: 4}] >
     }
 
-A list is its values, one field each. What a field's type would be is not known here: readers ask
-for what they expect, as `tensorferry.rows.schema.tfmd` does. Nesting is bounded by
+A list stands for one field for each of its values. The parser does not know the types of fields:
+callers ask for what they expect, as `tensorferry.rows.schema.tfmd` does. Nesting is bounded by
 `tensorferry.limits.depth`, and nothing here recurses.
 """
 
@@ -30,7 +30,7 @@ class Message:
 
     Attributes:
         offset: Where it starts.
-        fields: Names and values; a name that is there again is there again.
+        fields: Names and values; the name of a repeated field comes again with each value.
     """
 
     offset: int
@@ -41,7 +41,7 @@ class Message:
         return [value for field, value in self.fields if field == name]
 
     def last(self, name: str) -> Any:
-        """The value of a field, None where it is not there."""
+        """The last value of a field; None if the field is not there."""
         return next((value for field, value in reversed(self.fields) if field == name), None)
 
 
@@ -63,24 +63,24 @@ _LONGEST_NUMBER = 400  # digits: the longest float64 written out, and within Pyt
 
 
 def parse(text: str | bytes) -> Message:
-    """The message that a text is.
+    """The message that a text describes.
 
     Raises:
-        FormatError: It is no text format, with the byte where that shows.
+        FormatError: The text is not in this format; the offset is that of the first wrong byte.
     """
     data = text.encode(errors="surrogatepass") if isinstance(text, str) else bytes(text)
     return _Parser(data).parse()
 
 
 def quote(data: bytes) -> str:
-    """The string of these bytes, in ASCII."""
+    """Bytes as a quoted string, in ASCII."""
     plain = {**{code: chr(code) for code in range(32, 127)}, 34: '\\"', 92: "\\\\"}
     return '"' + "".join(plain.get(code) or f"\\{code:03o}" for code in data) + '"'
 
 
 @dataclass(slots=True)
 class _Open:
-    """A message whose end has not come, and the list inside it, if it is in one."""
+    """A message whose closing brace has not come, and the list that is open inside it."""
 
     message: Message
     closing: bytes
@@ -96,7 +96,7 @@ class _Parser:
         self.advance(0)
 
     def advance(self, end: int) -> None:
-        """Moves to the token behind `end`."""
+        """Moves to the first token from `end` on."""
         space = _SPACE.match(self.data, end)
         self.offset = space.end() if space else end
         token = _TOKEN.match(self.data, self.offset)

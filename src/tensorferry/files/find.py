@@ -26,6 +26,7 @@ from tensorferry.formats import table
 from tensorferry.formats.table import TABLE
 from tensorferry.storage import STANDARD_STREAM, shards
 from tensorferry.storage.place import Place
+from tensorferry.storage.url import split
 
 Options = Mapping[str, Any] | None
 
@@ -143,6 +144,8 @@ def _redirected(place: Place, format: str | None) -> Place | None:
 
 def _names_one_file(url: str) -> bool:
     """Whether the name of an object tells its format, or that there are several."""
+    if split(url).scheme in ("http", "https"):  # which has no folders, and a query for an ending
+        return True
     known = table.named(split_suffix(url)[0])
     is_known = known is not None and TABLE[known].files == "one"
     return "*" in url or shards.is_set(url) or is_known

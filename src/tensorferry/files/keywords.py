@@ -135,8 +135,8 @@ class WritingBytes(Writing, total=False):
     compression: str | None
 
 
-class ReadingBytes(Reading, total=False):
-    """Options of `loads`: those of formats, and what `load` names itself.
+class Opening(Reading, total=False):
+    """Options of `loads` and of operations: those of formats, and what `load` names itself.
 
     Attributes:
         verify: Check the checksums, where the format has them.

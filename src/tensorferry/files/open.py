@@ -167,7 +167,7 @@ class Reading:
         except BaseException as error:
             place.close()
             if isinstance(error, FerryError):
-                error.located(path=place.path)
+                error.located(path=place.shown)
             raise
 
     def _recognise(self, found: Found) -> Bundle | Rows:
@@ -178,11 +178,13 @@ class Reading:
             packed = looked.compression
             name = name or looked.format
             if name is None:
-                raise unknown(looked.head, path=place.path)
+                raise unknown(looked.head, path=place.shown)
             facts = table.facts_of(name)
         known = table.to_read(facts.name)
         if len(found.places) > 1:
-            return self._open_many(found, known, facts)
+            rows = self._open_many(found, known, facts)
+            rows.packed = packed
+            return rows
         if facts.files == "several" and found.format is None:
             place = known.reads.find(place) or place  # recognised by its last bytes
         options = self._options(known, facts, place)
@@ -190,6 +192,7 @@ class Reading:
             place = _unpacked(place, packed)
         opened = known.reads.open(place, options)
         assert isinstance(opened, Bundle | Rows)
+        opened.packed = packed
         return self._hand(opened, found)
 
     def _open_many(self, found: Found, known: Format[Any, Any], facts: Facts) -> Rows:

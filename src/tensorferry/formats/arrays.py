@@ -63,7 +63,7 @@ class ArrayReader(ABC, Generic[R]):
             kept = {} if how.kept is None else how.kept.metadata
             note, user = Note.from_metadata({**found.metadata, **kept})
         except FormatError as error:
-            raise error.located(path=place.path) from None
+            raise error.located(path=place.shown) from None
         note = Note() if how.parts else note
         if note.layout is None and not how.parts:
             note.layout = found.layout

@@ -5,9 +5,9 @@
 The header is a Python dict with "descr" (the dtype), "fortran_order" and "shape", padded so that
 the values start at a multiple of 64. Versions 2.0 and 3.0 have a longer length, and 3.0 UTF-8.
 
-bfloat16 and float8 are stored as "V2" and "V1", as NumPy itself stores them. The format has no place
-for metadata: `tensorferry.files.sidecars` keeps a JSON file beside it. A record array is one tensor
-for each field. An object array is a pickle: it is listed, and refused when it is asked for.
+bfloat16 and float8 are stored as "V2" and "V1", as NumPy itself stores them. The format has no
+place for metadata: `tensorferry.files.sidecars` keeps a JSON file beside it. A record array is one
+tensor for each field. An object array is a pickle: it is listed, and refused when asked for.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ class WholeReader(ABC, Generic[R]):
             kept = {} if how.kept is None else dict(how.kept.metadata)
             note, user = Note.from_metadata(kept)
         except FormatError as error:
-            raise error.located(path=place.path) from None
+            raise error.located(path=place.shown) from None
         tensors, note.layout = layout.flatten(value)
         stored = {name: Held(tensor) for name, tensor in tensors.items()}
         return Bundle(

@@ -26,6 +26,7 @@ from tensorferry.frameworks.variables import find_variables
 from tensorferry.models import dangers
 from tensorferry.models.dangers import Allow, Danger
 from tensorferry.models.loaded import LoadedModel, LoadedSignature, Values
+from tensorferry.storage.place import Place
 
 # Signatures that start so are TensorFlow 1's, to run something when a model is loaded.
 _HIDDEN = "__saved_model"
@@ -76,7 +77,7 @@ def load_model(
     if storage.is_url(name):
         raise UnsupportedError("models are loaded from local paths", path=name)
     kinds = dangers.allowed_kinds(allow)
-    if savedmodel.resolve(name) is not None:
+    if savedmodel.find(Place(name)) is not None:
         return _load_program(name, signature, kinds, tags, to)
     if signature is not None or tags is not None:
         raise UnsupportedError("signature= and tags= are of SavedModels", path=name)
@@ -139,7 +140,8 @@ def _load_program(
 
 def _check_file(path: str) -> None:
     """Refuses a directory in which TensorFlow may read another file than we do."""
-    directory = os.path.dirname(savedmodel.resolve(path) or "") or "."
+    file = savedmodel.find(Place(path))
+    directory = "." if file is None else os.path.dirname(file.path) or "."
     found = [name for name in savedmodel.FILES if os.path.exists(os.path.join(directory, name))]
     if len(found) > 1:
         raise UnsupportedError(
@@ -198,7 +200,7 @@ def _load_archive(
     from tensorferry.formats.keras import reader as files
 
     _check_kind(path)
-    with files.open_stored(path) as opened:
+    with files.open_weights(Place(path)) as opened:
         config = opened.config
         findings = opened.findings
         training = opened.training

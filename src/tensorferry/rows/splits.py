@@ -101,16 +101,17 @@ def deal(parts: Sequence[Part], count: int) -> list[list[Part]]:
     """
     if count < 1:
         raise ValueError(f"{count} splits, expected 1 or more")
+    count = min(count, len(parts))
     sizes = [1 if part.nbytes is None else part.nbytes for part in parts]
     total, done = sum(sizes) or 1, 0
     groups: list[list[Part]] = []
-    current = -1
-    for part, size in zip(parts, sizes, strict=True):
-        # The group that the middle of the part falls into, so that no part is counted twice.
-        group = min(count - 1, (2 * done + size) * count // (2 * total))
-        if group != current:
+    for place, (part, size) in enumerate(zip(parts, sizes, strict=True)):
+        # The group that the middle of the part falls into, so that no part is counted twice; no
+        # group is passed over, and the parts that are left suffice for the groups that are left.
+        middle = (2 * done + size) * count // (2 * total)
+        wanted = max(middle, count - len(parts) + place)
+        if len(groups) <= wanted and len(groups) < count:
             groups.append([])
-            current = group
         groups[-1].append(part)
         done += size
     return groups

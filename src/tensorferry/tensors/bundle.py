@@ -58,6 +58,7 @@ class Bundle(Mapping[str, Any]):
         version: Of the format, where the file says one.
         compression: The format's own, if the file uses one.
         checksums: Whether checksums cover the values.
+        packed: How the file is compressed as a whole.
     """
 
     def __init__(
@@ -101,6 +102,7 @@ class Bundle(Mapping[str, Any]):
         self.details = details
         self.files: Sequence[str] = [place.path] if files is None else list(files)
         self.notes: list[str] = []
+        self.packed: str | None = None
         self.version = version
         self.compression = compression
         self.checksums = facts.checksums if checksums is None else checksums
@@ -138,7 +140,7 @@ class Bundle(Mapping[str, Any]):
         return name in self._stored or (isinstance(name, str) and self._aliased(name) is not None)
 
     def __repr__(self) -> str:
-        return f"Bundle({self.path!r}, {self.format}, {len(self)} tensors)"
+        return f"Bundle({self.place.shown!r}, {self.format}, {len(self)} tensors)"
 
     def __enter__(self) -> Self:
         return self
@@ -201,7 +203,7 @@ class Bundle(Mapping[str, Any]):
         hint = f"did you mean {', '.join(map(repr, near))}?" if near else None
         if not near:
             hint = f"there are {', '.join(names[:5])}" if names else "there is no tensor in it"
-        return UnsupportedError(f"no tensor is called {name!r}", path=self.path, hint=hint)
+        return UnsupportedError(f"no tensor is called {name!r}", path=self.place.shown, hint=hint)
 
     # Values
 
@@ -213,13 +215,13 @@ class Bundle(Mapping[str, Any]):
             index: Integers, slices and an ellipsis: `np.s_[0:2, :]`.
         """
         name = self._resolve(name)
-        with _located(self.path, name):
+        with _located(self.place.shown, name):
             return self._hand(name, self._stored[name].read_part(index))
 
     def value(self) -> Any:
         """All of it: the structure that was saved, or a dict of the tensors."""
         tensors = {name: self._hand(name, tensor) for name, tensor in self.read_many(self)}
-        with _located(self.path, None):
+        with _located(self.place.shown, None):
             return layout.rebuild(self._note.layout, tensors)
 
     def read_many(self, names: Iterable[str]) -> Iterator[tuple[str, Tensor]]:
@@ -256,7 +258,7 @@ class Bundle(Mapping[str, Any]):
             except UnsupportedError:
                 pass
             except FerryError as error:
-                yield Problem.of(error, self.path)
+                yield Problem.of(error, self.place.shown)
             if progress is not None:
                 progress(place + 1, len(self))
 
@@ -286,7 +288,7 @@ class Bundle(Mapping[str, Any]):
             source.expect(pairs)
 
     def _tensor(self, name: str) -> Tensor:
-        with _located(self.path, name):
+        with _located(self.place.shown, name):
             if self._check is not None:
                 self._check()
                 self._check = None

@@ -2,18 +2,18 @@
 
     superblock | objects, wherever the writer put them
 
-The superblock leads to the root group. An object (a group or a dataset) is a header of messages:
-what it is called, its shape, where its values lie. A group's members are in a B-tree of names (the
-form that h5py writes) or in messages of their own, at most eight of them. Numbers are
+The superblock points to the root group. An object (a group or a dataset) is a header of messages,
+as for its type, its shape and the place of its values. A group's members are in a B-tree of names
+(the form that h5py writes) or in messages of their own, at most eight of them. Numbers are
 little-endian, addresses and lengths have eight bytes.
 
-Only what lies in the file itself is read: soft and external links are refused, as are values that
-lie in other files. Each tree is walked once, each group has one name, and all that is read for
-this is counted: a damaged file gives an error, whatever it says. Nothing is verified beyond that,
-because files of this kind have no checksums.
+Only the file itself is read: soft and external links are listed and not followed, and values in
+other files are refused. Each tree is walked once, each group has one name, and the bytes that are
+read for this are counted, so that a damaged file gives an error and no endless walk. Values are not
+verified, because files of this kind have no checksums.
 
-What a dataset's messages mean is `tensorferry.codecs.hdf5.types`, its values are
-`tensorferry.formats.keras.values`, and which of them are weights is for the formats above.
+The messages of a dataset are parsed by `tensorferry.codecs.hdf5.types`, and its values are read by
+`tensorferry.formats.keras.values`; which of them are weights is for the formats.
 """
 
 from __future__ import annotations
@@ -26,8 +26,7 @@ from functools import cached_property
 from typing import Any, NoReturn
 
 from tensorferry import limits
-from tensorferry.codecs.hdf5 import types as hdf5_types
-from tensorferry.codecs.hdf5.types import UNDEFINED, Datatype
+from tensorferry.codecs.hdf5.types import UNDEFINED, Datatype, read_datatype, read_shape
 from tensorferry.errors import FormatError, LimitError, TruncatedError, UnsupportedError
 from tensorferry.storage import Source
 
@@ -37,7 +36,7 @@ SIGNATURE = b"\x89HDF\r\n\x1a\n"
 SPARE_BYTES, BYTES_FACTOR = 1 << 20, 8
 SPARE_READS, MOST_READS = 1 << 12, 1 << 24
 
-# Of a remote file so much is fetched at a time, because its objects lie close to each other.
+# How many bytes of a remote file are fetched at a time: its objects lie close to each other.
 PAGE = 1 << 18
 
 # Messages of an object's header.
@@ -60,12 +59,12 @@ class Message:
 
 
 class Bytes:
-    """The bytes of a file inside a source, with an account of what is read of them.
+    """The bytes of a file inside a source; it counts how many are read.
 
     Args:
-        source: Has them.
-        start: Where they begin in it.
-        size: How many they are.
+        source: Holds the file.
+        start: Where the file starts in the source.
+        size: Number of bytes of the file.
     """
 
     def __init__(self, source: Source, start: int, size: int) -> None:
@@ -80,8 +79,8 @@ class Bytes:
         """Bytes of the file.
 
         Raises:
-            TruncatedError: They are beyond its end.
-            LimitError: More was read than the file can mean.
+            TruncatedError: They lie beyond the end of the file.
+            LimitError: More was read than any sound file needs.
         """
         if not 0 <= offset <= offset + length <= self.size:
             raise self.beyond(offset, length)
@@ -98,7 +97,7 @@ class Bytes:
         return bytes(self.source.range(self.start + offset, self.start + offset + length))
 
     def beyond(self, offset: int, length: int) -> TruncatedError:
-        """The error for what is not there."""
+        """The error for bytes beyond the end of the file."""
         return TruncatedError(
             f"{length} bytes are said to lie at byte {offset}, of {self.size} that are there",
             path=self.source.path,
@@ -123,13 +122,13 @@ class File:
     """An HDF5 file; `root` is its outermost group.
 
     Args:
-        source: Has its bytes.
-        start: Where they begin in it: in an archive, not at its start.
-        size: How many they are; by default all.
+        source: Holds the file.
+        start: Where the file starts in the source, which may be an archive.
+        size: Number of bytes of the file; by default up to the end of the source.
 
     Raises:
         FormatError: It is no HDF5 file.
-        UnsupportedError: It is one of a kind that nothing here reads.
+        UnsupportedError: The file is of a version that is not read here.
     """
 
     def __init__(self, source: Source, start: int = 0, size: int | None = None) -> None:
@@ -146,20 +145,24 @@ class File:
         self.root = Node(self, "", address)
 
     def fail(self, offset: int, what: str) -> NoReturn:
-        """Raises the error for what is wrong at a place."""
+        """Raises the error for damage at a place."""
         raise FormatError(what, path=self.path, offset=self.bytes.start + offset)
 
     @contextmanager
     def parsing(self, offset: int, what: str) -> Iterator[None]:
-        """Turns the errors of Python for what ends early or is no text into ours."""
+        """Turns the errors that Python raises for short or undecodable bytes into ours."""
         try:
             yield
         except (struct.error, IndexError, UnicodeDecodeError) as error:
             self.fail(offset, f"{what} cannot be read: {error}")
 
     def refuse(self, offset: int, what: str, *, tensor: str | None = None) -> NoReturn:
-        """Raises the error for what is not read."""
-        raise UnsupportedError(
+        """Raises the error for a feature of HDF5 that is not read here."""
+        raise self.refusal(offset, what, tensor=tensor)
+
+    def refusal(self, offset: int, what: str, *, tensor: str | None = None) -> UnsupportedError:
+        """The error for a feature of HDF5 that is not read here."""
+        return UnsupportedError(
             what,
             path=self.path,
             offset=self.bytes.start + offset,
@@ -168,13 +171,13 @@ class File:
         )
 
     def enter(self, node: Node) -> None:
-        """Notes that a group was entered, which happens once: otherwise names have no end."""
+        """Notes that a group was entered. A second time would make paths without end."""
         if node.address in self._groups:
             self.refuse(node.address, f"group {node.path[:200]!r} has another name too")
         self._groups.add(node.address)
 
     def heap_object(self, address: int, index: int) -> bytes:
-        """An object of a global heap, where strings of variable length are."""
+        """An object of a global heap, which holds strings of variable length."""
         if address not in self._heaps:
             with self.parsing(address, "a heap"):
                 self._heaps[address] = self._read_heap(address)
@@ -234,9 +237,9 @@ class Node:
     """A group or a dataset.
 
     Attributes:
-        file: Of which it is a part.
-        path: The names that lead to it, with "/" between.
-        address: Where its header begins in the file.
+        file: The file that it is a part of.
+        path: The names from the root to it, with "/" between them.
+        address: Where its header starts in the file.
     """
 
     def __init__(self, file: File, path: str, address: int) -> None:
@@ -248,37 +251,46 @@ class Node:
 
     @property
     def is_dataset(self) -> bool:
-        """Whether it has values rather than members."""
+        """Whether it is a dataset, which has values, rather than a group."""
         return any(message.kind == LAYOUT for message in self.messages)
 
     def find(self, kind: int) -> Message | None:
-        """The message of a kind."""
+        """The first message of a kind; None if there is none."""
         return next((message for message in self.messages if message.kind == kind), None)
 
-    @cached_property
+    @property
     def members(self) -> dict[str, Node]:
-        """What is in a group, in the order of the file; empty for a dataset.
+        """The members of a group, in the order of the file; empty for a dataset."""
+        return self._inside[0]
 
-        Raises:
-            UnsupportedError: A member is a link to elsewhere.
-        """
+    @property
+    def links(self) -> dict[str, UnsupportedError]:
+        """The members of a group that are links: the error that says why one is not followed."""
+        return self._inside[1]
+
+    @cached_property
+    def _inside(self) -> tuple[dict[str, Node], dict[str, UnsupportedError]]:
         if self.is_dataset:
-            return {}
+            return {}, {}
         self.file.enter(self)
         if self.path.count("/") + 1 > limits.depth:
             raise LimitError(
                 f"groups nest deeper than {limits.depth}", path=self.file.path, offset=self.address
             )
         with self.file.parsing(self.address, "a group"):
-            addresses = dict(self._links())
+            found = dict(self._links())
         prefix = f"{self.path}/" if self.path else ""
-        return {
-            name: Node(self.file, prefix + name, address) for name, address in addresses.items()
-        }
+        members, links = {}, {}
+        for name, target in found.items():
+            if isinstance(target, UnsupportedError):
+                links[name] = target
+            else:
+                members[name] = Node(self.file, prefix + name, target)
+        return members, links
 
     @cached_property
     def attributes(self) -> dict[str, Any]:
-        """Attributes that are strings or lists of those; None for what is neither."""
+        """The attributes by name: strings and lists of strings; None for those of other types."""
         with self.file.parsing(self.address, "the attributes of an object"):
             info = self.find(ATTRIBUTE_INFO)
             if info is not None:
@@ -329,15 +341,16 @@ class Node:
                     yield Message(kind, flags, content, start + position)
                 position += length
 
-    def _links(self) -> Iterator[tuple[str, int]]:
+    def _links(self) -> Iterator[tuple[str, int | UnsupportedError]]:
+        """The members: where each lies, or why it is not followed there."""
         seen: set[str] = set()
-        for name, address in self._all_links():
+        for name, target in self._all_links():
             if name in seen or not name or name in (".", "..") or "/" in name or "\0" in name:
                 self.file.fail(self.address, f"a member of a group is called {name[:60]!r}")
             seen.add(name)
-            yield name, address
+            yield name, target
 
-    def _all_links(self) -> Iterator[tuple[str, int]]:
+    def _all_links(self) -> Iterator[tuple[str, int | UnsupportedError]]:
         for message in self.messages:
             if message.kind == SYMBOL_TABLE:
                 yield from self._symbols(*struct.unpack_from("<QQ", message.data))
@@ -351,7 +364,7 @@ class Node:
                         message.offset, f"the members of group {self.path[:200]!r} are in a heap"
                     )
 
-    def _symbols(self, tree: int, heap: int) -> Iterator[tuple[str, int]]:
+    def _symbols(self, tree: int, heap: int) -> Iterator[tuple[str, int | UnsupportedError]]:
         """The members of a group in a B-tree: their names are in a heap beside it."""
         data = self.file.bytes
         signature, _, size, _, start = struct.unpack("<4sIQQQ", data.take(heap, 32))
@@ -368,11 +381,10 @@ class Node:
                 if end < 0:
                     self.file.fail(start + place, "the name of a group's member does not end")
                 name = names[place:end].decode()
-                if kind == 2:
-                    self.file.refuse(table.child, f"{name[:60]!r} is a soft link")
-                yield name, address
+                is_soft = kind == 2
+                yield name, self._refusal(table.child, name, "a soft link") if is_soft else address
 
-    def _link(self, message: Message) -> tuple[str, int]:
+    def _link(self, message: Message) -> tuple[str, int | UnsupportedError]:
         version, flags = message.data[:2]
         if version != 1:
             self.file.refuse(message.offset, f"a link is of version {version}, expected 1")
@@ -386,8 +398,12 @@ class Node:
         name = message.data[position : position + length].decode()
         if kind:
             what = {1: "a soft link", 64: "a link to another file"}.get(kind, "no hard link")
-            self.file.refuse(message.offset, f"{name[:60]!r} is {what}")
+            return name, self._refusal(message.offset, name, what)
         return name, struct.unpack_from("<Q", message.data, position + length)[0]
+
+    def _refusal(self, offset: int, name: str, what: str) -> UnsupportedError:
+        path = f"{self.path}/{name}".lstrip("/")
+        return self.file.refusal(offset, f"{name[:60]!r} is {what}", tensor=path[:200])
 
     def _attribute(self, message: Message) -> tuple[str, Any]:
         data = message.data
@@ -401,8 +417,8 @@ class Node:
         name = parts[0].split(b"\0")[0].decode()
         if flags & 3 and version > 1:  # its type or shape is kept elsewhere
             return name, None
-        datatype = hdf5_types.datatype(parts[1])
-        shape = hdf5_types.shape(parts[2])
+        datatype = read_datatype(parts[1])
+        shape = read_shape(parts[2])
         if datatype is None or shape is None or len(shape) > 1:
             return name, None
         count = shape[0] if shape else 1
@@ -432,7 +448,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """An entry of a B-tree's leaf: the key before it, and what it leads to."""
+    """An entry of a leaf of a B-tree: its key, and the address that it points to."""
 
     key: tuple[Any, ...]
     child: int
@@ -442,10 +458,10 @@ def walk_tree(file: File, root: int, kind: int, key: struct.Struct) -> Iterator[
     """The entries of the leaves of a B-tree, in order.
 
     Args:
-        file: Has it.
-        root: The address of its outermost node.
+        file: The file that holds the tree.
+        root: The address of the root node.
         kind: 0 for members of a group, 1 for chunks of values.
-        key: What lies between the addresses of a node.
+        key: The form of the keys between the addresses of a node.
     """
     entry = struct.Struct(f"{key.format}Q")
     seen: set[int] = set()

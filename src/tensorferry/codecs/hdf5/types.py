@@ -1,14 +1,14 @@
-"""HDF5 types: what the messages of an object say of its values' type, shape and place.
+"""HDF5 types: the type, shape, fill value and filters that the messages of a dataset describe.
 
 Numbers are integers and IEEE floats of either byte order, and bfloat16, which is the upper half of
-a float32. Booleans are, as h5py writes them, an enumeration of FALSE and TRUE in one byte. Opaque
-bytes are given as such: h5py stores bfloat16 so. Strings have a fixed length or lie in a heap.
-Other types (compounds, references, sequences, times) are not numbers that a tensor can have.
+a float32. A boolean is an enumeration of FALSE and TRUE in one byte, as h5py writes it. Opaque
+bytes stay opaque: h5py stores bfloat16 that way. Strings have a fixed length or lie in a heap. No
+tensor has values of the other types (compounds, references, sequences, times).
 
-A reader that takes every float of two bytes for a float16 gives wrong numbers for a bfloat16: the
-bits of a float are compared here with those of the formats that are known.
+A float of two bytes may be a float16 or a bfloat16, so the layout of its bits is compared with the
+layouts that are known.
 
-The objects and their messages are `tensorferry.codecs.hdf5.file`.
+Objects and their messages are found by `tensorferry.codecs.hdf5.file`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MAX_SIZE = 1 << 31  # of a NumPy dtype
 
 INTEGER, FLOAT, STRING, OPAQUE, ENUMERATION, VARIABLE = 0, 1, 3, 5, 8, 9
 
-# Of each float: its bits, where the exponent is and how wide, where the mantissa, and the bias.
+# By the layout of a float: its bits, place and width of the exponent and of the mantissa, the bias.
 _FLOATS = {
     (16, 10, 5, 0, 10, 15): "f2",
     (32, 23, 8, 0, 23, 127): "f4",
@@ -38,12 +38,12 @@ class Datatype:
     """A type of values.
 
     Attributes:
-        size: How many bytes one takes.
+        size: Number of bytes of a value.
         numpy: Its dtype, with the byte order of the file; None for strings of variable length.
-        dtype: The name of a dtype whose bits `numpy` holds.
-        is_text: Whether it is a string.
-        is_variable: Whether its bytes are in a heap.
-        is_padded: Whether spaces at its end belong to no string.
+        dtype: The name of the dtype whose bits `numpy` holds, if that is another.
+        is_text: Whether values are strings.
+        is_variable: Whether the strings lie in a heap.
+        is_padded: Whether spaces at the end of a string are padding.
     """
 
     size: int
@@ -54,8 +54,8 @@ class Datatype:
     is_padded: bool = False
 
 
-def datatype(data: bytes) -> Datatype | None:
-    """The type that a message says; None for one that no tensor has."""
+def read_datatype(data: bytes) -> Datatype | None:
+    """The type that a message describes; None for one that no tensor has."""
     head, bits, more, _, size = struct.unpack_from("<BBBBI", data)
     kind, version = head & 15, head >> 4
     if not 0 < size < MAX_SIZE:
@@ -92,7 +92,7 @@ def _float(data: bytes, size: int, order: str, bits: int) -> Datatype | None:
 
 
 def _boolean(data: bytes, count: int, version: int, size: int) -> Datatype | None:
-    base = datatype(data[8:])
+    base = read_datatype(data[8:])
     if base is None or base.numpy != np.int8 or size != 1 or count != 2:
         return None
     position, names = 20, []
@@ -108,8 +108,8 @@ def _boolean(data: bytes, count: int, version: int, size: int) -> Datatype | Non
     return Datatype(1, np.dtype(np.bool_))
 
 
-def shape(data: bytes) -> tuple[int, ...] | None:
-    """The shape that a message says; None where there is not even an empty array."""
+def read_shape(data: bytes) -> tuple[int, ...] | None:
+    """The shape that a message describes; None for a dataset without values of any shape."""
     version, rank, _, kind = struct.unpack_from("<4B", data)
     if version == 1:
         return struct.unpack_from(f"<{rank}Q", data, 8)
@@ -118,8 +118,8 @@ def shape(data: bytes) -> tuple[int, ...] | None:
     return struct.unpack_from(f"<{rank}Q", data, 4)
 
 
-def fill_value(data: bytes) -> bytes:
-    """The bytes of the value that stands where none was written; empty for zero."""
+def read_fill_value(data: bytes) -> bytes:
+    """The bytes of the value of elements that were never written; empty for zero."""
     version, flags = struct.unpack_from("<BB", data)
     if version == 3:
         defined, position = flags & 32, 2
@@ -131,8 +131,8 @@ def fill_value(data: bytes) -> bytes:
     return data[position + 4 : position + 4 + size]
 
 
-def filters(data: bytes) -> list[tuple[int, tuple[int, ...]]]:
-    """The filters that chunks went through, in order, each with its numbers."""
+def read_filters(data: bytes) -> list[tuple[int, tuple[int, ...]]]:
+    """The filters that chunks went through, in order, each with its parameters."""
     version, count = struct.unpack_from("<BB", data)
     position, found = (8 if version == 1 else 2), []
     for _ in range(count):

@@ -4,11 +4,11 @@
     directory entry | name | extra | comment              for each member again
     [zip64 end | its locator |] end of the directory | comment
 
-The directory at the end says what is there; the local headers say most of it again. Both must
-agree, members must not overlap, and the archive must fill its file from the first byte to the
-last: bytes in front of it (as in self-extracting archives) and behind it are refused, because
-readers differ in what they make of them. Members are stored (their bytes are given as they lie
-there) or deflated, with a CRC-32 each. Deflate and checksums run in isal, which releases the GIL.
+The directory at the end lists the members; the local headers repeat most of it. Both must agree,
+members must not overlap, and the archive must fill its file from the first byte to the last: bytes
+in front of it (as in self-extracting archives) and behind it are refused, because readers differ
+in what they make of them. Members are stored (their bytes are handed out in place) or deflated,
+with a CRC-32 each. Deflate and checksums run in isal, which releases the GIL.
 
 The directory is read by `tensorferry.codecs.zip.directory`, and archives are written by
 `tensorferry.codecs.zip.writer`. Where the bytes come from is `tensorferry.storage`, and what is in
@@ -17,7 +17,7 @@ a member is for the formats.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,8 @@ from isal import igzip_lib, isal_zlib
 from tensorferry import limits
 from tensorferry.codecs.compression import BLOCK, CHUNK
 from tensorferry.codecs.zip.directory import (
+    DESCRIPTOR,
+    LOCAL,
     STORED,
     Member,
     Source,
@@ -41,12 +43,24 @@ from tensorferry.errors import (
     LimitError,
     UnsupportedError,
 )
+from tensorferry.storage.source import Source as Stored
 
 FETCH = 8 << 20
-"""How much of a deflated member is asked for at a time when it is streamed."""
+"""How many bytes of a deflated member are fetched at a time when it is streamed."""
+
+START = 8 << 10
+"""How much of a deflated member is asked for at a time when its first bytes are wanted."""
+
+LOOK = 12 << 10
+"""How much of a remote member is fetched with its local header: the headers of npy files, say."""
+
+LONGEST_DESCRIPTOR = 24
+
+GROUP = 256
+"""The local headers of so many remote members are fetched by one plan."""
 
 RATIO = 100
-"""A member larger than `limits.memory` may be so many times as large as what is stored of it."""
+"""A member beyond `limits.memory` may be at most so many times as large as its stored bytes."""
 
 HIGHEST_RATIO = 1032
 """Deflate's shortest code is two bits, for 258 bytes."""
@@ -55,9 +69,9 @@ _INFLATE_ERROR: Any = igzip_lib.IsalError
 
 
 class Archive:
-    """An open archive; made by `open_archive`.
+    """An open archive; `open_archive` makes it.
 
-    It can be read from several threads. Directories are left out: names say where a member is.
+    Several threads may read it. Folders are left out: the name of a member tells its folder.
 
     Attributes:
         members: By name, in the order of the directory.
@@ -66,8 +80,11 @@ class Archive:
     def __init__(self, source: Source, members: dict[str, Member], ends: dict[str, int]) -> None:
         self.members = members
         self._source = source
-        self._ends = ends  # where something else begins
+        self._ends = ends  # where the next thing in the file starts
         self._offsets: dict[str, int] = {}
+        # Where reads are worth planning: bytes in memory or in a mapped file are at hand.
+        self._remote = source if isinstance(source, Stored) and source.buffer is None else None
+        self._expected: frozenset[str] = frozenset()
 
     def __contains__(self, name: object) -> bool:
         return name in self.members
@@ -79,13 +96,15 @@ class Archive:
         return len(self.members)
 
     def offset(self, name: str) -> int:
-        """Where a member's data begins in the file; looks at its local header the first time.
+        """Where a member's data starts in the file; reads its local header the first time.
 
         Raises:
             FormatError: The local header does not say what the directory says.
         """
         offset = self._offsets.get(name)
         if offset is None:
+            if self._remote is not None and name not in self._expected:
+                self._expect_headers(self._remote, name)
             try:
                 offset = data_offset(self._source, self.members[name], self._ends[name])
             except FerryError as error:
@@ -93,8 +112,35 @@ class Archive:
             self._offsets[name] = offset
         return offset
 
+    def span(self, name: str) -> tuple[int, int]:
+        """Where a member lies, from its local header to the start of whatever follows it."""
+        return self.members[name].header_offset, self._ends[name]
+
+    def expect(self, names: Iterable[str]) -> None:
+        """Says which members will be read next: from a remote archive they come in few requests."""
+        if self._remote is not None:
+            self._expected = frozenset(names)
+            self._remote.expect(self.span(name) for name in self._expected)
+
+    def _expect_headers(self, remote: Stored, first: str) -> None:
+        """Plans the reads of local headers, from that of `first` on, and of some data behind them.
+
+        Whoever looks at one member usually looks at the next ones, too.
+        """
+        names = list(self.members)
+        group = names[names.index(first) :][:GROUP]
+        self._expected = frozenset(group)
+        spans = []
+        for name in group:
+            start, limit = self.span(name)
+            head = LOCAL.size + len(self.members[name].raw_name) + LOOK
+            spans.append((start, min(start + head, limit)))
+            if self.members[name].flags & DESCRIPTOR:  # which is compared with the header
+                spans.append((max(start, limit - LONGEST_DESCRIPTOR), limit))
+        remote.expect(spans)
+
     def read(self, name: str, *, verify: bool = True) -> memoryview:
-        """All bytes of a member, read-only: where they lie if it is stored.
+        """All bytes of a member, read-only, and in place if the member is stored.
 
         Args:
             name: The member.
@@ -103,8 +149,8 @@ class Archive:
         Raises:
             KeyError: There is no such member.
             ChecksumError: It was changed since it was written.
-            LimitError: It is far larger than what is stored of it, and than `limits.memory`.
-            FormatError: It is not what the archive says it is.
+            LimitError: It is far larger than its stored bytes, and larger than `limits.memory`.
+            FormatError: Its bytes are not what the directory says.
         """
         member = self.members[name]
         offset = self.offset(name)
@@ -127,7 +173,7 @@ class Archive:
     ) -> Iterator[bytes | memoryview]:
         """A member's bytes in blocks of at most `size`, in bounded memory.
 
-        The checksum speaks for the whole member: blocks have been given out when it does not fit.
+        The checksum covers the whole member: if it does not fit, all blocks were given out before.
 
         Raises:
             KeyError, ChecksumError, LimitError, FormatError: As in `read`.
@@ -153,7 +199,7 @@ class Archive:
         if member.method == STORED:
             blocks = self._stored(member, size)
         else:
-            blocks = self._inflated(member, size, CHUNK)
+            blocks = self._inflated(member, size, START)
         pieces, missing = [], min(size, member.size)
         while missing:
             pieces.append(next(blocks)[:missing])
@@ -167,7 +213,7 @@ class Archive:
             yield take(self._source, position, min(position + size, stop))
 
     def _inflated(self, member: Member, size: int, fetch: int) -> Iterator[bytes]:
-        """Blocks of at most `size`, of which `fetch` bytes are asked for at a time."""
+        """Blocks of at most `size`; the source is asked for `fetch` bytes at a time."""
         position = self.offset(member.name)
         stop = position + member.stored_size
         fetched = memoryview(b"")
@@ -213,7 +259,7 @@ class Archive:
             )
 
     def _check_budget(self, member: Member) -> None:
-        """Refuses to inflate what neither the file nor `limits.memory` justifies."""
+        """Refuses a member that is larger than both its stored bytes and `limits.memory` allow."""
         if member.size > max(limits.memory, RATIO * member.stored_size):
             raise LimitError(
                 f"member {member.name!r} takes {member.size} bytes, {limits.memory} are allowed, "
@@ -241,8 +287,8 @@ def open_archive(source: Source, *, lazy: bool = False) -> Archive:
 
     Args:
         source: The bytes; it must stay open as long as members are read.
-        lazy: Leaves each local header to the first look at its member. In a mapped file they cost
-            next to nothing; over a network they cost one request each.
+        lazy: Reads a local header only when its member is used. In a mapped file the headers cost
+            next to nothing; from a store, those of many members come in few requests.
 
     Raises:
         TruncatedError: The end is missing.

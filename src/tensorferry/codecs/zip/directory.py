@@ -1,13 +1,22 @@
-"""The directory of a zip archive: what it says of members, and whether that can be.
+"""The directory of a zip archive: what it says of the members, and whether that can be true.
 
-It is at the end, in front of what says where it begins:
+The directory is at the end of the file, followed by a record that says where the directory starts:
 
     directory entry | name | extra | comment     for each member
     [zip64 end | its locator |] end of the directory | comment
 
-Each local header says most of it again, and both must agree. Members must not overlap, and all of
-it must fill the file from its first byte to its last. Reading members is
-`tensorferry.codecs.zip.archive`.
+The local header in front of each member repeats most of its entry, and both must agree. Members
+must not overlap, and the archive must fill the file from its first byte to its last. Members are
+read by `tensorferry.codecs.zip.archive`.
+
+The standard library's `zipfile` reads directories, too, but is made to read as much as it can. It
+accepts bytes in front of an archive and behind it, a second end inside the comment, a number of
+entries that is not the number of entries, several disks, two members of one name, overlapping
+members, a name that it cuts at a NUL, and a zip64 end that contradicts the other; it compares
+nothing but the name with the local header; and it raises `struct.error` and `UnicodeDecodeError`
+for some damage, and never says where. It does not give out the end record, from which most of this
+can be checked: that would have to be found and parsed here all the same, which leaves one function
+of this module, `_read_entry`, to replace.
 """
 
 from __future__ import annotations
@@ -69,7 +78,7 @@ class Source(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """What the directory says of a member.
+    """A member, as the directory describes it.
 
     Attributes:
         name: Its path, with `/` between the parts.
@@ -77,8 +86,8 @@ class Member:
         stored_size: How many bytes the archive holds of it.
         method: `STORED` or `DEFLATED`.
         checksum: The CRC-32 of its bytes.
-        header_offset: Where its local header begins in the file.
-        flags: As in its header.
+        header_offset: Where its local header starts in the file.
+        flags: The flags of its header.
         raw_name: The bytes of its name.
     """
 
@@ -109,7 +118,7 @@ def take(source: Source, start: int, stop: int) -> bytes | memoryview:
 
 
 def find_directory(source: Source, size: int) -> tuple[int, int, int]:
-    """Where the directory begins and ends, and how many entries it has."""
+    """Where the directory starts and ends, and how many entries it has."""
     start = max(0, size - _TAIL)
     tail = bytes(take(source, start, size))
     place = _find_end(tail, start, bytes(take(source, 0, min(size, 4))))
@@ -178,7 +187,7 @@ def _find_end(tail: bytes, start: int, head: bytes) -> int:
 
 
 def _read_end64(source: Source, locator: bytes, position: int) -> tuple[int, tuple[int, ...]]:
-    """Where the zip64 end record begins, and its numbers in the order of the other record."""
+    """Where the zip64 end record starts, and its numbers in the order of the other record."""
     _, disk, start, disks = LOCATOR.unpack(locator)
     if disk or disks > 1:
         raise UnsupportedError(
@@ -202,7 +211,7 @@ def _read_end64(source: Source, locator: bytes, position: int) -> tuple[int, tup
 def read_directory(
     data: bytes | memoryview, start: int, count: int
 ) -> tuple[dict[str, Member], dict[str, int]]:
-    """The members that are files, and where each must have ended; all entries are checked."""
+    """The members that are files, and by when each must have ended; all entries are checked."""
     data = bytes(data)
     members: dict[str, Member] = {}
     folders: set[str] = set()
@@ -233,7 +242,7 @@ def read_directory(
 
 
 def _check_extents(extents: list[tuple[int, int, str]], directory: int) -> dict[str, int]:
-    """Where what follows each member begins."""
+    """Where the thing behind each member starts, by the member's name."""
     starts = [start for start, _, _ in extents]
     first = [*starts, directory][0]
     if first:
@@ -254,7 +263,7 @@ def _check_extents(extents: list[tuple[int, int, str]], directory: int) -> dict[
 
 
 def _read_entry(data: bytes, position: int, start: int) -> tuple[Member, int]:
-    """An entry of the directory, and where the next one begins."""
+    """An entry of the directory, and where the next one starts."""
     offset = start + position
     if position + ENTRY.size > len(data):
         raise FormatError("the directory ends inside an entry", offset=offset)
@@ -300,7 +309,7 @@ def _decode_name(raw: bytes, flags: int, offset: int) -> str:
 
 
 def name_fault(name: str) -> str | None:
-    """What is wrong with a member's name."""
+    """What is wrong with a member's name; None if nothing is."""
     if not name:
         return "is empty"
     if "\0" in name or "\\" in name:
@@ -330,7 +339,7 @@ def _check_kind(name: str, flags: int, method: int, mode: int, offset: int) -> N
 
 
 def _widen(extra: bytes, numbers: tuple[int, ...], offset: int) -> tuple[int, ...]:
-    """The numbers, those that are full replaced by the zip64 field's."""
+    """The numbers; those with all bits set are replaced by the numbers of the zip64 field."""
     if 0xFFFFFFFF not in numbers:
         return numbers
     position = 0
@@ -350,12 +359,15 @@ def _widen(extra: bytes, numbers: tuple[int, ...], offset: int) -> tuple[int, ..
 
 
 def data_offset(source: Source, member: Member, limit: int) -> int:
-    """Where a member's data begins, after its local header was held against the directory.
+    """Where a member's data starts.
 
     Args:
         source: The archive's bytes.
-        member: What the directory says.
-        limit: Where something else begins.
+        member: The member, as the directory describes it.
+        limit: Where the next thing in the archive starts.
+
+    Raises:
+        FormatError: The local header contradicts the directory, or the data reaches `limit`.
     """
     start = member.header_offset
     least = start + LOCAL.size + len(member.raw_name)

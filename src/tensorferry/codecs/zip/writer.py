@@ -1,11 +1,12 @@
-"""Zip archives, written front to back: to a sink that need not seek.
+"""Zip archives, written front to back, to a sink that need not seek.
 
-What is known before a member's bytes (all of it, for stored members and for deflated ones up to
-`HELD`) is in its local header; otherwise a descriptor follows the data. Numbers beyond four bytes
-are written as zip64. Nothing depends on the time or the number of threads: a member is deflated in
-pieces of `PIECE`, each without looking back at the one before, and threads share those.
+Sizes and checksums stand in the local header where they are known before the data: for stored
+members, and for deflated ones up to `HELD`. Otherwise a descriptor follows the data. Numbers beyond
+four bytes are written as zip64. The bytes depend neither on the time nor on the number of threads:
+a member is deflated in pieces of `PIECE`, none of which refers to the one before, and threads share
+the pieces.
 
-The bytes, and how they are read, are in `tensorferry.codecs.zip.archive`.
+`tensorferry.codecs.zip.archive` shows the bytes, and reads them.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ from tensorferry.errors import UnsupportedError
 _ALIGNMENT_FIELD = 0xD935
 
 PIECE = 2 << 20
-"""What is deflated independently of the rest, so that threads share a member."""
+"""How many bytes are deflated without reference to the others, so that threads share a member."""
 
 HELD = 32 << 20
 """A member up to this size is deflated in memory, so that its header can tell the sizes."""
@@ -74,16 +75,16 @@ class Sink(Protocol):
 class Writer:
     """Writes an archive to a sink, front to back; the same members give the same bytes.
 
-    As a context manager it ends the archive where the block ends well.
+    As a context manager it finishes the archive if the block raises nothing.
 
         with Writer(sink, deflate=True) as archive:
             archive.write("kernel.npy", header, array)
 
     Args:
         sink: Takes the bytes, the caller's own buffers among them.
-        deflate: Deflates members, where that makes them smaller.
+        deflate: Deflate members where that makes them smaller.
         level: 0 to 3 by isal, 4 to 9 by zlib, smaller and ten times slower; 2 by default.
-        align: The data of stored members begins at a multiple of this, so that arrays in a mapped
+        align: The data of stored members starts at a multiple of this, so that arrays in a mapped
             file are aligned; 1 leaves no room between members.
         threads: How many deflate; by default one for each processor.
 
@@ -120,7 +121,7 @@ class Writer:
         Args:
             name: Its path, with `/` between the parts.
             *buffers: Contiguous buffers or arrays; stored ones go to the sink as they are.
-            deflate: In place of the writer's own choice.
+            deflate: Overrides the writer's own choice.
 
         Raises:
             UnsupportedError: The archive has such a member, or cannot have one of that name.
@@ -137,12 +138,12 @@ class Writer:
     def write_blocks(
         self, name: str, blocks: Iterable[Any], *, deflate: bool | None = None
     ) -> None:
-        """Writes a member of blocks whose number and sizes are not known, in bounded memory.
+        """Writes a member of blocks of unknown number and sizes, in bounded memory.
 
         Args:
             name: Its path, with `/` between the parts.
             blocks: Contiguous buffers, which must not change once they were given.
-            deflate: In place of the writer's own choice.
+            deflate: Overrides the writer's own choice.
 
         Raises:
             UnsupportedError: As in `write`.
@@ -179,7 +180,7 @@ class Writer:
         self._put(END.pack(END_SIGNATURE, 0, 0, count, count, length, start, 0))
 
     def close(self) -> None:
-        """Ends the threads, not the archive."""
+        """Ends the threads; `finish` ends the archive."""
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
             self._pool = None

@@ -1,8 +1,8 @@
-"""The outline of a checkpoint: its tensors' names, dtypes, shapes and sizes, and nothing else.
+"""The outline of a checkpoint: the names, dtypes, shapes and sizes of its tensors.
 
-For who only lists a small checkpoint, as inside a SavedModel: no tensor can be read, and NumPy is
-not needed, which takes longer to import than all of this. What is large, unusual or damaged has no
-outline here: to open it (`tensorferry.formats.checkpoint.reader`) tells more.
+A small checkpoint, such as that of a SavedModel, is listed without NumPy, which takes longer to
+import than all of this. No tensor can be read. A checkpoint that is large, unusual or damaged has
+no outline: opening it (`tensorferry.formats.checkpoint.reader`) tells more.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tensorferry import dtypes, storage
+from tensorferry import dtypes
 from tensorferry.codecs.leveldb import Table
 from tensorferry.codecs.protobuf import read_varint
 from tensorferry.errors import FerryError
@@ -27,6 +27,7 @@ from tensorferry.formats.checkpoint.entries import (
 )
 from tensorferry.formats.checkpoint.messages import Reader
 from tensorferry.storage import Source
+from tensorferry.storage.place import Place
 from tensorferry.tensors.infos import Kind, TensorInfo
 
 # Beyond that many tensors NumPy is faster, its import included.
@@ -79,7 +80,7 @@ def read(prefix: str) -> Outline | None:
     """
     path = f"{prefix}.index"
     try:
-        with storage.open_source(path) as source:
+        with Place(path).open() as source:
             content = memoryview(bytes(source.everything()))
         found = _read_entries(Table(Source(path, buffer=content)))
         if found is None:
@@ -109,7 +110,7 @@ def _read_entries(table: Table) -> tuple[Header, dict[str, Entry]] | None:
                 header = parse_header(block.data, start, end)
                 continue
             entry = parse_entry(reader, start, end)
-            if entry.slices or len(entries) == MOST:
+            if entry.slices or entry.kind.row.name == "variant" or len(entries) == MOST:
                 return None
             entries[key.decode()] = entry
     if header is None or header.big_endian or NOTE in entries:
@@ -144,7 +145,7 @@ def _read_text(prefix: str, header: Header, entry: Entry) -> bytes:
     """The only string of a tensor: its length, the checksum of that, and then it."""
     if entry.kind.row.name != "string" or entry.kind.shape:
         raise _UnusualError("no string")
-    with storage.open_source(data_path(prefix, entry.shard, header.shards)) as source:
+    with Place(data_path(prefix, entry.shard, header.shards)).open() as source:
         data = bytes(source.range(entry.offset, entry.offset + entry.size))
     length, position = read_varint(data, 0, len(data))
     if position + CHECKSUM + length != len(data):

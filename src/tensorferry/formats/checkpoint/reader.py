@@ -1,81 +1,51 @@
-"""Checkpoints: TensorFlow's own files for the variables of a model.
+"""Opening checkpoints: TensorFlow's own files for the variables of a model.
 
-A checkpoint of the second version, which TensorFlow writes since 2016, is named by its prefix:
+A checkpoint of the second version, which TensorFlow has written since 2016, is named by its prefix:
 
     prefix.index                  a table of names, dtypes, shapes, places and checksums
     prefix.data-00000-of-00002    the bytes of tensors, little-endian, in C order
     prefix.data-00001-of-00002
-    checkpoint                    which of the checkpoints in this directory is the latest
+    checkpoint                    names the latest checkpoint in this folder
 
-`checkpoint_table` reads and writes the table, `checkpoint_index` what stands in it,
-`checkpoint_tensors` makes tensors of that, `checkpoint_strings` and `checkpoint_slices` those that
-are no plain run of numbers, `checkpoint_graph` knows the objects that `tf.train.Checkpoint` saves,
-`checkpoint_state` finds the files, `checkpoint_writer` writes them, and `checkpoint_v1` reads the
-first version.
+Tensors are views of the mapped data files. What the format has no place for (sparse and ragged
+tensors, layouts, metadata) is in a note under the key "_TENSORFERRY", which only a checkpoint has
+that needs it. A checkpoint may be replaced while it is opened: then it is opened anew, so that the
+index and the data are always of one checkpoint.
 
-Tensors are views of the mapped data files. The checksum of each is verified when it is first read
-as a whole. What the format has no place for (sparse and ragged tensors, layouts, metadata) is in a
-note under the key "_TENSORFERRY", which only a checkpoint has that needs it.
+How a path leads to a prefix is `tensorferry.formats.checkpoint.state`, the entries of an index are
+`index` in this folder, tensors made of them `tensors`, objects and slots `graph`, writing `writer`,
+and the first version `v1`.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Any, Literal
+from typing import Any
 
-from tensorferry import storage
 from tensorferry.codecs import json_text as json
-from tensorferry.codecs.leveldb import MAGIC, Table
-from tensorferry.errors import FormatError
+from tensorferry.codecs.leveldb import Table
+from tensorferry.errors import FormatError, UnsupportedError
 from tensorferry.formats.checkpoint import graph as graphs, index as indexes, state as states
+from tensorferry.formats.checkpoint.entries import NOTE, data_path
 from tensorferry.formats.checkpoint.graph import Graph, Slot
 from tensorferry.formats.checkpoint.index import Index
-from tensorferry.formats.checkpoint.state import latest_checkpoint, resolve
+from tensorferry.formats.checkpoint.names import Names, names_of
+from tensorferry.formats.checkpoint.state import latest_checkpoint as latest_checkpoint
 from tensorferry.formats.checkpoint.tensors import StoredNumbers, TensorReader
 from tensorferry.formats.checkpoint.writer import (
     HIDDEN,
-    NOTE,
-    Layout,
-    data_path,
-    remove,
-    save_tensors,
+    remove as remove,
+    save_tensors as save_tensors,
 )
 from tensorferry.storage import Source
-from tensorferry.tensors import layout as layouts
+from tensorferry.storage.place import Place
 from tensorferry.tensors.note import Note
 from tensorferry.tensors.stored import Stored, StoredArray, StoredRagged, StoredSparse
 
-__all__ = [
-    "Checkpoint",
-    "latest_checkpoint",
-    "open_stored",
-    "remove",
-    "resolve",
-    "save_stored",
-    "save_tensors",
-    "sniff",
-    "sniff_tail",
-]
-
-NAME = "checkpoint"
 # How often a checkpoint is opened anew that was replaced meanwhile.
 ATTEMPTS = 5
-
-Names = Literal["paths", "keys", "variables"]
-Options = Mapping[str, Any] | None
-
-
-def sniff(head: bytes) -> bool:
-    """Never: a checkpoint is found by its path, and its index is known by its end."""
-    return False
-
-
-def sniff_tail(tail: bytes) -> bool:
-    """Whether a file that ends so is the index of a checkpoint, or one of the first version."""
-    return tail.endswith(MAGIC)
 
 
 @dataclass(slots=True)
@@ -83,14 +53,16 @@ class Checkpoint:
     """A checkpoint that is open.
 
     Attributes:
-        prefix: Names it.
-        version: 1 or 2.
-        stored: Its tensors, by the names a user is shown.
-        keys: The key of each in the index.
-        slots: Those that an optimizer keeps for variables.
-        note: What else was kept of the tensors.
+        prefix: Its name.
+        version: 1 or 2; 0 for the constants of a frozen graph.
+        stored: Its tensors, by the names that a user is shown.
+        keys: The key of each tensor in the index.
+        slots: The tensors that an optimizer keeps for variables.
+        note: What was kept of the tensors beside their values.
         metadata: What a user kept with it.
-        paths: Its files, the index first.
+        places: Its files that are open.
+        files: The paths of its files, the index first.
+        graph_bytes: The object graph, as it is stored.
     """
 
     prefix: str
@@ -100,19 +72,9 @@ class Checkpoint:
     slots: Mapping[str, Slot] = field(default_factory=dict)
     note: Note = field(default_factory=Note)
     metadata: dict[str, Any] = field(default_factory=dict)
-    paths: list[str] = field(default_factory=list)
-    sources: list[Source] = field(default_factory=list)
+    files: list[str] = field(default_factory=list)
+    places: list[Place] = field(default_factory=list)
     graph_bytes: bytes | None = None
-
-    @property
-    def files(self) -> list[str]:
-        """Its files, the index first."""
-        return self.paths
-
-    @property
-    def aliases(self) -> Mapping[str, str]:
-        """What else each tensor is called: its key in the index."""
-        return self.keys
 
     @property
     def graph(self) -> Graph | None:
@@ -125,9 +87,9 @@ class Checkpoint:
             raise error.located(path=self.prefix, tensor=graphs.KEY) from None
 
     def close(self) -> None:
-        """Lets go of the files; tensors that were given out stay valid."""
-        for source in self.sources:
-            source.close()
+        """Closes the files; tensors that were given out stay valid."""
+        for place in self.places:
+            place.close()
 
     def __enter__(self) -> Checkpoint:
         return self
@@ -136,98 +98,114 @@ class Checkpoint:
         self.close()
 
 
-def open_stored(
-    path: str | os.PathLike[str],
-    *,
-    verify: bool = True,
-    names: Names = "paths",
-    parts: bool = False,
-    storage_options: Options = None,
+def open_checkpoint(
+    place: Place, *, verify: bool = True, names: Names = "paths", parts: bool = False
 ) -> Checkpoint:
-    """Opens a checkpoint; nothing but its index is read.
+    """Opens a checkpoint; only its index is read.
 
     Args:
-        path: Whatever `resolve` takes.
-        verify: Check each tensor's checksum when it is first read; the index always is.
-        names: How tensors of an object graph are called: by their "paths" from the root
-            ("encoder/kernel"), by the variables' own names where these are unique ("variables"),
-            or by the index's "keys". Others have just their name.
+        place: A prefix, or whatever else leads to one: see `tensorferry.formats.checkpoint.state`.
+        verify: Check the checksum of each tensor when it is first read; that of the index always
+            is.
+        names: See `tensorferry.formats.checkpoint.names`.
         parts: Give the parts of sparse and ragged tensors as they are stored.
-        storage_options: For the store of a URL.
 
     Raises:
         FileNotFoundError: There is no checkpoint, or one of its files is missing.
         FormatError: It is damaged.
+        UnsupportedError: The place is a stream or bytes, and has no other files beside it.
     """
-    prefix = resolve(path, storage_options=storage_options)
+    if not place.is_named:
+        raise UnsupportedError(
+            "a checkpoint is several files, and is opened by its path",
+            path=place.path,
+            hint="copy all of its files into a folder, and open that",
+        )
+    # Asked first whether it is a prefix, which costs no more than to open the index.
+    found = _open_v2(place, verify, names, parts)
+    if found is not None:
+        return found
+    prefix = states.find(place)
     if prefix is None:
-        raise FileNotFoundError(f"{os.fspath(path)}: no checkpoint, and no file of one")
-    if not storage.exists(prefix + states.INDEX, options=storage_options):
-        from tensorferry.formats.checkpoint import v1 as checkpoint_v1
+        raise FileNotFoundError(f"{place.path}: no checkpoint, and no file of one")
+    found = None if prefix is place else _open_v2(prefix, verify, names, parts)
+    return _open_v1(prefix) if found is None else found
 
-        stored, sources = checkpoint_v1.open_tables(prefix, options=storage_options)
-        paths = [source.path for source in sources]
-        keys = {name: name for name in stored}
-        return Checkpoint(prefix, 1, stored, keys, paths=paths, sources=sources)
+
+def _open_v1(prefix: Place) -> Checkpoint:
+    from tensorferry.formats.checkpoint import v1
+
+    stored, places = v1.open_tables(prefix)
+    keys = {name: name for name in stored}
+    files = [place.path for place in places]
+    return Checkpoint(prefix.path, 1, stored, keys, files=files, places=places)
+
+
+def _open_v2(prefix: Place, verify: bool, names: Names, parts: bool) -> Checkpoint | None:
+    """The checkpoint of a prefix; None if there is no index of that name."""
+    path = prefix.path + states.INDEX
     for _ in range(ATTEMPTS):
-        opened = _open(prefix, verify, names, parts, storage_options)
+        try:
+            index = _IndexFile(prefix.at(path))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        with index:
+            opened = _open(prefix, index, verify, names, parts)
         if opened is not None:
             return opened
-    raise FormatError(
-        f"was replaced {ATTEMPTS} times while it was opened", path=prefix + states.INDEX
-    )
+    raise FormatError(f"was replaced {ATTEMPTS} times while it was opened", path=path)
 
 
 def _open(
-    prefix: str, verify: bool, names: Names, parts: bool, options: Options
+    prefix: Place, file: _IndexFile, verify: bool, names: Names, parts: bool
 ) -> Checkpoint | None:
-    """The checkpoint, or None if it was replaced meanwhile."""
-    path = prefix + states.INDEX
-    sources: list[Source] = []
+    """The checkpoint; None if it was replaced meanwhile."""
+    path = file.place.path
+    places: list[Place] = []
     try:
-        with _IndexFile(path, options) as file:
-            index = indexes.read(Table(Source(path, buffer=memoryview(file.content))))
-            try:
-                files = _open_shards(prefix, index, sources, options)
-            except FileNotFoundError:
-                if file.is_replaced():
-                    return None
-                raise
-            # A new checkpoint may have the same names: what was opened is the old one's only if
-            # the index still is. Objects of a store keep their version while they are open.
-            if not storage.is_url(path) and file.is_replaced():
+        index = indexes.read(Table(Source(path, buffer=memoryview(file.content))))
+        try:
+            files = _open_shards(prefix, index, places)
+        except FileNotFoundError:
+            if file.is_replaced():
                 return None
-        checkpoint = _make(prefix, index, files, verify, names, parts)
-        checkpoint.paths = [path, *(source.path for source in sources)]
-        checkpoint.sources, sources = sources, []
+            raise
+        # A new checkpoint may use the same names: the data files belong to this index only if it
+        # is still there. Objects of a store keep their version while they are open.
+        if not prefix.is_url and file.is_replaced():
+            return None
+        checkpoint = _make(prefix.path, index, files, verify, names, parts)
+        checkpoint.files = [path, *(place.path for place in places)]
+        checkpoint.places, places = places, []
         return checkpoint
     finally:
-        for source in sources:
-            source.close()
+        for place in places:
+            place.close()
 
 
 class _IndexFile:
-    """The bytes of an index, and whether another has its name by now.
+    """The bytes of an index, and whether another file has its name by now.
 
-    It stays open, because no new file can have its number then.
+    A local file stays open: until it is closed, no new file can have its number.
     """
 
-    def __init__(self, path: str, options: Options) -> None:
-        self._path = path
-        self._options = options
+    def __init__(self, place: Place) -> None:
+        self.place = place
         self._file = None
-        if storage.is_url(path):
+        if place.is_url:
             self.content = self._read_object()
         else:
-            self._file = open(storage.localize(path), "rb", buffering=0)  # noqa: SIM115
+            self._file = open(place.path, "rb", buffering=0)  # noqa: SIM115
             self.content = self._file.read()
 
     def _read_object(self) -> bytes:
-        with storage.open_source(self._path, options=self._options) as source:
-            return bytes(source.everything())
+        try:
+            return bytes(self.place.open().everything())
+        finally:
+            self.place.close()
 
     def is_replaced(self) -> bool:
-        """Whether there is another, or none."""
+        """Whether another file has the name, or none has it."""
         try:
             if self._file is None:
                 return self._read_object() != self.content
@@ -248,20 +226,18 @@ def _identity(found: os.stat_result) -> tuple[int, ...]:
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
-def _open_shards(
-    prefix: str, index: Index, sources: list[Source], options: Options
-) -> dict[int, Source]:
-    """The data files that tensors lie in."""
+def _open_shards(prefix: Place, index: Index, places: list[Place]) -> dict[int, Source]:
+    """The data files that tensors lie in; their places are added to `places`."""
     files = {}
-    for shard in sorted(indexes.check_shards(index, prefix + states.INDEX)):
-        path = data_path(prefix, shard, index.shards)
+    for shard in sorted(indexes.check_shards(index, prefix.path + states.INDEX)):
+        place = prefix.at(data_path(prefix.path, shard, index.shards))
         try:
-            files[shard] = storage.open_source(path, options=options)
+            files[shard] = place.open()
         except FileNotFoundError as error:
             raise FileNotFoundError(
-                error.errno, f"data file {shard} of {index.shards} of the checkpoint", path
+                error.errno, f"data file {shard} of {index.shards} of the checkpoint", place.path
             ) from None
-        sources.append(files[shard])
+        places.append(place)
     return files
 
 
@@ -284,11 +260,7 @@ def _make(
     note, metadata = Note(), dict[str, Any]()
     if NOTE in kept:
         note, metadata = _read_note(reader.text(kept[NOTE]))
-    shown, slots = {key: key for key in keys}, dict[str, Slot]()
-    if graph is not None and names != "keys":
-        shown, slots = graphs.names_of(keys, partial(graphs.parse, graph))
-        if names == "variables":
-            shown, slots = _by_variable(shown, slots, graphs.parse(graph))
+    shown, slots = names_of(keys, graph, names)
     stored: Mapping[str, Stored] = _Tensors(
         {name: keys[key] for name, key in shown.items()} if graph is not None else keys, reader
     )
@@ -300,24 +272,6 @@ def _make(
 
 def _size(source: Source) -> int:
     return len(source.everything()) if source.size is None else source.size
-
-
-def _by_variable(
-    shown: dict[str, str], slots: dict[str, Slot], graph: Graph
-) -> tuple[dict[str, str], dict[str, Slot]]:
-    """The same by the variables' own names, where only one has it."""
-    full = graph.full_names()
-    counts: dict[str, int] = dict.fromkeys(shown, 1)
-    for name in full.values():
-        counts[name] = counts.get(name, 0) + 1
-    new = {}
-    for name, key in shown.items():
-        own = full.get(key, name)
-        new[name] = own if own == name or counts[own] == 1 else name
-    return (
-        {new[name]: key for name, key in shown.items()},
-        {new[name]: slot for name, slot in slots.items()},
-    )
 
 
 class _Tensors(Mapping[str, Stored]):
@@ -396,31 +350,3 @@ def _put_together(stored: Mapping[str, Stored], note: Note) -> dict[str, Stored]
         if owner not in result:
             result[owner] = made.get(owner) or stored[owner]
     return result
-
-
-def save_stored(
-    tensors: Iterable[tuple[str, Any]],
-    path: str,
-    *,
-    note: Note,
-    metadata: Mapping[str, Any],
-    layout: Layout | None = None,
-    **options: Any,
-) -> int:
-    """Writes tensors that form a value, and gives how many bytes the files take.
-
-    Args:
-        tensors: By name; taken one by one, unless they form a structure.
-        path: The prefix.
-        note: Of the value.
-        metadata: Of the user.
-        layout: By default that of a structure is "objects", and of names "names".
-        **options: Of `save_tensors`.
-    """
-    value: Any = tensors
-    if note.layout is not None and layout != "names":
-        value = layouts.rebuild(note.layout, dict(tensors))
-        if not isinstance(value, dict | list | tuple):  # one tensor is one name
-            value = {layouts.ROOT: value}
-    written = save_tensors(value, path, layout=layout, note=note, metadata=metadata, **options)
-    return written.nbytes

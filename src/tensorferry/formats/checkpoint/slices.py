@@ -9,13 +9,14 @@ A piece is under a key that no name of a tensor can be, written so that keys sor
 
     number 0 | name | number of dimensions | signed start, signed length of each, or 0 and -1
 
-Of tables of the first version (`tensorferry.formats.checkpoint.v1`) all keys are such.
+All keys of a table of the first version (`tensorferry.formats.checkpoint.v1`) are of this form.
 """
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_left
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +28,7 @@ from tensorferry.dtypes import DType
 from tensorferry.errors import FormatError, LimitError
 from tensorferry.formats.checkpoint.entries import Extents
 from tensorferry.formats.checkpoint.messages import Reader
+from tensorferry.tensors.entries import Extent
 from tensorferry.tensors.stored import Stored
 from tensorferry.tensors.values import Array, Kind, check_budget
 
@@ -84,7 +86,7 @@ def _signed_number(number: int) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class StoredSlices:
+class StoredSlices(Stored):
     """A tensor in pieces.
 
     Attributes:
@@ -104,8 +106,12 @@ class StoredSlices:
 
     @property
     def nbytes(self) -> int:
-        """How many bytes of the files it takes."""
+        """Number of bytes it takes in the files."""
         return sum(piece.nbytes for _, piece in self.pieces)
+
+    def extents(self) -> Iterable[Extent]:
+        """Where its pieces lie."""
+        return (extent for _, piece in self.pieces for extent in piece.extents())
 
     def read(self) -> Array:
         """The whole tensor."""
@@ -120,7 +126,7 @@ class StoredSlices:
         return whole
 
     def read_part(self, index: Any) -> Array:
-        """Some of it."""
+        """Some of its values."""
         return np.asarray(self.read()[index])
 
 

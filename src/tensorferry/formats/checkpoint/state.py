@@ -1,6 +1,7 @@
-"""Which checkpoints there are: paths, and the `checkpoint` file beside them.
+"""Finding checkpoints: which one a path leads to, and the `checkpoint` file of a folder.
 
-That file is a CheckpointState in protobuf's text format, which TensorFlow keeps in each directory:
+TensorFlow keeps that file in each folder it saves to. It is a CheckpointState in protobuf's text
+format:
 
     model_checkpoint_path: "ckpt-3"
     all_model_checkpoint_paths: "ckpt-2"
@@ -8,9 +9,10 @@ That file is a CheckpointState in protobuf's text format, which TensorFlow keeps
     all_model_checkpoint_timestamps: 1700000000.25
     last_preserved_timestamp: 1700000000.0
 
-Paths are relative to the directory, or absolute. A checkpoint is named by its prefix, the part of
-its files' names before ".index" and ".data-00000-of-00001"; here any of its files, its directory
-or the `checkpoint` file will do.
+Paths in it are relative to the folder, or absolute. A checkpoint is named by its prefix, the part
+of its files' names before ".index" and ".data-00000-of-00001". `find` leads to the prefix from any
+of its files, from its folder, and from the `checkpoint` file. What is in a checkpoint is
+`tensorferry.formats.checkpoint.reader`.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from tensorferry import storage
 from tensorferry.codecs import textproto
 from tensorferry.codecs.leveldb import MAGIC
 from tensorferry.errors import FormatError
+from tensorferry.storage.place import Place
 
 NAME = "checkpoint"
 INDEX = ".index"
@@ -38,13 +41,13 @@ Options = Mapping[str, Any] | None
 
 @dataclass(slots=True)
 class State:
-    """The `checkpoint` file of a directory.
+    """The `checkpoint` file of a folder.
 
     Attributes:
         latest: The prefix of the newest checkpoint, as it is written there.
-        all: Those of all, the oldest first.
+        all: The prefixes of all checkpoints, the oldest first.
         timestamps: When each of them was written, in seconds; may be empty.
-        last_preserved: When the last one was written that is to be kept for ever.
+        last_preserved: When the last checkpoint that is kept for ever was written.
     """
 
     latest: str
@@ -54,10 +57,10 @@ class State:
 
     @classmethod
     def parse(cls, text: bytes | memoryview) -> State:
-        """The state that a text is.
+        """The state that a text describes.
 
         Raises:
-            FormatError: It is none.
+            FormatError: The text is no CheckpointState.
         """
         message = textproto.parse(bytes(text))
         latest = message.last("model_checkpoint_path")
@@ -89,71 +92,66 @@ def _quote(path: str) -> str:
     return textproto.quote(path.encode(errors="surrogateescape"))
 
 
-def join(directory: str, name: str) -> str:
-    """A file in a directory, which may be a URL."""
+def join(folder: str, name: str) -> str:
+    """The path of a file in a folder, which may be a URL."""
     if storage.is_url(name):
         return name
-    return (
-        posixpath.join(directory, name)
-        if storage.is_url(directory)
-        else os.path.join(directory, name)
-    )
+    joined = posixpath.join if storage.is_url(folder) else os.path.join
+    return joined(folder, name)
 
 
-def read(directory: str, *, options: Options = None) -> State | None:
-    """The state of a directory; None if it has none.
+def read(folder: Place) -> State | None:
+    """The state of a folder; None if it has no `checkpoint` file.
 
     Raises:
-        FormatError: It is damaged.
+        FormatError: The file is damaged.
     """
-    path = join(directory, NAME)
-    if os.path.isdir(path):
+    place = folder.at(join(folder.path, NAME))
+    if os.path.isdir(place.path):
         return None
     try:
-        with storage.open_source(path, options=options) as source:
-            return State.parse(source.everything())
+        return State.parse(place.open().everything())
     except (FileNotFoundError, NotADirectoryError):
         return None
     except FormatError as error:
-        raise error.located(path=path) from None
+        raise error.located(path=place.path) from None
+    finally:
+        place.close()
 
 
 def update(
     prefix: str, *, keep: int | None = None, durable: bool = True, options: Options = None
 ) -> list[str]:
-    """Makes a checkpoint the latest of its directory.
+    """Makes a checkpoint the latest of its folder.
 
     Args:
         prefix: Of the checkpoint.
-        keep: How many to leave in the list.
-        durable: Waits until the disk has it.
+        keep: How many checkpoints stay in the list.
+        durable: Wait until the disk has the file.
         options: For the store of a URL.
 
     Returns:
-        The prefixes in its directory that are no longer in the list: their files can be removed.
+        The prefixes in the same folder that left the list: their files can be removed.
     """
-    directory, name = os.path.split(prefix)
+    folder, name = os.path.split(prefix)
     try:
-        state = read(directory, options=options) or State(name)
+        state = read(Place(folder, options=options)) or State(name)
     except FormatError:
         state = State(name)
-    before = [path for path in state.all if _full(directory, path) != _full(directory, name)]
+    before = [path for path in state.all if _full(folder, path) != _full(folder, name)]
     removed = [] if keep is None else before[: max(0, len(before) + 1 - keep)]
     left = State(name, [*before[len(removed) :], name], [], state.last_preserved)
-    with storage.open_sink(join(directory, NAME), durable=durable, options=options) as sink:
+    with storage.open_sink(join(folder, NAME), durable=durable, options=options) as sink:
         sink.write(left.encode())
-    # What lies elsewhere is not ours to remove, whatever the file says.
-    place = os.path.dirname(_full(directory, name))
-    return [
-        path
-        for path in (_full(directory, path) for path in removed)
-        if os.path.dirname(path) == place
-    ]
+    # Files elsewhere are not ours to remove, whatever the list says.
+    own = os.path.dirname(_full(folder, name))
+    full = (_full(folder, path) for path in removed)
+    return [path for path in full if os.path.dirname(path) == own]
 
 
-def _full(directory: str, path: str) -> str:
-    """A path of the file as it can be compared with others."""
-    found = join(directory, path)
+def _full(folder: str, path: str) -> str:
+    """A path of the list in a form that can be compared with others."""
+    found = join(folder, path)
     return found if storage.is_url(found) else os.path.abspath(found)
 
 
@@ -162,45 +160,66 @@ def latest_checkpoint(
 ) -> str | None:
     """The prefix of the newest checkpoint of a directory, by its `checkpoint` file.
 
-    A directory that was moved has absolute paths that lead nowhere: then the checkpoint of that
-    name in the directory itself counts.
+    The file leads to no other place: of a path outside of the directory, as one has that was moved,
+    the last part counts.
 
     Returns:
         None if the directory has no `checkpoint` file, or no such checkpoint.
     """
-    found = storage.localize(directory)
-    state = read(found, options=storage_options)
+    found = _latest(Place(directory, options=storage_options))
+    return None if found is None else found.path
+
+
+def _latest(folder: Place) -> Place | None:
+    state = read(folder)
     if state is None:
         return None
     latest = _stem(state.latest) if "-?????-of-" in state.latest else state.latest
     assert latest is not None
-    for prefix in (join(found, latest), join(found, os.path.basename(latest))):
-        if is_checkpoint(prefix, options=storage_options):
-            return prefix
+    for name in dict.fromkeys((latest, os.path.basename(latest))):
+        found = folder.at(join(folder.path, name))
+        if _is_below(folder.path, found.path) and _is_checkpoint(found):
+            return found
     return None
 
 
-def is_checkpoint(prefix: str, *, options: Options = None) -> bool:
+def _is_below(folder: str, path: str) -> bool:
+    """Whether a path leads to something in a folder, or in a folder of it."""
+    if storage.is_url(folder):
+        parts = path.removeprefix(folder.rstrip("/") + "/").split("/")
+        return path.startswith(folder.rstrip("/") + "/") and ".." not in parts
+    inside = os.path.abspath(folder)
+    return not storage.is_url(path) and os.path.abspath(path).startswith(os.path.join(inside, ""))
+
+
+def index_of(prefix: Place) -> Place:
+    """The place of the index of a checkpoint."""
+    return prefix.at(prefix.path + INDEX)
+
+
+def _is_checkpoint(prefix: Place) -> bool:
     """Whether there is a checkpoint of that prefix, of either version."""
-    return storage.exists(prefix + INDEX, options=options) or bool(v1_files(prefix, options))
+    return index_of(prefix).exists() or _has_tables(prefix)
 
 
-def v1_files(prefix: str, options: Options = None) -> list[str]:
-    """The tables that a checkpoint of the first version consists of; none if it is no such."""
-    if storage.is_url(prefix):
-        return [prefix] if _is_table(prefix, options) else []
-    if os.path.isfile(prefix):
-        return [prefix] if _is_table(prefix, options) else []
-    directory, name = os.path.split(prefix)
-    if not os.path.isdir(directory or "."):
+def _has_tables(prefix: Place) -> bool:
+    tables = v1_tables(prefix)
+    for table in tables:
+        if table is not prefix:
+            table.close()
+    return bool(tables)
+
+
+def v1_tables(prefix: Place) -> list[Place]:
+    """The tables, open, of a checkpoint of the first version; none if it is no such checkpoint."""
+    if prefix.is_open or prefix.is_url or os.path.isfile(prefix.path):
+        return [prefix] if _is_table(prefix) else []
+    folder, name = os.path.split(prefix.path)
+    if not os.path.isdir(folder or "."):
         return []
-    names = sorted(os.listdir(directory or "."))
-    shards = [found for found in names if _stem(found) == name]
-    return [
-        os.path.join(directory, found)
-        for found in shards
-        if found and _is_table(os.path.join(directory, found), options)
-    ]
+    names = sorted(os.listdir(folder or "."))
+    shards = [prefix.at(os.path.join(folder, found)) for found in names if _stem(found) == name]
+    return [shard for shard in shards if _is_table(shard)]
 
 
 def _stem(name: str) -> str | None:
@@ -208,69 +227,65 @@ def _stem(name: str) -> str | None:
     return None if found is None or DATA.fullmatch(name) else found.group(1)
 
 
-def _is_table(path: str, options: Options) -> bool:
-    """Whether a file ends as tables do."""
+def _is_table(place: Place) -> bool:
+    """Whether a file ends as tables do; the place stays open."""
     try:
-        with storage.open_source(path, options=options) as source:
-            size = source.size
-            return (
-                size is not None
-                and size >= 48
-                and bytes(source.range(size - len(MAGIC), size)) == MAGIC
-            )
+        source = place.open()
+        size = source.size
+        if size is None or size < 48:
+            return False
+        return bytes(source.range(size - len(MAGIC), size)) == MAGIC
     except (OSError, FormatError):
         return False
 
 
-def resolve(path: str | os.PathLike[str], *, storage_options: Options = None) -> str | None:
-    """The prefix of the checkpoint that a path names; None if it names none.
+def find(place: Place) -> Place | None:
+    """The prefix of the checkpoint that a path leads to; None if it leads to none.
 
     Args:
-        path: A prefix, one of the files of a checkpoint, a directory with one checkpoint or a
+        place: A prefix, one of the files of a checkpoint, a folder with one checkpoint or with a
             `checkpoint` file, or that file; local or a URL.
-        storage_options: For the store of a URL.
 
     Raises:
-        FormatError: It is a directory of several checkpoints, and nothing says which.
+        FormatError: It is a folder of several checkpoints, and nothing says which one is meant.
     """
-    name = storage.localize(path)
-    if name.endswith(INDEX):
-        prefix = name.removesuffix(INDEX)
-        return prefix if storage.exists(name, options=storage_options) else None
+    if not place.is_named:
+        return None
+    name = place.path
     data = DATA.fullmatch(name)
-    if data is not None:
-        prefix = data.group(1)
-        return prefix if storage.exists(prefix + INDEX, options=storage_options) else None
+    if name.endswith(INDEX) or data is not None:
+        prefix = place.at(name.removesuffix(INDEX) if data is None else data.group(1))
+        return prefix if index_of(prefix).exists() else None
     if os.path.basename(name) == NAME and not os.path.isdir(name):
-        found = latest_checkpoint(os.path.dirname(name), storage_options=storage_options)
+        found = _latest(place.at(os.path.dirname(name)))
         if found is not None:
             return found
-    stem = None if storage.is_url(name) else _stem(name)
-    if stem is not None and not os.path.exists(name + INDEX) and v1_files(stem):
-        return stem
-    if is_checkpoint(name, options=storage_options):
-        return name
-    return _resolve_directory(name, storage_options)
+    stem = None if place.is_url else _stem(name)
+    if stem is not None and not os.path.exists(name + INDEX) and _has_tables(place.at(stem)):
+        return place.at(stem)
+    return place if _is_checkpoint(place) else _find_in_folder(place)
 
 
-def _resolve_directory(name: str, options: Options) -> str | None:
-    remote = storage.is_url(name)
-    if not remote and not os.path.isdir(name):
+def _find_in_folder(folder: Place) -> Place | None:
+    if not folder.is_url and not os.path.isdir(folder.path):
         return None
-    found = latest_checkpoint(name, storage_options=options)
-    if found is not None or remote:
+    found = _latest(folder)
+    if found is not None or folder.is_url:
         return found
-    prefixes = [
-        path.removesuffix(INDEX)
-        for path in storage.list_directory(name)
-        if path.endswith(INDEX) and _is_table(path, None)
+    indexes = [
+        index
+        for index in map(folder.at, storage.list_directory(folder.path))
+        if index.path.endswith(INDEX) and _is_table(index)
     ]
+    for index in indexes:
+        index.close()
+    prefixes = [index.path.removesuffix(INDEX) for index in indexes]
     if len(prefixes) > 1:
         names = ", ".join(os.path.basename(prefix) for prefix in prefixes[:5])
         raise FormatError(
             f"a directory of {len(prefixes)} checkpoints ({names}) "
             "without a `checkpoint` file that names the latest",
-            path=name,
+            path=folder.path,
             hint=f"name one of them: {prefixes[-1]}",
         )
-    return prefixes[0] if prefixes else None
+    return folder.at(prefixes[0]) if prefixes else None

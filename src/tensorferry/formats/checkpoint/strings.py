@@ -1,16 +1,17 @@
-"""Strings in a checkpoint's data file.
+"""String tensors in a checkpoint's data file.
 
     varint length of each | uint32 masked crc32c of the lengths | the strings, one behind the other
 
-That checksum is of the lengths as uint32 each (uint64 beyond 4 GiB), in the byte order of the file,
-and not of their varints. The checksum of the whole entry continues it, over the stored checksum and
-the strings. A tensor without elements may have no bytes at all.
+The checksum covers each length as a uint32 (a uint64 beyond 4 GiB) in the byte order of the file,
+not as a varint. The checksum of the whole entry continues it over the stored checksum and the
+strings. A tensor without elements may have no bytes at all.
 """
 
 from __future__ import annotations
 
 import itertools
 import struct
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,9 +21,11 @@ from tensorferry import _native, dtypes
 from tensorferry.codecs.leveldb import mask
 from tensorferry.codecs.protobuf import MAX_VARINT, varint
 from tensorferry.dtypes import DType
-from tensorferry.errors import ChecksumError, FormatError, UnsupportedError
+from tensorferry.errors import ChecksumError, FormatError
 from tensorferry.formats.checkpoint.entries import Entry
 from tensorferry.storage import Source
+from tensorferry.tensors.entries import Extent
+from tensorferry.tensors.stored import Stored
 from tensorferry.tensors.values import Array, Kind
 
 CHECKSUM = 4
@@ -31,7 +34,7 @@ LONG = 1 << 32
 
 
 @dataclass(frozen=True, slots=True)
-class StoredStrings:
+class StoredStrings(Stored):
     """A string tensor in a data file."""
 
     entry: Entry
@@ -43,13 +46,17 @@ class StoredStrings:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the tensor."""
+        """The dimensions."""
         return self.entry.kind.shape
 
     @property
     def nbytes(self) -> int:
-        """How many bytes of the file it takes."""
+        """Number of bytes it takes in the file."""
         return self.entry.size
+
+    def extents(self) -> Iterable[Extent]:
+        """Where its bytes lie."""
+        return ((self.source, self.entry.offset, self.entry.offset + self.entry.size),)
 
     def read(self) -> Array:
         """The strings."""
@@ -88,36 +95,6 @@ class StoredStrings:
         text = bytes(data[begin:])
         ends = itertools.accumulate(lengths, initial=0)
         return [text[start:end] for start, end in itertools.pairwise(ends)]
-
-
-@dataclass(frozen=True, slots=True)
-class StoredVariants:
-    """A tensor of variants, which are TensorFlow's own objects."""
-
-    entry: Entry
-    kind: Kind = "dense"
-    dtype: DType = dtypes.BY_NAME["variant"]
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Of the tensor."""
-        return self.entry.kind.shape
-
-    @property
-    def nbytes(self) -> int:
-        """How many bytes of the file it takes."""
-        return self.entry.size
-
-    def read(self) -> Array:
-        """Refused."""
-        raise UnsupportedError(
-            "a variant tensor holds objects of TensorFlow's, and no values",
-            hint="the other tensors of the checkpoint can be read",
-        )
-
-    def read_part(self, index: Any) -> Array:
-        """Refused."""
-        return self.read()
 
 
 def _check(found: int, stored: int, what: str, offset: int) -> None:

@@ -1,23 +1,25 @@
-"""The tensors of a checkpoint: what is made of the entries of its index.
+"""The tensors of a checkpoint, made of the entries of its index.
 
-Numbers are views of the mapped data files. The checksum of a tensor is verified when it is first
-read as a whole, and not when a part of it is.
+Numbers are views of the mapped data files. The checksum of a tensor is verified when the tensor is
+first read as a whole, and not when a part of it is read. Variants, which are objects of
+TensorFlow's own, are listed and cannot be read.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from tensorferry import _native
 from tensorferry.codecs.leveldb import mask
 from tensorferry.dtypes import DType
-from tensorferry.errors import ChecksumError, FormatError
-from tensorferry.formats.checkpoint import entries as entries, slices as slices
+from tensorferry.errors import ChecksumError, FormatError, UnsupportedError
+from tensorferry.formats.checkpoint import entries, slices
 from tensorferry.formats.checkpoint.index import Index
-from tensorferry.formats.checkpoint.strings import StoredStrings, StoredVariants
+from tensorferry.formats.checkpoint.strings import StoredStrings
 from tensorferry.storage import Source
-from tensorferry.tensors.entries import Entry
-from tensorferry.tensors.stored import Stored, StoredArray, plain_storage
+from tensorferry.tensors.entries import Entry, Extent
+from tensorferry.tensors.stored import Stored, StoredArray, Unreadable, plain_storage
 from tensorferry.tensors.values import Array, Kind
 
 
@@ -75,12 +77,12 @@ class TensorReader:
         kind = self._kinds[number]
         if kind.row.bits and number not in self._pieces:  # nearly all
             return StoredNumbers(kind, number, self)
+        entry = self.index.entry(number)
+        if kind.row.numpy is None:
+            return Unreadable(_no_values(kind.row), kind.row.name, kind.shape, entry.size)
         if number in self._pieces:
             pieces = tuple((starts, self.make(piece)) for starts, piece in self._pieces[number])
             return slices.StoredSlices(kind.row, kind.shape, pieces)
-        if kind.row.numpy is None:
-            return StoredVariants(self.index.entry(number))
-        entry = self.index.entry(number)
         source = self._files[entry.shard]
         return StoredStrings(entry, source, self.index.big_endian, self._verify)
 
@@ -117,8 +119,15 @@ class TensorReader:
         return found
 
 
-class StoredNumbers:
-    """A tensor of numbers in a data file; what it takes to read it is made when it is."""
+def _no_values(row: DType) -> UnsupportedError:
+    return UnsupportedError(
+        f"a {row.name} tensor holds objects of TensorFlow's, and no values",
+        hint="the other tensors of the checkpoint can be read",
+    )
+
+
+class StoredNumbers(Stored):
+    """A tensor of numbers in a data file; its entry is looked up when it is read."""
 
     __slots__ = ("_kind", "_number", "_reader")
 
@@ -131,23 +140,27 @@ class StoredNumbers:
 
     @property
     def dtype(self) -> DType:
-        """Of its values."""
+        """The dtype of its values."""
         return self._kind.row
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the tensor."""
+        """The dimensions."""
         return self._kind.shape
 
     @property
     def nbytes(self) -> int:
-        """How many bytes of the file it takes."""
+        """Number of bytes it takes in the file."""
         return self._kind.nbytes or 0
 
     @property
     def array(self) -> StoredArray:
-        """Itself as other formats have it."""
+        """The same tensor in the form that other formats have."""
         return self._reader.array(self._number)
+
+    def extents(self) -> Iterable[Extent]:
+        """Where its bytes lie."""
+        return self.array.extents()
 
     def read(self) -> Array:
         """The values."""
@@ -159,7 +172,7 @@ class StoredNumbers:
 
 
 class _Verified:
-    """Gives an entry's bytes, and verifies them when that is done first."""
+    """Gives the bytes of an entry, and verifies them the first time."""
 
     __slots__ = ("_entry", "_is_sound", "_source")
 

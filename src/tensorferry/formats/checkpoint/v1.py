@@ -1,25 +1,25 @@
 """Checkpoints of the first version: one table with everything, as TensorFlow wrote until 2016.
 
-The table (`tensorferry.codecs.leveldb`) is one file, or several that hold different
-slices. Its values are SavedTensorSlices; the empty key says what there is, the key of a slice
-(`tensorferry.formats.checkpoint.slices`) has its values:
+The table (`tensorferry.codecs.leveldb`) is one file, or several that hold different slices. Its
+values are SavedTensorSlices: the one under the empty key lists the tensors, the one under the key
+of a slice (`tensorferry.formats.checkpoint.slices`) has its values:
 
     1 meta: 1 tensor: 1 name | 2 shape | 3 type | 4 slice ...
             2 versions
     2 data: 1 name | 2 slice | 3 data: a TensorProto without dtype and shape
 
-Such files are read and not written. Each block is verified when something of it is read.
+Such files are read, not written. The checksum of a block is verified when something of the block is
+read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from tensorferry import _native, dtypes, storage
+from tensorferry import _native, dtypes
 from tensorferry.codecs.leveldb import Table
 from tensorferry.codecs.protobuf import BYTES, Span
 from tensorferry.dtypes import DType
@@ -28,38 +28,34 @@ from tensorferry.formats import tensorproto
 from tensorferry.formats.checkpoint import entries, slices, state as states
 from tensorferry.formats.checkpoint.entries import Extents, Kind
 from tensorferry.formats.checkpoint.messages import Reader
-from tensorferry.storage import Source
+from tensorferry.storage.place import Place
 from tensorferry.tensors.stored import Stored
 from tensorferry.tensors.values import Array, Kind as TensorKind
 
 
-def open_tables(
-    prefix: str, *, options: Mapping[str, Any] | None = None
-) -> tuple[dict[str, Stored], list[Source]]:
-    """The tensors of a checkpoint, by name, and its files; only what there is has been read.
+def open_tables(prefix: Place) -> tuple[dict[str, Stored], list[Place]]:
+    """The tensors of a checkpoint, by name, and its files; no value is read.
 
     Args:
         prefix: The one file, or what the names of several start with.
-        options: For the store of a URL.
 
     Raises:
         FormatError: It is damaged.
     """
-    sources: list[Source] = []
+    places = states.v1_tables(prefix)
     found: dict[str, tuple[Kind, list[tuple[Extents, Table]]]] = {}
     try:
-        for path in states.v1_files(prefix, options):
-            sources.append(storage.open_source(path, options=options))
+        for place in places:
             try:
-                _survey(Table(sources[-1]), found)
+                _survey(Table(place.open()), found)
             except FormatError as error:
-                raise error.located(path=path) from None
+                raise error.located(path=place.path) from None
         tensors = {name: _make(name, *found[name]) for name in sorted(found)}
     except BaseException:
-        for source in sources:
-            source.close()
+        for place in places:
+            place.close()
         raise
-    return tensors, sources
+    return tensors, places
 
 
 def _survey(table: Table, found: dict[str, tuple[Kind, list[tuple[Extents, Table]]]]) -> None:
@@ -68,13 +64,13 @@ def _survey(table: Table, found: dict[str, tuple[Kind, list[tuple[Extents, Table
     if data is None:
         raise FormatError("a table without the empty key, which says what it has", offset=0)
     reader = Reader(data)
-    meta = reader.part(reader.whole("SavedTensorSlices"), "meta", "SavedTensorSliceMeta")
-    for span in meta.get("tensor", ()):
-        name, described, extents = _parse_meta(reader, span)
-        known, pieces = found.setdefault(name, (described, []))
-        if known != described:
-            raise FormatError("a tensor has two shapes or dtypes", tensor=name[:200])
-        pieces += ((extent, table) for extent in extents)
+    for meta in reader.each("SavedTensorSlices", "meta", (0, len(data))):
+        for span in reader.each("SavedTensorSliceMeta", "tensor", meta):
+            name, described, extents = _parse_meta(reader, span)
+            known, pieces = found.setdefault(name, (described, []))
+            if known != described:
+                raise FormatError("a tensor has two shapes or dtypes", tensor=name[:200])
+            pieces += ((extent, table) for extent in extents)
 
 
 def _parse_meta(reader: Reader, span: Span) -> tuple[str, Kind, list[Extents]]:
@@ -101,11 +97,11 @@ def _make(name: str, kind: Kind, pieces: list[tuple[Extents, Table]]) -> Stored:
 
 
 @dataclass(frozen=True, slots=True)
-class StoredSlice:
-    """A tensor in a table, or a piece of one."""
+class StoredSlice(Stored):
+    """A tensor in a table, or a piece of one: a value among others in a block of the table."""
 
     name: str
-    extents: Extents
+    region: Extents
     described: Kind
     table: Table
 
@@ -116,22 +112,22 @@ class StoredSlice:
 
     @property
     def dtype(self) -> DType:
-        """Of its values."""
+        """The dtype of its values."""
         return self.described.row
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the tensor."""
+        """The dimensions."""
         return self.described.shape
 
     @property
     def nbytes(self) -> int:
-        """Of its numbers in memory; what it takes in the file is not known before it is read."""
+        """The size of its numbers in memory; the size in the file is known when it was read."""
         return self.described.nbytes or 0
 
     def read(self) -> Array:
         """The values."""
-        key = slices.key(self.name.encode(), self.extents)
+        key = slices.key(self.name.encode(), self.region)
         try:
             data = self.table.find(key)
             if data is None:
@@ -148,7 +144,7 @@ class StoredSlice:
         reader = Reader(data)
         saved = reader.part(reader.whole("SavedTensorSlices"), "data", "SavedSlice")
         if "data" not in saved:
-            raise FormatError("no values for a slice, expected them")
+            raise FormatError("0 values for a slice, expected one")
         span: Span = saved["data"]
         row, elements = self.dtype, self.described.elements
         count = _count(data, *span, row)

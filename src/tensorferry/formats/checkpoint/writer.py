@@ -24,7 +24,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -37,11 +37,13 @@ from tensorferry.formats.checkpoint import (
     graph as graphs,
     index as indexes,
     state as states,
-    strings as strings,
+    strings,
 )
-from tensorferry.formats.checkpoint.entries import NOTE as NOTE, data_path as data_path
+from tensorferry.formats.checkpoint.entries import NOTE, data_path
 from tensorferry.formats.checkpoint.graph import Path
+from tensorferry.formats.checkpoint.names import Layout
 from tensorferry.storage import FileSink, Replacement, sink as sinks
+from tensorferry.storage.place import Place
 from tensorferry.tensors import layout as layouts
 from tensorferry.tensors.entries import chunks
 from tensorferry.tensors.note import Note
@@ -50,12 +52,13 @@ from tensorferry.tensors.values import Array, RaggedTensor, SparseTensor, Tensor
 if TYPE_CHECKING:  # reading, which needs none, imports this module
     from concurrent.futures import ThreadPoolExecutor
 
+    from tensorferry.tensors.content import Content
+
 HIDDEN = (graphs.KEY, NOTE)
 # Arrays up to this size are gathered to so many bytes before they are written.
 SMALL = 1 << 12
 GATHERED = 1 << 18
 
-Layout = Literal["names", "objects"]
 Options = Mapping[str, Any] | None
 
 
@@ -116,6 +119,49 @@ def save_tensors(
         for other in outdated:
             remove(other, storage_options=storage_options)
     return written
+
+
+def save_content(
+    content: Content,
+    prefix: str,
+    *,
+    layout: Layout | None = None,
+    shards: int = 1,
+    durable: bool = True,
+    state: bool = True,
+    keep: int | None = None,
+    storage_options: Options = None,
+) -> Written:
+    """Writes a value on its way into a file; its tensors one by one, unless they form a structure.
+
+    Args:
+        content: The tensors, their note and the metadata.
+        prefix: As in `save_tensors`.
+        layout: By default a structure is written as "objects", and named tensors as "names".
+        shards: As in `save_tensors`, like all that follow.
+        durable: See there.
+        state: See there.
+        keep: See there.
+        storage_options: See there.
+    """
+    tensors: Any = content.tensors()
+    structure = content.note.layout
+    if structure is not None and layout != "names":
+        tensors = layouts.rebuild(structure, dict(tensors))
+        if not isinstance(tensors, dict | list | tuple):  # a single tensor has the name of the root
+            tensors = {layouts.ROOT: tensors}
+    return save_tensors(
+        tensors,
+        prefix,
+        layout=layout,
+        note=content.note,
+        metadata=content.metadata,
+        shards=shards,
+        durable=durable,
+        state=state,
+        keep=keep,
+        storage_options=storage_options,
+    )
 
 
 def remove(prefix: str, *, storage_options: Options = None) -> None:
@@ -229,7 +275,7 @@ def _replace(
     from concurrent.futures import ThreadPoolExecutor
 
     index = prefix + states.INDEX
-    count = shards + 1 if _count_shards(index, options) == shards else shards
+    count = shards + 1 if _count_shards(Place(index, options=options)) == shards else shards
     paths = [data_path(prefix, shard, count) for shard in range(shards)]
     with (
         ThreadPoolExecutor(1, "checksums") as hasher,
@@ -249,13 +295,14 @@ def _replace(
     return Written(prefix, [*paths, index], data.nbytes + sink.position)
 
 
-def _count_shards(index: str, options: Options) -> int | None:
-    """How many data files the checkpoint has that is there; None if there is none to lose."""
+def _count_shards(place: Place) -> int | None:
+    """Number of data files of the checkpoint whose index is there; None if nothing is lost."""
     try:
-        with storage.open_source(index, options=options) as source:
-            return indexes.read_header(Table(source)).shards
+        return indexes.read_header(Table(place.open())).shards
     except (FileNotFoundError, NotADirectoryError, FerryError):
         return None
+    finally:
+        place.close()
 
 
 def _link(paths: list[str], others: list[str], *, durable: bool) -> bool:

@@ -26,6 +26,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from tensorferry.codecs.hdf5.file import Node
+from tensorferry.errors import UnsupportedError
 from tensorferry.formats.keras import config as keras_config
 
 VARIABLES = "vars"
@@ -74,6 +75,21 @@ _OPTIONS = {"gamma": "scale", "beta": "center", _BIAS: "use_bias"}
 TRAINING = (OPTIMIZER, "metrics")
 
 Layout = Literal["keras3", "keras2", "legacy"]
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A member of a group that is kept elsewhere.
+
+    Attributes:
+        path: Where the link is in the file.
+        error: Why it is not followed.
+    """
+
+    path: str
+    error: UnsupportedError
+
+
 Classes = Mapping[str, tuple[str, dict[str, Any]]]
 
 
@@ -83,13 +99,13 @@ class Found:
 
     Attributes:
         layout: Which of the three it has.
-        datasets: By name, those of the model first.
-        optimizer: The names among them that are of the optimizer, or of metrics.
+        datasets: By name, those of the model first; links stand for what they lead to.
+        optimizer: The names among them that belong to the optimizer or to metrics.
         layers: The name of the layer that each group of variables belongs to.
     """
 
     layout: Layout
-    datasets: dict[str, Node] = field(default_factory=dict)
+    datasets: dict[str, Node | Link] = field(default_factory=dict)
     optimizer: tuple[str, ...] = ()
     layers: dict[str, str] = field(default_factory=dict)
 
@@ -146,10 +162,13 @@ def listed(group: Node, name: str) -> list[str]:
 
 def _find_legacy(root: Node, group: Node, prefix: str) -> Found:
     found = Found("legacy")
-    pairs: list[tuple[str, str, Node]] = []
+    pairs: list[tuple[str, str, Node | Link]] = []
     layers = listed(group, "layer_names")
     for layer in [*layers, *([LEGACY_TOP] if LEGACY_TOP in group.members else [])]:
         inner = descend(group, layer)
+        if isinstance(inner, Link):
+            pairs.append((layer, layer, inner))
+            continue
         found.layers[inner.path] = layer
         pairs += [(layer, name, descend(inner, name)) for name in listed(inner, "weight_names")]
     names = [_without_output(name) for _, name, _ in pairs]
@@ -170,14 +189,16 @@ def _find_legacy(root: Node, group: Node, prefix: str) -> Found:
     return found
 
 
-def descend(group: Node, path: str) -> Node:
-    """What a path of names leads to.
+def descend(group: Node, path: str) -> Node | Link:
+    """What a path of names leads to; the first link on the way, if there is one.
 
     Raises:
         FormatError: There is nothing.
     """
     node = group
     for part in path.split("/"):
+        if part in node.links:
+            return Link(f"{group.path}/{path}".lstrip("/"), node.links[part])
         if part not in node.members:
             group.file.fail(group.address, f"no {path[:100]!r} in {group.path[:100]!r}")
         node = node.members[part]
@@ -203,13 +224,13 @@ def find_by_path(roots: Sequence[Node], config: Any = None) -> Found:
         FormatError: Two files have the same variable.
     """
     found = Found("keras2" if any(OLD_LAYERS in root.members for root in roots) else "keras3")
-    nodes: dict[str, Node] = {}
+    nodes: dict[str, Node | Link] = {}
     for root in roots:
         inside = list(_walk(root))
         for node in inside:
-            name = node.attributes.get("name")
             group, _, key = node.path.rpartition("/")
-            if key == VARIABLES and isinstance(name, str):
+            name = node.attributes.get("name") if key == VARIABLES else None
+            if isinstance(name, str):
                 found.layers[group] = name
         # Keras makes them one after the other, and a group lists them by name.
         for node in sorted(inside, key=lambda node: node.address):
@@ -217,6 +238,10 @@ def find_by_path(roots: Sequence[Node], config: Any = None) -> Found:
                 if node.path in nodes:
                     node.file.fail(node.address, f"{node.path[:200]!r} is in another file too")
                 nodes[node.path] = node
+        for node in (root, *inside):
+            for key, error in node.links.items():
+                path = f"{node.path}/{key}".lstrip("/")
+                nodes.setdefault(path, Link(path, error))
     names = found.layers or dict(pair for root in roots for pair in _named(root, config))
     counts = Counter(path.rpartition("/")[0] for path in nodes)
     namer = _Namer(names, keras_config.classes(config), counts)
@@ -316,7 +341,7 @@ def _variables_of(kind: str, config: dict[str, Any], count: int) -> tuple[str, .
     return names if len(names) == count else None
 
 
-def _add(found: Found, names: list[str], nodes: list[Node]) -> tuple[str, ...]:
+def _add(found: Found, names: list[str], nodes: list[Node | Link]) -> tuple[str, ...]:
     """Adds datasets under names; where two have the same, under their paths."""
     counts = Counter(names)
     used = []

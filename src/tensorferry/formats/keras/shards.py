@@ -1,46 +1,45 @@
-"""Keras weights in several files, with an index: how models that are too large for one are kept.
+"""Keras weights in several files with an index, for models that are too large for one file.
 
-`model.weights.json` names the files that have the variables of each layer, which lie beside it:
+`model.weights.json` names the files beside it that have the variables of each layer:
 
     {"metadata": {"total_size": 10},
      "weight_map": {"/layers/dense/vars": ["model_00000.weights.h5"], ...}}
 
-The variables of one layer may be in several of them; only the first has the layer's name. Keras
-looks for the first file by its name, so that all are named as Keras names them.
+The variables of one layer may be in several files, of which only the first has the name of the
+layer. Keras looks for the first file by its name, so all files are named as Keras names them.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from typing import Any
 
 from tensorferry.codecs.hdf5.file import File, Node
 from tensorferry.errors import FormatError
 from tensorferry.formats.keras import config as keras_config, layouts as keras_layouts
 from tensorferry.formats.keras.reader import Weights, fill
-from tensorferry.storage import Source, open_source
+from tensorferry.storage import Source
+from tensorferry.storage.place import Place
 
 
-def read(source: Source, options: Mapping[str, Any] | None) -> Weights:
+def read(place: Place) -> Weights:
     """The weights of all files of an index.
 
     Args:
-        source: The index.
-        options: For the store of a URL.
+        place: The index.
 
     Raises:
         FormatError: It is no index, or its files have other variables than it says.
+        UnsupportedError: The index is a stream or bytes, and has no files beside it.
     """
+    source = place.open()
     groups = _parse(source)
     weights = Weights()
     roots: dict[str, Node] = {}
     try:
         for name in dict.fromkeys(name for names in groups.values() for name in names):
-            path = os.path.join(os.path.dirname(source.path), name)
-            shard = open_source(path, options=options)
-            weights.sources.append(shard)
-            roots[name] = File(shard).root
+            shard = place.beside(name)
+            weights.places.append(shard)
+            roots[name] = File(shard.open()).root
         found = keras_layouts.find_by_path(list(roots.values()))
         fill(weights, found)
         _check(groups, roots, weights, source.path)

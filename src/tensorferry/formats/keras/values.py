@@ -1,9 +1,10 @@
-"""HDF5 values: the arrays of datasets, where they lie in a file.
+"""HDF5 values: the arrays of datasets, and where they lie in a file.
 
-A dataset's values are one run of bytes, which is given as a view of the file; or chunks, each of
-them alone through filters (deflate, shuffle, a checksum), which a tree leads to; or, if few, a part
-of the object's header. Where nothing was written there is the fill value, which is zero unless the
-file says so. Values in other files are refused, as are shapes that only pretend to have values.
+The values of a dataset are one run of bytes, which is given as a view of the file; or chunks, to
+which a tree leads and which went through filters one by one (deflate, shuffle, a checksum); or, if
+they are few, a part of the object's header. Where nothing was written there is the fill value,
+which is zero unless the file gives another. Values in other files are refused, as are shapes of far
+more values than are stored.
 
 The objects are `tensorferry.codecs.hdf5.file`, their types `tensorferry.codecs.hdf5.types`.
 """
@@ -13,7 +14,7 @@ from __future__ import annotations
 import math
 import struct
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NoReturn
@@ -26,7 +27,7 @@ from tensorferry.codecs.hdf5.file import Node
 from tensorferry.codecs.hdf5.types import UNDEFINED, Datatype
 from tensorferry.dtypes import DType
 from tensorferry.errors import ChecksumError, FormatError, LimitError
-from tensorferry.tensors.entries import Entry
+from tensorferry.tensors.entries import Entry, Extent
 from tensorferry.tensors.stored import Stored, StoredArray
 from tensorferry.tensors.values import MAX_RANK, Array, Kind
 
@@ -34,10 +35,14 @@ COMPACT, CONTIGUOUS, CHUNKED, VIRTUAL = 0, 1, 2, 3
 DEFLATE, SHUFFLE, FLETCHER32 = 1, 2, 3
 FILTERS = {4: "szip", 5: "nbit", 6: "scaleoffset", 32000: "lzf", 32001: "blosc", 32015: "zstd"}
 
+# The classes of types that have no counterpart among our dtypes, by what HDF5 calls them.
+CLASSES = {2: "time", 4: "bitfield", 5: "opaque", 6: "compound", 7: "reference", 8: "enumeration"}
+CLASSES |= {9: "sequence", 10: "array"}
+
 RATIO = 1000
 """An array larger than `limits.memory` may be so many times as large as what is stored of it."""
 
-# Is called before values are read as a whole.
+# Called before values are read as a whole.
 Check = Callable[[], None]
 
 
@@ -56,19 +61,39 @@ def stored(node: Node, *, dtype: str | None = None, check: Check | None = None) 
 
     Args:
         node: The dataset.
-        dtype: The name of what opaque bytes of its size are.
-        check: Is called before values are read as a whole; raises if the file is damaged.
+        dtype: The name of the dtype that opaque bytes of its size are.
+        check: Called before values are read as a whole; raises if the file is damaged.
 
     Raises:
         FormatError: Its messages contradict each other or the file.
         LimitError: It claims far more values than are stored.
-        UnsupportedError: They are no numbers or strings, or lie elsewhere.
+        UnsupportedError: The values are no numbers or strings, or lie elsewhere.
     """
     try:
         with node.file.parsing(node.address, "a dataset"):
             return _Reader(node, dtype, check).stored()
     except FormatError as error:
         raise error.located(tensor=node.path[:200]) from None
+
+
+def describe(node: Node) -> tuple[str, tuple[int, ...]]:
+    """What the values of a dataset that cannot be read are called, and its shape.
+
+    Raises:
+        FormatError: Its messages are damaged.
+    """
+    kind, space = node.find(hdf5.DATATYPE), node.find(hdf5.DATASPACE)
+    name, shape = "unknown", None
+    with node.file.parsing(node.address, "a dataset"):
+        if kind is not None and not kind.flags & hdf5.SHARED:
+            found = hdf5_types.read_datatype(kind.data)
+            name = CLASSES.get(kind.data[0] & 15, name)
+            if found is not None and (found.numpy is None or found.numpy.kind != "V"):
+                is_text = found.is_text or found.numpy is None
+                name = "string" if is_text else found.dtype or str(found.numpy)
+        if space is not None and not space.flags & hdf5.SHARED:
+            shape = hdf5_types.read_shape(space.data)
+    return name, shape or ()
 
 
 class _Reader:
@@ -117,7 +142,7 @@ class _Reader:
         message = self._message(hdf5.DATATYPE)
         if message is None:
             self.file.fail(self.node.address, "a dataset has no type")
-        found = hdf5_types.datatype(message.data)
+        found = hdf5_types.read_datatype(message.data)
         if found is None:
             self._refuse("its values are no numbers or strings that a tensor can have")
         name = found.dtype
@@ -130,7 +155,7 @@ class _Reader:
 
     def _shape(self) -> tuple[int, ...]:
         message = self._message(hdf5.DATASPACE)
-        found = None if message is None else hdf5_types.shape(message.data)
+        found = None if message is None else hdf5_types.read_shape(message.data)
         if found is None:
             self._refuse("it has no shape")
         if len(found) > MAX_RANK or math.prod(max(n, 1) for n in found) * self.type.size >= 1 << 63:
@@ -157,10 +182,17 @@ class _Reader:
         self.check()
         return self.file.bytes.source.range(offset, offset + self.nbytes)
 
-    def _array(self, offset: int | None, load: Any, size: int | None) -> Stored:
+    def _array(
+        self,
+        offset: int | None,
+        load: Any,
+        size: int | None,
+        span: tuple[int, int] | None = None,
+    ) -> Stored:
         assert self.type.numpy is not None
+        source = self.file.bytes.source
         entry = Entry(
-            self.type.numpy, self.shape, self.file.bytes.source, offset, load=load, stored=size
+            self.type.numpy, self.shape, source, offset, load=load, stored=size, span=span
         )
         return StoredArray(entry, self.row)
 
@@ -176,7 +208,7 @@ class _Reader:
             self.check()
         assert self.type.numpy is not None
         message = self._message(hdf5.FILL_VALUE)
-        value = b"" if message is None else hdf5_types.fill_value(message.data)
+        value = b"" if message is None else hdf5_types.read_fill_value(message.data)
         array = np.zeros(self.shape, self.type.numpy)
         if len(value) == self.type.size and any(value):
             array[...] = np.frombuffer(value, self.type.numpy)[0]
@@ -195,7 +227,7 @@ class _Reader:
                 f"in an array of shape {list(self.shape)} and {self.type.size} bytes a value",
             )
         message = self._message(hdf5.FILTERS)
-        pipeline = [] if message is None else hdf5_types.filters(message.data)
+        pipeline = [] if message is None else hdf5_types.read_filters(message.data)
         for number, _ in pipeline:
             if number not in (DEFLATE, SHUFFLE, FLETCHER32):
                 name = FILTERS.get(number, str(number))
@@ -206,7 +238,17 @@ class _Reader:
         decode = _Decoder(self.file, tuple(block), self.type, pipeline)
         if math.prod(block) * self.type.size > max(limits.memory, RATIO * held):
             self._check_size(0, math.prod(block) * self.type.size)
-        return self._array(None, partial(self._put_together, chunks, decode), held)
+        load = partial(self._put_together, chunks, decode)
+        return self._array(None, load, held, self._span(chunks, held))
+
+    def _span(self, chunks: list[Chunk], held: int) -> tuple[int, int] | None:
+        """Where chunks lie, if they lie close together."""
+        if not chunks:
+            return None
+        first = min(chunk.address for chunk in chunks)
+        last = max(chunk.address + chunk.size for chunk in chunks)
+        start = self.file.bytes.start
+        return (start + first, start + last) if last - first <= 2 * held else None
 
     def _find_chunks(self, address: int, rank: int, block: list[int]) -> list[Chunk]:
         chunks, corners = [], set()
@@ -323,16 +365,16 @@ def _unshuffle(data: bytes, width: int) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class StoredTexts:
+class StoredTexts(Stored):
     """Strings of variable length, which are in heaps.
 
     Attributes:
         node: The dataset.
-        datatype: Of it.
-        shape: Of it.
-        address: Where the places in the heaps are listed; None for empty strings.
-        nbytes: How many bytes the list takes.
-        check: Is called before they are read.
+        datatype: The type of its values.
+        shape: The dimensions.
+        address: Where the list of places in the heaps lies; None if all strings are empty.
+        nbytes: Number of bytes of that list.
+        check: Called before the strings are read.
     """
 
     node: Node
@@ -343,6 +385,13 @@ class StoredTexts:
     check: Check | None = None
     kind: Kind = "string"
     dtype: DType = dtypes.STRING
+
+    def extents(self) -> Iterable[Extent]:
+        """Where the list lies; where the strings do is known when it was read."""
+        if self.address is None:
+            return ()
+        start = self.node.file.bytes.start + self.address
+        return ((self.node.file.bytes.source, start, start + self.nbytes),)
 
     def read(self) -> Array:
         """The strings."""

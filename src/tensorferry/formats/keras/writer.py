@@ -1,10 +1,10 @@
-"""Keras weights, written: files that Keras 3 loads by `model.load_weights`.
+"""Writing the weights of Keras: files that Keras 3 loads by `model.load_weights`.
 
-A tensor is written where its path says, "layers/dense/vars/0": the groups that lead to a layer, and
-the number of a variable. Keras finds variables by these paths, and by nothing else; the names of
-layers are written beside them, where they are known. What was read can be written again, because
-its paths were read too: `write_like` takes them from a file, `replace_weights` from an archive, of
-which all else is kept byte for byte.
+A tensor is written to its path, "layers/dense/vars/0": the groups that lead to a layer, and the
+number of a variable. Keras finds variables by these paths, and by nothing else; the names of layers
+are written beside them, where they are known. What was read can be written again, because its paths
+were read too: `write_like` takes them from a file, `replace_weights` from an archive, whose other
+members are kept byte for byte.
 
 HDF5 is written by h5py, into memory or, beyond `HELD` bytes, into a temporary file. Nothing in it
 depends on the time: the same tensors give the same bytes. Reading is
@@ -29,9 +29,12 @@ from tensorferry.codecs.zip.archive import open_archive
 from tensorferry.codecs.zip.directory import DEFLATED
 from tensorferry.codecs.zip.writer import Writer
 from tensorferry.errors import MismatchError, MissingExtraError, UnsupportedError
+from tensorferry.formats.contract import Written
 from tensorferry.formats.keras.layouts import VARIABLES
-from tensorferry.formats.keras.reader import INDEX, WEIGHTS, Weights, open_stored
-from tensorferry.storage import Replacement, Sink, Source, open_source
+from tensorferry.formats.keras.reader import INDEX, WEIGHTS, Weights, open_weights
+from tensorferry.storage import FileSink, Sink
+from tensorferry.storage.place import Place, Target
+from tensorferry.tensors.values import RaggedTensor, SparseTensor
 
 HELD = 64 << 20
 """A file up to this size is put together in memory."""
@@ -62,7 +65,7 @@ def write(
     Args:
         tensors: Arrays, or stored tensors, which are read one by one.
         sink: Takes the bytes.
-        paths: Where each is written, by name; by default its name is its path.
+        paths: Where each tensor is written, by name; by default its name is its path.
         layers: The name of the layer that each group belongs to.
 
     Raises:
@@ -70,6 +73,7 @@ def write(
         MissingExtraError: h5py is not installed.
     """
     h5py = _h5py()
+    _check_kinds(tensors)
     places = {name: _place(name, (paths or {}).get(name, name)) for name in tensors}
     size = sum(_size(tensor) for tensor in tensors.values())
     with io.BytesIO() if size <= HELD else tempfile.TemporaryFile() as buffer:
@@ -93,13 +97,13 @@ def write_like(like: Weights, tensors: Tensors, sink: Sink) -> None:
     """Writes a `.weights.h5` file for the model that a file is of.
 
     Args:
-        like: What was opened; tensors that are not given are written as it has them.
-        tensors: By the names or the paths that it has.
+        like: The file; tensors that are not given are written as the file has them.
+        tensors: By the names or the paths that the file has for them.
         sink: Takes the bytes.
 
     Raises:
         MismatchError: A tensor has another name or shape than those of the file.
-        UnsupportedError: It is a legacy file, which has no paths.
+        UnsupportedError: The file is a legacy one, which has no paths.
     """
     write(replaced(like, tensors), sink, paths=like.paths, layers=like.layers)
 
@@ -126,29 +130,19 @@ def replaced(like: Weights, tensors: Tensors) -> dict[str, Any]:
     return found
 
 
-def replace_weights(
-    path: str | os.PathLike[str] | Source,
-    tensors: Tensors,
-    sink: Sink,
-    *,
-    storage_options: Mapping[str, Any] | None = None,
-) -> None:
+def replace_weights(place: Place, tensors: Tensors, sink: Sink) -> None:
     """Writes a `.keras` archive again with other weights, and with all else as it is.
 
     Args:
-        path: The archive.
+        place: The archive; closed at the end.
         tensors: As in `write_like`.
-        sink: Takes the bytes of the new one.
-        storage_options: For the store of a URL.
+        sink: Takes the bytes of the new archive.
 
     Raises:
         MismatchError: A tensor has another name or shape than those of the archive.
     """
-    given = isinstance(path, Source)
-    source = path if isinstance(path, Source) else open_source(path, options=storage_options)
-    try:
-        weights = open_stored(source)
-        archive = open_archive(source)
+    with open_weights(place) as weights:
+        archive = open_archive(place.open())
         with Writer(sink, align=8) as target:
             for name, member in archive.members.items():
                 if name == WEIGHTS:
@@ -158,9 +152,6 @@ def replace_weights(
                 else:
                     deflate = member.method == DEFLATED
                     target.write_blocks(name, archive.blocks(name), deflate=deflate)
-    finally:
-        if not given:
-            source.close()
 
 
 class _Blocks(list[Any]):
@@ -169,27 +160,27 @@ class _Blocks(list[Any]):
 
 def save_shards(
     tensors: Tensors,
-    path: str,
+    target: Target,
     *,
     shard_size: int,
     paths: Mapping[str, str] | None = None,
     layers: Mapping[str, str] | None = None,
-    durable: bool = True,
-    storage_options: Mapping[str, Any] | None = None,
-) -> None:
-    """Writes files of about a size, and the index that Keras loads them by.
+) -> Written:
+    """Writes files of about a size, and the index by which Keras loads them.
 
     Args:
         tensors: As in `write`.
-        path: Of the index: "model.weights.json".
+        target: The index: "model.weights.json".
         shard_size: The most bytes of values in a file, unless one layer has more.
         paths: As in `write`.
         layers: As in `write`.
-        durable: Waits until the disk has them.
-        storage_options: For the store of a URL.
     """
+    path = target.path
     if not path.endswith(INDEX):
-        raise UnsupportedError(f"the index is called {path!r}, expected an end of {INDEX}")
+        raise UnsupportedError(
+            f"the index is called {path!r}, expected a name that ends in {INDEX}", path=path
+        )
+    _check_kinds(tensors)
     shards: list[dict[str, Any]] = [{}]
     groups: dict[str, dict[str, Any]] = {}
     for name, tensor in tensors.items():
@@ -206,7 +197,8 @@ def save_shards(
         name = f"{os.path.basename(stem)}_{len(shards) - 1:05}.weights.h5"
         mapping[f"/{group}/{VARIABLES}" if group else f"/{VARIABLES}"] = [name]
     total = sum(_size(tensor) for tensor in tensors.values())
-    with Replacement(durable=durable, options=storage_options) as files:
+    written: dict[str, FileSink] = {}
+    with target.files() as files:
         for number, members in enumerate(shards):
             used = {_place(name, (paths or {}).get(name, name))[0] for name in members}
             # Layers without variables are in the first file, as Keras has most of them.
@@ -215,10 +207,13 @@ def save_shards(
                 for group, name in (layers or {}).items()
                 if group in used or (not number and group not in groups)
             }
-            sink = files.open(f"{stem}_{number:05}.weights.h5")
-            write(members, sink, paths=paths, layers=own)
+            name = f"{stem}_{number:05}.weights.h5"
+            written[name] = files.open(name)
+            write(members, written[name], paths=paths, layers=own)
         index = {"metadata": {"total_size": total}, "weight_map": mapping}
-        files.open(path).write(json.to_text(index))
+        written[path] = files.open(path)
+        written[path].write(json.to_text(index))
+    return Written(sum(sink.position for sink in written.values()), tuple(written))
 
 
 def _h5py() -> Any:
@@ -243,6 +238,17 @@ def _place(name: str, path: str) -> tuple[str, str]:
             hint='name it as in "layers/dense/vars/0", pass paths=, or write like a file',
         )
     return group, found["key"]
+
+
+def _check_kinds(tensors: Tensors) -> None:
+    for name, tensor in tensors.items():
+        if isinstance(tensor, SparseTensor | RaggedTensor | list):
+            what = "sparse" if isinstance(tensor, SparseTensor) else "ragged"
+            raise UnsupportedError(
+                f"a {what} tensor: Keras keeps dense arrays among weights",
+                tensor=name[:200],
+                hint="safetensors and npz carry every kind of tensor",
+            )
 
 
 def _group(file: Any, group: str) -> Any:

@@ -7,11 +7,13 @@ last bit. Of it are taken:
     FileMetaData     4 row groups
     RowGroup         1 column chunks, 3 rows
     ColumnChunk      1 name of another file, 3 metadata
-    ColumnMetaData   1 type, 2 encodings, 3 path, 5 values, 6 size unpacked, 7 size in the file,
+    ColumnMetaData   1 type, 2 encodings, 3 path, 5 values, 6 size unpacked, 7 size stored,
                      9 place of the data, 11 place of the dictionary, 12 statistics (3 nulls)
 
-PyArrow has all this, too, but its Python interface to the footer ends the process when a damaged
-one holds what it does not expect. Everything else is `tensorferry.formats.parquet.file`.
+PyArrow reads all of this, too, but asking it for a column of a damaged footer can end the process:
+its Python interface does not catch what C++ throws there, as for a column whose type or level
+histograms contradict the schema. tests/formats/test_parquet_footer.py shows it with one flipped
+bit. Everything else is `tensorferry.formats.parquet.file`.
 """
 
 from __future__ import annotations
@@ -51,7 +53,7 @@ class Chunk:
         encodings: The numbers of those it uses.
         values: How many there are.
         unpacked: The size of its pages, not compressed.
-        stored: The size of its pages as they are in the file.
+        stored: The size of its pages in the file.
         start: Where its first page is, the dictionary if there is one.
         nulls: How many values are null; None if nothing tells.
     """

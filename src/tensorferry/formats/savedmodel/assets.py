@@ -1,22 +1,22 @@
 """The assets of a SavedModel: files beside it that its graph reads, such as vocabularies.
 
-The graph names each in an AssetFileDef, as a path below `assets/`, and has a tensor that is fed
-with where the file lies. A name may lead anywhere: "../", an absolute path, a link that somebody
-put there. None of these is opened; they are reported with what is wrong with them.
+The graph names each file in an AssetFileDef, as a path below `assets/`, and has a tensor that is
+fed with the full path. A name may lead anywhere: "../", an absolute path, a link that somebody put
+there. Such files are not opened; they are reported with what is wrong with them.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from tensorferry import storage
 from tensorferry.codecs.protobuf import Span
 from tensorferry.errors import UnsupportedError
 from tensorferry.formats.savedmodel.messages import Reader
+from tensorferry.storage.place import Place
 
 DIRECTORY = "assets"
 MAX_LISTED = 100_000
@@ -48,21 +48,18 @@ def read_definition(reader: Reader, span: Span) -> tuple[str, str]:
     return fields.get("filename", ""), info.get("name", "")
 
 
-def find_assets(
-    definitions: Iterable[tuple[str, str]], directory: str, options: Mapping[str, Any] | None
-) -> tuple[Asset, ...]:
+def find_assets(definitions: Iterable[tuple[str, str]], folder: Place) -> tuple[Asset, ...]:
     """The assets that graphs name, and the other files among them.
 
     Args:
         definitions: Names and tensors.
-        directory: Of the model.
-        options: For the store of a URL.
+        folder: Of the model.
     """
     named = dict.fromkeys(definitions)
-    assets = [_look(name, tensor, directory, options) for name, tensor in named]
+    assets = [_look(name, tensor, folder) for name, tensor in named]
     known = {asset.name for asset in assets}
-    others = (name for name in _list(directory, options) if name not in known)
-    return (*assets, *(_look(name, "", directory, options) for name in others))
+    others = (name for name in _list(folder) if name not in known)
+    return (*assets, *(_look(name, "", folder) for name in others))
 
 
 def asset_path(name: str, directory: str) -> str:
@@ -75,20 +72,19 @@ def storage_join(directory: str, name: str) -> str:
     return f"{directory.rstrip('/')}/{name}" if directory.rstrip("/") else f"/{name}"
 
 
-def _look(name: str, tensor: str, directory: str, options: Mapping[str, Any] | None) -> Asset:
+def _look(name: str, tensor: str, folder: Place) -> Asset:
     problem = check_name(name)
-    path = asset_path(name, directory)
-    if problem is None and not storage.is_url(path):
-        problem = _check_links(path, directory)
+    if problem is None and not folder.is_url:
+        problem = _check_links(asset_path(name, folder.path), folder.path)
     if problem is not None:
         return Asset(name, tensor, None, problem)
+    place = folder.at(asset_path(name, folder.path))
     try:
-        if storage.is_url(path):
-            with storage.open_source(path, options=options) as source:
-                return Asset(name, tensor, source.size, None)
-        return Asset(name, tensor, os.stat(path).st_size, None)
+        return Asset(name, tensor, place.size(), None)
     except (FileNotFoundError, NotADirectoryError):
         return Asset(name, tensor, None, "there is no such file")
+    finally:
+        place.close()
 
 
 def check_name(name: str) -> str | None:
@@ -117,12 +113,12 @@ def _check_links(path: str, directory: str) -> str | None:
     return None
 
 
-def _list(directory: str, options: Mapping[str, Any] | None) -> list[str]:
-    """The files below the directory of assets, by their path in it."""
-    top = asset_path("", directory)
-    if storage.is_url(top):
+def _list(folder: Place) -> list[str]:
+    """The files below the folder of assets, by their path in it."""
+    top = asset_path("", folder.path)
+    if folder.is_url:
         try:
-            found = storage.list_directory(top.rstrip("/"), options=options)
+            found = storage.list_directory(top.rstrip("/"), options=folder.options)
         except (UnsupportedError, FileNotFoundError):  # a web server lists nothing
             return []
         return [path.rpartition("/")[2] for path in found]

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from tensorferry import storage
 from tensorferry.errors import FerryError
 from tensorferry.formats.savedmodel.messages import Reader
+from tensorferry.storage.place import Place
 
 FINGERPRINT = "fingerprint.pb"
 
@@ -25,16 +23,18 @@ class Fingerprint:
     checkpoint_hash: int
 
 
-def read_fingerprint(path: str, options: Mapping[str, Any] | None) -> Fingerprint | None:
-    """The fingerprint in a file; None if there is none.
+def read_fingerprint(place: Place) -> Fingerprint | None:
+    """The fingerprint in a file; None if there is no such file.
 
     Raises:
         FormatError: It is damaged.
     """
-    if not storage.exists(path, options=options):
+    try:
+        reader = Reader(place.open().everything(), place.path)
+    except (FileNotFoundError, NotADirectoryError):
         return None
-    with storage.open_source(path, options=options) as source:
-        reader = Reader(source.everything(), path)
+    finally:
+        place.close()
     try:
         fields = reader.whole("FingerprintDef")
     except FerryError as error:

@@ -8,7 +8,7 @@ The tensor of a Const node stands in its attribute "value".
 All nodes are walked over once, and nothing is run, resolved or expanded: a function that calls
 itself is a fact to report. Constants are kept as places in the file, whose dtype and shape were
 checked; their values are read by `tensorferry.formats.tensorproto` when they are asked for. Which
-ops do more than compute is in `savedmodel_ops`.
+ops do more than compute is in `tensorferry.formats.savedmodel.ops`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from tensorferry import _native, dtypes, limits
 from tensorferry.codecs.protobuf import BYTES, VARINT, Span
@@ -28,14 +28,15 @@ from tensorferry.formats.savedmodel.specs import (
     TensorSpec,
     read_dtype,
     read_shape,
-    read_tensor,
 )
+from tensorferry.tensors.infos import Kind, TensorInfo
 
 if TYPE_CHECKING:
     from tensorferry.tensors.stored import Stored
-    from tensorferry.tensors.values import Kind
 
 CONST = "Const"
+# Dtypes of TensorFlow's own objects.
+OBJECTS = ("resource", "variant")
 # Ops that hold a variable of TensorFlow 1.
 VARIABLES = frozenset({"Variable", "VariableV2", "VarHandleOp"})
 
@@ -71,32 +72,11 @@ class Function:
     recursive: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class StoredConstant:
-    """The tensor of a Const node, as it lies in the file."""
-
-    reader: Reader
-    span: Span
-    dtype: DType
-    shape: tuple[int | None, ...]
-
-    @property
-    def kind(self) -> Kind:
-        """How it is made."""
-        return "string" if self.dtype is dtypes.STRING else "dense"
-
-    @property
-    def nbytes(self) -> int:
-        """How many bytes of the file it takes."""
-        return self.span.end - self.span.start
-
-    def read(self) -> Any:
-        """The tensor."""
-        return read_tensor(self.reader, self.span)
-
-    def read_part(self, index: Any) -> Any:
-        """What indexing it gives."""
-        return self.read()[index]
+def no_values(row: DType) -> str | None:
+    """Why a constant of a dtype cannot be read; None if it can."""
+    if row.name not in OBJECTS:
+        return None
+    return f"a {row.name} constant holds objects of TensorFlow's, no values"
 
 
 class Constants(Mapping[str, "Stored"]):
@@ -114,6 +94,19 @@ class Constants(Mapping[str, "Stored"]):
         return self._places.get((function, node)) or self._places.get(("", name))
 
     def __getitem__(self, name: str) -> Stored:
+        from tensorferry.formats.savedmodel import constants  # with NumPy: only values need it
+
+        return constants.stored(self._reader, *self._scan(name))
+
+    def describe(self, name: str) -> TensorInfo:
+        """What a constant is like."""
+        span, row, shape = self._scan(name)
+        kind: Kind = "string" if row is dtypes.STRING else "dense"
+        nbytes = span.end - span.start
+        return TensorInfo(name, row.name, shape, nbytes, kind, unreadable=no_values(row))
+
+    def _scan(self, name: str) -> tuple[Span, DType, tuple[int | None, ...]]:
+        """Where a constant lies, its dtype and shape."""
         span = self._find(name)
         if span is None:
             raise KeyError(name)
@@ -124,7 +117,7 @@ class Constants(Mapping[str, "Stored"]):
                 raise FormatError("a constant without a dtype", offset=span.start)
         except FerryError as error:
             raise self._reader.located(error).located(tensor=name[:60]) from None
-        return StoredConstant(self._reader, span, row, tuple(shape))
+        return span, row, tuple(shape)
 
     def __iter__(self) -> Iterator[str]:
         for function, node in self._places:

@@ -1,26 +1,26 @@
-"""SavedModel: TensorFlow's directory of a model, looked into without TensorFlow.
+"""SavedModel: TensorFlow's folder of a model, looked into without TensorFlow.
 
     saved_model.pb           a SavedModel message: MetaGraphs, each known by its tags
-    saved_model.pbtxt        or the same as text (`savedmodel_text`)
-    saved_model.cpb          or in chunks, beyond 2 GiB (`savedmodel_chunks`)
-    variables/variables.*    a checkpoint: values of variables
-    (`tensorferry.formats.checkpoint.reader`) assets/                  files that the graph reads
-    (`savedmodel_assets`) fingerprint.pb           hashes of it all
+    saved_model.pbtxt        or the same as text (`text`)
+    saved_model.cpb          or in chunks, beyond 2 GiB (`chunks`)
+    variables/variables.*    a checkpoint: the values of variables (`reader`)
+    assets/                  files that the graph reads (`assets`)
+    fingerprint.pb           hashes of the model (`fingerprint`)
     keras_metadata.pb        what Keras 2 kept of its layers
 
-A MetaGraph has signatures, which say how to call it (`savedmodel_specs`), a graph of nodes and
-functions (`savedmodel_graph`), and since TensorFlow 2 a graph of objects (`savedmodel_objects`). A
-frozen graph, a GraphDef in a file of its own, is read as a model of one MetaGraph whose variables
-are constants.
+A MetaGraph has signatures, which say how to call it (`specs`), a graph of nodes and functions
+(`graph`), and since TensorFlow 2 a graph of objects (`objects`). A frozen graph, a GraphDef in a
+file of its own, is read as a model of one MetaGraph whose variables are constants.
 
-A model is a program, which is neither run nor changed here: what it would do is reported
-(`savedmodel_ops`). Everything is checked when it is read; values are read when they are asked for.
+A model is a program, which is neither run nor changed here: what it would do is reported (`ops`).
+Everything is checked when it is read. NumPy is not needed, which takes longer to import than most
+models take to be looked into; values, which need it, are opened by
+`tensorferry.formats.savedmodel.reader`.
 """
 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -30,12 +30,12 @@ from tensorferry import storage
 from tensorferry.codecs.protobuf import BYTES, Span
 from tensorferry.errors import FerryError, FormatError
 from tensorferry.formats.savedmodel import (
-    assets as assets,
+    assets,
     graph as graphs,
-    objects as objects,
-    ops as ops,
-    specs as specs,
-    variables as variables,
+    objects,
+    ops,
+    specs,
+    variables,
 )
 from tensorferry.formats.savedmodel.assets import Asset, storage_join
 from tensorferry.formats.savedmodel.fingerprint import FINGERPRINT, Fingerprint, read_fingerprint
@@ -45,9 +45,11 @@ from tensorferry.formats.savedmodel.objects import ConcreteFunction, Objects, Va
 from tensorferry.formats.savedmodel.ops import Risk
 from tensorferry.formats.savedmodel.specs import Signature, TensorSpec
 from tensorferry.storage import Source
+from tensorferry.storage.place import Place
 
 if TYPE_CHECKING:  # looking into a model needs none of them
-    from tensorferry.formats.checkpoint.reader import Checkpoint, Names
+    from tensorferry.formats.checkpoint.names import Names
+    from tensorferry.formats.checkpoint.reader import Checkpoint
     from tensorferry.tensors.infos import TensorInfo
     from tensorferry.tensors.stored import Stored
 
@@ -64,11 +66,9 @@ __all__ = [
     "Signature",
     "TensorSpec",
     "Variable",
+    "find",
     "list_variables",
-    "open_stored",
     "read",
-    "resolve",
-    "sniff",
 ]
 
 NAME = "savedmodel"
@@ -81,19 +81,6 @@ KERAS = "keras_metadata.pb"
 
 Kind = Literal["binary", "text", "chunks", "graph"]
 Options = Mapping[str, Any] | None
-
-
-# The first node of a frozen graph, as far as its name goes: no other message starts so.
-_FIRST_NODE = re.compile(rb"\n[\x80-\xff]{0,4}[\x00-\x7f]\n([\x01-\x7f])([A-Za-z0-9.][\w./>\\-]*)")
-
-
-def sniff(head: bytes) -> bool:
-    """Whether it is a frozen graph; a SavedModel, found by its path, starts as TensorProtos do."""
-    found = _FIRST_NODE.match(head)
-    if found is None:
-        return False
-    end = found.start(2) + found[1][0]  # where the name ends, and the op follows
-    return found.end() >= min(end, len(head)) and head[end : end + 1] in (b"", b"\x12")
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +140,7 @@ class SavedModel:
     """What a SavedModel has.
 
     Attributes:
-        path: Its directory, or the file if it has none.
+        path: Its folder; of a frozen graph the file.
         file: The file that was read.
         kind: How the model is written, or "graph" for a frozen graph.
         version: Of the format; 0 for a frozen graph.
@@ -173,11 +160,11 @@ class SavedModel:
     fingerprint: Fingerprint | None = None
     keras_metadata: bool = False
     has_variables: bool = False
-    _options: Options = field(default=None, repr=False, compare=False)
+    _place: Place | None = field(default=None, repr=False, compare=False)
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The file that was read, and those beside it but for the variables'."""
+        """The file that was read, and those beside it without the files of the variables."""
         found = [self.file]
         if self.fingerprint is not None:
             found.append(storage_join(self.path, FINGERPRINT))
@@ -200,8 +187,10 @@ class SavedModel:
         return found[0]
 
     def open_variables(self, *, verify: bool = True, names: Names = "paths") -> Checkpoint:
-        """The values of the variables: see `open_stored`."""
-        return open_stored(self.file, verify=verify, names=names, storage_options=self._options)
+        """Opens the values of the variables: see `tensorferry.formats.savedmodel.reader`."""
+        from tensorferry.formats.savedmodel import reader
+
+        return reader.open_variables(self._at(self.file), verify=verify, names=names)
 
     def open_asset(self, name: str) -> Source:
         """The file of an asset.
@@ -215,112 +204,129 @@ class SavedModel:
             raise KeyError(f"no asset is called {name[:60]!r}")
         if found.problem is not None:
             raise FormatError(f"the asset {name[:60]!r}: {found.problem}", path=self.path)
-        return storage.open_source(assets.asset_path(name, self.path), options=self._options)
+        return self._at(assets.asset_path(name, self.path)).open()
+
+    def _at(self, path: str) -> Place:
+        return Place(path) if self._place is None else self._place.at(path)
 
 
-def resolve(path: str | os.PathLike[str], *, storage_options: Options = None) -> str | None:
-    """The file of the SavedModel that a path names; None if it names none.
+def find(place: Place) -> Place | None:
+    """The file of the SavedModel that a path leads to; None if it leads to none.
 
     Args:
-        path: The directory of a model, or its saved_model.pb, .pbtxt or .cpb; local or a URL.
-        storage_options: For the store of a URL.
+        place: The folder of a model, or its saved_model.pb, .pbtxt or .cpb; local or a URL.
     """
-    name = storage.localize(path)
-    if name.rpartition("/")[2] in FILES or os.path.basename(name) in FILES:
-        return name if storage.exists(name, options=storage_options) else None
-    if not storage.is_url(name) and not os.path.isdir(name):
+    if not place.is_named:
         return None
-    candidates = (storage_join(name, file) for file in FILES)
-    return next(
-        (file for file in candidates if storage.exists(file, options=storage_options)), None
-    )
+    name = place.path
+    if name.rpartition("/")[2] in FILES or os.path.basename(name) in FILES:
+        return place if place.exists() else None
+    if not place.is_url and not os.path.isdir(name):
+        return None
+    files = (place.at(storage_join(name, file)) for file in FILES)
+    return next((file for file in files if file.exists()), None)
 
 
 def read(
-    path: str | os.PathLike[str], *, verify: bool = True, storage_options: Options = None
+    path: str | os.PathLike[str] | Place, *, verify: bool = True, storage_options: Options = None
 ) -> SavedModel:
     """Looks into a SavedModel, or a frozen graph.
 
     Args:
-        path: The directory, one of the files in `FILES`, or any file with a SavedModel or a
-            GraphDef; local or a URL.
+        path: The folder, one of the files in `FILES`, or any file with a SavedModel or a GraphDef;
+            local or a URL. A place is left as it is: open or closed.
         verify: Check the hashes of a model in chunks.
-        storage_options: For the store of a URL.
+        storage_options: For the store of a URL; a place has its own.
 
     Raises:
         FileNotFoundError: There is no model.
         FormatError: It is damaged: a Const node has no value, a shape is negative ...
     """
-    loaded = _load(path, verify, storage_options)
+    place = path if isinstance(path, Place) else Place(path, options=storage_options)
+    loaded = load(place, verify=verify)
     reader = loaded.reader
     try:
         if loaded.kind == "graph":
             graph = _read_meta_graph(reader, None, Span(0, len(reader.data)))[0]
             return SavedModel(loaded.file, loaded.file, "graph", 0, (graph,))
         fields = reader.whole("SavedModel")
-        places = fields.get("meta_graphs", [])
-        if not places:
+        spans = fields.get("meta_graphs", [])
+        if not spans:
             raise FormatError("no MetaGraph, expected at least one", offset=0)
-        found = [_read_meta_graph(reader, reader.read("MetaGraphDef", p), p) for p in places]
+        found = [_read_meta_graph(reader, reader.read("MetaGraphDef", p), p) for p in spans]
     except FerryError as error:
         raise loaded.located(error) from None
-    directory = os.path.dirname(loaded.file) or "."
+    folder = place.at(os.path.dirname(loaded.file) or ".")
     definitions = [definition for _, defined in found for definition in defined]
     return SavedModel(
-        directory,
+        folder.path,
         loaded.file,
         loaded.kind,
         fields.get("saved_model_schema_version", 0),
         tuple(graph for graph, _ in found),
-        assets.find_assets(definitions, directory, storage_options),
-        read_fingerprint(storage_join(directory, FINGERPRINT), storage_options),
-        storage.exists(storage_join(directory, KERAS), options=storage_options),
-        storage.exists(storage_join(directory, f"{VARIABLES}.index"), options=storage_options),
-        storage_options,
+        assets.find_assets(definitions, folder),
+        read_fingerprint(folder.at(storage_join(folder.path, FINGERPRINT))),
+        folder.at(storage_join(folder.path, KERAS)).exists(),
+        folder.at(storage_join(folder.path, f"{VARIABLES}.index")).exists(),
+        folder,
     )
 
 
 @dataclass(frozen=True, slots=True)
-class _Loaded:
-    """The bytes of a model, however it was written."""
+class Loaded:
+    """The bytes of a model, however it was written.
+
+    Attributes:
+        file: The file that has them.
+        kind: How the model is written, or "graph" for a frozen graph.
+        reader: Of a SavedModel message, or of a GraphDef.
+    """
 
     file: str
     kind: Kind
     reader: Reader
 
     def located(self, error: FerryError) -> FerryError:
-        """An error in these bytes; where those are not the file's, an offset says nothing."""
+        """An error in these bytes; an offset says nothing where they are not those of the file."""
         if self.kind in ("text", "chunks"):
             error.offset = None
         return error.located(path=self.file)
 
 
-def _load(path: str | os.PathLike[str], verify: bool, options: Options) -> _Loaded:
-    name = storage.localize(path)
-    file = resolve(name, storage_options=options)
-    if file is None:
-        if not storage.is_url(name) and os.path.isdir(name):
-            raise FileNotFoundError(f"{name}: no SavedModel, expected one of {', '.join(FILES)}")
-        file = name
-    with storage.open_source(file, options=options) as source:
-        data = source.everything()
+def load(place: Place, *, verify: bool = True) -> Loaded:
+    """The bytes of a model; nothing of them is parsed.
+
+    Args:
+        place: As `read` takes it.
+        verify: Check the hashes of a model in chunks.
+    """
+    file = find(place) or place
+    if file is place and not place.is_url and place.is_named and os.path.isdir(place.path):
+        raise FileNotFoundError(f"{place.path}: no SavedModel, expected one of {', '.join(FILES)}")
+    was_open = file.is_open
+    try:
+        data = file.open().everything()
+    finally:
+        if not was_open:
+            file.close()
     if len(data) <= SMALL:
         data = bytes(data)
+    path = file.path
     try:
-        if file.endswith(".pbtxt"):
-            from tensorferry.formats.savedmodel import text as texts
+        if path.endswith(".pbtxt"):
+            from tensorferry.formats.savedmodel import text
 
-            return _Loaded(file, "text", Reader(texts.encode(data, "SavedModel"), file))
-        if file.endswith(".cpb"):
-            from tensorferry.formats.savedmodel import chunks as chunks
+            return Loaded(path, "text", Reader(text.encode(data, "SavedModel"), path))
+        if path.endswith(".cpb"):
+            from tensorferry.formats.savedmodel import chunks
 
-            merged = chunks.merge(data, "SavedModel", verify=verify, path=file)
-            return _Loaded(file, "chunks", Reader(merged, file))
-        reader = Reader(data, file)
+            merged = chunks.merge(data, "SavedModel", verify=verify, path=path)
+            return Loaded(path, "chunks", Reader(merged, path))
+        reader = Reader(data, path)
         kind: Kind = "graph" if _starts_as_graph(reader) else "binary"
     except FerryError as error:
-        raise error.located(path=file) from None
-    return _Loaded(file, kind, reader)
+        raise error.located(path=path) from None
+    return Loaded(path, kind, reader)
 
 
 def _starts_as_graph(reader: Reader) -> bool:
@@ -335,7 +341,7 @@ def _read_meta_graph(
     given: Mapping[str, Any] = {"graph_def": span} if fields is None else fields
     info = reader.read("MetaInfoDef", given["meta_info_def"]) if "meta_info_def" in given else {}
     graph = graphs.read_graph(reader, given.get("graph_def", Span(span.end, span.end)))
-    held = _read_objects(reader, given)
+    held = read_objects(reader, given)
     named = reader.entries("SignatureEntry", given.get("signature_def", []))
     signatures = {name: specs.read_signature(reader, name, named[name]) for name in sorted(named)}
     definitions = [
@@ -356,7 +362,8 @@ def _read_meta_graph(
     return meta_graph, definitions
 
 
-def _read_objects(reader: Reader, fields: Mapping[str, Any]) -> Objects | None:
+def read_objects(reader: Reader, fields: Mapping[str, Any]) -> Objects | None:
+    """The objects of a MetaGraph; None for one of TensorFlow 1."""
     span = fields.get("object_graph_def")
     held = None if span is None else objects.read_objects(reader, span)
     # An exporter of TensorFlow 1 may leave an empty graph of objects.
@@ -389,87 +396,28 @@ def _read_collection(reader: Reader, span: Span | None) -> dict[str, None] | Non
     return dict.fromkeys(name.partition(":")[0] for name in names)
 
 
-# Values
-
-
-def open_stored(
-    path: str | os.PathLike[str],
-    *,
-    verify: bool = True,
-    names: Names = "paths",
-    parts: bool = False,
-    storage_options: Options = None,
-) -> Checkpoint:
-    """Opens the variables of a SavedModel, or the constants of a frozen graph.
-
-    Args:
-        path: As `read` takes it.
-        verify: Check each tensor's checksum when it is first read.
-        names: How variables of an object graph are called: by their "paths" from the root
-            ("layer/kernel"), by their own names, the first of those that share one
-            ("variables"), or by the checkpoint's "keys".
-        parts: Give the parts of sparse and ragged tensors as they are stored.
-        storage_options: For the store of a URL.
-
-    Raises:
-        FileNotFoundError: There is no model, or its variables are not there.
-        FormatError: It is damaged. The graph is not looked at.
-    """
-    from tensorferry.formats.checkpoint import reader as checkpoint
-
-    loaded = _load(path, verify, storage_options)
-    reader = loaded.reader
-    whole = Span(0, len(reader.data))
-    held = None
-    try:
-        if loaded.kind == "graph":
-            constants = graphs.read_graph(reader, whole).constants
-            names_of = {name: name for name in constants}
-            return checkpoint.Checkpoint(loaded.file, 0, constants, names_of)
-        for place in reader.read("SavedModel", whole).get("meta_graphs", []):
-            held = held or _read_objects(reader, reader.read("MetaGraphDef", place))
-    except FerryError as error:
-        raise loaded.located(error) from None
-    prefix = storage_join(os.path.dirname(loaded.file) or ".", VARIABLES)
-    if not storage.exists(f"{prefix}.index", options=storage_options):
-        model = read(path, verify=verify, storage_options=storage_options)
-        if any(graph.variables for graph in model.meta_graphs):
-            raise _missing(prefix)
-        return checkpoint.Checkpoint(prefix, 2, {}, {})
-    opened = checkpoint.open_stored(
-        prefix,
-        verify=verify,
-        names="keys" if names == "keys" else "paths",
-        parts=parts,
-        storage_options=storage_options,
-    )
-    graph = opened.graph
-    if held is None or graph is None or names == "keys":
-        return opened
-    return variables.rename(opened, held.match_keys(graph), held, names)
-
-
 def list_variables(
     model: SavedModel, *, names: Names = "paths"
 ) -> tuple[list[TensorInfo], list[str]] | None:
     """What the variables are like, or the constants of a frozen graph, and the files they are in.
 
-    None where that is not told quickly: `open_stored` opens what is remote, large or damaged.
+    None where that is not told quickly: `SavedModel.open_variables` opens what is remote, large or
+    damaged.
 
     Args:
         model: What was read.
-        names: As `open_stored` has it.
+        names: As in `tensorferry.formats.savedmodel.reader.open_variables`.
 
     Raises:
         FileNotFoundError: The variables are not there.
         FormatError: A constant is damaged.
     """
     if model.kind == "graph":
-        constants = model.find().constants
-        return [variables.describe_constant(name, constants[name]) for name in constants], []
+        constants = model.find().graph.constants
+        return [constants.describe(name) for name in constants], []
     if not model.has_variables:
         if any(graph.variables for graph in model.meta_graphs):
-            raise _missing(storage_join(model.path, VARIABLES))
+            raise missing(storage_join(model.path, VARIABLES))
         return [], []
     if storage.is_url(model.path):
         return None
@@ -482,5 +430,6 @@ def list_variables(
     return variables.describe(outline, held, names), outline.files
 
 
-def _missing(prefix: str) -> FileNotFoundError:
+def missing(prefix: str) -> FileNotFoundError:
+    """The error for a model whose variables are not there."""
     return FileNotFoundError(f"{prefix}.index: the variables of the model are not there")

@@ -4,7 +4,7 @@ A SavedObjectGraph, which TensorFlow 2 writes, has a node for each object, the r
 numbers of its children by name, and what the object is: a user's object, a variable, a function,
 an asset, a table ... A user's names are ways from the root: "encoder/dense/kernel". An optimizer
 lists its slot variables apart: they are "optimizer/m/encoder/dense/kernel", as in
-`checkpoint_graph`.
+`tensorferry.formats.checkpoint.graph`.
 
 The values of variables are in the checkpoint beside, whose own object graph has the keys: both
 graphs are walked together, by the names of children, which is how TensorFlow restores.

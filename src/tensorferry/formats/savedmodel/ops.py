@@ -5,17 +5,19 @@ Python code, and a model from a stranger can have them anywhere. Here they are n
 Every SavedModel with variables has ops that save and restore them, and tables that are made from
 assets read files: these are expected, and marked so.
 
-A custom op is one that TensorFlow does not have (`savedmodel_op_names`). The list of definitions
-inside the file cannot tell: the exporter puts custom ops there like all others.
+A custom op is one that TensorFlow does not have: its code comes from a library that whoever loads
+the model must have loaded first. `op_names.txt` beside this module has the names that TensorFlow
+2.21 registers, one a line, without the ops of its own tests. The list of definitions inside a
+SavedModel cannot tell: the exporter puts custom ops there like all others.
 """
 
 from __future__ import annotations
 
+import functools
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
-
-from tensorferry.formats.savedmodel.op_names import NAMES
 
 Effect = Literal["runs Python", "runs native code", "reads files", "writes files", "uses network"]
 
@@ -93,6 +95,16 @@ def find_risks(ops: Mapping[str, int]) -> tuple[Risk, ...]:
     return tuple(sorted(risks, key=lambda risk: (risk.expected, risk.effect, risk.op)))
 
 
+@functools.cache
+def known_names() -> frozenset[str]:
+    """The names of TensorFlow's own ops."""
+    # `importlib.resources` takes longer to import than a model takes to inspect.
+    path = os.path.join(os.path.dirname(__file__), "op_names.txt")
+    with open(path, encoding="ascii") as file:
+        return frozenset(file.read().split())
+
+
 def find_custom(ops: Iterable[str]) -> tuple[str, ...]:
     """The ops that are not TensorFlow's own."""
-    return tuple(sorted(op for op in ops if op not in NAMES))
+    names = known_names()
+    return tuple(sorted(op for op in ops if op not in names))

@@ -1,9 +1,9 @@
-"""The variables of a SavedModel: the names that a user is shown, for those of its checkpoint.
+"""What the variables of a SavedModel are called.
 
 The checkpoint (`tensorferry.formats.checkpoint.reader`) has a name for each of its tensors. The
-objects of the model (`savedmodel_objects`) have the ways to variables, and the variables' own
-names: these go before. A way that is only a number in a list of all variables gives place to a
-name of its own.
+objects of the model (`tensorferry.formats.savedmodel.objects`) know the paths to variables, and the
+names that variables have themselves: these come first. A path that is only a number in a list of
+all variables says less than the name of the variable, which is used then.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from tensorferry.formats.savedmodel.objects import Objects
 from tensorferry.tensors.infos import TensorInfo
 
 if TYPE_CHECKING:
+    from tensorferry.formats.checkpoint.names import Names
     from tensorferry.formats.checkpoint.outline import Outline
-    from tensorferry.formats.checkpoint.reader import Checkpoint, Names
+    from tensorferry.formats.checkpoint.reader import Checkpoint
     from tensorferry.tensors.stored import Stored
 
 
@@ -55,11 +56,6 @@ def describe(outline: Outline, held: Objects | None, names: Names) -> list[Tenso
     elif outline.graph is not None and held is not None:
         shown = _choose_names(outline.keys, held.match_keys(outline.graph), held, names)
     return outline.describe(shown)
-
-
-def describe_constant(name: str, stored: Stored) -> TensorInfo:
-    """What a constant is like."""
-    return TensorInfo(name, stored.dtype.name, stored.shape, stored.nbytes, stored.kind)
 
 
 def _choose_names(

@@ -16,7 +16,8 @@ import pyarrow as pa
 
 from tensorferry.errors import LimitError
 from tensorferry.formats.tfrecord.example import BatchDecoder
-from tensorferry.formats.tfrecord.frames import Damage, Segment
+from tensorferry.formats.tfrecord.frames import Segment
+from tensorferry.rows.rows import Damage
 from tensorferry.rows.schema import Feature, Schema
 from tensorferry.tensors.values import Array
 
@@ -32,9 +33,10 @@ class ArrowDecoder(BatchDecoder):
 
     def decode(self, segments: Sequence[Segment], *, damages: list[Damage] | None = None) -> Any:
         """The record batch of the records in some segments."""
-        return self._finish(super().decode(segments, damages=damages))
+        return self.finish(super().decode(segments, damages=damages))
 
-    def _finish(self, columns: dict[str, Any]) -> Any:
+    def finish(self, columns: dict[str, Any]) -> Any:
+        """The record batch of its columns."""
         return pa.RecordBatch.from_arrays(list(columns.values()), schema=self._arrow)
 
     def _column(
@@ -50,7 +52,7 @@ class ArrowDecoder(BatchDecoder):
                 array = pa.FixedSizeListArray.from_arrays(array, size)
         if shape[:1] == (None,):
             splits = _splits(lists, count)
-            self._native.copy_list_splits(index, splits)
+            self.native.copy_list_splits(index, splits)
             if len(shape) > 1:
                 splits //= math.prod(shape[1:])  # type: ignore[arg-type]
             mask = None
@@ -61,16 +63,16 @@ class ArrowDecoder(BatchDecoder):
             array = array.take(_places(self._present(index, rows, missing)))
         if feature.sequence:
             row_splits = _splits(rows, lists)
-            self._native.copy_row_splits(index, row_splits)
+            self.native.copy_row_splits(index, row_splits)
             array = pa.ListArray.from_arrays(pa.array(row_splits), array)
         return array
 
     def _flat(self, feature: Feature, index: int, count: int) -> Any:
         if feature.kind != "bytes":
             return pa.array(self._values(feature, index, count))
-        size = self._native.text_bytes(index)
+        size = self.native.text_bytes(index)
         data, offsets = np.empty(size, np.uint8), _splits(count, size)
-        self._native.join_texts(index, data, offsets)
+        self.native.join_texts(index, data, offsets)
         buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
         return pa.Array.from_buffers(pa.binary(), count, buffers)
 
@@ -99,7 +101,7 @@ class ArrowDecoder(BatchDecoder):
 
     def _present(self, index: int, rows: int, missing: int) -> Array:
         absent = np.empty(missing, np.int64)
-        self._native.copy_missing(index, absent)
+        self.native.copy_missing(index, absent)
         present = np.ones(rows, bool)
         present[absent] = False
         return present

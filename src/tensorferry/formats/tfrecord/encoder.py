@@ -25,11 +25,9 @@ import numpy as np
 
 from tensorferry import _native, dtypes
 from tensorferry.errors import FerryError, FormatError, UnsupportedError
-from tensorferry.formats import structure, tensorproto
-from tensorferry.formats.tfrecord import tensors as example_tensors
+from tensorferry.formats.tfrecord import tensors
 from tensorferry.formats.tfrecord.example import KIND_NUMBERS
 from tensorferry.rows.schema import Feature, Schema
-from tensorferry.storage import Buffers
 from tensorferry.tensors.values import Array, RaggedTensor, SparseTensor, as_tensor
 
 BYTES, FLOATS, INTEGERS = 1, 2, 3
@@ -55,16 +53,6 @@ class Cell(NamedTuple):
     def sort(self) -> str:
         """What all rows of a feature must have in common."""
         return self.tensor or _NAMES[self.kind]
-
-
-def dump_tensor(value: Any) -> bytes:
-    """A tensor as one string: a TensorProto, or a structure for sparse and ragged ones."""
-    buffers = Buffers()
-    if isinstance(value, SparseTensor | RaggedTensor):
-        structure.write(value, buffers)
-    else:
-        tensorproto.write(value, buffers)
-    return b"".join(buffers)
 
 
 class ExampleWriter:
@@ -216,7 +204,7 @@ class ExampleWriter:
                 values = np.ascontiguousarray(values)
                 return name, kind, False, values, np.ascontiguousarray(splits), 0, None, None
         if isinstance(column, np.ndarray) and _fits(column, feature):
-            strings = example_tensors.to_strings(as_tensor(column))
+            strings = tensors.to_strings(as_tensor(column))
             if strings is not None:
                 cell = Cell(BYTES, (), _tensor_sort(column.dtype, column.ndim - 1))
                 self._check_kind(name, cell)
@@ -331,7 +319,7 @@ def _cell(value: Any, feature: Feature | None) -> Cell:
 def _tensor_cell(value: Any) -> Cell:
     if value.shape == () and isinstance(value, SparseTensor):
         raise UnsupportedError("a sparse tensor without dimensions", hint="use its to_dense()")
-    return Cell(BYTES, [dump_tensor(value)], _tensor_sort(value.dtype, len(value.shape)))
+    return Cell(BYTES, [tensors.dump(value)], _tensor_sort(value.dtype, len(value.shape)))
 
 
 def _tensor_sort(dtype: np.dtype[Any], rank: int) -> str:

@@ -21,19 +21,17 @@ Decoding runs in `tensorferry._native` without the GIL. Framing is
 from __future__ import annotations
 
 import math
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from tensorferry import _native, dtypes
-from tensorferry.errors import FerryError, FormatError, UnsupportedError
-from tensorferry.formats import signatures, structure, tensorproto
-from tensorferry.formats.contract import Glimpse
-from tensorferry.formats.tfrecord import tensors as example_tensors
-from tensorferry.formats.tfrecord.frames import Damage, Segment, Status, Trail
-from tensorferry.rows.schema import Feature, FeatureStatistics, Kind, Schema, infer
+from tensorferry.errors import FormatError, UnsupportedError
+from tensorferry.formats.tfrecord import tensors as serialized
+from tensorferry.formats.tfrecord.frames import Segment, Status
+from tensorferry.rows.rows import Damage
+from tensorferry.rows.schema import Feature, Kind, Schema
 from tensorferry.tensors.values import Array, RaggedTensor, SparseTensor
 
 # The numbers are the fields of the message.
@@ -47,167 +45,10 @@ NUMPY_DTYPES = {"bytes": np.dtype(object), "float32": np.dtype("f4"), "int64": n
 # takes less time.
 LARGE = 1 << 12
 
-# How many records are decoded together to see which strings are serialized tensors.
-PROBED_ROWS = 1000
-
-Shape = tuple[int | None, ...]
-
 _HINT = (
     "pass a schema= that fits, infer='all' to look at all records first, or on_error='skip'; "
     "raw=True gives the records' bytes"
 )
-
-
-def survey(segments: Iterable[Segment], *, skip: bool = False) -> Schema:
-    """The schema of the records in some segments.
-
-    Args:
-        segments: Of one file or several.
-        skip: Pass over records that are no Examples.
-
-    Raises:
-        FormatError: A record is no Example, or its features cannot be columns.
-    """
-    statistics = _native.ExampleSurvey()
-    tensors: dict[str, tuple[str, Shape] | None] = {}
-    found: list[FeatureStatistics] = []
-    for segment in segments:
-        for run in _examples_of(segment) if skip else [segment]:
-            before = statistics.rows
-            try:
-                _, end, status = statistics.add(run.buffer, run.start, run.count, run.verify)
-            except FormatError as error:
-                raise _not_an_example(error, run, statistics.rows - before - 1) from None
-            if status != Status.RECORD:
-                raise run.corrupt(statistics.rows - before, end)
-            earlier = {one.name: one.kind for one in found}
-            found = [_statistics(row, run.path) for row in statistics.features()]
-            for one in found:
-                if one.mixed:
-                    raise _mixed(one, earlier.get(one.name), run)
-            _probe(found, run, tensors)
-    common = {name: tensor for name, tensor in tensors.items() if tensor is not None}
-    return infer(found, statistics.rows, common)
-
-
-def _examples_of(segment: Segment) -> Iterator[Segment]:
-    """The parts of a segment whose records are Examples."""
-    while segment.count:
-        # One of its own: a survey keeps what it saw of a record before that turned out broken.
-        trial = _native.ExampleSurvey()
-        try:
-            trial.add(segment.buffer, segment.start, segment.count, False)
-        except FormatError:
-            good, rest = segment.split(trial.rows - 1)
-            if good.count:
-                yield good
-            _, segment = rest.split(1)
-        else:
-            yield segment
-            return
-
-
-def _mixed(feature: FeatureStatistics, kind: Kind | None, segment: Segment) -> FormatError:
-    """The error for a feature that changes its kind in a segment, with the record that does so."""
-    record, name = segment, feature.name
-    while segment.count:
-        record, segment = segment.split(1)
-        alone = _native.ExampleSurvey()
-        alone.add(record.buffer, record.start, 1, False)
-        kinds = {KIND_NAMES.get(row[2]) for row in alone.features() if row[0] == name.encode()}
-        if None not in (kind, *kinds) and kinds and kinds != {kind}:
-            break
-        kind = kind or next(iter(kinds), None)
-    return FormatError(
-        f"record {record.first}: feature {name!r} holds another kind of values than before, "
-        f"expected {kind}",
-        path=record.path,
-        offset=record.base + record.start,
-        hint="say what it holds in schema=; raw=True gives the records' bytes",
-    )
-
-
-def _not_an_example(error: FormatError, segment: Segment, done: int) -> FormatError:
-    """The error of the parser, with the record it was about."""
-    return FormatError(
-        f"record {segment.first + done} is no Example: {error.message}",
-        path=segment.path,
-        offset=None if error.offset is None else segment.base + error.offset,
-        hint="raw=True gives the records' bytes, for files that hold other messages",
-    )
-
-
-def _statistics(row: tuple[bytes, bool, int, bool, int, int, int, int], path: str) -> Any:
-    name, sequence, kind, mixed, *counts = row
-    try:
-        text = name.decode()
-    except UnicodeDecodeError:
-        raise FormatError(
-            f"a feature is called {name[:60]!r}, expected UTF-8",
-            path=path,
-            hint="a schema= of the others leaves it out; raw=True gives the records' bytes",
-        ) from None
-    return FeatureStatistics(text, sequence, KIND_NAMES.get(kind), mixed, *counts)
-
-
-def _probe(
-    found: list[FeatureStatistics],
-    segment: Segment,
-    tensors: dict[str, tuple[str, Shape] | None],
-) -> None:
-    """Looks which features hold one serialized tensor a row; None in `tensors` if one does not."""
-    names = [
-        one.name
-        for one in found
-        if one.kind == "bytes" and not one.sequence and one.longest == 1
-        if tensors.get(one.name, ()) is not None
-    ]
-    while names and segment.count:
-        step, segment = segment.split(min(PROBED_ROWS, segment.count))
-        decoder = _native.ExampleDecoder([(name, 1, False, True, None) for name in names])
-        decoder.decode(step.buffer, step.start, step.count, False)
-        for column, (values, _, _) in enumerate(decoder.sizes()):
-            texts = np.empty(values, object)
-            decoder.copy_texts(column, texts)
-            name = names[column]
-            for text in texts.tolist():
-                tensors[name] = _in_common(tensors.get(name), parse_tensor(text))
-                if tensors[name] is None:
-                    break
-        names = [name for name in names if tensors.get(name, ()) is not None]
-
-
-def _in_common(
-    before: tuple[str, Shape] | None, tensor: Array | SparseTensor | RaggedTensor | None
-) -> tuple[str, Shape] | None:
-    """The dtype and shape that a tensor and those before it have in common; None if they differ."""
-    if tensor is None or (isinstance(tensor, SparseTensor) and tensor.shape == ()):
-        return None
-    dtype = dtypes.from_numpy(tensor.dtype).name
-    if isinstance(tensor, np.ndarray):
-        shape: Shape = tensor.shape
-    else:
-        shape = (None,) * len(tensor.shape)
-    if before is None:
-        return dtype, shape
-    if before[0] != dtype or len(before[1]) != len(shape):
-        return None
-    return dtype, tuple(a if a == b else None for a, b in zip(before[1], shape, strict=True))
-
-
-def parse_tensor(text: bytes) -> Array | SparseTensor | RaggedTensor | None:
-    """The tensor that a string is the serialized form of; None if it is some other string."""
-    try:
-        if text[:1] == tensorproto.START:
-            tensor = tensorproto.read(text)
-            # Strings of one's own rarely parse as a message; a message of nothing but a dtype does.
-            return tensor if len(text) > 2 else None
-        if signatures.structure(Glimpse("", text[:64])) == "perhaps":
-            value = structure.read(text)
-            return value if isinstance(value, SparseTensor | RaggedTensor) else None
-    except FerryError:
-        pass
-    return None
 
 
 class _MisfitsError(Exception):
@@ -237,7 +78,7 @@ class BatchDecoder:
                 )
         indexes = {name: index for index, name in enumerate(schema)}
         self._plan = [(schema[name], indexes[name]) for name in wanted]
-        self._native = _native.ExampleDecoder(
+        self.native = _native.ExampleDecoder(
             [
                 (
                     feature.name,
@@ -265,14 +106,14 @@ class BatchDecoder:
         """
         while True:
             segments = self._fill(segments, damages)
-            columns, problems = self._columns()
+            columns, problems = self.columns()
             if not problems:
                 return columns
             segments = _without(segments, problems, damages)
 
-    def _columns(self) -> tuple[dict[str, Any], dict[int, str]]:
+    def columns(self) -> tuple[dict[str, Any], dict[int, str]]:
         """The columns of what is decoded, and what is wrong with its rows, if anything is."""
-        sizes, rows = self._native.sizes(), self._native.rows
+        sizes, rows = self.native.sizes(), self.native.rows
         problems = self._misfits(sizes)
         columns = {}
         for feature, index in [] if problems else self._plan:
@@ -282,13 +123,13 @@ class BatchDecoder:
                 problems |= misfits.problems
         return columns, problems
 
-    def _finish(self, columns: dict[str, Any]) -> Any:
+    def finish(self, columns: dict[str, Any]) -> Any:
         """A batch of its columns."""
         return columns
 
     def _fill(self, segments: Sequence[Segment], damages: list[Damage] | None) -> Sequence[Segment]:
         """Decodes the records; gives the segments of those that are rows now."""
-        native = self._native
+        native = self.native
         native.clear()
         filled = []
         for segment in segments:
@@ -324,7 +165,7 @@ class BatchDecoder:
             if feature.encoding == "plain" and feature.shape[:1] == (None,) and feature.shape[1:]:
                 size = math.prod(feature.shape[1:])  # type: ignore[arg-type]
                 splits = np.empty(lists + 1, np.int64)
-                self._native.copy_list_splits(index, splits)
+                self.native.copy_list_splits(index, splits)
                 for place in np.flatnonzero(np.diff(splits) % size).tolist():
                     row = self._row_of_list(index, place) if feature.sequence else place
                     problems[row] = (
@@ -334,13 +175,13 @@ class BatchDecoder:
         return problems
 
     def _row_of_list(self, index: int, place: int) -> int:
-        splits = np.empty(self._native.rows + 1, np.int64)
-        self._native.copy_row_splits(index, splits)
+        splits = np.empty(self.native.rows + 1, np.int64)
+        self.native.copy_row_splits(index, splits)
         return int(np.searchsorted(splits, place, side="right")) - 1
 
     def _absent(self, index: int, missing: int) -> Array:
         absent = np.empty(missing, np.int64)
-        self._native.copy_missing(index, absent)
+        self.native.copy_missing(index, absent)
         return absent
 
     def _column(
@@ -353,7 +194,7 @@ class BatchDecoder:
             return self._sequence(feature, index, values, rows, lists)
         if feature.encoding == "plain" and feature.shape[:1] == (None,):
             splits = np.empty(lists + 1, np.int64)
-            self._native.copy_list_splits(index, splits)
+            self.native.copy_list_splits(index, splits)
             return _ragged(values, splits, feature)
         if feature.encoding == "plain" and not feature.optional:
             return values.reshape(rows, *feature.shape)
@@ -371,87 +212,33 @@ class BatchDecoder:
         """Serialized tensors of the shape in the schema, taken apart together where possible."""
         if feature.encoding != "tensor" or None in feature.shape:
             return None
-        data = np.empty(self._native.text_bytes(index), np.uint8)
+        data = np.empty(self.native.text_bytes(index), np.uint8)
         offsets = np.empty(count + 1, np.int64)
-        self._native.join_texts(index, data, offsets)
+        self.native.join_texts(index, data, offsets)
         shape: Any = feature.shape
-        return example_tensors.from_strings(data, offsets, feature.dtype, shape)
+        return serialized.from_strings(data, offsets, feature.dtype, shape)
 
     def _values(self, feature: Feature, index: int, count: int) -> Array:
         if feature.kind != "bytes" and count >= LARGE:
-            return self._native.take_values(index)  # type: ignore[no-any-return]
+            return self.native.take_values(index)  # type: ignore[no-any-return]
         values: Array = np.empty(count, NUMPY_DTYPES[feature.kind])
         if feature.kind == "bytes":
-            self._native.copy_texts(index, values)
+            self.native.copy_texts(index, values)
         else:
-            self._native.copy_values(index, values)
+            self.native.copy_values(index, values)
         return values
 
     def _sequence(
         self, feature: Feature, index: int, values: Array, rows: int, lists: int
     ) -> RaggedTensor:
         row_splits = np.empty(rows + 1, np.int64)
-        self._native.copy_row_splits(index, row_splits)
+        self.native.copy_row_splits(index, row_splits)
         if feature.shape[:1] == (None,):
             splits = np.empty(lists + 1, np.int64)
-            self._native.copy_list_splits(index, splits)
+            self.native.copy_list_splits(index, splits)
             inner = _ragged(values, splits, feature)
             return RaggedTensor.trusted(inner.flat_values, (row_splits, *inner.nested_row_splits))
         return RaggedTensor.trusted(values.reshape(lists, *feature.shape), (row_splits,))
-
-
-class DecodingTeam:
-    """Decodes groups of batches ahead, in the caller's thread and in others.
-
-    The others run natively from end to end: they decode while this thread, with the GIL, makes
-    columns of what is done.
-
-    Args:
-        make: Gives one more decoder.
-        threads: How many decode, the caller's among them.
-        damages: As in `BatchDecoder.decode`.
-    """
-
-    def __init__(
-        self, make: Callable[[], BatchDecoder], threads: int, damages: list[Damage] | None
-    ) -> None:
-        self._make = make
-        self._damages = damages
-        self._team = _native.ExampleTeam(threads - 1)
-        self._trail = Trail()
-        self._idle: list[BatchDecoder] = []
-        self._running: deque[list[tuple[BatchDecoder, Sequence[Segment]]]] = deque()
-
-    def __len__(self) -> int:
-        return len(self._running)
-
-    def begin(self, group: Sequence[Sequence[Segment]]) -> None:
-        """Takes the segments of one batch or more, which are then decoded together."""
-        batches = [(self._idle.pop() if self._idle else self._make(), task) for task in group]
-        work = []
-        for decoder, task in batches:
-            decoder._native.clear()
-            for part in task:
-                work.append((decoder._native, part.buffer, part.start, part.count, part.verify))
-        self._team.submit(work)
-        self._running.append(batches)
-
-    def finish(self) -> Iterator[Any]:
-        """The batches of the group that was begun first.
-
-        Raises:
-            FormatError: As in `BatchDecoder.decode`.
-        """
-        whole = self._team.wait()
-        for decoder, task in self._running.popleft():
-            columns, problems = decoder._columns() if whole else ({}, {0: ""})
-            if problems:
-                yield decoder.decode(task, damages=self._damages)
-            else:
-                yield decoder._finish(columns)
-            self._idle.append(decoder)
-            for segment in task:
-                self._trail.add(segment)
 
 
 def _list_length(feature: Feature) -> int | None:
@@ -528,7 +315,7 @@ def _tensors(feature: Feature, texts: Array, rows: Array) -> Any:
     """Serialized tensors as one array if the schema knows their shape, and else as a list."""
     tensors, problems = [], {}
     for row, text in zip(rows.tolist(), texts.tolist(), strict=True):
-        tensor = parse_tensor(text)
+        tensor = serialized.parse(text)
         if tensor is None or not _is_of(tensor, feature):
             found = "some other string" if tensor is None else _describe(tensor)
             problems[row] = (

@@ -6,17 +6,16 @@ One record, little-endian:
 
 The checksums are masked crc32c. There is no header and no index; gzip, zlib or (ours alone) zstd
 compress the file as a whole. Framing and checksums run in `tensorferry._native` without the GIL;
-this module owns windows over a file, what happens at damage, indexes and repair. What is inside a
-record is `tensorferry.formats.tfrecord.example`.
+this module owns windows over a file, what happens at damage, and repair. Files that say where the
+records are belong to `tensorferry.formats.tfrecord.index`; what is inside a record is left to
+`tensorferry.formats.tfrecord.example`.
 
 The length's checksum is always checked: without it a length is no length.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Literal, NamedTuple
 
@@ -29,9 +28,9 @@ from tensorferry.errors import (
     FormatError,
     LimitError,
     TruncatedError,
-    UnsupportedError,
 )
-from tensorferry.storage import Sink, Source, open_source
+from tensorferry.rows.rows import Damage
+from tensorferry.storage import Sink, Source
 from tensorferry.storage.pages import release
 from tensorferry.tensors.values import Array
 
@@ -71,47 +70,6 @@ def sniff(head: bytes) -> bool:
         Status.RECORD,
         Status.SHORT_DATA,
     )
-
-
-def write(value: Any, sink: Sink) -> None:
-    """Writes a list of bytes, a record each."""
-    if not isinstance(value, list | tuple) or not all(isinstance(part, bytes) for part in value):
-        raise UnsupportedError(
-            "a TFRecord holds records of bytes, expected a list of them",
-            hint="tensorferry.writer(path) takes rows and columns",
-        )
-    sink.write(_native.tfrecord_frame(list(value)))
-
-
-def read(source: bytes | memoryview, *, verify: bool = True) -> list[bytes]:
-    """All records, as bytes."""
-    records: list[bytes] = []
-    with open_source(source) as given:
-        frames = Frames(given, verify=verify)
-        for segment in frames:
-            records += segment.records()
-    return records
-
-
-@dataclass(frozen=True, slots=True)
-class Damage:
-    """Something in a file that is no whole record.
-
-    Attributes:
-        path: The file.
-        record: How many records stand before it.
-        offset: Where it starts, in the decompressed stream.
-        size: How many bytes it takes.
-        problem: What is wrong with it.
-        kept: Whether its data was given out all the same.
-    """
-
-    path: str
-    record: int
-    offset: int
-    size: int
-    problem: str
-    kept: bool = False
 
 
 class Segment(NamedTuple):
@@ -225,6 +183,9 @@ class Frames:
             when a segment is read, which may happen in another thread.
         on_error: "raise" on damage, "skip" it, or "keep" data whose checksum is wrong.
         damages: Takes a note of what was skipped or kept.
+        start: Where to begin, if only a part of the file is wanted: the start of a frame.
+        stop: Where that part ends; None is the end of the file.
+        first: The number of the first record, in its file.
     """
 
     def __init__(
@@ -234,13 +195,17 @@ class Frames:
         verify: bool = True,
         on_error: OnError = "raise",
         damages: list[Damage] | None = None,
+        start: int | None = None,
+        stop: int | None = None,
+        first: int = 0,
     ) -> None:
         self.path = source.path
+        self.size = source.size
         self.on_error = on_error
         self.damages = [] if damages is None else damages
         self.verify = verify
-        self.record = 0
-        self.position = 0
+        self.record = first
+        self.position = start or 0
         self.base = 0
         self.compression: str | None = None
         self.window: bytes | memoryview = b""
@@ -248,7 +213,10 @@ class Frames:
         # What ended the stream early: told when the records before it are given out.
         self._failure: FormatError | None = None
         self._damage_count = 0
-        self._open(source)
+        if start is None and stop is None:
+            self._open(source)
+        else:
+            self.window = _part(source, start or 0, stop)
 
     def _open(self, source: Source) -> None:
         if source.buffer is not None:
@@ -370,7 +338,7 @@ class Frames:
             ((_, length),) = locate(self.window, start, 1, verify=False)
             self.position = start + HEADER + int(length) + FOOTER
             kept = self.on_error == "keep"
-            self._note(_PROBLEMS[status], offset, kept=kept)
+            self._note(PROBLEMS[status], offset, kept=kept)
             return self._segment(start, 1, verify=False) if kept else None
         span = len(self.window) if self._damage_count < MANY_DAMAGES else SEARCH
         while True:
@@ -386,7 +354,7 @@ class Frames:
             if not self._advance(max(WINDOW, end - self.position)):
                 self.position = end
                 break
-        self._note(_PROBLEMS[status], offset)
+        self._note(PROBLEMS[status], offset)
         return None
 
     def _note(self, problem: str, offset: int, *, kept: bool = False) -> None:
@@ -435,7 +403,7 @@ def detect_compression(head: bytes) -> compression.Kind | None:
     return None if kind == "zlib" and head[4:8] == bytes(4) else kind
 
 
-_PROBLEMS = {
+PROBLEMS = {
     Status.SHORT_HEADER: "the file ends inside a record's header",
     Status.BAD_LENGTH: "no record: the length does not fit its checksum",
     Status.SHORT_DATA: "the file ends inside a record's data",
@@ -461,6 +429,20 @@ def _known(head: bytes) -> str | None:
     return next((what for start, what in _KNOWN_HEADS.items() if lower.startswith(start)), None)
 
 
+def _part(source: Source, start: int, stop: int | None) -> memoryview:
+    """The bytes of a file up to a place that was the end of a record when the file was divided."""
+    whole = memoryview(source.everything())
+    end = start if stop is None else stop
+    if end > whole.nbytes:
+        raise TruncatedError(
+            f"the file ends here, and a part of it reached to byte {end} when it was divided",
+            path=source.path,
+            offset=whole.nbytes,
+            hint="divide the file again",
+        )
+    return whole[:stop]
+
+
 def _peek(source: Source) -> tuple[bytes, Any]:
     """The first bytes of a stream, and how to read it from its start all the same."""
     head = source.read(HEADER)
@@ -470,93 +452,6 @@ def _peek(source: Source) -> tuple[bytes, Any]:
         return pending.pop() if pending and pending[0] else source.read(size)
 
     return head, read
-
-
-# Indexes: text, a line "offset length" for each frame, as DALI and tfrecord (PyPI) have them.
-
-INDEX_SUFFIXES = (".idx", ".index")
-# How many places of an index are looked at to see whether it fits its file.
-INDEX_PROBES = 64
-
-
-def build_index(
-    source: Source,
-    *,
-    verify: bool = False,
-    on_error: OnError = "raise",
-    damages: list[Damage] | None = None,
-) -> Array:
-    """Offset and length of the data of every record of an uncompressed file: int64 [records, 2].
-
-    Raises:
-        FormatError: The file is damaged.
-        UnsupportedError: It is compressed, or no file: there is no way to its middle.
-    """
-    frames = Frames(source, verify=verify, on_error=on_error, damages=damages)
-    if not frames.mapped:
-        kind, hint = frames.compression, "write the file without compression for random access"
-        if kind is None and source.size is not None:
-            kind, hint = "remote file", "copy it into a local file"
-        raise UnsupportedError(
-            f"records of a {kind or 'stream'} can only be read in order",
-            path=source.path,
-            hint=hint,
-        )
-    indexes = [np.empty((0, 2), np.int64)]
-    for segment in frames:
-        if segment.verify:
-            segment.check()
-        indexes.append(locate(segment.buffer, segment.start, segment.count, verify=False))
-    return np.concatenate(indexes)
-
-
-def read_index(path: str, buffer: memoryview) -> Array | None:
-    """The index beside a file, if there is one and it fits the file's bytes."""
-    for suffix in INDEX_SUFFIXES:
-        name = path + suffix
-        if not os.path.exists(name) or os.path.getmtime(name) < os.path.getmtime(path):
-            continue
-        index = _parse_index(name, buffer.nbytes)
-        if index is not None and _fits(index, buffer):
-            return index
-    return None
-
-
-def _parse_index(name: str, size: int) -> Array | None:
-    """The index in a text file, if its frames follow each other to the end of a file's bytes."""
-    with open(name, "rb") as file:
-        # No line is longer than two numbers, and no frame shorter than its header and footer.
-        text = file.read(size // (HEADER + FOOTER) * 42 + 1)
-    try:
-        frames = np.array(text.split(), np.int64).reshape(-1, 2)
-    except (ValueError, OverflowError):
-        return None
-    lengths = frames[:, 1] - (HEADER + FOOTER)
-    if ((lengths < 0) | (lengths > size)).any():
-        return None
-    starts = np.concatenate([[0], np.cumsum(frames[:, 1])])
-    if starts[-1] != size or not np.array_equal(frames[:, 0], starts[:-1]):
-        return None
-    return np.stack([frames[:, 0] + HEADER, lengths], axis=1)
-
-
-def _fits(index: Array, buffer: memoryview) -> bool:
-    """Whether records stand where an index says, as far as a few of them tell."""
-    if not len(index):
-        return buffer.nbytes == 0
-    for row in np.linspace(0, len(index) - 1, INDEX_PROBES, dtype=np.int64):
-        offset, length = index[row].tolist()
-        found = _native.tfrecord_scan(buffer, offset - HEADER, 1, False)
-        if found != (1, offset + length + FOOTER, Status.RECORD):
-            return False
-    return True
-
-
-def write_index(index: Array, sink: Sink) -> None:
-    """Writes an index as text."""
-    frames = index + np.array([-HEADER, HEADER + FOOTER])
-    lines = "".join(f"{offset} {length}\n" for offset, length in frames.tolist())
-    sink.write(lines.encode())
 
 
 def repair(source: Source, sink: Sink) -> tuple[int, list[Damage]]:

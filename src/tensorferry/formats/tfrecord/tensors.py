@@ -1,23 +1,54 @@
-"""Tensors of one dtype and shape as strings of one size, many at once.
+"""Serialized tensors: what an Example carries where it has no list for a value.
 
-An Example carries a tensor that it has no list for as a TensorProto in a bytes value. The messages
-of a column's rows differ in nothing but their content, which stands at the end: they are put
-together and taken apart as one matrix of bytes. Any other strings are left to
-`tensorferry.formats.tensorproto`, one by one.
+A tensor becomes one bytes value: a TensorProto, or a structure for sparse and ragged tensors. The
+messages of a column's rows, if they are dense tensors of one dtype and shape, differ in nothing but
+their content, which stands at the end: `to_strings` and `from_strings` put them together and take
+them apart as one matrix of bytes. The messages themselves are `tensorferry.formats.tensorproto` and
+`tensorferry.formats.structure`.
 """
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
 from tensorferry import _native, dtypes
-from tensorferry.tensors.values import Array
+from tensorferry.errors import FerryError
+from tensorferry.formats import signatures, structure, tensorproto
+from tensorferry.formats.contract import Glimpse
+from tensorferry.storage import Buffers
+from tensorferry.tensors.values import Array, RaggedTensor, SparseTensor
+
+
+def dump(value: Any) -> bytes:
+    """A tensor as one string."""
+    buffers = Buffers()
+    if isinstance(value, SparseTensor | RaggedTensor):
+        structure.write(value, buffers)
+    else:
+        tensorproto.write(value, buffers)
+    return b"".join(buffers)
+
+
+def parse(text: bytes) -> Array | SparseTensor | RaggedTensor | None:
+    """The tensor that a string is the serialized form of; None if it is some other string."""
+    try:
+        if text[:1] == tensorproto.START:
+            tensor = tensorproto.read(text)
+            # Strings of one's own rarely parse as a message; a message of nothing but a dtype does.
+            return tensor if len(text) > 2 else None
+        if signatures.structure(Glimpse("", text[:64])) == "perhaps":
+            value = structure.read(text)
+            return value if isinstance(value, SparseTensor | RaggedTensor) else None
+    except FerryError:
+        pass
+    return None
 
 
 def to_strings(array: Array) -> Array | None:
-    """The TensorProto of each row: uint8 [rows, size]; None if they have no content."""
+    """The TensorProto of each row: uint8 [rows, size]; None if the rows have no content."""
     row = dtypes.from_numpy(array.dtype)
     size = array.dtype.itemsize * math.prod(array.shape[1:])
     if row is dtypes.STRING or size == 0 or len(array) == 0:
@@ -31,16 +62,16 @@ def to_strings(array: Array) -> Array | None:
 
 
 def from_strings(data: Array, offsets: Array, dtype: str, shape: tuple[int, ...]) -> Array | None:
-    """The rows of strings that were written as above; None if they were not.
+    """The rows of strings that `to_strings` gives; None if the strings are others.
 
     Args:
-        data: All strings, one behind the other: uint8.
-        offsets: Where each starts, and the last one ends.
+        data: All strings, end to end: uint8.
+        offsets: Where each string starts, and where the last one ends.
         dtype: Of the tensors.
         shape: Of each tensor.
     """
     row = dtypes.BY_NAME[dtype]
-    # Only where any bits are good: bools and narrow kinds are looked at one by one.
+    # Only dtypes of which every bit pattern is a value: bools and narrow ones are parsed singly.
     if row.numpy is None or row.name == "bool" or row.bits != row.numpy.itemsize * 8:
         return None
     size = row.numpy.itemsize * math.prod(shape)

@@ -1,6 +1,7 @@
 """Writing records: rows, columns or bytes into TFRecord files, one or a set of shards.
 
 Files appear when the writer is closed, whole, or not at all. The same input gives the same bytes.
+How rows become Examples is `tensorferry.formats.tfrecord.encoder`.
 """
 
 from __future__ import annotations
@@ -19,17 +20,19 @@ import numpy as np
 from tensorferry import _native, frameworks
 from tensorferry.codecs import compression as codecs
 from tensorferry.errors import UnsupportedError
-from tensorferry.formats.tfrecord import frames as tfrecord
+from tensorferry.formats.tfrecord import index
 from tensorferry.formats.tfrecord.encoder import ExampleWriter
+from tensorferry.formats.tfrecord.frames import FOOTER, HEADER, Frames, Segment
 from tensorferry.rows import schema as schemas
-from tensorferry.storage import Sink, append_sink, is_url, open_sink, open_source, shards
+from tensorferry.storage import Sink, append_sink, is_url, open_source, shards
+from tensorferry.storage.place import Target, size_of
 from tensorferry.tensors.values import RaggedTensor, SparseTensor
 
 # Records are gathered and written together: so many, or so many bytes of them.
 PENDING_ROWS = 512
 PENDING_BYTES = 4 << 20
 FRAMED_BYTES = 1 << 20
-# How many of those may wait to be written.
+# The number of those that may wait to be written.
 RUNNING = 2
 
 
@@ -71,6 +74,10 @@ def writer(
 class RecordWriter:
     """Writes records; use it in a `with` block, or call `close`. See `tensorferry.writer`.
 
+    Args:
+        path: As in `tensorferry.writer`; or a target, which says `durable` and the options of its
+            store itself, and is compressed only if that is asked for where it takes the bytes.
+
     Attributes:
         paths: The files.
         add: Writes one record of bytes, as `write` does but without a Python call: for those who
@@ -79,7 +86,7 @@ class RecordWriter:
 
     def __init__(
         self,
-        path: str | os.PathLike[str],
+        path: str | os.PathLike[str] | Target,
         *,
         shards: int | None = None,
         compression: str | None = None,
@@ -88,7 +95,8 @@ class RecordWriter:
         append: bool = False,
         durable: bool = True,
     ) -> None:
-        self.paths = _names(os.fspath(path), shards)
+        target = path if isinstance(path, Target) else Target(os.fspath(path), durable=durable)
+        self.paths = _names(target.path, shards) if target.is_path else [target.path]
         self._written = 0
         self._examples = ExampleWriter(None if schema is None else schemas.as_schema(schema))
         self._rows = 0  # that are pending in `_examples`
@@ -98,10 +106,11 @@ class RecordWriter:
         self._worker: ThreadPoolExecutor | None = None
         self._running: deque[Future[None]] = deque()
         self._stack: ExitStack | None = ExitStack()
-        kind = _compression(self.paths[0], compression)
+        kind = _compression(self.paths[0] if target.is_path else "", compression)
         try:
             self._shards = [
-                _Shard(self._open(name, kind, append, durable), kind, level) for name in self.paths
+                _Shard(self._open(target, name, kind, append), kind, level, target.is_path)
+                for name in self.paths
             ]
             self._framers = [_native.Framer(shard.write, FRAMED_BYTES) for shard in self._shards]
             self.add = self._framers[0].add if len(self._shards) == 1 else self._add_in_turn
@@ -112,23 +121,32 @@ class RecordWriter:
 
     @property
     def count(self) -> int:
-        """How many records it was given."""
+        """Number of records it was given."""
         return self._written + self._rows + sum(framer.count for framer in self._framers)
 
-    def _open(self, name: str, kind: str | None, append: bool, durable: bool) -> Sink:
+    @property
+    def nbytes(self) -> int | None:
+        """Number of bytes of the files so far; None where nobody counts them."""
+        sizes = [shard.size for shard in self._shards]
+        return None if None in sizes else sum(filter(None, sizes))
+
+    def _open(self, target: Target, name: str, kind: str | None, append: bool) -> Sink:
         assert self._stack is not None
         if append and is_url(name):
             raise UnsupportedError(
                 "a remote file cannot be appended to", path=name, hint="write a new shard"
             )
-        if append and os.path.exists(name):
+        if append and target.is_path and os.path.exists(name):
             if kind is not None:
                 raise UnsupportedError(
                     "a compressed file cannot be appended to", path=name, hint="write a new shard"
                 )
             end = _end_of(name)
-            return self._stack.enter_context(append_sink(name, end, durable=durable))
-        return self._stack.enter_context(open_sink(name, durable=durable))
+            return self._stack.enter_context(append_sink(name, end, durable=target.durable))
+        if name != target.path:
+            target = Target(name, options=target.options, durable=target.durable)
+        sink: Sink = self._stack.enter_context(target.sink())
+        return sink
 
     def write(self, record: Any) -> None:
         """Writes one record: a dict from feature names to values, or the bytes of any message.
@@ -279,12 +297,20 @@ class RecordWriter:
 class _Shard:
     """One file: a sink, with a compressor before it where asked for."""
 
-    def __init__(self, sink: Sink, kind: str | None, level: int | None) -> None:
+    def __init__(self, sink: Sink, kind: str | None, level: int | None, is_file: bool) -> None:
         self._sink = sink
         self._compressor = None if kind is None else codecs.compressor(kind, level)  # type: ignore[arg-type]
+        # The memory of encoded records is used again, and memory that takes them keeps no copy.
+        self._copies = self._compressor is None and not is_file
 
     def write(self, data: Any) -> None:
-        self._sink.write(data if self._compressor is None else self._compressor.compress(data))
+        if self._compressor is not None:
+            data = self._compressor.compress(data)
+        self._sink.write(bytes(data) if self._copies else data)
+
+    @property
+    def size(self) -> int | None:
+        return size_of(self._sink)
 
     def finish(self) -> None:
         if self._compressor is not None:
@@ -333,10 +359,10 @@ def _compression(path: str, given: str | None) -> str | None:
 def _end_of(path: str) -> int:
     """Where the records of a file end, which must be its own end; its last record is verified."""
     with open_source(path) as source:
-        index = tfrecord.build_index(source)
-        if not len(index):
+        found = index.build(Frames(source))
+        if not len(found):
             return 0
-        start, end = int(index[-1, 0]) - tfrecord.HEADER, int(index[-1].sum()) + tfrecord.FOOTER
+        start, end = int(found[-1, 0]) - HEADER, int(found[-1].sum()) + FOOTER
         assert source.buffer is not None
-        tfrecord.Segment(source.buffer, start, 1, end, 0, len(index) - 1, path, True).check()
+        Segment(source.buffer, start, 1, end, 0, len(found) - 1, path, True).check()
         return end

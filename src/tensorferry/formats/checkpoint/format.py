@@ -1,0 +1,127 @@
+"""Checkpoints as a format: several files, found by their path, read and written.
+
+    ferry.open("model.ckpt-900", names="variables")     names: see `names` in this folder
+    ferry.save(tensors, "model.ckpt-901", shards=4, keep=3)
+
+A folder, the `checkpoint` file in it and each file of a checkpoint lead to its prefix. This module
+says which options there are and makes bundles; opening is `tensorferry.formats.checkpoint.reader`,
+writing `tensorferry.formats.checkpoint.writer`. It imports neither, nor NumPy: who only asks what a
+path is need not wait for them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tensorferry.errors import UnsupportedError
+from tensorferry.formats.checkpoint import state as states
+from tensorferry.formats.checkpoint.names import Layout, Names
+from tensorferry.formats.contract import Format, TensorOptions, WriteOptions, Written
+from tensorferry.storage.place import Place, Target
+
+if TYPE_CHECKING:
+    from tensorferry.tensors.bundle import Bundle
+    from tensorferry.tensors.content import Content
+
+NAME = "checkpoint"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CheckpointOptions(TensorOptions):
+    """How a checkpoint is read.
+
+    Attributes:
+        names: What its tensors are called: see `tensorferry.formats.checkpoint.names`.
+    """
+
+    names: Names = "paths"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CheckpointWriting(WriteOptions):
+    """How a checkpoint is written: see `tensorferry.formats.checkpoint.writer.save_tensors`.
+
+    Attributes:
+        layout: "names" or "objects"; by default structures that nest are objects.
+        shards: Number of data files.
+        state: Make it the latest in the `checkpoint` file of its folder.
+        keep: How many checkpoints that file lists; the files of older ones are removed.
+    """
+
+    layout: Layout | None = None
+    shards: int = 1
+    state: bool = True
+    keep: int | None = None
+
+
+class Reader:
+    """Opens checkpoints."""
+
+    options = CheckpointOptions
+
+    def find(self, place: Place) -> Place | None:
+        """The prefix that a path leads to."""
+        return states.find(place)
+
+    def open(self, place: Place, how: CheckpointOptions) -> Bundle:
+        """A bundle of the tensors; the keys of the index are other names of theirs."""
+        from tensorferry.formats.checkpoint.reader import open_checkpoint
+        from tensorferry.formats.table import TABLE
+        from tensorferry.tensors.bundle import Bundle
+        from tensorferry.tensors.held import dequantized
+
+        opened = open_checkpoint(place, verify=how.verify, names=how.names, parts=how.parts)
+        try:
+            is_plain = how.parts or not how.dequantize
+            stored = opened.stored if is_plain else dequantized(opened.stored, opened.note)
+        except BaseException:
+            opened.close()
+            raise
+        return Bundle(
+            stored,
+            facts=TABLE[NAME],
+            place=place,
+            note=opened.note,
+            metadata=opened.metadata,
+            files=opened.files,
+            aliases=opened.keys,
+            details=opened,
+            closing=[opened.close],
+            version=str(opened.version),
+        )
+
+
+class Writer:
+    """Writes checkpoints."""
+
+    options = CheckpointWriting
+
+    def write(self, content: Content, target: Target, how: CheckpointWriting) -> Written:
+        """Writes a value.
+
+        Raises:
+            UnsupportedError: The target is no path, beside which there can be other files.
+        """
+        from tensorferry.formats.checkpoint.writer import save_content
+
+        if not target.is_path:
+            raise UnsupportedError(
+                "a checkpoint is several files, and must be saved to a path",
+                path=target.path,
+                hint="npz and safetensors are one file",
+            )
+        written = save_content(
+            content,
+            target.path,
+            layout=how.layout,
+            shards=how.shards,
+            durable=target.durable,
+            state=how.state,
+            keep=how.keep,
+            storage_options=target.options,
+        )
+        return Written(written.nbytes, tuple(written.paths))
+
+
+FORMAT = Format(reads=Reader(), writes=Writer())

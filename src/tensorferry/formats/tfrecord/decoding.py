@@ -1,0 +1,148 @@
+"""Decoding: the batches of many records, several at a time and in several threads.
+
+What becomes of the records of one batch is `tensorferry.formats.tfrecord.example`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from tensorferry import _native
+from tensorferry.errors import FormatError
+from tensorferry.formats.tfrecord.example import BatchDecoder
+from tensorferry.formats.tfrecord.frames import Segment, Trail
+from tensorferry.rows.rows import Damage, To, hand
+from tensorferry.rows.schema import Schema
+
+# Small batches are decoded several at a time, up to so many rows or bytes: handing work to a thread
+# costs more.
+TASK_ROWS = 1024
+TASK_BYTES = 8 << 20
+TASK_BATCHES = 16
+
+
+def decoded(
+    tasks: Iterator[list[Segment]],
+    schema: Schema,
+    columns: Sequence[str] | None,
+    *,
+    to: To,
+    threads: int,
+    damages: list[Damage] | None,
+) -> Iterator[Any]:
+    """The batches of tasks, in their order; an error comes behind the batches before it.
+
+    Args:
+        tasks: The segments of each batch.
+        schema: Of the records.
+        columns: The features wanted; None for all.
+        to: Whose tensors the columns are.
+        threads: Number of threads, the caller's among them.
+        damages: As in `BatchDecoder.decode`.
+    """
+    team = DecodingTeam(lambda: make_decoder(schema, columns, to), threads, damages)
+    # One thread decodes what is asked for; several have work while this one makes columns.
+    ahead = threads + 2 if threads > 1 else 1
+    failures: list[Exception] = []
+    for group in _groups(tasks, failures):
+        team.begin(group)
+        if len(team) == ahead:
+            yield from (hand(batch, to) for batch in team.finish())
+    while len(team):
+        yield from (hand(batch, to) for batch in team.finish())
+    if failures:
+        raise failures[0]
+
+
+class DecodingTeam:
+    """Decodes groups of batches ahead, in the caller's thread and in others.
+
+    The others run natively from end to end: they decode while this thread, with the GIL, makes
+    columns of what is done.
+
+    Args:
+        make: Gives one more decoder.
+        threads: How many decode, the caller's among them.
+        damages: As in `BatchDecoder.decode`.
+    """
+
+    def __init__(
+        self, make: Callable[[], BatchDecoder], threads: int, damages: list[Damage] | None
+    ) -> None:
+        self._make = make
+        self._damages = damages
+        self._team = _native.ExampleTeam(threads - 1)
+        self._trail = Trail()
+        self._idle: list[BatchDecoder] = []
+        self._running: deque[list[tuple[BatchDecoder, Sequence[Segment]]]] = deque()
+
+    def __len__(self) -> int:
+        return len(self._running)
+
+    def begin(self, group: Sequence[Sequence[Segment]]) -> None:
+        """Takes the segments of one batch or more, which are then decoded together."""
+        batches = [(self._idle.pop() if self._idle else self._make(), task) for task in group]
+        work = []
+        for decoder, task in batches:
+            decoder.native.clear()
+            for part in task:
+                work.append((decoder.native, part.buffer, part.start, part.count, part.verify))
+        self._team.submit(work)
+        self._running.append(batches)
+
+    def finish(self) -> Iterator[Any]:
+        """The batches of the group that was begun first.
+
+        Raises:
+            FormatError: As in `BatchDecoder.decode`.
+        """
+        whole = self._team.wait()
+        for decoder, task in self._running.popleft():
+            columns, problems = decoder.columns() if whole else ({}, {0: ""})
+            if problems:
+                yield decoder.decode(task, damages=self._damages)
+            else:
+                yield decoder.finish(columns)
+            self._idle.append(decoder)
+            for segment in task:
+                self._trail.add(segment)
+
+
+def _groups(
+    tasks: Iterator[list[Segment]], failures: list[Exception]
+) -> Iterator[list[list[Segment]]]:
+    """Tasks that are done together; an error ends them and goes into `failures`."""
+    group: list[list[Segment]] = []
+    rows = size = 0
+    try:
+        for task in tasks:
+            group.append(task)
+            rows += sum(segment.count for segment in task)
+            size += sum(segment.end - segment.start for segment in task)
+            if rows >= TASK_ROWS or size >= TASK_BYTES or len(group) >= TASK_BATCHES:
+                yield group
+                group, rows, size = [], 0, 0
+    except (FormatError, OSError) as error:
+        failures.append(error)
+    if group:
+        yield group
+
+
+def bytes_of(tasks: Iterator[list[Segment]]) -> Iterator[list[bytes]]:
+    """The bytes of the records of each task."""
+    trail = Trail()
+    for task in tasks:
+        yield [record for segment in task for record in segment.records()]
+        for segment in task:
+            trail.add(segment)
+
+
+def make_decoder(schema: Schema, columns: Sequence[str] | None, to: To) -> BatchDecoder:
+    """A decoder that gives batches of columns, or Arrow's record batches."""
+    if to == "arrow":
+        from tensorferry.formats.tfrecord.arrow import ArrowDecoder
+
+        return ArrowDecoder(schema, columns)
+    return BatchDecoder(schema, columns)

@@ -1,0 +1,84 @@
+"""Problems: what is wrong with TFRecord files, told one by one.
+
+Whether the records are Examples throughout is a question to `tensorferry.formats.tfrecord.survey`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from tensorferry import _native
+from tensorferry.errors import FormatError, Problem
+from tensorferry.formats.tfrecord import index as indexes
+from tensorferry.formats.tfrecord.files import RecordFiles
+from tensorferry.formats.tfrecord.frames import PROBLEMS, Segment, Status, Trail
+from tensorferry.rows.rows import Damage
+
+
+def in_frames(
+    segments: Iterator[Segment], damages: list[Damage]
+) -> Iterator[tuple[int, Problem | None]]:
+    """Counts whole records and tells of damage: pairs of a number of records and a problem.
+
+    Args:
+        segments: Of files whose damage is skipped.
+        damages: Takes what is skipped, and is empty at first.
+    """
+    told = 0
+    try:
+        for segment in Trail().follow(segments):
+            yield _count(segment, damages), None
+            for damage in damages[told:]:
+                yield 0, _problem(damage)
+            told = len(damages)
+    except FormatError as error:
+        yield 0, Problem.of(error)
+    for damage in damages[told:]:
+        yield 0, _problem(damage)
+
+
+def _count(segment: Segment, damages: list[Damage]) -> int:
+    """Number of whole records; the others, if nobody has checked them yet, are noted."""
+    if not segment.verify:
+        return segment.count
+    whole = 0
+    while segment.count:
+        found, _, status = _native.tfrecord_scan(segment.buffer, segment.start, segment.count, True)
+        whole += found
+        if status == Status.RECORD:
+            break
+        bad, segment = segment.split(found)[1].split(1)
+        size = bad.end - bad.start
+        problem = PROBLEMS[Status.BAD_DATA]
+        damages.append(Damage(bad.path, bad.first, bad.base + bad.start, size, problem))
+    return whole
+
+
+def _problem(damage: Damage) -> Problem:
+    return Problem(
+        f"{damage.problem} ({damage.size} bytes)",
+        damage.path,
+        damage.record,
+        damage.offset,
+        hint=f"ferry repair {damage.path} OUT keeps every whole record",
+    )
+
+
+def in_indexes(files: RecordFiles) -> Iterator[Problem]:
+    """The indexes beside local files that are older than their file, or do not fit it."""
+    for part in files.parts:
+        path = part.place.path
+        beside = [path + suffix for suffix in indexes.SUFFIXES]
+        beside = [name for name in beside if not part.place.is_url and os.path.exists(name)]
+        if not beside:
+            continue
+        with files.reading(part.place) as source:
+            if source.buffer is None or indexes.read(path, source.buffer) is not None:
+                continue
+        for name in beside:
+            yield Problem(
+                "the index is older than its file, or does not fit it",
+                name,
+                hint=f"ferry index {path} writes it again",
+            )

@@ -1,0 +1,164 @@
+"""Surveys: the schema of Examples, found by looking at them.
+
+Examples do not say what they hold: a survey counts the kinds and lengths of each feature's lists in
+`tensorferry._native`, and looks which strings are serialized tensors. What follows from the counts
+is `tensorferry.rows.schema.infer`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from tensorferry import _native, dtypes
+from tensorferry.errors import FormatError
+from tensorferry.formats.tfrecord.example import KIND_NAMES
+from tensorferry.formats.tfrecord.frames import Segment, Status
+from tensorferry.formats.tfrecord.tensors import parse
+from tensorferry.rows.schema import FeatureStatistics, Kind, Schema, infer
+from tensorferry.tensors.values import Array, RaggedTensor, SparseTensor
+
+# The number of records that are decoded together to see which strings are serialized tensors.
+PROBED_ROWS = 1000
+
+Shape = tuple[int | None, ...]
+
+
+def survey(segments: Iterable[Segment], *, skip: bool = False) -> Schema:
+    """The schema of the records in some segments.
+
+    Args:
+        segments: Of one file or several.
+        skip: Pass over records that are no Examples.
+
+    Raises:
+        FormatError: A record is no Example, or its features cannot be columns.
+    """
+    statistics = _native.ExampleSurvey()
+    tensors: dict[str, tuple[str, Shape] | None] = {}
+    found: list[FeatureStatistics] = []
+    for segment in segments:
+        for run in _examples_of(segment) if skip else [segment]:
+            before = statistics.rows
+            try:
+                _, end, status = statistics.add(run.buffer, run.start, run.count, run.verify)
+            except FormatError as error:
+                raise _not_an_example(error, run, statistics.rows - before - 1) from None
+            if status != Status.RECORD:
+                raise run.corrupt(statistics.rows - before, end)
+            earlier = {one.name: one.kind for one in found}
+            found = [_statistics(row, run.path) for row in statistics.features()]
+            for one in found:
+                if one.mixed:
+                    raise _mixed(one, earlier.get(one.name), run)
+            _probe(found, run, tensors)
+    common = {name: tensor for name, tensor in tensors.items() if tensor is not None}
+    return infer(found, statistics.rows, common)
+
+
+def _examples_of(segment: Segment) -> Iterator[Segment]:
+    """The parts of a segment whose records are Examples."""
+    while segment.count:
+        # One of its own: a survey keeps what it saw of a record before that turned out broken.
+        trial = _native.ExampleSurvey()
+        try:
+            trial.add(segment.buffer, segment.start, segment.count, False)
+        except FormatError:
+            good, rest = segment.split(trial.rows - 1)
+            if good.count:
+                yield good
+            _, segment = rest.split(1)
+        else:
+            yield segment
+            return
+
+
+def _mixed(feature: FeatureStatistics, kind: Kind | None, segment: Segment) -> FormatError:
+    """The error for a feature that changes its kind in a segment, with the record that does so."""
+    record, name = segment, feature.name
+    while segment.count:
+        record, segment = segment.split(1)
+        alone = _native.ExampleSurvey()
+        alone.add(record.buffer, record.start, 1, False)
+        kinds = {KIND_NAMES.get(row[2]) for row in alone.features() if row[0] == name.encode()}
+        if None not in (kind, *kinds) and kinds and kinds != {kind}:
+            break
+        kind = kind or next(iter(kinds), None)
+    return FormatError(
+        f"record {record.first}: feature {name!r} holds another kind of values than before, "
+        f"expected {kind}",
+        path=record.path,
+        offset=record.base + record.start,
+        hint="say what it holds in schema=; raw=True gives the records' bytes",
+    )
+
+
+def _not_an_example(error: FormatError, segment: Segment, done: int) -> FormatError:
+    """The error of the parser, with the record it was about."""
+    return FormatError(
+        f"record {segment.first + done} is no Example: {error.message}",
+        path=segment.path,
+        offset=None if error.offset is None else segment.base + error.offset,
+        hint="raw=True gives the records' bytes, for files that hold other messages",
+    )
+
+
+def _statistics(
+    row: tuple[bytes, bool, int, bool, int, int, int, int], path: str
+) -> FeatureStatistics:
+    name, sequence, kind, mixed, *counts = row
+    try:
+        text = name.decode()
+    except UnicodeDecodeError:
+        raise FormatError(
+            f"a feature is called {name[:60]!r}, expected UTF-8",
+            path=path,
+            hint="a schema= of the others leaves it out; raw=True gives the records' bytes",
+        ) from None
+    return FeatureStatistics(text, sequence, KIND_NAMES.get(kind), mixed, *counts)
+
+
+def _probe(
+    found: list[FeatureStatistics],
+    segment: Segment,
+    tensors: dict[str, tuple[str, Shape] | None],
+) -> None:
+    """Looks which features hold one serialized tensor a row; None in `tensors` if one does not."""
+    names = [
+        one.name
+        for one in found
+        if one.kind == "bytes" and not one.sequence and one.longest == 1
+        if tensors.get(one.name, ()) is not None
+    ]
+    while names and segment.count:
+        step, segment = segment.split(min(PROBED_ROWS, segment.count))
+        decoder = _native.ExampleDecoder([(name, 1, False, True, None) for name in names])
+        decoder.decode(step.buffer, step.start, step.count, False)
+        for column, (values, _, _) in enumerate(decoder.sizes()):
+            texts = np.empty(values, object)
+            decoder.copy_texts(column, texts)
+            name = names[column]
+            for text in texts.tolist():
+                tensors[name] = _in_common(tensors.get(name), parse(text))
+                if tensors[name] is None:
+                    break
+        names = [name for name in names if tensors.get(name, ()) is not None]
+
+
+def _in_common(
+    before: tuple[str, Shape] | None, tensor: Array | SparseTensor | RaggedTensor | None
+) -> tuple[str, Shape] | None:
+    """The dtype and shape that a tensor and those before it have in common; None if they differ."""
+    if tensor is None or (isinstance(tensor, SparseTensor) and tensor.shape == ()):
+        return None
+    dtype = dtypes.from_numpy(tensor.dtype).name
+    if isinstance(tensor, np.ndarray):
+        shape: Shape = tensor.shape
+    else:
+        shape = (None,) * len(tensor.shape)
+    if before is None:
+        return dtype, shape
+    if before[0] != dtype or len(before[1]) != len(shape):
+        return None
+    return dtype, tuple(a if a == b else None for a, b in zip(before[1], shape, strict=True))

@@ -1,0 +1,132 @@
+"""The footer of a Parquet file: read without PyArrow, which a damaged one can bring down."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import signal
+import struct
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import tensorferry as ferry
+from tensorferry.formats.parquet import footer
+
+# Asks PyArrow for every column of a footer with one bit flipped, each flip in a process of its own,
+# and prints the first byte and bit for which the process was aborted.
+FLIPS = """
+import os, resource, sys
+import pyarrow as pa, pyarrow.parquet as pq
+path, start, end = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+whole = open(path, "rb").read()
+resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+for place in range(start, end):
+    for bit in range(8):
+        data = bytearray(whole)
+        data[place] ^= 1 << bit
+        child = os.fork()
+        if not child:
+            try:
+                metadata = pq.ParquetFile(pa.BufferReader(bytes(data))).metadata
+                for number in range(metadata.num_row_groups):
+                    group = metadata.row_group(number)
+                    for column in range(group.num_columns):
+                        group.column(column)
+            except Exception:
+                pass
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        if os.WIFSIGNALED(status):
+            print(place, bit, os.WTERMSIG(status))
+            sys.exit()
+"""
+
+
+def written(**options) -> bytes:
+    file = io.BytesIO()
+    table = pa.table({"a": pa.array([1, 2, 3], pa.int64()), "b": pa.array(["x", None, "yyy"])})
+    pq.write_table(table, file, **{"compression": "none", "store_schema": False, **options})
+    return file.getvalue()
+
+
+def footer_of(data: bytes) -> tuple[int, int]:
+    (length,) = struct.unpack("<I", data[-8:-4])
+    return len(data) - 8 - length, len(data) - 8
+
+
+def row_groups(data: bytes) -> list[footer.RowGroup]:
+    start, end = footer_of(data)
+    return footer.read_row_groups(data[start:end], offset=start)
+
+
+@pytest.mark.parametrize("compression", ["none", "snappy", "zstd"])
+@pytest.mark.parametrize("dictionary", [True, False])
+def test_same_as_pyarrow(compression, dictionary):
+    """Of a sound file both readers say the same."""
+    data = written(compression=compression, use_dictionary=dictionary, row_group_size=2)
+    metadata = pq.ParquetFile(pa.BufferReader(data)).metadata
+
+    groups = row_groups(data)
+
+    assert len(groups) == metadata.num_row_groups == 2
+    for number, group in enumerate(groups):
+        expected = metadata.row_group(number)
+        assert group.rows == expected.num_rows
+        for place, chunk in enumerate(group.chunks):
+            column = expected.column(place)
+            assert chunk.path == (column.path_in_schema,)
+            assert chunk.values == column.num_values
+            assert chunk.stored == column.total_compressed_size
+            assert chunk.unpacked == column.total_uncompressed_size
+            assert chunk.nulls == column.statistics.null_count
+            starts = {column.data_page_offset, column.dictionary_page_offset} - {None}
+            assert chunk.start == min(starts)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="looks for it in many processes")
+def test_pyarrow_dies_where_we_raise(tmp_path):
+    """One flipped bit makes PyArrow's interface to the footer abort; opening the file raises."""
+    data = bytearray(written())
+    path = tmp_path / "x.parquet"
+    path.write_bytes(data)
+    start, end = footer_of(bytes(data))
+
+    command = [sys.executable, "-c", FLIPS, str(path), str(start), str(end)]
+    found = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300).stdout
+
+    assert found, "PyArrow raises for every flipped bit: our own reader of footers can go"
+    place, bit, number = map(int, found.split())
+    assert number in (signal.SIGABRT, signal.SIGSEGV)
+    data[place] ^= 1 << bit
+    path.write_bytes(data)
+    with pytest.raises(ferry.FormatError) as caught:
+        ferry.load(path)
+    assert caught.value.path == str(path)
+
+
+def test_every_cut():
+    """A footer that ends early is an error of ours, with an offset."""
+    data = written()
+    start, end = footer_of(data)
+    for stop in range(start, end):
+        with pytest.raises(ferry.FormatError) as caught:
+            footer.read_row_groups(data[start:stop], offset=start)
+        assert start <= caught.value.offset <= stop
+
+
+def test_random_bytes():
+    """Whatever the bytes are: row groups, or an error of ours."""
+    generator = np.random.default_rng(0)
+    start, end = footer_of(data := written())
+    for _ in range(2000):
+        damaged = bytearray(data[start:end])
+        for place in generator.integers(0, len(damaged), 3):
+            damaged[place] = generator.integers(0, 256)
+        with contextlib.suppress(ferry.FerryError):
+            footer.read_row_groups(bytes(damaged), offset=start)
