@@ -1,1 +1,4 @@
-"""Arrow's IPC files and streams: `format` declares it, `file` has the bytes, checked by `messages`."""
+"""Arrow's IPC files and streams.
+
+`format` declares it, `file` has the bytes, which `messages` checks.
+"""
