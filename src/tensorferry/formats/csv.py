@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorferry.errors import TruncatedError, UnsupportedError
+from tensorferry.errors import FormatError, TruncatedError, UnsupportedError
 from tensorferry.formats.contract import Format, WriteOptions
 from tensorferry.formats.tables import pieces, text
 from tensorferry.formats.tables.reads import TableOptions
@@ -54,6 +54,9 @@ class Reader(text.TextReader):
         blocks = text.cut(view, 0, row_ends)
         if not blocks:
             raise TruncatedError("no line, expected one with the names of columns", offset=0)
+        last = np.frombuffer(view[blocks[-1].start : blocks[-1].stop], np.uint8)
+        if (last == QUOTE).sum() % 2:
+            raise TruncatedError("the file ends inside of quotes", offset=len(view))
         first = np.frombuffer(view[blocks[0].start : blocks[0].stop], np.uint8)
         ends = [*row_ends(first).tolist(), len(first)]
         starts = [0, *(end + 1 for end in ends)]
@@ -73,13 +76,16 @@ class Reader(text.TextReader):
         from pyarrow import csv
 
         with pieces.translated(offset=0):
-            self._names = csv.read_csv(pa.BufferReader(self._header + b"\n")).column_names
+            header = csv.read_csv(pa.BufferReader(self._header + b"\n"))
+            if header.num_rows:
+                raise FormatError("lines end with a carriage return alone, expected a newline")
+            self._names = header.column_names
             pieces.check_names(pa.schema([(name, pa.null()) for name in self._names]))
         self._types = {name: kind for name, kind in given.items() if name in self._names}
         if self._blocks and not whole:
             with self._located(self._blocks[0]):
                 found = self._parse(self._text(0), self._names).schema
-            self._types = {name: text.as_text(found.field(name).type) for name in self._names}
+                self._types = {name: text.as_text(found.field(name).type) for name in self._names}
         kinds = {name: self._types.get(name, pa.string()) for name in self._names}
         return pa.schema(
             [pa.field(n, kind, nullable=kind != pa.string()) for n, kind in kinds.items()]

@@ -53,7 +53,7 @@ class Reader(text.TextReader):
             with self._located(self._blocks[0]):
                 found = self._parse(self._text(0), ()).schema
                 pieces.check_names(found)
-            kinds = {field.name: text.as_text(field.type) for field in found}
+                kinds = {field.name: text.as_text(field.type) for field in found}
             self._known = pa.schema(list({**kinds, **given}.items()))
             self._is_whole = True
         return self._known
