@@ -116,7 +116,7 @@ def test_nulls_in_a_later_file(tmp_path):
     ],
 )
 def test_other_schemas(kind, columns, message, tmp_path):
-    """A file of another schema is refused when it is opened; both files and the column are named."""
+    """A file of another schema is refused; both files and the column are named."""
     first = write(tmp_path / f"a.{kind}", pa.table({"id": [1], "text": ["a"]}))
     second = write(tmp_path / f"b.{kind}", pa.table(columns))
     with Table([first, second]) as table:
@@ -137,9 +137,9 @@ def test_notes_of_fields_are_compared(tmp_path):
         assert table.metadata == {"a": "1"}
     raw = pa.table({"x": pa.array([b"ab"], pa.binary(2))})
     write(tmp_path / "c.arrow", raw)
-    with Table([tmp_path / "a.arrow", tmp_path / "c.arrow"]) as table:
-        with pytest.raises(FormatError, match="has the note"):
-            len(table)
+    table = Table([tmp_path / "a.arrow", tmp_path / "c.arrow"])
+    with table, pytest.raises(FormatError, match="has the note"):
+        len(table)
 
 
 def test_files_are_opened_as_they_are_needed(tmp_path, monkeypatch):
@@ -353,6 +353,10 @@ def test_remote_row_groups(s3, wide):
         assert len(list(table.batches(1 << 16))) == 2
         assert sum(request.sent for request in s3.requests) < 4 * len(wide) / 10
     with ferry.open(url) as table:
+        s3.clear()
+        assert len(table[3]) == 10
+        assert sum(request.sent for request in s3.requests) < 1.1 * len(wide) / 2
+        assert len(s3.requests) <= 3
         split = table.select(["c0"]).splits(2)[1]
         s3.clear()
         with pickle.loads(pickle.dumps(split)).open() as rows:
@@ -466,7 +470,7 @@ def test_options():
 
 @pytest.mark.parametrize("kind", FORMATS)
 def test_members_in_arrow(kind, tmp_path):
-    """A struct is one column in Arrow, and its members are columns of their own if they are named."""
+    """A struct is one column in Arrow; members that are named are columns of their own."""
     rows = [{"x": 1, "y": [1]}, None, {"x": None, "y": [2, 3]}]
     lists = [[{"a": 1, "b": "u"}], None, []]
     path = write(tmp_path / f"x.{kind}", pa.table({"point": rows, "lists": lists, "id": [1, 2, 3]}))

@@ -135,7 +135,12 @@ class Reader:
                 file = pa.BufferReader(pa.py_buffer(source.buffer))
             else:
                 file = pa.PythonFile(self._ranged, "r")
-            self._file = parquet.ParquetFile(file, page_checksum_verification=verify)
+            # Chunks of a remote file were fetched together already, and are read one by one.
+            self._file = parquet.ParquetFile(
+                file,
+                page_checksum_verification=verify,
+                pre_buffer=source.buffer is not None,
+            )
             self.schema = self._file.schema_arrow
             pieces.check_names(self.schema)
 

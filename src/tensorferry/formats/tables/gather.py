@@ -242,7 +242,8 @@ def _ragged(values: list[Any], wanted: Any) -> RaggedTensor:
     nested = []
     while True:
         for row in level:
-            if not isinstance(row, list | tuple | np.ndarray) or np.ndim(row) == 0:
+            is_scalar = isinstance(row, np.ndarray) and not row.ndim
+            if is_scalar or not isinstance(row, list | tuple | np.ndarray):
                 raise UnsupportedError(f"a value is {type(row).__name__}, and others are lists")
         splits = np.cumsum([0, *map(len, level)], dtype=np.int64)
         nested.append(splits)
