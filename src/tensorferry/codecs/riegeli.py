@@ -11,9 +11,9 @@ start in the middle. The data of a chunk of kind "r" is
 
     uint8 compression | varint size | sizes of records, compressed | records, compressed
 
-and compressed bytes start with a varint, their size before compression. Hashes are HighwayHash with a fixed
-key. A position names a record: that of its chunk, plus the record's number in the chunk. What the
-records of a SavedModel mean is `tensorferry.formats.savedmodel.chunks`.
+and compressed bytes start with a varint, their size before compression. Hashes are HighwayHash with
+a fixed key. A position names a record: that of its chunk, plus the record's number in the chunk.
+What the records of a SavedModel mean is `tensorferry.formats.savedmodel.chunks`.
 """
 
 from __future__ import annotations
