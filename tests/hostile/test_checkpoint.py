@@ -509,6 +509,7 @@ def values(content: bytes, extent=b"") -> bytes:
 
 
 WHOLE = slices.key(b"test", ((0, -1),))
+OTHER = field(1, field(1, b"test") + field(2, THREE) + field(3, 1))  # of another dtype
 GOOD = b"".join(field(8, text) for text in (b"foo", b"bar", b"foobar"))
 
 
@@ -529,7 +530,7 @@ GOOD = b"".join(field(8, text) for text in (b"foo", b"bar", b"foobar"))
         ({b"": meta(shape=b"")}, "1 dimensions"),
         ({b"a": GOOD}, "empty key"),
         ({b"": meta()}, "lacks the values"),
-        ({b"": meta(), WHOLE: b""}, "0 values"),
+        ({b"": meta(), WHOLE: b""}, "no values"),
         ({b"": meta(), WHOLE: values(b"")}, "0 values"),
         ({b"": meta(), WHOLE: values(GOOD[:5])}, "1 values, expected 3"),
         ({b"": meta(), WHOLE: values(GOOD * 2)}, "6 values, expected 3"),
@@ -537,7 +538,8 @@ GOOD = b"".join(field(8, text) for text in (b"foo", b"bar", b"foobar"))
         ({b"": meta(dtype=1), WHOLE: values(field(5, bytes(8)))}, "2 values"),
         ({b"": meta(dtype=1), WHOLE: values(field(5, bytes(13)))}, None),
         ({b"": meta(dtype=3), WHOLE: values(field(7, b"\1\2\xff"))}, "2 values"),
-        ({b"": meta() + meta(dtype=1)}, "two shapes"),
+        ({b"": meta() + meta(dtype=1)}, "comes twice"),
+        ({b"": meta(found=OTHER)}, "two shapes"),
     ],
 )
 def test_first_version(tmp_path, entries, match):

@@ -1,1 +1,1 @@
-"""arrow."""
+"""Arrow's IPC files and streams: `format` declares it, `file` has the bytes, checked by `messages`."""

@@ -216,7 +216,7 @@ class Frames:
         if start is None and stop is None:
             self._open(source)
         else:
-            self.window = _part(source, stop)
+            self.window = _part(source, start or 0, stop)
 
     def _open(self, source: Source) -> None:
         if source.buffer is not None:
@@ -429,12 +429,13 @@ def _known(head: bytes) -> str | None:
     return next((what for start, what in _KNOWN_HEADS.items() if lower.startswith(start)), None)
 
 
-def _part(source: Source, stop: int | None) -> memoryview:
+def _part(source: Source, start: int, stop: int | None) -> memoryview:
     """The bytes of a file up to a place that was the end of a record when the file was divided."""
     whole = memoryview(source.everything())
-    if stop is not None and stop > whole.nbytes:
+    end = start if stop is None else stop
+    if end > whole.nbytes:
         raise TruncatedError(
-            f"the file ends here, and a part of it reached to byte {stop} when it was divided",
+            f"the file ends here, and a part of it reached to byte {end} when it was divided",
             path=source.path,
             offset=whole.nbytes,
             hint="divide the file again",

@@ -83,7 +83,8 @@ def _cut(part: Part, ends: Sequence[int], counted: bool) -> Iterator[Part]:
         most = records - (len(ends) - index)
         if most < 1:
             continue
-        found, stop, _ = _native.tfrecord_scan(window[: start + end], position, most, False)
+        before = window[: max(start + end, position)]
+        found, stop, _ = _native.tfrecord_scan(before, position, most, False)
         if not found:
             found, stop, _ = _native.tfrecord_scan(window, position, 1, False)
         if not found:  # the end, or damage: whoever reads the rest is told
