@@ -1,1 +1,1 @@
-"""Arrow's IPC files and streams: `format` declares it, `file` has the bytes, checked by `messages`."""
+"""Arrow's IPC files and streams: `format` declares them, `file` reads and `messages` checks them."""
