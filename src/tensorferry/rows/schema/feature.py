@@ -40,6 +40,7 @@ class Feature:
         encoding: "plain" for the list's values, "tensor" for one bytes value that is a serialized
             tensor.
         sequence: Whether it stands in a SequenceExample's feature lists.
+        sequence: Whether it stands in the feature lists of a SequenceExample.
         optional: Whether rows may lack it.
         default: What a row without it stands for, in a plain feature of fixed shape: one value for
             all places, or as many as the shape says. A default makes a feature optional.
@@ -172,14 +173,23 @@ def _as_tuples(node: Any) -> Any:
     return tuple(map(_as_tuples, node)) if isinstance(node, list) else node
 
 
-def make_feature(name: str, dtype: Any, shape: Any, **options: Any) -> Feature:
+def make_feature(
+    name: str,
+    dtype: Any,
+    shape: Any,
+    *,
+    sequence: bool = False,
+    optional: bool = False,
+    default: Any = None,
+) -> Feature:
     """The feature for a dtype and shape: plain where Examples have the dtype, else a tensor.
 
     Args:
         name: Its key.
         dtype: Whatever names a dtype.
         shape: A size or several; None or -1 for an open one.
-        options: Further attributes of the feature.
+        optional: Whether rows may lack it.
+        default: What a row without it stands for.
     """
     try:
         row = dtypes.as_dtype(dtype)
@@ -189,5 +199,5 @@ def make_feature(name: str, dtype: Any, shape: Any, **options: Any) -> Feature:
         shape = (shape,)
     sizes = tuple(None if size == -1 else size for size in shape)
     kind = KINDS.get(row.name, "bytes")
-    encoding = "plain" if row.name in KINDS else "tensor"
-    return Feature(name, kind, sizes, row.name, **{"encoding": encoding, **options})
+    encoding: Encoding = "plain" if row.name in KINDS else "tensor"
+    return Feature(name, kind, sizes, row.name, encoding, sequence, optional, default)
