@@ -7,13 +7,14 @@ import io
 import os
 import pickle
 import sys
+import uuid
 from pathlib import Path
 
 import numpy as np
 import pytest
 from strategies import same
 
-from tensorferry import _native
+from tensorferry import _native, storage
 from tensorferry.errors import FormatError, UnknownFeatureError, UnsupportedError
 from tensorferry.formats.contract import Opened, RowWriter
 from tensorferry.formats.table import TABLE
@@ -261,6 +262,28 @@ def test_many_files_are_closed_when_they_were_read(tmp_path):
         assert len(records.splits(9)) == 9
         assert records[150] == b"50"
         assert sum(place.is_open for place in records.places) == 1
+
+
+def test_remote_files(path):
+    """A remote file is read as often as one likes; it is not counted, nor cut into parts."""
+    pytest.importorskip("fsspec")
+    urls = [f"memory://{uuid.uuid4().hex}/{number}.tfrecord" for number in range(2)]
+    for url in urls:
+        with storage.open_sink(url) as sink:
+            sink.write(Path(path).read_bytes())
+    with opened(urls) as records:
+        assert records.count() is None
+        source = records.place.open()
+        assert [len(batch["id"]) for batch in records.batches(150)] == [150, 50]
+        assert records["id"].tolist() == [*range(100)] * 2
+        splits = records.splits(5)
+        assert [split.files for split in splits] == [[url] for url in urls]
+        assert [split.nbytes for split in splits] == [os.path.getsize(path)] * 2
+        assert [split.rows for split in splits] == [None, None]
+        assert [len(list(split.open())) for split in splits] == [100, 100]
+        assert list(records.problems()) == []
+        assert records.count() == 200
+        assert records.place.open() is source
 
 
 # Problems

@@ -15,7 +15,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
-from tensorferry import storage
 from tensorferry.errors import FerryError, FormatError, Problem as Problem
 from tensorferry.files import keywords
 from tensorferry.files.find import Found
@@ -23,6 +22,7 @@ from tensorferry.models import outline as model_outline
 from tensorferry.models.outline import ModelInfo
 from tensorferry.operations import glance
 from tensorferry.operations.glance import total_size
+from tensorferry.storage.place import Place
 from tensorferry.tensors.infos import TensorInfo, elements_in
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from tensorferry.operations.subject import Subject
 
 Holds = Literal["tensors", "records", "rows"]
-StorageOptions = Mapping[str, Any] | None
 
 
 @dataclass(frozen=True)
@@ -89,7 +88,7 @@ def inspect(
     path: Any,
     *,
     format: str | None = None,
-    storage_options: StorageOptions = None,
+    storage_options: Mapping[str, Any] | None = None,
     **options: Unpack[keywords.Opening],
 ) -> FileInfo:
     """What is in a file: its format, tensors or columns, their number, and its metadata.
@@ -109,7 +108,7 @@ def inspect(
     """
     found = glance.find_one(path, format=format, options=storage_options)
     if glance.is_model(found):
-        return _inspect_model(found, storage_options, options)
+        return _inspect_model(found, options)
     outline = None if keywords.given(options) else glance.outline_of(found)
     if outline is not None:
         return FileInfo(
@@ -127,25 +126,21 @@ def inspect(
     with open_one(found, options=options, verify=False, lenient=True) as subject:
         if subject.format != glance.MODEL:
             return describe(subject)
-    return _inspect_model(found, storage_options, options)  # a frozen graph, known by its bytes
+    return _inspect_model(found, options)  # a frozen graph, known by its bytes
 
 
-def _inspect_model(
-    found: Found, storage_options: StorageOptions, options: keywords.Opening
-) -> FileInfo:
+def _inspect_model(found: Found, options: keywords.Opening) -> FileInfo:
     """What is in a SavedModel or a frozen graph, though its variables may be damaged."""
     from tensorferry.formats.savedmodel import model as savedmodel
 
-    path = found.place.path
+    place = found.place
     try:
-        model = savedmodel.read(
-            path, verify=options.get("verify", False), storage_options=storage_options
-        )
+        model = savedmodel.read(place, verify=options.get("verify", False))
     except FormatError as error:
-        error.hint = error.hint or _way_out(path)
+        error.hint = error.hint or _way_out(place.path)
         raise
-    tensors, files, problems = _list_variables(model, storage_options, options)
-    keras, damage = _read_keras(model, storage_options)
+    tensors, files, problems = _list_variables(place, model, options)
+    keras, damage = _read_keras(place, model)
     problems += damage
     problems += (
         Problem(f"the asset {asset.name[:60]!r}: {asset.problem}", model.path)
@@ -160,7 +155,7 @@ def _inspect_model(
         holds="tensors",
         count=len(tensors),
         files=every,
-        nbytes=total_size(map(found.place.at, every)),
+        nbytes=total_size(map(place.at, every)),
         tensors=tuple(tensors),
         problems=tuple(problems),
         notes=model_outline.notes_of(outline),
@@ -178,7 +173,7 @@ def _way_out(path: str) -> str | None:
 
 
 def _list_variables(
-    model: SavedModel, storage_options: StorageOptions, options: keywords.Opening
+    place: Place, model: SavedModel, options: keywords.Opening
 ) -> tuple[list[TensorInfo], list[str], list[Problem]]:
     """The variables, their files, and what is wrong with them."""
     from tensorferry.formats.savedmodel import model as savedmodel
@@ -191,13 +186,7 @@ def _list_variables(
                 return *found, []
         from tensorferry.operations.subject import open_one
 
-        with open_one(
-            model.file,
-            format=glance.MODEL,
-            storage_options=storage_options,
-            options=options,
-            verify=False,
-        ) as subject:
+        with open_one(place, format=glance.MODEL, options=options, verify=False) as subject:
             return list(subject.infos.values()), list(subject.files), []
     except FormatError as error:
         return [], [], [Problem.of(error, model.path)]
@@ -206,9 +195,7 @@ def _list_variables(
         return [], [], [Problem(what, error.filename if error.strerror else None)]
 
 
-def _read_keras(
-    model: SavedModel, storage_options: StorageOptions
-) -> tuple[KerasModel | None, list[Problem]]:
+def _read_keras(place: Place, model: SavedModel) -> tuple[KerasModel | None, list[Problem]]:
     """What Keras 2 kept beside a SavedModel."""
     if not model.keras_metadata:
         return None, []
@@ -217,7 +204,7 @@ def _read_keras(
 
     path = f"{model.path}/{savedmodel.KERAS}"
     try:
-        with storage.open_source(path, options=storage_options) as source:
+        with place.at(path).open() as source:
             return keras_outline.read_metadata(source.everything()), []
     except FerryError as error:
         return None, [Problem.of(error, path)]
