@@ -22,6 +22,8 @@ from tensorferry.formats.table import TABLE
 from tensorferry.rows.rows import Rows
 
 COLUMNS = {"id": np.arange(5), "x": np.arange(10, dtype=np.float32).reshape(5, 2)}
+# Text has neither dtypes nor shapes.
+TEXT = {"id": np.arange(5), "x": np.arange(5) / 2}
 ARRAYS = {"layers/dense/vars/0": np.arange(6, dtype=np.float32).reshape(2, 3)}
 
 # What a user types, whatever the format.
@@ -52,6 +54,8 @@ def sample_value(facts):
         "one array": np.arange(6, dtype=np.float32).reshape(2, 3),
         "arrays": ARRAYS,
     }
+    if facts.name in ("csv", "jsonlines"):
+        return TEXT
     return values.get(facts.takes, COLUMNS)
 
 

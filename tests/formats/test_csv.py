@@ -18,8 +18,11 @@ from pyarrow import csv as arrow_csv
 import tensorferry as ferry
 from tensorferry import limits
 from tensorferry.errors import FormatError, LimitError, UnknownFeatureError, UnsupportedError
+from tensorferry.formats import csv as csv_format
+from tensorferry.formats.contract import WriteOptions
 from tensorferry.formats.tables import text
 from tensorferry.formats.tables.table import Table
+from tensorferry.storage.place import Target
 
 SAMPLE = 'id,text,score,flag\n1,"a, ""b""\nc",0.5,true\n2,ä,,false\n3,,2,true\n'
 
@@ -71,9 +74,7 @@ def test_roundtrip(rows, block):
     rows = [first, *rows]
     schema = {"number": "int64", "text": "string", "float": "float64", "flag": "bool"}
     sink = io.BytesIO()
-    with ferry.formats.table.to_write("csv").writes_rows.writer(  # type: ignore[union-attr]
-        ferry.storage.place.Target("<bytes>", into=sink), None, shards=None, metadata={}
-    ) as out:
+    with csv_format.Writes().writer(Target("<bytes>", into=sink), WriteOptions()) as out:
         for row in rows:
             out.write(row)
     was, text.BLOCK = text.BLOCK, block
@@ -84,6 +85,12 @@ def test_roundtrip(rows, block):
     assert found == [{**row, "text": row["text"].encode()} for row in rows]
     official = list(csv.reader(io.StringIO(sink.getvalue().decode(), newline="")))
     assert [line[1] for line in official[1:]] == [row["text"] for row in rows]
+
+
+def test_bytes():
+    """Bytes in memory are those of a file: PyArrow's memory is used again, and was copied."""
+    columns = {"id": np.arange(3), "x": np.arange(3) / 2}
+    assert ferry.dumps(columns, format="csv") == b'"id","x"\n0,0\n1,0.5\n2,1\n'
 
 
 def test_official_writer(tmp_path):

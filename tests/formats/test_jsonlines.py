@@ -16,8 +16,11 @@ from hypothesis import given, settings, strategies as st
 import tensorferry as ferry
 from tensorferry import limits
 from tensorferry.errors import FormatError, LimitError, UnsupportedError
+from tensorferry.formats import jsonlines
+from tensorferry.formats.contract import WriteOptions
 from tensorferry.formats.tables import text
 from tensorferry.formats.tables.table import Table
+from tensorferry.storage.place import Target
 from tensorferry.tensors.values import RaggedTensor
 
 ROWS: list[dict[str, Any]] = [
@@ -87,9 +90,7 @@ def test_roundtrip(rows, block):
     """What is written is what is read, in blocks of any size; Python's json reads it, too."""
     rows = [{"number": 1, "text": "a", "float": 0.5, "list": [1], "texts": ["a"]}, *rows]
     sink = io.BytesIO()
-    with ferry.formats.table.to_write("jsonlines").writes_rows.writer(  # type: ignore[union-attr]
-        ferry.storage.place.Target("<bytes>", into=sink), None, shards=None, metadata={}
-    ) as out:
+    with jsonlines.Writes().writer(Target("<bytes>", into=sink), WriteOptions()) as out:
         for row in rows:
             out.write(row)
     data = sink.getvalue()

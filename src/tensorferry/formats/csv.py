@@ -13,19 +13,17 @@ PyArrow (the extra "arrow") parses and writes; blocks are `tensorferry.formats.t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from tensorferry.errors import FormatError, TruncatedError, UnsupportedError
-from tensorferry.formats.contract import Format, WriteOptions
+from tensorferry.formats.contract import Format
 from tensorferry.formats.tables import pieces, text
 from tensorferry.formats.tables.reads import TableOptions
 from tensorferry.formats.tables.text import TextOptions
-from tensorferry.formats.tables.writer import BatchWriter, TableWriter
-from tensorferry.storage.place import Target
+from tensorferry.formats.tables.writer import BatchWriter
 from tensorferry.storage.sink import Sink
 from tensorferry.storage.source import Source
 from tensorferry.tensors.values import Array
@@ -118,6 +116,14 @@ class Reads(text.TextReads):
         return Reader(source.everything(), how, like)
 
 
+class _CopyingFile(pieces.SinkFile):
+    """A sink for PyArrow's writer, which uses its memory again; a sink may keep what it gets."""
+
+    def __init__(self, sink: Sink) -> None:
+        super().__init__(sink)
+        self.write = lambda buffer: sink.write(bytes(buffer))
+
+
 class Writer:
     """Writes a CSV file: see `tensorferry.formats.tables.writer.BatchWriter`.
 
@@ -138,7 +144,7 @@ class Writer:
         style = "all_valid" if len(schema) == 1 else "needed"
         with pieces.translated():
             self._writer = csv.CSVWriter(
-                pa.PythonFile(pieces.SinkFile(sink), "w"),
+                pa.PythonFile(_CopyingFile(sink), "w"),
                 self._schema,
                 write_options=csv.WriteOptions(quoting_style=style),
             )
@@ -189,33 +195,15 @@ def _as_text(field: Any) -> Any:
     return pa.field(field.name, pa.string() if is_text else field.type)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CsvOptions(WriteOptions):
-    """How CSV files are written: there is only one way."""
+class Writes(text.TextWrites):
+    """Writes rows of columns."""
+
+    name = "csv"
+
+    def begin(self, sink: Sink, schema: Any) -> BatchWriter:
+        """Begins a file."""
+        return Writer(sink, schema)
 
 
-class WritesRows:
-    """Writes rows one by one."""
-
-    options = CsvOptions
-
-    def writer(
-        self,
-        target: Target,
-        how: CsvOptions,
-        *,
-        shards: int | None = None,
-        metadata: Mapping[str, Any] | None = None,
-    ) -> TableWriter:
-        """Opens a writer."""
-
-        def begin(sink: Sink, schema: Any) -> BatchWriter:
-            return Writer(sink, schema)
-
-        return TableWriter(target, begin, shards=shards)
-
-
-_READS = Reads()
-FORMAT: Format[TextOptions, CsvOptions] = Format(
-    reads=_READS, reads_rows=_READS, writes_rows=WritesRows()
-)
+_READS, _WRITES = Reads(), Writes()
+FORMAT = Format(reads=_READS, writes=_WRITES, reads_rows=_READS, writes_rows=_WRITES)

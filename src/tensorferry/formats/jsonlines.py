@@ -15,20 +15,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from tensorferry import limits
 from tensorferry.errors import LimitError, UnsupportedError
-from tensorferry.formats.contract import Format, WriteOptions
+from tensorferry.formats.contract import Format
 from tensorferry.formats.tables import pieces, text
 from tensorferry.formats.tables.reads import TableOptions
 from tensorferry.formats.tables.text import TextOptions
-from tensorferry.formats.tables.writer import BatchWriter, TableWriter
-from tensorferry.storage.place import Target
+from tensorferry.formats.tables.writer import BatchWriter
 from tensorferry.storage.sink import Sink
 from tensorferry.storage.source import Source
 from tensorferry.tensors.values import Array
@@ -180,33 +178,15 @@ def _plain(value: Any) -> Any:
     return value
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class JsonLinesOptions(WriteOptions):
-    """How JSON Lines are written: there is only one way."""
+class Writes(text.TextWrites):
+    """Writes rows of columns."""
+
+    name = "jsonlines"
+
+    def begin(self, sink: Sink, schema: Any) -> BatchWriter:
+        """Begins a file."""
+        return Writer(sink, schema)
 
 
-class WritesRows:
-    """Writes rows one by one."""
-
-    options = JsonLinesOptions
-
-    def writer(
-        self,
-        target: Target,
-        how: JsonLinesOptions,
-        *,
-        shards: int | None = None,
-        metadata: Mapping[str, Any] | None = None,
-    ) -> TableWriter:
-        """Opens a writer."""
-
-        def begin(sink: Sink, schema: Any) -> BatchWriter:
-            return Writer(sink, schema)
-
-        return TableWriter(target, begin, shards=shards)
-
-
-_READS = Reads()
-FORMAT: Format[TextOptions, JsonLinesOptions] = Format(
-    reads=_READS, reads_rows=_READS, writes_rows=WritesRows()
-)
+_READS, _WRITES = Reads(), Writes()
+FORMAT = Format(reads=_READS, writes=_WRITES, reads_rows=_READS, writes_rows=_WRITES)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,11 +19,22 @@ from typing import Any
 import numpy as np
 
 from tensorferry import limits
-from tensorferry.errors import FerryError, FormatError, LimitError, UnknownFeatureError
+from tensorferry.errors import (
+    FerryError,
+    FormatError,
+    LimitError,
+    UnknownFeatureError,
+    UnsupportedError,
+)
+from tensorferry.formats.contract import WriteOptions, Written
 from tensorferry.formats.tables import pieces
 from tensorferry.formats.tables.reads import TableOptions, TableReads
+from tensorferry.formats.tables.writer import BatchWriter, TableWriter
 from tensorferry.rows.schema import as_schema
+from tensorferry.storage.place import Target
+from tensorferry.storage.sink import Sink
 from tensorferry.storage.source import Span
+from tensorferry.tensors.content import Content
 from tensorferry.tensors.values import Array
 
 BLOCK = 1 << 20
@@ -267,6 +278,51 @@ class TextReads(TableReads):
         """The options with the types that the first file told."""
         assert isinstance(how, TextOptions)
         return replace(how, schema=schema)
+
+
+class TextWrites(ABC):
+    """Writes a text format."""
+
+    name: str
+    options = WriteOptions
+
+    @abstractmethod
+    def begin(self, sink: Sink, schema: Any) -> BatchWriter:
+        """Begins a file."""
+
+    def write(self, content: Content, target: Target, how: WriteOptions) -> Written:
+        """Writes a dict of columns.
+
+        Raises:
+            UnsupportedError: The value is something else, or more than text can hold.
+        """
+        value = content.value()
+        if not isinstance(value, Mapping):
+            raise UnsupportedError(
+                f"{self.name} holds rows, expected a dict of columns",
+                hint="tensorferry.writer(path) takes rows one by one",
+            )
+        content.refuse_texts(self.name)
+        with self.writer(target, how) as out:
+            out.write_batch(value)
+        return Written(out.nbytes, tuple(out.paths))
+
+    def writer(
+        self,
+        target: Target,
+        how: WriteOptions,
+        *,
+        shards: int | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> TableWriter:
+        """Opens a writer of rows.
+
+        Raises:
+            UnsupportedError: There is metadata, which text has no place for.
+        """
+        if metadata:
+            raise UnsupportedError(f"{self.name} has no place for metadata", path=target.path)
+        return TableWriter(target, self.begin, shards=shards)
 
 
 def _is_arrow(schema: Any) -> bool:
