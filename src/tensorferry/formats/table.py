@@ -118,6 +118,7 @@ TABLE: dict[str, Facts] = {
             read_needs=_ARROW,
             write_needs=_ARROW,
             streams_rows=True,
+            typed=False,
         ),
         Facts(
             name="jsonlines",
@@ -130,6 +131,7 @@ TABLE: dict[str, Facts] = {
             read_needs=_ARROW,
             write_needs=_ARROW,
             streams_rows=True,
+            typed=False,
         ),
         Facts(
             name="tensorproto",
