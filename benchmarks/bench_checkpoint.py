@@ -116,6 +116,7 @@ def list_ours(prefix: str) -> dict[str, Any]:
 
 def list_public(prefix: str) -> dict[str, Any]:
     with ferry.open(prefix) as bundle:
+        assert isinstance(bundle, ferry.Bundle)
         return {name: bundle.info[name].shape for name in bundle}
 
 

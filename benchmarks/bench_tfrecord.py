@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 
@@ -73,8 +73,10 @@ def read_tensorflow(path: str, parallel: bool, compression: str = "") -> Any:
     return dataset.prefetch(tf.data.AUTOTUNE) if parallel else dataset
 
 
-def read_ours(path: str, threads: int | None = None, to: str = "numpy") -> Any:
-    return ferry.open(path, threads=threads).batches(BATCH, to=to)
+def read_ours(
+    path: str, threads: int | None = None, to: Literal["numpy", "arrow"] = "numpy"
+) -> Any:
+    return ferry.Records(path, threads=threads).batches(BATCH, to=to)
 
 
 def drain(make: Callable[[], Any]) -> Callable[[], None]:
@@ -126,12 +128,12 @@ def bench_reading(report: Report, folder: Path, data: dict[str, Any]) -> None:
     report_rates(report, "file to columns", best(peers, seconds=3), RECORDS)
 
     scans: dict[str, Callable[[], Any]] = {
-        "tensorferry": lambda: ferry.open(path).verify(),
+        "tensorferry": lambda: ferry.Records(path).verify(),
         "tensorferry, records as bytes": drain(lambda: tfio.tf_record_iterator(path)),
         "tf_record_iterator": drain(lambda: tf.compat.v1.io.tf_record_iterator(path)),
         "tf.data, batch": drain(lambda: tf.data.TFRecordDataset(path).batch(BATCH)),
     }
-    assert ferry.open(path).verify() == RECORDS
+    assert ferry.Records(path).verify() == RECORDS
     report_rates(report, "scan", best(scans, seconds=3), RECORDS)
 
 
@@ -153,7 +155,7 @@ def tfx_bsl_encoder(data: dict[str, Any], folder: Path) -> dict[str, Callable[[]
     decoder = example_coder.ExamplesToRecordBatchDecoder()
     path = str(folder / "bsl.tfrecord")
     write_ours(path, data)
-    batches = [decoder.DecodeBatch(batch) for batch in ferry.open(path, raw=True).batches(BATCH)]
+    batches = [decoder.DecodeBatch(batch) for batch in ferry.Records(path, raw=True).batches(BATCH)]
     encoder = example_coder.RecordBatchToExamplesEncoder()
     return {"tfx-bsl (writes no file)": lambda: [encoder.encode(batch) for batch in batches]}
 

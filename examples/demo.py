@@ -158,6 +158,7 @@ def show_files(folder: Path, value: dict[str, Any]) -> None:
     worst = max(report.relative_error for report in saved.quantized.values())
     print(f"  int8 by channel: {saved.nbytes:,} B, errors up to {worst:.2%} of the largest weight")
     with ferry.open(folder / "small.safetensors") as bundle:
+        assert isinstance(bundle, ferry.Bundle)
         info = bundle.info["layers/0/attention"]
         print(f"  {info.name}: {info.dtype} {list(info.shape)}, stored as {info.quantized}")
 
@@ -203,6 +204,7 @@ def show_records(path: Path) -> None:
     except ferry.FormatError as error:
         print("  " + str(error).replace(f"{path.parent}/", "").replace("\n", "\n  "))
     with ferry.open(path, raw=True, on_error="skip") as records:
+        assert isinstance(records, ferry.Rows)
         print(f"  on_error='skip': {sum(1 for _ in records):,} of {rows:,} records")
         for damage in records.damages:
             print(f"    byte {damage.offset:,}: {damage.problem}")
@@ -215,6 +217,7 @@ def write_records(path: str, data: dict[str, Any]) -> None:
 
 def read_records(path: str) -> list[Any]:
     with ferry.open(path) as records:
+        assert isinstance(records, ferry.Rows)
         return list(records.batches(4096))
 
 

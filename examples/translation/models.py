@@ -60,6 +60,7 @@ def asked_from_its_file(folder: Path, service: Service, predictions: dict[str, A
         keep=("sentences",),
     )
     with ferry.open(folder / "answers.parquet") as table:
+        assert isinstance(table, ferry.Rows)
         rows = next(table.batches(1000))
     assert rows["ids"].to_list() == predictions["ids"].to_list()
 

@@ -29,6 +29,7 @@ def same(left: Any, right: Any) -> bool:
 
 def read_records(path: Path) -> dict[str, Any]:
     with ferry.open(path) as records:
+        assert isinstance(records, ferry.Rows)
         batch: dict[str, Any] = next(records.batches(1000))
         return batch
 

@@ -116,6 +116,7 @@ def tfrecord(folder: Path, service: Service, predictions: dict[str, Any]) -> Non
     assert batch["ids"].to_list() == predictions["ids"].to_list()
     tf.debugging.assert_equal(batch["attention"], predictions["attention"])
     with ferry.open(path, columns=["ids"]) as records:  # the same without TensorFlow
+        assert isinstance(records, ferry.Rows)
         assert next(records.batches(64))["ids"].to_list() == predictions["ids"].to_list()
 
 

@@ -15,14 +15,16 @@ import pytest
 import strategies
 from hypothesis import given, settings, strategies as st
 from strategies import same
+from tables import read as read_table
 
-from tensorferry import formats, limits
+from tensorferry import limits
 from tensorferry.errors import (
     FormatError,
     LimitError,
     TruncatedError,
     UnsupportedError,
 )
+from tensorferry.formats.detect import detect_bytes
 from tensorferry.formats.parquet import file as parquet, footer as parquet_footer
 from tensorferry.storage import Buffers
 from tensorferry.tensors.values import RaggedTensor, SparseTensor
@@ -36,6 +38,10 @@ SAMPLE: dict[str, Any] = {
     "sparse": SparseTensor([[2, 1], [0, 0]], np.array([1.5, 2.5]), [3, 4]),
     "images": [np.ones((1, 2)), np.zeros((2, 2)), np.ones((0, 1))],
 }
+
+
+def read(data: bytes | memoryview, **options: Any) -> Any:
+    return read_table(data, "parquet", **options)
 
 
 def dumps(leaves: dict[str, Any], **options: Any) -> bytes:
@@ -65,11 +71,11 @@ def test_roundtrip(value, metadata, compression):
     """What is written is what is read: names, order, dtype, shape, every bit, and the metadata."""
     data = dumps(value, metadata=metadata, compression=compression)
 
-    found, noted = parquet.read(data)
+    found, noted = read(data)
 
     assert same(found, value)
     assert noted == metadata
-    assert formats.detect(data) == "parquet"
+    assert detect_bytes(data) == "parquet"
 
 
 @settings(max_examples=60)
@@ -79,7 +85,7 @@ def test_rows_in_groups(value, batch_rows):
     rows = value.shape[0] if value.shape else 1
     data = dumps({"x": value}, batch_rows=batch_rows if rows < 100 else None)
 
-    assert same(parquet.read(data)[0], {"x": value})
+    assert same(read(data)[0], {"x": value})
 
 
 def test_types_in_pyarrow():
@@ -87,7 +93,7 @@ def test_types_in_pyarrow():
     data = dumps(SAMPLE, batch_rows=2)
     table = pq.read_table(pa.BufferReader(data))
 
-    assert same(parquet.read(data)[0], SAMPLE)
+    assert same(read(data)[0], SAMPLE)
     embedding = pa.concat_arrays(table["embedding"].chunks)
     assert isinstance(embedding, pa.FixedShapeTensorArray)
     assert np.array_equal(embedding.to_numpy_ndarray(), SAMPLE["embedding"])
@@ -113,7 +119,7 @@ def test_foreign_file():
         }
     )
     for options in ({}, {"row_group_size": 1}, {"store_schema": False, "write_statistics": False}):
-        found, metadata = parquet.read(written(table, **options))
+        found, metadata = read(written(table, **options))
         assert metadata == {"tensorferry.type.when": "timestamp[us, tz=UTC]"}
         assert same(found["int"], np.array([1, 2, 3], np.uint16))
         assert found["text"].tolist() == [b"a", "ä".encode(), b""]
@@ -124,13 +130,13 @@ def test_foreign_file():
         assert found["point/y"].to_list() == [[1], [], []]
         assert found["missing"].to_list() == [[1], [], [3]]
         assert found["a.b"].tolist() == found["a/b"].tolist() == [1, 2, 3]
-        assert list(parquet.read(written(table, **options), columns=["a.b"])[0]) == ["a.b"]
-        assert parquet.read(written(table), columns=[])[0] == {}
+        assert list(read(written(table, **options), columns=["a.b"])[0]) == ["a.b"]
+        assert read(written(table), columns=[])[0] == {}
 
 
 def read_all(data: bytes) -> None:
     with contextlib.suppress(FormatError, UnsupportedError):
-        repr(parquet.read(data))
+        repr(read(data))
 
 
 SMALL = {name: SAMPLE[name] for name in ("id", "tokens")}
@@ -141,9 +147,9 @@ def test_cut_at_every_offset():
     data = dumps(SMALL)
     for end in range(len(data)):
         with pytest.raises(FormatError):
-            parquet.read(data[:end])
+            read(data[:end])
     with pytest.raises(TruncatedError, match="does not end with PAR1"):
-        parquet.read(data[:-1])
+        read(data[:-1])
 
 
 def test_bytes_changed():
@@ -169,18 +175,18 @@ def test_checksums():
     changed = data[:place] + b"\x01" + data[place + 1 :]
 
     with pytest.raises(FormatError, match=r"(?i)crc|checksum"):
-        parquet.read(changed)
-    assert parquet.read(changed, verify=False)[0]["x"] != 77
+        read(changed)
+    assert read(changed, verify=False)[0]["x"] != 77
 
 
 def test_budget(monkeypatch):
     """A constant takes few bytes in the file, and is held against limits.memory before reading."""
     data = written(pa.table({"x": np.zeros(1 << 20)}), use_dictionary=False, compression="zstd")
     assert len(data) < 10_000
-    assert len(parquet.read(data)[0]["x"]) == 1 << 20
+    assert len(read(data)[0]["x"]) == 1 << 20
     monkeypatch.setattr(limits, "memory", 1 << 20)
     with pytest.raises(LimitError, match=r"limits\.memory"):
-        parquet.read(data)
+        read(data)
     for column in (
         pa.nulls(1 << 20, pa.int64()),
         pa.nulls(1 << 20, pa.string()),
@@ -188,7 +194,7 @@ def test_budget(monkeypatch):
     ):
         data = written(pa.table({"x": column}))
         with pytest.raises(LimitError, match=r"limits\.memory"):
-            parquet.read(data)
+            read(data)
 
 
 @pytest.mark.parametrize("encoding", ["dictionary", "DELTA_BYTE_ARRAY"])
@@ -202,11 +208,11 @@ def test_repeated_strings(encoding, monkeypatch):
     assert len(data) < 20_000
 
     monkeypatch.setattr(limits, "memory", 11 << 20)
-    assert parquet.read(data)[0]["x"].tolist() == table["x"].to_pylist()
+    assert read(data)[0]["x"].tolist() == table["x"].to_pylist()
     monkeypatch.setattr(limits, "memory", 5 << 20)
     before = pa.total_allocated_bytes()
     with pytest.raises(LimitError, match=r"limits\.memory"):
-        parquet.read(data)
+        read(data)
     assert pa.total_allocated_bytes() - before < 1 << 20
 
 
@@ -234,8 +240,8 @@ def test_footer_is_what_pyarrow_sees():
 def test_refused():
     """Encrypted files and footers beyond the file."""
     with pytest.raises(UnsupportedError, match="encrypted"):
-        parquet.read(b"PARE" + bytes(20) + b"PARE")
+        read(b"PARE" + bytes(20) + b"PARE")
     with pytest.raises(FormatError, match="footer takes 4294967295 bytes"):
-        parquet.read(b"PAR1" + b"\xff" * 4 + b"PAR1")
+        read(b"PAR1" + b"\xff" * 4 + b"PAR1")
     with pytest.raises(UnsupportedError, match="compression is 'lzo'"):
         dumps(SMALL, compression="lzo")

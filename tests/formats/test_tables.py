@@ -16,9 +16,11 @@ import pyarrow.ipc as ipc
 import pyarrow.parquet as pq
 import pytest
 import strategies
+from conftest import CORPUS
 from hypothesis import given, settings, strategies as st
 from strategies import same
 
+import tensorferry as ferry
 from tensorferry import limits
 from tensorferry.errors import (
     FormatError,
@@ -112,7 +114,10 @@ def test_columns(path):
             "images": TensorInfo("images", "float64", (5, None, None), kind="list"),
         }
         assert table.metadata == {"a": "b"}
-        assert table.schema.names == list(SAMPLE)
+        assert table.arrow_schema.names == list(SAMPLE)
+        assert list(table.schema) == sorted(SAMPLE)
+        assert table.schema["embedding"].shape == (2,)
+        assert table.schema["tokens"].shape == (None,)
         with pytest.raises(UnknownFeatureError, match="'other'"):
             table["other"]
 
@@ -173,8 +178,9 @@ def test_only_what_is_touched(path, monkeypatch):
     """A row reads its piece, and nothing else; asking again reads nothing."""
     with Table(path) as table:
         read = []
-        batches = table._reader.batches
-        monkeypatch.setattr(table._reader, "batches", lambda i: (read.append(i), batches(i))[1])
+        reader = table._files.reader(0)
+        batches = reader.batches
+        monkeypatch.setattr(reader, "batches", lambda i, c: (read.append(i), batches(i, c))[1])
         table[4]
         table[-1]
         assert read == [2]
@@ -199,7 +205,7 @@ def test_views_of_a_mapped_file(tmp_path):
             one = table[3]["x"]
             assert np.shares_memory(batch, whole)
             assert np.shares_memory(one, whole)
-        assert source.buffer is not None  # it was given, and stays open
+        assert source.buffer is None  # what was given is closed with the table
     os.unlink(path)
     assert batch.tolist() == value["x"][:2].tolist()
     assert one.tolist() == [9, 10, 11]
@@ -235,15 +241,20 @@ FOREIGN = pa.table(
 )
 
 
-def foreign(kind: str) -> bytes:
+def written(table: pa.Table, kind: str) -> bytes:
+    """What PyArrow writes, in pieces of two rows."""
     sink = io.BytesIO()
     if kind.startswith("parquet"):
-        pq.write_table(FOREIGN, sink, row_group_size=2, write_statistics=kind == "parquet")
+        pq.write_table(table, sink, row_group_size=2, write_statistics=kind == "parquet")
         return sink.getvalue()
     make = ipc.new_stream if kind == "stream" else ipc.new_file
-    with make(sink, FOREIGN.schema) as writer:
-        writer.write_table(FOREIGN, max_chunksize=2)
+    with make(sink, table.schema) as writer:
+        writer.write_table(table, max_chunksize=2)
     return sink.getvalue()
+
+
+def foreign(kind: str) -> bytes:
+    return written(FOREIGN, kind)
 
 
 @pytest.mark.parametrize("kind", ["file", "stream", "parquet", "parquet without statistics"])
@@ -286,19 +297,74 @@ def test_stream_with_dictionaries_backwards():
 
 
 def test_unknown_types_do_not_stand_in_the_way():
-    """A column without a counterpart is known by name, and only reading it is refused."""
+    """A column without a counterpart is listed with the reason, and only naming it is refused."""
     sink = io.BytesIO()
     table = pa.table({"bad": pa.array([1, 2], pa.decimal128(5)), "good": [1, 2]})
     pq.write_table(table, sink)
     with Table(sink.getvalue()) as opened:
         assert opened.info["bad"].dtype == "decimal128(5, 0)"
-        assert opened["good"].tolist() == [1, 2]
-        with pytest.raises(UnsupportedError, match="decimal128") as caught:
-            opened[0]
-        assert caught.value.tensor == "bad"
-        assert caught.value.path == "<bytes>"
-    with Table(sink.getvalue(), columns=["good"]) as opened:
-        assert opened[0] == {"good": 1}
+        assert opened.info["bad"].unreadable == "Arrow's type decimal128(5, 0) has no counterpart"
+        assert opened.columns == ["good"]
+        assert list(opened) == [{"good": 1}, {"good": 2}]
+        assert list(opened.schema) == ["good"]
+        assert "'bad' is left out" in opened.schema.notes[0]
+        for use in (lambda: opened["bad"], lambda: list(opened.batches(2, columns=["bad"]))):
+            with pytest.raises(UnsupportedError, match="decimal128") as caught:
+                use()
+            assert caught.value.tensor == "bad"
+            assert caught.value.path == "<bytes>"
+    with pytest.raises(UnsupportedError, match="decimal128"):
+        Table(sink.getvalue(), columns=["good", "bad"])
+
+
+@pytest.mark.parametrize("kind", ["file", "stream", "parquet"])
+def test_nulls_in_lists_do_not_stand_in_the_way(kind):
+    """A list with a null inside has no counterpart; the other columns and members have."""
+    table = pa.table(
+        {
+            "lists": [[1, None], [2]],
+            "struct": [{"a": 1, "b": [2, None]}, None],
+            "map": pa.array([[("k", 1)], None], pa.map_(pa.string(), pa.int64())),
+            "good": [1, 2],
+        }
+    )
+    with Table(written(table, kind)) as opened:
+        assert [row["good"] for row in opened] == [1, 2]
+        assert opened.columns == ["struct/a", "map/key", "map/value", "good"]
+        assert opened["map/value"].to_list() == [[1], []]
+        assert opened["struct/a"].to_list() == [[1], []]
+        assert "nulls inside its lists" in (opened.info["lists"].unreadable or "")
+        assert "nulls inside its lists" in (opened.info["struct/b"].unreadable or "")
+        assert opened.notes[0].startswith("column 'lists' is left out")
+        with pytest.raises(UnsupportedError, match="nulls inside") as caught:
+            opened.select(["lists"])
+        assert caught.value.tensor == "lists"
+        for split in opened.splits(2):
+            with split.open() as part:
+                assert list(next(iter(part))) == opened.columns
+    opened = Table(written(table, kind), columns=["lists"])
+    with opened, pytest.raises(UnsupportedError, match="nulls inside"):
+        list(opened)
+
+
+def test_neighbours():
+    """Files of other projects: every column is read, or listed with a reason."""
+    folder = CORPUS / "neighbours"
+    if not folder.exists():
+        pytest.skip("no corpus")
+    counts = {}
+    for path in [*folder.glob("*.parquet"), *folder.glob("*.parq")]:
+        with Table(path) as table:
+            rows = list(table)
+            expected = pq.ParquetFile(path).metadata.num_rows
+            assert len(rows) == len(table) == expected
+            assert all(list(row) == table.columns for row in rows)
+            unreadable = [i for i in table.infos().values() if i.unreadable]
+            counts[path.name] = len(table.columns), len(unreadable)
+            assert len(table.schema) == len(table.columns)
+    assert counts["decimals.parquet"] == (2, 1)
+    assert counts["nested_maps.snappy.parquet"] == (5, 0)
+    assert counts["map_array.parq"] == (8, 4)
 
 
 @pytest.mark.parametrize("kind", FORMATS)
@@ -325,11 +391,14 @@ def test_sources(tmp_path, path):
 
 
 def test_pickle(path):
-    """Workers open the file anew; what has no path has nothing to open."""
+    """Other processes open the file anew; a stream has nothing to open."""
     with pickle.loads(pickle.dumps(Table(path, columns=["id"]))) as table:
         assert list(table[3]) == ["id"]
-    with pytest.raises(TypeError, match="by its path"):
-        pickle.dumps(Table(path.read_bytes()))
+    with pickle.loads(pickle.dumps(ferry.open(path, format=Table(path).format))) as table:
+        assert isinstance(table, Table)
+        assert same_row(table[3], 3)
+    with pytest.raises(TypeError, match="cannot be pickled"), open(path, "rb") as file:
+        pickle.dumps(Table(file))
 
 
 def test_closed(path):

@@ -509,6 +509,7 @@ def values(content: bytes, extent=b"") -> bytes:
 
 
 WHOLE = slices.key(b"test", ((0, -1),))
+OTHER = field(1, field(1, b"test") + field(2, THREE) + field(3, 1))  # of another dtype
 GOOD = b"".join(field(8, text) for text in (b"foo", b"bar", b"foobar"))
 
 
@@ -538,6 +539,7 @@ GOOD = b"".join(field(8, text) for text in (b"foo", b"bar", b"foobar"))
         ({b"": meta(dtype=1), WHOLE: values(field(5, bytes(13)))}, None),
         ({b"": meta(dtype=3), WHOLE: values(field(7, b"\1\2\xff"))}, "2 values"),
         ({b"": meta() + meta(dtype=1)}, "two shapes"),
+        ({b"": meta(found=OTHER)}, "two shapes"),
     ],
 )
 def test_first_version(tmp_path, entries, match):

@@ -177,3 +177,33 @@ def test_refused(tokenizer):
         ferry.predict(tokenizer, SENTENCES, signature="other")
     with pytest.raises(UnsupportedError, match="cannot be called"):
         ferry.predict(object(), SENTENCES)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("x.tfrecord", {"metadata": {"a": "b"}}, "metadata: predictions in TFRecords"),
+        (
+            "x.parquet",
+            {"shards": 2, "quantize": "int8"},
+            "quantize, shards: predictions in parquet",
+        ),
+    ],
+)
+def test_options_that_rows_do_not_have(tmp_path, name, options, message):
+    """An option that a file of rows has no place for is refused, and nothing is written."""
+    with pytest.raises(TypeError, match=message):
+        ferry.save_predictions(lambda x: x, np.zeros((2, 1)), tmp_path / name, **options)
+    assert not list(tmp_path.iterdir())
+
+
+def test_options_of_rows(tmp_path):
+    """TFRecords are written in shards, and a format is named where the path has no suffix."""
+    inputs = np.arange(6, dtype=np.float32)
+    saved = ferry.save_predictions(lambda x: x, inputs, tmp_path / "x.tfrecord", shards=2)
+    named = ferry.save_predictions(lambda x: x, inputs, tmp_path / "y", format="npz")
+
+    assert saved.format == "tfrecord"
+    assert len(list(tmp_path.glob("x.tfrecord-*-of-00002"))) == 2
+    assert named.format == "npz"
+    assert ferry.load(tmp_path / "y")["output"].tolist() == inputs.tolist()

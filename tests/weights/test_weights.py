@@ -844,3 +844,36 @@ def test_tensorflow_restores_a_checkpoint_of_weights(tf, makers, name, tmp_path)
     tf.train.Checkpoint(other).read(str(tmp_path / "x.ckpt")).assert_consumed()
 
     np.testing.assert_array_equal(other(value), model(value))
+
+
+# Options
+
+
+def test_options_are_of_files():
+    """A dict of tensors is not opened, so options for opening are refused by name."""
+    with pytest.raises(TypeError, match="names, storage_options: only files"):
+        ferry.load_weights(
+            {"a": np.zeros(2)}, {"a": np.ones(2)}, names="keys", storage_options={"region": "x"}
+        )
+
+
+def test_options_reach_the_format(tmp_path):
+    """A checkpoint is written in shards and read by its keys; npz takes a level."""
+    model = {"a": np.arange(3.0), "b": {"c": np.arange(4.0)}}
+    ferry.save_weights(model, tmp_path / "x.ckpt", layout="names", shards=2, durable=False)
+    loud = ferry.save_weights(model, tmp_path / "x.npz", compression="deflate", level=1)
+    fresh = {"a": np.zeros(3), "b": {"c": np.zeros(4)}}
+
+    assert len(list(tmp_path.glob("x.ckpt.data-*-of-00002"))) == 2
+    assert loud.format == "npz"
+    assert ferry.load_weights(fresh, tmp_path / "x.ckpt", names="keys").ok
+    assert fresh["b"]["c"].tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    "function", [ferry.save_weights, ferry.load_weights, ferry.Saver.save, ferry.Saver.restore]
+)
+def test_an_unknown_option_is_refused_at_once(function):
+    """Options are named in the signature: a misspelt one fails before anything is looked at."""
+    with pytest.raises(TypeError, match="unexpected keyword argument 'verfiy'"):
+        function(None, None, verfiy=False)

@@ -5,7 +5,6 @@ An error is one to three lines on the standard error; `--debug` adds where it ca
 
 from __future__ import annotations
 
-import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -14,8 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tensorferry.cli.hints import for_command
-from tensorferry.errors import FerryError, MissingExtraError
+from tensorferry.cli.failures import DEBUG, FINE, INTERRUPTED, fail, say
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -45,8 +43,6 @@ COMMANDS = {
 }
 """Of each command: its module, and one line about it."""
 
-FINE, FOUND, WRONG, MISSING, INTERRUPTED = 0, 1, 2, 3, 130
-
 
 class Application(click.Group):
     """The group of all commands; a path in the place of a command means `info`."""
@@ -60,7 +56,8 @@ class Application(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module = import_module(f"tensorferry.cli.{COMMANDS[cmd_name][0]}")
-        command: click.Command = getattr(module, f"{cmd_name}_command")
+        command = vars(module)[f"{cmd_name}_command"]
+        assert isinstance(command, click.Command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -139,64 +136,26 @@ def run(arguments: Sequence[str] | None = None) -> int:
     # Everywhere, not only before the command.
     given = [argument for argument in given if argument != "--debug"]
     try:
-        code = _run(given)
+        code = _run(given, debug)
         sys.stdout.flush()
     except BrokenPipeError:
         # Who reads has what it wants. Python would complain once more when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FINE
     except KeyboardInterrupt:
-        _say("interrupted")
+        say("interrupted")
         return INTERRUPTED
     except Exception as error:
         if debug:
             raise
-        return _fail(error)
+        return fail(error)
     return code
 
 
-def _run(given: list[str]) -> int:
+def _run(given: list[str], debug: bool) -> int:
     try:
-        with application.make_context("ferry", given) as context:
+        with application.make_context("ferry", given, obj=DEBUG if debug else None) as context:
             code = application.invoke(context)
     except click.exceptions.Exit as end:
         return end.exit_code
     return code if isinstance(code, int) else FINE
-
-
-def _fail(error: Exception) -> int:
-    """Says what went wrong, and gives the exit code for it."""
-    if isinstance(error, click.ClickException):
-        context = getattr(error, "ctx", None)
-        _say(error.format_message())
-        if context is not None and "hint:" not in error.format_message():
-            print(f"hint: {context.command_path} --help", file=sys.stderr)
-        return WRONG
-    if isinstance(error, FerryError):
-        error.hint = for_command(error.hint)
-        _say(str(error))
-        return MISSING if isinstance(error, MissingExtraError) else WRONG
-    if isinstance(error, OSError):
-        name = error.filename
-        text = error.strerror or str(error)
-        if isinstance(error, FileNotFoundError) and "no such" not in text.lower():
-            text = f"no such file: {text}"
-        if error.errno == errno.ENOSPC:
-            text += "\nhint: make room, or write to another place; what was there is still whole"
-        _say(f"{os.fsdecode(name)}: {text}" if isinstance(name, str | bytes) else text)
-        return WRONG
-    if isinstance(error, MemoryError):
-        _say("there is not enough memory for it")
-        return WRONG
-    text = str(error).strip().splitlines()[0] if str(error).strip() else "no more is known"
-    _say(f"{type(error).__name__}: {text[:300]}\nhint: run it again with --debug to see where")
-    return WRONG
-
-
-def _say(text: str) -> None:
-    lines = text.splitlines() or [""]
-    if sys.stderr.isatty() and "NO_COLOR" not in os.environ:
-        lines[0] = f"\x1b[31mferry:\x1b[0m {lines[0]}"
-    else:
-        lines[0] = f"ferry: {lines[0]}"
-    print("\n".join(lines[:3]), file=sys.stderr)

@@ -25,7 +25,7 @@ def files(context: click.Context, parameter: click.Parameter, typed: str) -> lis
 
 
 def names(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
-    """The tensors, features or columns of the file that was named before."""
+    """The tensors or columns of the file that was named before."""
     from click.shell_completion import CompletionItem
 
     path = _path_in(context)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tensorferry.cli import completing, options as shared, text
+from tensorferry.cli.failures import Inputs
 from tensorferry.cli.progress import ProgressLine, duration
 
 if TYPE_CHECKING:
@@ -53,9 +54,9 @@ def convert_command(
 ) -> int:
     """Writes what is in files into another format, one tensor or batch at a time.
 
-    Several inputs go into a directory OUT (with --to), or, TFRecords, into one file. Nothing is
-    replaced without --force, and OUT appears when it is whole. The exit code is 1 if --verify finds
-    a difference.
+    Several inputs go into a directory OUT (with --to), or, if they are rows of one format, into one
+    file. Nothing is replaced without --force, and OUT appears when it is whole. The exit code is 1
+    if --verify finds a difference.
     """
     if len(paths) < 2:
         raise click.UsageError(
@@ -64,47 +65,52 @@ def convert_command(
     *sources, target = paths
     if as_json and target == "-":
         raise click.UsageError("--json and OUT - both go to the standard output")
-    if given["quantize"] is None:
-        del given["quantize"]
     reading = {**options, **({} if format is None else {"format": format})}
-    reports = _convert(sources, target, to, jobs, resume, {**given, "options": reading})
+    inputs = Inputs(sources)
+    reports = _convert(inputs, target, to, jobs, resume, {**given, "options": reading})
     if as_json:
-        shared.echo_json("convert", conversions=reports)
+        inputs.echo_json("convert", conversions=reports)
     else:
         for report in reports:
             print(render(report), file=sys.stderr)
             for note in report.notes:
                 print(text.clean(f"note: {note}"), file=sys.stderr)
-    return 1 if any(report.verified is False for report in reports) else 0
+    return inputs.code or (1 if any(report.verified is False for report in reports) else 0)
 
 
 def _convert(
-    sources: list[str], target: str, to: str | None, jobs: int, resume: bool, given: dict[str, Any]
+    inputs: Inputs, target: str, to: str | None, jobs: int, resume: bool, given: dict[str, Any]
 ) -> list[ConvertReport]:
-    from tensorferry.files import find as inputs
+    from tensorferry.files.find import counted_in
     from tensorferry.operations.convert import convert
     from tensorferry.operations.convert.sets import convert_all
 
-    found = inputs.find(sources)
     if os.path.isdir(target) or target.endswith("/"):
         if to is None:
             raise click.UsageError("OUT is a directory\nhint: say the format: --to safetensors")
         with ProgressLine(f"into {target}", unit="files") as progress:
             return convert_all(
-                found, target, format=to, jobs=jobs, resume=resume, progress=progress, **given
+                inputs.found,
+                target,
+                format=to,
+                jobs=jobs,
+                resume=resume,
+                progress=progress,
+                failed=inputs.note,
+                **given,
             )
     if resume or jobs > 1:
         raise click.UsageError("--resume and --jobs are for many files, into a directory OUT")
-    if len(found) > 1:
-        files = [name for one in found for name in (one.files or (one.name,))]
-        if not all(map(inputs.is_records, files)):
-            raise click.UsageError(
-                f"{len(found)} inputs for one output\nhint: into a directory: OUT/ with --to FORMAT"
-            )
-        found = [inputs.Input(f"{files[0]} and {len(files) - 1} more", tuple(files))]
-    unit: Any = "rows" if inputs.is_records(found[0].name) else "bytes"
+    if inputs.code:
+        return []  # one output of a part of the inputs would not be what was asked for
+    found = shared.together(inputs.found)
+    if found is None:
+        raise click.UsageError(
+            f"{inputs.count} inputs for one output\nhint: into a directory: OUT/ with --to FORMAT"
+        )
+    unit: Any = "rows" if counted_in(found.place.path) == "rows" else "bytes"
     with ProgressLine(os.path.basename(target), unit=unit) as progress:
-        return [convert(found[0], target, format=to, progress=progress, **given)]
+        return [convert(found, target, format=to, progress=progress, **given)]
 
 
 def render(report: ConvertReport) -> str:

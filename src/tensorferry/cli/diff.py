@@ -105,4 +105,5 @@ def _reason(found: TensorDiff) -> str:
         return f"{found.dtypes[0]}, {found.dtypes[1]}"
     if found.reason == "shape":
         return f"{text.shape(found.shapes[0])}, {text.shape(found.shapes[1])}"
-    return {"rows": "lengths of rows", "entries": "entries"}.get(found.reason or "", "")
+    words = {"rows": "lengths of rows", "entries": "entries", "unreadable": "cannot be read"}
+    return words.get(found.reason or "", "")

@@ -56,6 +56,4 @@ def _here(row: FormatInfo) -> str:
 
 def _metadata(row: FormatInfo) -> str:
     """Where metadata is kept."""
-    if row.metadata:
-        return "yes"
-    return "beside" if row.holds == "bundle" else "no"
+    return {"inside": "yes", "beside": "beside", "nowhere": "no"}[row.keeps_metadata]

@@ -2,31 +2,49 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from tensorferry.cli import options as shared, text
+from tensorferry.cli import completing, options as shared, text
+from tensorferry.cli.failures import Inputs
+
+if TYPE_CHECKING:
+    from tensorferry.files.find import Found
 
 
 @click.command("hash")
 @shared.paths
 @click.option("--tensors", is_flag=True, help="Of each tensor, too.")
+@click.option(
+    "--select",
+    multiple=True,
+    metavar="GLOB",
+    help="Only tensors or columns like this.",
+    shell_complete=completing.names,
+)
 @shared.reading
 @shared.as_json
 def hash_command(
-    paths: tuple[str, ...], tensors: bool, as_json: bool, options: dict[str, Any], **given: Any
-) -> None:
+    paths: tuple[str, ...],
+    tensors: bool,
+    select: tuple[str, ...],
+    format: str | None,
+    options: dict[str, Any],
+    as_json: bool,
+) -> int:
     """A digest of the content: the same tensors give the same from every format.
 
     Names, dtypes, shapes and values count; order, compression and metadata do not.
     """
-    from tensorferry.files import find as inputs
-    from tensorferry.operations.hash import hash_content
+    from tensorferry.operations.hash import HashReport, hash_content
 
+    def work(found: Found) -> HashReport:
+        return hash_content(found, select=select, format=format, **options)
+
+    inputs = Inputs(paths)
     reports = []
-    for found in inputs.find(paths):
-        report = hash_content(found, **given, **options)
+    for report in inputs.each(work):
         reports.append(report)
         if as_json:
             continue
@@ -35,4 +53,5 @@ def hash_command(
             for one in report.tensors:
                 print(f"  {one.digest}  {text.clean(one.name)}")
     if as_json:
-        shared.echo_json("hash", files=reports)
+        inputs.echo_json("hash", files=reports)
+    return inputs.code

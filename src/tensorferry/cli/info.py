@@ -8,11 +8,13 @@ from typing import Any
 import click
 
 from tensorferry.cli import options as shared, text
-from tensorferry.operations.inspect import FileInfo, Problem
+from tensorferry.cli.failures import Inputs
+from tensorferry.errors import Problem
+from tensorferry.operations.inspect import FileInfo
 
 NOUNS = {"tensors": "tensor", "records": "record", "rows": "row"}
 
-# How many features are named, and how many files.
+# The most columns and problems that are named.
 NAMED = 12
 
 
@@ -29,22 +31,23 @@ def info_command(
 
     The exit code is 1 if something is wrong at a glance; `ferry verify` looks closer.
     """
-    from tensorferry.files import find as inputs
     from tensorferry.operations.inspect import inspect
 
-    found = [inspect(given, format=format, **options) for given in inputs.find(paths)]
-    if as_json:
-        extra = [{"dtypes": info.dtypes, "elements": info.elements} for info in found]
-        from tensorferry.cli.plain import plain
-
-        trees = [{**plain(info), **more} for info, more in zip(found, extra, strict=True)]
-        shared.echo_json("info", files=trees)
-    else:
-        for place, info in enumerate(found):
-            if place:
+    inputs = Inputs(paths)
+    found: list[FileInfo] = []
+    for info in inputs.each(lambda given: inspect(given, format=format, **options)):
+        if not as_json:
+            if found:
                 print()
             shared.echo(render(info))
-    return 1 if any(info.problems for info in found) else 0
+        found.append(info)
+    if as_json:
+        from tensorferry.cli.plain import plain
+
+        extra = [{"dtypes": info.dtypes, "elements": info.elements} for info in found]
+        trees = [{**plain(info), **more} for info, more in zip(found, extra, strict=True)]
+        inputs.echo_json("info", files=trees)
+    return inputs.code or (1 if any(info.problems for info in found) else 0)
 
 
 def render(info: FileInfo) -> Iterable[str]:
@@ -117,11 +120,13 @@ def _parts(info: FileInfo) -> Iterable[str]:
     noun = {"tensors": "tensor", "records": "feature", "rows": "column"}[info.holds]
     # The state of an optimizer is worth the least room.
     entries = sorted(collapse(info.tensors), key=lambda entry: entry.optimizer)
-    table = text.Table((noun, "dtype", "shape", "count", "size"), right=(3, 4))
+    headers = (noun, "dtype", "shape", "count", "size", "cannot be read")
+    table = text.Table(headers, right=(3, 4), flexible=(0, 5))
     for entry in entries[:NAMED]:
         sizes = entry.shape if info.holds == "tensors" else entry.shape[1:]
         many = f"{entry.count} x" if entry.count > 1 else ""
-        table.add(entry.name, entry.dtype, text.shape(sizes), many, text.size(entry.nbytes))
+        size = text.size(entry.nbytes)
+        table.add(entry.name, entry.dtype, text.shape(sizes), many, size, entry.unreadable)
     yield ""
     yield from table.lines()
     if len(entries) > NAMED:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from tensorferry.cli import completing, options as shared, text
+from tensorferry.cli.failures import Inputs
 from tensorferry.errors import FormatError
 
 if TYPE_CHECKING:
+    from tensorferry.files.find import Found
     from tensorferry.models.outline import ModelInfo
     from tensorferry.operations.list import Entry, Listing, Node
 
@@ -43,86 +45,96 @@ def _listing_options(function: Any) -> Any:
 @click.command("ls")
 @click.option("--all", "everything", is_flag=True, help="One line each: collapse nothing.")
 @_listing_options
-def ls_command(paths: tuple[str, ...], everything: bool, as_json: bool, **wanted: Any) -> None:
+def ls_command(paths: tuple[str, ...], everything: bool, as_json: bool, **wanted: Any) -> int:
     """Tensors, features or columns with dtype, shape and size; repeated layers on one line."""
-    listings = _list(paths, **wanted)
+    inputs = Inputs(paths)
+    listings = []
+    for _, listing in _headed(inputs, wanted, quiet=as_json):
+        if as_json:
+            listings.append(listing)
+        else:
+            shared.echo(_table(listing, everything))
     if as_json:
-        shared.echo_json("ls", files=listings)
-        return
-    for listing in _headed(listings):
-        shared.echo(_table(listing, everything))
+        inputs.echo_json("ls", files=listings)
+    return inputs.code
 
 
 @click.command("tree")
 @_listing_options
-def tree_command(paths: tuple[str, ...], as_json: bool, **wanted: Any) -> None:
+def tree_command(paths: tuple[str, ...], as_json: bool, **wanted: Any) -> int:
     """Tensors as a tree of their names, with the size of each branch; repeated layers once."""
+    from tensorferry.operations.list import grow
+
+    inputs = Inputs(paths)
+    files = []
+    for found, listing in _headed(inputs, wanted, quiet=as_json):
+        model = _find_model(found, wanted)
+        if as_json:
+            files.append({"path": listing.path, "tree": grow(listing.tensors), "model": model})
+        else:
+            shared.echo(_tree(listing, model))
+    if as_json:
+        inputs.echo_json("tree", files=files)
+    return inputs.code
+
+
+def _tree(listing: Listing, info: ModelInfo | None) -> Iterable[str]:
+    """The tensors of one input as a tree, with the signatures of a model before them."""
     from tensorferry.operations.list import grow, is_slot
 
-    listings = _list(paths, **wanted)
-    if as_json:
-        files = [
-            {
-                "path": found.path,
-                "tree": grow(found.tensors),
-                "model": _find_model(found.path, wanted),
-            }
-            for found in listings
-        ]
-        shared.echo_json("tree", files=files)
-        return
-    for listing in _headed(listings):
-        table = text.Table(("name", "dtype", "shape", "count", "size"), right=(3, 4))
-        found = _find_model(listing.path, wanted)
-        if found is not None:
-            from tensorferry.cli import model
+    headers = ("name", "dtype", "shape", "count", "size", "cannot be read")
+    table = text.Table(headers, right=(3, 4), flexible=(0, 5))
+    if info is not None:
+        from tensorferry.cli import model
 
-            for cells in model.branches(found):
-                table.add(*cells, "", "")
-        slots = [info for info in listing.tensors if is_slot(info)]
-        others = [info for info in listing.tensors if not is_slot(info)]
-        _branches(table, grow(others), "", listing.holds != "tensors")
-        if slots and others:
-            table.add("optimizer:", "", "", "", "", colour="dim")
-        _branches(table, grow(slots), "", listing.holds != "tensors")
-        if len(table):
-            shared.echo(table.lines())
-        print(text.paint(_total(listing), "dim"))
+        for cells in model.branches(info):
+            table.add(*cells, "", "", "")
+    slots = [info for info in listing.tensors if is_slot(info)]
+    others = [info for info in listing.tensors if not is_slot(info)]
+    _branches(table, grow(others), "", listing.holds != "tensors")
+    if slots and others:
+        table.add("optimizer:", "", "", "", "", "", colour="dim")
+    _branches(table, grow(slots), "", listing.holds != "tensors")
+    if len(table):
+        yield from table.lines()
+    yield text.paint(_total(listing), "dim")
 
 
-def _find_model(path: str, wanted: dict[str, Any]) -> ModelInfo | None:
+def _find_model(found: Found, wanted: dict[str, Any]) -> ModelInfo | None:
     """The model that a SavedModel is, whose signatures stand before its variables."""
-    from tensorferry.files import find as inputs
+    from tensorferry.operations.glance import find_one, is_model
 
-    if wanted["match"] or inputs.model_of(path, wanted["format"], None) is None:
+    if wanted["match"] or not is_model(find_one(found, format=wanted["format"])):
         return None
     from tensorferry.operations.inspect import inspect
 
     try:
-        return inspect(path, format=wanted["format"], **wanted["options"]).model
+        return inspect(found, format=wanted["format"], **wanted["options"]).model
     except FormatError as error:
         print(text.clean(f"ferry: no signatures: {error}".splitlines()[0]), file=sys.stderr)
         return None
 
 
-def _list(
-    paths: tuple[str, ...], format: str | None, options: dict[str, Any], match: Any, sort: Any
-) -> list[Listing]:
-    from tensorferry.files import find as inputs
+def _headed(
+    inputs: Inputs, wanted: dict[str, Any], *, quiet: bool
+) -> Iterator[tuple[Found, Listing]]:
+    """Each input and its listing, with its name above where there are several."""
     from tensorferry.operations.list import list_tensors
 
-    return [
-        list_tensors(given, match=match, sort=sort, format=format, **options)
-        for given in inputs.find(paths)
-    ]
+    def work(found: Found) -> tuple[Found, Listing]:
+        listing = list_tensors(
+            found,
+            match=wanted["match"],
+            sort=wanted["sort"],
+            format=wanted["format"],
+            **wanted["options"],
+        )
+        return found, listing
 
-
-def _headed(listings: Sequence[Listing]) -> Iterable[Listing]:
-    """Each listing, with its name above where there are several."""
-    for place, listing in enumerate(listings):
-        if len(listings) > 1:
+    for place, (found, listing) in enumerate(inputs.each(work)):
+        if inputs.count > 1 and not quiet:
             print(("\n" if place else "") + text.paint(text.clean(listing.path), "bold"))
-        yield listing
+        yield found, listing
 
 
 def _table(listing: Listing, everything: bool) -> Iterable[str]:
@@ -134,12 +146,13 @@ def _table(listing: Listing, everything: bool) -> Iterable[str]:
         entries = collapse(listing.tensors)
     slots = [entry for entry in entries if entry.optimizer]
     others = [entry for entry in entries if not entry.optimizer]
-    table = text.Table(("name", "dtype", "shape", "kind", "count", "size"), right=(4, 5))
+    headers = ("name", "dtype", "shape", "kind", "count", "size", "cannot be read")
+    table = text.Table(headers, right=(4, 5), flexible=(0, 6))
     rows = listing.holds != "tensors"
     for entry in others:
         _add(table, entry, rows)
     if slots and others:
-        table.add("optimizer:", "", "", "", "", "", colour="dim")
+        table.add("optimizer:", "", "", "", "", "", "", colour="dim")
     for entry in slots:
         _add(table, entry, rows)
     if len(table):
@@ -167,7 +180,7 @@ def _add(table: text.Table, entry: Entry, rows: bool) -> None:
     kind = "" if entry.kind in ("dense", "string") else entry.kind
     many = f"{entry.count} x" if entry.count > 1 else ""
     sizes = text.shape(entry.shape[1:] if rows else entry.shape)
-    table.add(entry.name, dtype, sizes, kind, many, text.size(entry.nbytes))
+    table.add(entry.name, dtype, sizes, kind, many, text.size(entry.nbytes), entry.unreadable)
 
 
 def _branches(table: text.Table, nodes: Sequence[Node], indent: str, rows: bool) -> None:
@@ -178,5 +191,6 @@ def _branches(table: text.Table, nodes: Sequence[Node], indent: str, rows: bool)
         sizes = text.shape(node.entry.shape[1 if rows else 0 :]) if node.entry else ""
         # What is below stands for each of those that are alike, their size for all of them.
         many = f"{node.count} x" if node.count > 1 else ""
-        table.add(name, dtype, sizes, many, text.size(node.nbytes) if node.nbytes else "")
+        size = text.size(node.nbytes) if node.nbytes else ""
+        table.add(name, dtype, sizes, many, size, node.entry.unreadable if node.entry else "")
         _branches(table, node.children, indent + ("  " if last else "│ "), rows)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from tensorferry.cli import completing
+
+if TYPE_CHECKING:
+    from tensorferry.files.find import Found
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -80,7 +83,7 @@ def parse_sizes(text: str) -> tuple[int, ...]:
         raise click.UsageError(f"a shape is {text!r}, expected numbers as in 2,3") from None
 
 
-def one_input(path: str) -> Any:
+def one_input(path: str) -> Found:
     """The one input that a path names.
 
     Raises:
@@ -94,3 +97,16 @@ def one_input(path: str) -> Any:
             f"{path} is {len(found)} files, expected one\nhint: such as {found[0].name}"
         )
     return found[0]
+
+
+def together(inputs: list[Found]) -> Found | None:
+    """Several inputs as one: those of rows of one format, in their order; None if they are not."""
+    from tensorferry.files.find import Found, rows_format
+
+    if len(inputs) == 1:
+        return inputs[0]
+    places = tuple(place for found in inputs for place in found.places)
+    formats = {rows_format(place.path) for place in places}
+    if len(formats) != 1 or None in formats:
+        return None
+    return Found(f"{places[0].path} and {len(places) - 1} more", places, *formats)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from tensorferry.cli import completing, options as shared, text
+from tensorferry.cli.failures import Inputs
 from tensorferry.cli.progress import ProgressLine
 
-# How many damages are listed.
+if TYPE_CHECKING:
+    from tensorferry.files.find import Found
+
+# The most damages that are listed.
 LISTED = 20
 
 _FORCE = click.option("--force", is_flag=True, help="Replace what is there.")
@@ -44,16 +48,19 @@ def repair_command(source: str, target: str, force: bool, as_json: bool) -> None
 @click.command("index")
 @shared.paths
 @shared.as_json
-def index_command(paths: tuple[str, ...], as_json: bool) -> None:
+def index_command(paths: tuple[str, ...], as_json: bool) -> int:
     """Writes an index beside TFRecord files, which makes random access quick."""
-    from tensorferry.files import find as inputs
     from tensorferry.operations.reshard import write_indexes
 
-    names = write_indexes(inputs.find(paths))
+    inputs = Inputs(paths)
+    names: list[str] = []
+    for written in inputs.each(lambda found: write_indexes([found])):
+        names += written
+        if not as_json:
+            shared.echo(map(text.clean, written))
     if as_json:
-        shared.echo_json("index", files=names)
-    else:
-        shared.echo(map(text.clean, names))
+        inputs.echo_json("index", files=names)
+    return inputs.code
 
 
 @click.command("split")
@@ -87,30 +94,36 @@ def split_command(
 @_COMPRESSION
 @_FORCE
 @shared.as_json
-def merge_command(paths: tuple[str, ...], as_json: bool, **given: Any) -> None:
+def merge_command(paths: tuple[str, ...], as_json: bool, **given: Any) -> int:
     """Puts TFRecord files together into one, in the order given."""
-    from tensorferry.files import find as inputs
+    from dataclasses import replace
 
     if len(paths) < 2:
         raise click.UsageError("expected IN... and OUT")
-    found = inputs.find(paths[:-1])
-    # A pattern or a directory stands for its files, in their order.
-    files = [name for one in found for name in (one.files or _files(one.name))]
-    _convert("merge", inputs.Input(" ".join(paths[:-1]), tuple(files)), paths[-1], as_json, **given)
+    inputs = Inputs(paths[:-1])
+    if inputs.code:
+        return inputs.code
+    found = shared.together(inputs.found) or _records(inputs.found)
+    _convert("merge", replace(found, name=" ".join(paths[:-1])), paths[-1], as_json, **given)
+    return 0
 
 
-def _files(name: str) -> list[str]:
-    from tensorferry.storage import shards
+def _records(inputs: list[Found]) -> Found:
+    """Several inputs as one, taken for TFRecords whatever their names are."""
+    from tensorferry.files.find import Found
+    from tensorferry.operations.reshard import RECORDS
 
-    return shards.expand(name)
+    places = tuple(place for found in inputs for place in found.places)
+    return Found(inputs[0].name, places, RECORDS)
 
 
-def _convert(command: str, source: Any, target: str, as_json: bool, **given: Any) -> None:
+def _convert(command: str, source: Found, target: str, as_json: bool, **given: Any) -> None:
     from tensorferry.cli.convert import render
     from tensorferry.operations.convert import convert
+    from tensorferry.operations.reshard import RECORDS
 
     with ProgressLine(target, unit="rows") as progress:
-        report = convert(source, target, format="tfrecord", progress=progress, **given)
+        report = convert(source, target, format=RECORDS, progress=progress, **given)
     if as_json:
         shared.echo_json(command, **_parts(report))
     else:

@@ -41,7 +41,7 @@ language != "de")`. There are `== != < <= > >= in`, `and`, `or`, `not`, parenthe
 `_./-`.
 
 The digest of `ferry hash` covers names, dtypes, shapes and values, and does not depend on the
-format; how it is made is in `tensorferry/operations/digests.py`.
+format; how it is made is in `tensorferry/operations/hash.py`.
 """
 
 

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tensorferry.cli import completing, options as shared, text
+from tensorferry.cli.failures import Inputs
 from tensorferry.cli.progress import ProgressLine
 
 if TYPE_CHECKING:
+    from tensorferry.files.find import Found
     from tensorferry.operations.measures import Summary
     from tensorferry.operations.stats import ColumnStatistics, StatsReport
 
@@ -31,25 +33,29 @@ MEDIUM, WIDE = 100, 120
 @shared.as_json
 def stats_command(
     paths: tuple[str, ...], as_json: bool, options: dict[str, Any], **given: Any
-) -> None:
+) -> int:
     """Count, missing, range, mean, deviation, zeros, NaN and quantiles of each tensor or column.
 
     In one pass; quantiles and the number of different strings are approximate where there are many.
     """
-    from tensorferry.files import find as inputs
+    from tensorferry.files.find import counted_in
     from tensorferry.operations.stats import collect
 
+    def work(found: Found) -> StatsReport:
+        with ProgressLine(found.name, unit=counted_in(found.name)) as progress:
+            return collect(found, progress=progress, **given, **options)
+
+    inputs = Inputs(paths)
     reports = []
-    for place, found in enumerate(inputs.find(paths)):
-        with ProgressLine(found.name, unit=inputs.counted_in(found.name)) as progress:
-            report = collect(found, progress=progress, **given, **options)
+    for place, report in enumerate(inputs.each(work)):
         reports.append(report)
         if not as_json:
             if len(paths) > 1:
                 print(("\n" if place else "") + text.paint(text.clean(report.path), "bold"))
             shared.echo(_render(report))
     if as_json:
-        shared.echo_json("stats", files=reports)
+        inputs.echo_json("stats", files=reports)
+    return inputs.code
 
 
 def _render(report: StatsReport) -> Iterable[str]:
@@ -71,6 +77,8 @@ def _render(report: StatsReport) -> Iterable[str]:
         table.add(column.name, column.dtype, text.number(values.count), *middle, _about(column))
     if len(table):
         yield from table.lines()
+    for note in report.notes:
+        yield text.paint(f"note: {text.clean(note)}", "yellow")
     if report.rows is not None:
         noun = "record" if report.holds == "records" else "row"
         yield text.paint(text.plural(report.rows, noun), "dim")

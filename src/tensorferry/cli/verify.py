@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tensorferry.cli import options as shared, text
+from tensorferry.cli.failures import Inputs
 from tensorferry.cli.hints import for_command
 from tensorferry.cli.info import NOUNS, describe
 from tensorferry.cli.progress import ProgressLine
 
 if TYPE_CHECKING:
+    from tensorferry.files.find import Found
     from tensorferry.operations.verify import VerifyReport
 
 # How many problems of a file are listed.
@@ -30,21 +32,24 @@ def verify_command(
     paths: tuple[str, ...], as_json: bool, options: dict[str, Any], **given: Any
 ) -> int:
     """Checks every checksum, offset and length; the exit code is 1 if something is wrong."""
-    from tensorferry.files import find as inputs
+    from tensorferry.files.find import counted_in
     from tensorferry.operations.verify import verify
 
+    def work(found: Found) -> VerifyReport:
+        with ProgressLine(found.name, unit=counted_in(found.name)) as progress:
+            return verify(found, progress=progress, **given, **options)
+
+    inputs = Inputs(paths)
     reports = []
-    for found in inputs.find(paths):
-        with ProgressLine(found.name, unit=inputs.counted_in(found.name)) as progress:
-            report = verify(found, progress=progress, **given, **options)
+    for report in inputs.each(work):
         reports.append(report)
         if not as_json:
             shared.echo(_render(report))
     if as_json:
         from tensorferry.cli.plain import plain
 
-        shared.echo_json("verify", files=[{**plain(r), "sound": r.sound} for r in reports])
-    return 0 if all(report.sound for report in reports) else 1
+        inputs.echo_json("verify", files=[{**plain(r), "sound": r.sound} for r in reports])
+    return inputs.code or (0 if all(report.sound for report in reports) else 1)
 
 
 def _render(report: VerifyReport) -> Iterable[str]:
@@ -63,6 +68,8 @@ def _render(report: VerifyReport) -> Iterable[str]:
         yield f"  {describe(problem)}"
     if len(report.problems) > LISTED:
         yield f"  and {len(report.problems) - LISTED} more: --json lists all"
+    for note in report.notes[:LISTED]:
+        yield text.paint(f"  note: {text.clean(note)}", "yellow")
     hint = next((problem.hint for problem in report.problems if problem.hint), None)
     if hint:
         yield text.paint(f"  hint: {text.clean(for_command(hint))}", "dim")

@@ -20,8 +20,6 @@ import zlib
 from collections.abc import Callable, Iterator
 from typing import Any, Literal, Protocol
 
-from isal import igzip_lib, isal_zlib
-
 from tensorferry.errors import (
     ChecksumError,
     FormatError,
@@ -226,6 +224,8 @@ def _decompressors(kind: Kind) -> tuple[Callable[[], Any], type[Exception]]:
     if kind == "zstd":
         zstd = _zstd()
         return zstd.ZstdDecompressor, zstd.ZstdError
+    from isal import igzip_lib  # here, because names are asked for more often than bytes
+
     flags = {"gzip": igzip_lib.DECOMP_GZIP, "zlib": igzip_lib.DECOMP_ZLIB}
     if kind not in flags:
         raise _unknown(kind)
@@ -280,6 +280,8 @@ class _DeflateCompressor:
     def __init__(self, kind: Kind, level: int) -> None:
         # The window of 2^15 bytes, plus 16 for gzip's frame around it; 9 is the largest memory.
         window = 31 if kind == "gzip" else 15
+        from isal import isal_zlib
+
         library: Any = isal_zlib if level <= 3 else zlib
         self._stream = library.compressobj(level, zlib.DEFLATED, window, 9)
 

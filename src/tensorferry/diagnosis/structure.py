@@ -25,7 +25,7 @@ _VARIABLES = ("keras", "tensorflow", "torch")
 
 
 class Structure:
-    """What an object is made of, without what frameworks keep in it for themselves.
+    """The parts of an object, without the attributes that frameworks add for themselves.
 
     Attributes:
         root: The object.

@@ -118,13 +118,13 @@ def _write(value: Any, sink: Sink, format: str | None, options: Mapping[str, Any
         )
 
 
-@keywords.shown(keywords.ReadingBytes)
+@keywords.shown(keywords.Opening)
 def loads(
     data: Buffer,
     *,
     format: str | None = None,
     to: Framework = "numpy",
-    **options: Unpack[keywords.ReadingBytes],
+    **options: Unpack[keywords.Opening],
 ) -> Any:
     """The value in some bytes; its dtype and shape come from them.
 

@@ -25,8 +25,8 @@ def content_of(
     """The content of a value.
 
     Args:
-        value: A tensor or structure of any framework, a bundle, or an iterator of names and
-            tensors, of which only one is in memory at a time.
+        value: A tensor or structure of any framework, a bundle, content already, or an iterator of
+            names and tensors, of which only one is in memory at a time.
         metadata: Of the user.
         quantize: What `tensorferry.codecs.quantization.parse` takes.
         columns: Whether the value is a dict of columns, which may be lists of arrays of different
@@ -35,7 +35,9 @@ def content_of(
     Raises:
         UnsupportedError: Something in it is neither a tensor nor a structure nor a plain value.
     """
-    if isinstance(value, Bundle):
+    if isinstance(value, Content):
+        content = value
+    elif isinstance(value, Bundle):
         content = Content.of_bundle(value)
     elif isinstance(value, Iterator):
         note = Note()

@@ -22,6 +22,8 @@ class Reading(TypedDict, total=False):
         columns: Of rows: the columns wanted; others are not decoded.
         on_error: Of rows: "raise" on damage, "skip" it, or "keep" TFRecords whose data checksum is
             wrong. What was skipped or kept is in `rows.damages`.
+        optional: Of Arrow and Parquet: the columns that may be null, which batches have as none or
+            one value a row. By default they are found in the metadata of all files.
         schema: Of rows: what the columns are; by default that of a file beside the data, or else
             inferred. See `tensorferry.rows.schema.as_schema`.
         infer: Of TFRecords: whether the "first" records tell the schema, or "all" are looked at.
@@ -39,6 +41,7 @@ class Reading(TypedDict, total=False):
 
     columns: Sequence[str] | None
     on_error: Literal["raise", "skip", "keep"] | None
+    optional: Sequence[str] | None
     schema: Any
     infer: Literal["first", "all"] | None
     raw: bool | None
@@ -132,8 +135,8 @@ class WritingBytes(Writing, total=False):
     compression: str | None
 
 
-class ReadingBytes(Reading, total=False):
-    """Options of `loads`: those of formats, and what `load` names itself.
+class Opening(Reading, total=False):
+    """Options of `loads` and of operations: those of formats, and what `load` names itself.
 
     Attributes:
         verify: Check the checksums, where the format has them.

@@ -182,7 +182,9 @@ class Reading:
             facts = table.facts_of(name)
         known = table.to_read(facts.name)
         if len(found.places) > 1:
-            return self._open_many(found, known, facts)
+            rows = self._open_many(found, known, facts)
+            rows.packed = packed
+            return rows
         if facts.files == "several" and found.format is None:
             place = known.reads.find(place) or place  # recognised by its last bytes
         options = self._options(known, facts, place)
@@ -190,6 +192,7 @@ class Reading:
             place = _unpacked(place, packed)
         opened = known.reads.open(place, options)
         assert isinstance(opened, Bundle | Rows)
+        opened.packed = packed
         return self._hand(opened, found)
 
     def _open_many(self, found: Found, known: Format[Any, Any], facts: Facts) -> Rows:

@@ -86,6 +86,9 @@ class Facts:
         write_needs: The package without which it cannot be written.
         streams_rows: Whether `tensorferry.writer` writes it, row by row.
         names_shards: Whether a shard without a suffix ("train-00000-of-00010") is taken for it.
+        records: Whether a row is a record, bytes of its own that can be copied without decoding
+            them.
+        read_by: Who else reads it: "many" tools, "tensorflow" itself, or "few".
     """
 
     name: str
@@ -104,6 +107,8 @@ class Facts:
     write_needs: Extra | None = None
     streams_rows: bool = False
     names_shards: bool = False
+    records: bool = False
+    read_by: Literal["many", "tensorflow", "few"] = "few"
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,8 @@ TABLE: dict[str, Facts] = {
             decompresses=True,
             streams_rows=True,
             names_shards=True,
+            records=True,
+            read_by="tensorflow",
         ),
         Facts(
             name="npy",
@@ -41,6 +43,7 @@ TABLE: dict[str, Facts] = {
             opens="tensors",
             takes="one array",
             metadata="beside",
+            read_by="many",
         ),
         # Archives of Keras are zip archives, too: they are asked before npz.
         Facts(
@@ -63,6 +66,7 @@ TABLE: dict[str, Facts] = {
             metadata="inside",
             checksums=True,
             compressions=("deflate",),
+            read_by="many",
         ),
         Facts(
             name="safetensors",
@@ -72,6 +76,7 @@ TABLE: dict[str, Facts] = {
             opens="tensors",
             takes="anything",
             metadata="inside",
+            read_by="many",
         ),
         Facts(
             name="arrow",
@@ -85,6 +90,7 @@ TABLE: dict[str, Facts] = {
             read_needs=_ARROW,
             write_needs=_ARROW,
             streams_rows=True,
+            read_by="many",
         ),
         Facts(
             name="parquet",
@@ -99,6 +105,7 @@ TABLE: dict[str, Facts] = {
             read_needs=_ARROW,
             write_needs=_ARROW,
             streams_rows=True,
+            read_by="many",
         ),
         Facts(
             name="tensorproto",
@@ -108,6 +115,7 @@ TABLE: dict[str, Facts] = {
             opens="tensors",
             takes="one array",
             metadata="beside",
+            read_by="tensorflow",
         ),
         Facts(
             name="structure",
@@ -159,6 +167,7 @@ TABLE: dict[str, Facts] = {
             files="several",
             members=r"\.index$|\.data-\d+-of-\d+$|(^|[/\\])checkpoint$",
             checksums=True,
+            read_by="tensorflow",
         ),
     )
 }

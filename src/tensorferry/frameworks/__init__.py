@@ -4,7 +4,7 @@
     table         which module keeps which contract; loads them, and nothing else does
     conversion    `accept` and `give`: values of a user to ours and back
     variables     the variables of any model, read and set in place
-    programs      what is said about a model as a program: signatures, and what a file leaves out
+    programs      a model's signatures, and what a saved file keeps and leaves out
     memory        aligned copies that a framework uses in place
     tensorflow/ keras/ torch jax    one framework each
 

@@ -1,4 +1,4 @@
-"""What a framework's modules provide, and the values that pass between them and the others.
+"""Contracts: what a framework's modules provide to the rest of the library.
 
 A framework is reached through modules. Each of them keeps one contract of this file, or several:
 a module keeps a contract by having the contract's functions at its top level. `table` says which
@@ -28,7 +28,7 @@ from tensorferry.tensors.values import Array, Tensor
 if TYPE_CHECKING:
     from tensorferry.frameworks.programs import NotKept, Program, Seen
 
-# What a tensor has besides its values, as JSON takes it: a device, a variable's name.
+# Facts about a tensor besides its values, as JSON takes them: its device, a variable's name.
 Origin = Mapping[str, Any]
 
 # Stores another value where a value was found: in a dict, a list or an attribute.
@@ -57,7 +57,7 @@ class Tensors(Protocol):
         """
 
     def origin(self, value: Any) -> dict[str, Any]:
-        """What a tensor has besides its values and is worth keeping; {} where that is nothing."""
+        """Facts about a tensor besides its values, to be kept with it; {} if there are none."""
 
     def restore(self, value: Tensor, origin: Origin) -> Any:
         """As `from_value`, with what `origin` gave; a framework that keeps nothing ignores it.
@@ -345,7 +345,7 @@ class KerasProblem:
 
 @runtime_checkable
 class KerasTracking(Protocol):
-    """What Keras' own files keep of an object, and what keeps them from doing so."""
+    """What Keras' own files keep of an object, and what prevents saving it."""
 
     def is_saveable(self, value: Any) -> bool:
         """Whether Keras has its own way of saving an object."""
@@ -372,7 +372,7 @@ class KerasTracking(Protocol):
         """What the user put into an object: step and value."""
 
     def kept(self, value: Any) -> Iterator[tuple[str, Any]]:
-        """Those of the parts that a file has."""
+        """The parts that a file keeps: step and value."""
 
     def problems(self, value: Any) -> list[KerasProblem]:
         """Why an object cannot be saved, or not be loaded again."""

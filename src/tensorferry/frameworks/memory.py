@@ -10,7 +10,7 @@ import numpy as np
 
 from tensorferry.tensors.values import Array
 
-# What TensorFlow and XLA on a CPU require of memory that they use in place.
+# The alignment that TensorFlow and XLA on a CPU require of memory that they use in place.
 ALIGNMENT = 64
 
 # From this many bytes on, `aligned_copy` is faster than the frameworks' own copies: by a few

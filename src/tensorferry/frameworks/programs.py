@@ -1,4 +1,4 @@
-"""What is said about a model as a program: its signatures, and what a file leaves out.
+"""Programs: a model's signatures, and what a saved file keeps and leaves out.
 
 `tensorferry.frameworks.tensorflow` and `tensorferry.frameworks.keras` fill these values in, and
 `tensorferry.models` reports them. The only things of a framework in here are those that a `Program`

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from tensorferry.dtypes import DType
     from tensorferry.formats.keras.outline import KerasModel
+    from tensorferry.formats.keras.reader import Weights
     from tensorferry.formats.savedmodel.model import (
         Asset,
         Fingerprint,
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
         Signature,
         TensorSpec,
     )
+    from tensorferry.rows.rows import Rows
+    from tensorferry.tensors.bundle import Bundle
 
 Kind = Literal["savedmodel", "graph", "keras"]
 
@@ -167,6 +170,17 @@ def outline(model: SavedModel, keras: KerasModel | None = None) -> ModelInfo:
         model.fingerprint,
         keras,
     )
+
+
+def model_of(opened: Bundle | Rows) -> ModelInfo | None:
+    """The model of a file of Keras that was opened; None for every other file."""
+    if opened.format != "keras" or not isinstance(opened, Mapping):
+        return None
+    from tensorferry.formats.keras import outline as keras_outline
+
+    weights: Weights = opened.details
+    keras = keras_outline.outline(weights.config, weights.metadata, weights.findings)
+    return None if keras is None else ModelInfo("keras", keras=keras)
 
 
 def _outline_graph(graph: MetaGraph) -> GraphInfo:

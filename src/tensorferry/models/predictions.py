@@ -16,15 +16,17 @@ from typing import Any
 
 import numpy as np
 
-from tensorferry import formats, frameworks, storage
+from tensorferry import frameworks
 from tensorferry.codecs import compression as codecs
 from tensorferry.errors import MismatchError, UnsupportedError
+from tensorferry.files import keywords
+from tensorferry.files.find import format_named
 from tensorferry.files.save import Saved, save
-from tensorferry.formats.tables.writer import write_table
-from tensorferry.formats.tfrecord.writer import writer
+from tensorferry.files.writer import open_writer
+from tensorferry.formats import table
 from tensorferry.models.dangers import Allow
 from tensorferry.rows import columns as slices
-from tensorferry.tensors.note import Note
+from tensorferry.storage.place import Target
 from tensorferry.tensors.values import (
     RaggedTensor,
     SparseTensor,
@@ -116,63 +118,43 @@ def save_predictions(
         shard_size: As in `tensorferry.save`; files of rows have none.
         durable: Wait until the bytes are on disk.
         storage_options: Options for the store of a URL.
-        shards: The number of TFRecord files to write.
+        shards: The number of files of rows to write.
         level: The level of the compression of TFRecords and npz files.
 
     Raises:
-        TypeError: An option is none of the format's.
+        OptionError: The format has no such option; also a TypeError.
 
     Example:
         >>> ferry.save_predictions("encoder", inputs, "outputs.parquet", batch_size=64).format
         'parquet'
     """
-    target = os.fspath(path)
-    found = format or formats.named(codecs.split_suffix(target)[0])
-    holds = None if found is None else formats.TABLE[found].holds
     work = _Work(model, signature, lengths or {}, keep, allow)
-    if holds == "records":
-        refused = {"metadata": metadata, "quantize": quantize, "shard_size": shard_size}
-        _refuse("TFRecords", {**refused, "storage_options": storage_options})
-        with writer(
-            target, durable=durable, compression=compression, shards=shards, level=level
-        ) as out:
-            for outputs in work.run(inputs, batch_size):
-                out.write_batch(outputs)
-        return Saved(target, "tfrecord", sum(map(os.path.getsize, out.paths)))
-    if found is not None and holds == "table":
-        refused = {"quantize": quantize, "shard_size": shard_size}
-        _refuse(found, {**refused, "shards": shards, "level": level})
-        with storage.open_sink(target, durable=durable, options=storage_options) as sink:
-            write_table(
-                work.run(inputs, batch_size),
-                sink,
-                format=found,
-                metadata=Note().to_metadata(dict(metadata or {})),
-                compression=compression,
-                stream=target.endswith(".arrows"),
-            )
-        return Saved(target, found, sink.position)
-    # Only checkpoints take shards=, and only npz files take level=.
-    own = {name: one for name, one in (("shards", shards), ("level", level)) if one is not None}
-    return save(
-        work.run_all(inputs, batch_size),
-        path,
-        format=format,
-        metadata=metadata,
-        compression=compression,
-        quantize=quantize,
-        shard_size=shard_size,
-        durable=durable,
-        storage_options=storage_options,
-        **own,
-    )
-
-
-def _refuse(format: str, options: Mapping[str, Any]) -> None:
-    """Refuses options that files of rows do not have."""
-    given = [name for name, value in options.items() if value is not None]
-    if given:
-        raise TypeError(f"{', '.join(given)}: predictions in {format} have no such option")
+    name = os.fspath(path)
+    found = format or format_named(name)
+    facts = None if found is None else table.facts_of(found)
+    packed = codecs.split_suffix(name)[1] is not None
+    if facts is None or not facts.streams_rows or (packed and not facts.decompresses):
+        return save(
+            work.run_all(inputs, batch_size),
+            path,
+            format=format,
+            metadata=metadata,
+            compression=compression,
+            quantize=quantize,
+            shard_size=shard_size,
+            durable=durable,
+            storage_options=storage_options,
+            shards=shards,
+            level=level,
+        )
+    given = {"compression": compression, "level": level, "quantize": quantize}
+    chosen = keywords.given({**given, "shard_size": shard_size})
+    target = Target(name, options=storage_options, durable=durable)
+    with open_writer(facts.name, target, chosen, shards=shards, metadata=metadata or {}) as out:
+        for outputs in work.run(inputs, batch_size):
+            out.write_batch(outputs)
+    sizes = [target.place().at(written).size() or 0 for written in out.paths]
+    return Saved(name, facts.name, sum(sizes), files=tuple(out.paths))
 
 
 class _Work:

@@ -21,9 +21,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tensorferry import dtypes, formats, storage
+from tensorferry import dtypes, storage
 from tensorferry.errors import FormatError, UnsupportedError
 from tensorferry.formats.keras import config as keras_config
+from tensorferry.formats.table import named
 from tensorferry.frameworks import table
 from tensorferry.frameworks.contract import KerasModels, Variable
 from tensorferry.frameworks.programs import FoundPath, NotKept, Program, find_paths
@@ -156,7 +157,7 @@ def _kind_of(path: str, format: str | None) -> Kind:
         return "program"
     if path.endswith(".keras") and format in (None, "keras"):
         return "archive"
-    found = format or ("checkpoint" if _NUMBERED.search(path) else formats.named(path))
+    found = format or ("checkpoint" if _NUMBERED.search(path) else named(path))
     if found in WEIGHTS and (found != "keras" or path.endswith((".weights.h5", ".weights.json"))):
         return "weights"
     if found is not None or path.endswith(_OTHERS):
@@ -367,7 +368,7 @@ def _save_variables(
     listed = list_variables(state)
     chosen = [one for one in listed if optimizer or not one.optimizer]
     infos = _infos(chosen)
-    found = format or formats.named(path) or "checkpoint"
+    found = format or named(path) or "checkpoint"
     lost = [NotKept("program", "the file has variables alone; load_weights sets those of a model")]
     if len(chosen) < len(listed):
         lost.append(NotKept("optimizer", "optimizer=False"))

@@ -1,1 +1,20 @@
-"""What tensorferry does, as functions that print nothing."""
+"""Operations: what tensorferry does with files, one module a verb. They print nothing.
+
+    inspect.py    what is in a file; glance.py is its short way for models, without NumPy
+    list.py       the tensors or columns, with repeated layers once
+    show.py       the values of one tensor
+    select.py     some rows; conditions.py is the language of `where`
+    verify.py     whether every byte is sound
+    diff.py       what differs between two files; differences.py compares two tensors
+    hash.py       a digest of the content, whatever the format
+    stats.py      the distribution of values; measures.py sums them up
+    schema.py     what rows are made of, in the languages of others
+    convert/      from one format into another
+    reshard.py    TFRecords into other files, byte by byte
+    images.py     pictures among the bytes of rows
+    bench.py      a tensor or a file in every format
+    formats.py    what can be read and written here
+
+Each opens what it is given by `subject.py`, and gives back a frozen dataclass, which the command
+and others render. `names.py` has patterns and new names.
+"""

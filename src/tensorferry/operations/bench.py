@@ -19,16 +19,19 @@ from typing import Any
 
 import numpy as np
 
-from tensorferry import dtypes, formats
+from tensorferry import dtypes
+from tensorferry.codecs.compression import SUFFIXES
 from tensorferry.errors import FerryError
 from tensorferry.files.open import load, open as open_file
-from tensorferry.files.save import save
-from tensorferry.files.sizes import compression_of, sizes_of
-from tensorferry.formats.tfrecord.writer import writer
-from tensorferry.operations.convert.transfer import SINGLE
+from tensorferry.files.save import OUTER, save
+from tensorferry.files.writer import writer
+from tensorferry.formats import table
+from tensorferry.formats.contract import Facts
+from tensorferry.formats.table import TABLE
 from tensorferry.operations.hash import TensorHasher
-from tensorferry.operations.opened import ROWS, Opened, open_input
+from tensorferry.operations.subject import Subject, open_one
 from tensorferry.operations.verify import arrays_in
+from tensorferry.rows.rows import ROWS, Rows
 from tensorferry.tensors.held import values_of
 from tensorferry.tensors.values import Array
 
@@ -41,17 +44,8 @@ SAMPLE = 64 << 20
 BANDWIDTH = 100e6
 """Bytes a second of a network, to weigh sizes against times."""
 
-# Files of models, which hold no tensor that is none of a model's.
-MODELS = ("keras", "savedmodel")
-
-WHOLE = {"gzip": ".gz", "zstd": ".zst"}
+WHOLE: dict[str, str] = {kind: suffix for suffix, kind in SUFFIXES.items() if kind in OUTER}
 """Compressions of whole files, where a format has none of its own."""
-
-PORTABLE = ("npy", "npz", "safetensors", "arrow", "parquet")
-"""Formats that other tools read without any of ours."""
-
-TENSORFLOW = ("tensorproto", "checkpoint", "tfrecord")
-"""Formats that TensorFlow reads itself."""
 
 
 @dataclass(frozen=True)
@@ -103,8 +97,8 @@ class BenchReport:
 
     Attributes:
         about: What was written: a path, or dtype and shape.
-        tensors: How many tensors or columns.
-        nbytes: How much they take in memory.
+        tensors: Number of tensors or columns.
+        nbytes: Number of bytes they take in memory.
         timings: One for each format and compression.
         recommendations: One for each purpose.
         given: The file as it is, whose writer may have done it otherwise.
@@ -121,19 +115,15 @@ class BenchReport:
 
 
 Progress = Callable[[int, int | None], None]
-"""Is told how many formats are done, and of how many."""
+"""Is told how many formats are done, and how many there are."""
 
 
 def time_file(path: Any, *, runs: int = RUNS, progress: Progress | None = None) -> BenchReport:
     """How long what is in a file, or its first part, takes in every format and compression."""
-    with open_input(path) as opened:
-        value, complete = _sample(opened)
-        own = Timing(
-            opened.format,
-            compression_of(opened.files[0]) if opened.files else None,
-            sizes_of(opened.files),
-        )
-        report = time_value(value, about=opened.name, runs=runs, progress=progress)
+    with open_one(path) as subject:
+        value, complete = _sample(subject)
+        own = Timing(subject.format, subject.opened.packed, subject.nbytes())
+        report = time_value(value, about=subject.name, runs=runs, progress=progress)
         return replace(report, given=own, complete=complete)
 
 
@@ -148,23 +138,25 @@ def time_shape(
     return time_value({"tensor": array}, about=about, runs=runs, progress=progress)
 
 
-def _sample(opened: Opened) -> tuple[dict[str, Any], bool]:
+def _sample(subject: Subject) -> tuple[dict[str, Any], bool]:
     """The tensors of a file, or the columns of its first rows, up to a size; whether it is all."""
     found: dict[str, Any] = {}
-    if opened.holds != "tensors":
+    names = [name for name in subject.infos if name not in subject.unreadable]
+    if subject.holds != "tensors":
         rows = ROWS
-        total, size = opened.count(), sizes_of(opened.files)
+        total, size = subject.count(), subject.nbytes()
         if total and size:
             rows = max(1, min(total, int(SAMPLE / (size / total))))
-        for batch in opened.batches(rows):
+        for batch in subject.batches(names, rows=rows):
             return dict(batch), total == rows
         return found, True
     size = 0
-    for name, info in opened.infos().items():
-        if found and size + (info.nbytes or 0) > SAMPLE:
+    for name in names:
+        nbytes = subject.infos[name].nbytes or 0
+        if found and size + nbytes > SAMPLE:
             return found, False
-        found[name] = opened.tensor(name)
-        size += info.nbytes or 0
+        found[name] = subject.tensor(name)
+        size += nbytes
     return found, True
 
 
@@ -183,17 +175,17 @@ def time_value(
         AssertionError: What was read is not what was written.
     """
     candidates = [
-        (name, compression)
-        for name in formats.writable()
-        if name not in MODELS and (name not in SINGLE or len(value) == 1)
-        for compression in (None, *_compressions(name))
+        (TABLE[name], compression)
+        for name in table.writable()
+        if _can_hold(TABLE[name], len(value))
+        for compression in (None, *_compressions(TABLE[name]))
     ]
     timings = []
     with tempfile.TemporaryDirectory() as folder:
-        for place, (name, compression) in enumerate(candidates):
+        for place, (facts, compression) in enumerate(candidates):
             inside = os.path.join(folder, str(place))
             os.mkdir(inside)
-            timings.append(_time(value, name, compression, inside, runs))
+            timings.append(_time(value, facts, compression, inside, runs))
             for entry in os.listdir(inside):
                 os.unlink(os.path.join(inside, entry))
             if progress is not None:
@@ -202,34 +194,39 @@ def time_value(
     return BenchReport(about, len(value), nbytes, tuple(timings), tuple(recommend(timings)))
 
 
-def _compressions(name: str) -> Sequence[str]:
-    row = formats.TABLE[name]
-    if row.compressions:
-        return row.compressions
-    return () if row.carries == "files" else tuple(WHOLE)
+def _can_hold(facts: Facts, count: int) -> bool:
+    """Whether a format takes so many tensors of any name; files of models do not."""
+    return count == 1 if facts.takes == "one array" else facts.takes != "arrays"
+
+
+def _compressions(facts: Facts) -> Sequence[str]:
+    if facts.compressions:
+        return facts.compressions
+    return () if facts.files == "several" else tuple(WHOLE)
 
 
 def _time(
-    value: Mapping[str, Any], name: str, compression: str | None, folder: str, runs: int
+    value: Mapping[str, Any], facts: Facts, compression: str | None, folder: str, runs: int
 ) -> Timing:
-    row = formats.TABLE[name]
-    own = compression in row.compressions or (compression is None and bool(row.compressions))
-    ending = row.suffixes[0] + ("" if own or compression is None else WHOLE[compression])
+    is_own = compression in facts.compressions or (compression is None and bool(facts.compressions))
+    ending = facts.suffixes[0] + ("" if is_own or compression is None else WHOLE[compression])
     path = os.path.join(folder, f"bench{ending}")
-    options: dict[str, Any] = {"compression": compression or "none"} if own else {}
-    content: Any = next(iter(value.values())) if name in SINGLE else dict(value)
+    chosen = (compression or "none") if is_own else None
+    one_row = facts.takes == "rows"  # a row of tensors, as large as they are
+    content: Any = next(iter(value.values())) if facts.takes == "one array" else dict(value)
 
     def write() -> None:
-        if row.holds == "records":
+        if one_row:
             with writer(path, durable=False) as out:
                 out.write(content)
         else:
-            save(content, path, durable=False, **options)
+            save(content, path, durable=False, compression=chosen)
 
     def read() -> dict[str, Any]:
-        if row.holds == "records":
-            with open_file(path) as records:
-                found = dict(next(iter(records)))
+        if one_row:
+            with open_file(path) as opened:
+                assert isinstance(opened, Rows)
+                found = dict(opened[0])
         else:
             loaded = load(path)
             found = loaded if isinstance(loaded, dict) else dict.fromkeys(value, loaded)
@@ -242,15 +239,15 @@ def _time(
         opened = _best(read, runs)
         found = read()
     except FerryError as error:
-        return Timing(name, compression, problem=error.message)
+        return Timing(facts.name, compression, problem=error.message)
     for key, tensor in value.items():
         given = found[key]
-        if row.holds == "records" and isinstance(tensor, np.ndarray):
+        if one_row and isinstance(tensor, np.ndarray):
             given = np.asarray(given).reshape(tensor.shape)  # a list of one value is a value there
         if _digest(given) != _digest(tensor):
-            raise AssertionError(f"{name} gave back another {key} than was written")
+            raise AssertionError(f"{facts.name} gave back another {key} than was written")
     size = sum(entry.stat().st_size for entry in os.scandir(folder))
-    return Timing(name, compression, size, written, opened)
+    return Timing(facts.name, compression, size, written, opened)
 
 
 def recommend(timings: Sequence[Timing]) -> Iterator[Recommendation]:
@@ -271,13 +268,13 @@ def recommend(timings: Sequence[Timing]) -> Iterator[Recommendation]:
         ("transfer", done, sent, "written, sent (100 MB/s) and read the fastest"),
         (
             "interop",
-            [t for t in done if t.format in PORTABLE],
+            [t for t in done if TABLE[t.format].read_by == "many"],
             together,
             "the fastest that other tools read",
         ),
         (
             "tensorflow",
-            [t for t in done if t.format in TENSORFLOW and t.compression in (None, "gzip")],
+            [t for t in done if _is_tensorflow(t)],
             together,
             "the fastest that TensorFlow reads itself",
         ),
@@ -286,6 +283,11 @@ def recommend(timings: Sequence[Timing]) -> Iterator[Recommendation]:
         if among:
             best = min(among, key=key)
             yield Recommendation(purpose, best.format, best.compression, reason)
+
+
+def _is_tensorflow(timing: Timing) -> bool:
+    """Whether TensorFlow reads it without anything of ours."""
+    return TABLE[timing.format].read_by == "tensorflow" and timing.compression in (None, "gzip")
 
 
 def _best(work: Callable[[], Any], runs: int) -> float:

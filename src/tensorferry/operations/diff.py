@@ -8,18 +8,21 @@ by a key. How columns of one name are compared is `tensorferry.operations.differ
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import zip_longest
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
 from tensorferry.errors import UnsupportedError
+from tensorferry.files import keywords
 from tensorferry.operations.differences import Difference, TensorDiff
 from tensorferry.operations.names import Renaming
-from tensorferry.operations.opened import Opened, OpenedRecords, OpenedTable, open_input
-from tensorferry.storage.pages import release
+from tensorferry.operations.subject import Subject, open_one
+from tensorferry.rows.columns import length_of
+from tensorferry.rows.rows import Rows
 
 
 @dataclass(frozen=True)
@@ -29,7 +32,7 @@ class DiffReport:
     Attributes:
         a: The first, as it was named.
         b: The second.
-        tensors: The tensors, features or columns that both have.
+        tensors: The tensors or columns that both have.
         only_a: The names that only the first has.
         only_b: The names that only the second has.
         rows_a: Rows of the first that have no counterpart; None where tensors are compared.
@@ -51,6 +54,7 @@ class DiffReport:
         return not alone and all(found.equal for found in self.tensors)
 
 
+@keywords.shown(keywords.Opening)
 def diff(
     a: Any,
     b: Any,
@@ -61,13 +65,18 @@ def diff(
     key: str | None = None,
     ignore_dtype: bool = False,
     match: Sequence[str] = (),
+    storage_options: Mapping[str, Any] | None = None,
+    **options: Unpack[keywords.Opening],
 ) -> DiffReport:
     """Compares two files of any formats: tensors by name, rows by position or key.
 
-    Numbers are the same if `|a - b| <= atol + rtol * |b|`; NaN is the same as NaN.
+    Numbers are the same if `|a - b| <= atol + rtol * |b|`; NaN is the same as NaN. A tensor that
+    cannot be read differs, with the reason "unreadable".
+
+        ferry.diff("model.npz", "model.safetensors").equal
 
     Args:
-        a: Whatever `tensorferry.open` takes.
+        a: What `tensorferry.open` takes.
         b: The same.
         rtol: How far numbers may differ, as a part of those in `b`.
         atol: How far numbers may differ.
@@ -75,71 +84,111 @@ def diff(
         key: A column by whose values rows belong together, instead of by their position.
         ignore_dtype: Whether the same numbers in another dtype are the same.
         match: Patterns of names in `a`; others are left out.
-    """
-    from tensorferry.operations.list import is_match
+        storage_options: For the stores of URLs.
+        **options: Of the formats of both: see `tensorferry.files.keywords.Opening`.
 
-    tolerance: dict[str, Any] = {"rtol": rtol, "atol": atol, "ignore_dtype": ignore_dtype}
-    with open_input(a, thorough=True) as first, open_input(b, thorough=True) as second:
-        names = Renaming.parse(map).apply(name for name in first.infos() if is_match(name, match))
-        others = {name: None for name in second.infos() if not match or name in names.values()}
-        both = {old: new for old, new in names.items() if new in others}
-        pairs = {
-            old: Difference(old, new, first.infos()[old], second.infos()[new], **tolerance)
-            for old, new in both.items()
-        }
-        rows: tuple[int | None, int | None] = (None, None)
-        if key is not None:
-            rows = _by_key(first, second, pairs, key)
-        elif first.holds != "tensors" and second.holds != "tensors":
-            rows = _by_position(first, second, pairs)
-        else:
-            for old, new in both.items():
-                both_tensors = first.tensor(old), second.tensor(new)
-                pairs[old].add(*both_tensors)
-                for tensor in both_tensors:
-                    release(tensor)
-        return DiffReport(
-            first.name,
-            second.name,
-            tuple(pair.result() for pair in pairs.values()),
-            tuple(old for old, new in names.items() if new not in others),
-            tuple(new for new in others if new not in names.values()),
-            *rows,
+    Raises:
+        UnsupportedError: The key is no column of both, or not unique.
+        OptionError: A format has no such option.
+    """
+    reading = partial(open_one, storage_options=storage_options, options=options, thorough=True)
+    with reading(a) as first, reading(b) as second:
+        return compare(
+            first,
+            second,
+            rtol=rtol,
+            atol=atol,
+            map=map,
+            key=key,
+            ignore_dtype=ignore_dtype,
+            match=match,
         )
 
 
-def _by_position(first: Opened, second: Opened, pairs: Mapping[str, Difference]) -> tuple[int, int]:
-    """Compares batches; gives how many rows only one of the two has."""
+def compare(
+    first: Subject,
+    second: Subject,
+    *,
+    rtol: float,
+    atol: float,
+    map: Mapping[str, str] | Sequence[str] | None = None,
+    key: str | None = None,
+    ignore_dtype: bool = False,
+    match: Sequence[str] = (),
+) -> DiffReport:
+    """Compares what was opened; the arguments are those of `diff`."""
+    names = Renaming.parse(map).apply(first.matching(match))
+    others = [name for name in second.infos if not match or name in names.values()]
+    pairs = {
+        old: Difference(
+            old,
+            new,
+            first.infos[old],
+            second.infos[new],
+            rtol=rtol,
+            atol=atol,
+            ignore_dtype=ignore_dtype,
+        )
+        for old, new in names.items()
+        if new in second.infos
+    }
+    rows = _compare(first, second, pairs, key)
+    taken = set(names.values())
+    return DiffReport(
+        first.name,
+        second.name,
+        tuple(pair.result() for pair in pairs.values()),
+        tuple(old for old, new in names.items() if new not in second.infos),
+        tuple(name for name in others if name not in taken),
+        *rows,
+    )
+
+
+def _compare(
+    first: Subject, second: Subject, pairs: Mapping[str, Difference], key: str | None
+) -> tuple[int | None, int | None]:
+    """Compares what can be read; gives the number of rows that only one of the two has."""
+    pairs = {name: pair for name, pair in pairs.items() if pair.is_readable}
+    if key is not None:
+        return _by_key(first, second, pairs, key)
+    if isinstance(first.opened, Rows) and isinstance(second.opened, Rows):
+        return _by_position(first, second, pairs)
+    others = [pair.other for pair in pairs.values()]
+    both = zip(first.tensors(list(pairs)), second.tensors(others), strict=True)
+    for (name, tensor), (_, other) in both:
+        pairs[name].add(tensor, other)
+    return None, None
+
+
+def _by_position(
+    first: Subject, second: Subject, pairs: Mapping[str, Difference]
+) -> tuple[int, int]:
+    """Compares batches; gives the number of rows that only one of the two has."""
     counts = [0, 0]
     batches = zip_longest(
-        first.batches(columns=list(pairs)),
-        second.batches(columns=[pair.other for pair in pairs.values()]),
+        first.batches(list(pairs)), second.batches([pair.other for pair in pairs.values()])
     )
     for left, right in batches:
         if left is not None and right is not None:
             for name, pair in pairs.items():
                 pair.add(left[name], right[pair.other])
         for side, batch in enumerate((left, right)):
-            counts[side] += 0 if not batch else _length(next(iter(batch.values())))
+            counts[side] += 0 if not batch else length_of(next(iter(batch.values())))
     both = min(counts)
     return counts[0] - both, counts[1] - both
 
 
-def _length(column: Any) -> int:
-    return len(column) if hasattr(column, "__len__") else int(column.shape[0])
-
-
 def _by_key(
-    first: Opened, second: Opened, pairs: Mapping[str, Difference], key: str
+    first: Subject, second: Subject, pairs: Mapping[str, Difference], key: str
 ) -> tuple[int, int]:
-    """Compares rows that have the same key; gives how many rows only one of the two has."""
+    """Compares rows that have the same key; gives the number of rows that only one has."""
     if key not in pairs:
         raise UnsupportedError(f"the key {key!r} is no column of both", path=first.name)
     other = pairs[key].other
     places = _keys(second, other)
     lookup = _lookup(second, [pair.other for pair in pairs.values()])
     missing = seen = 0
-    for left in first.rows(columns=list(pairs)):
+    for left in first.rows(list(pairs)):
         place = places.get(_hashable(left[key]))
         if place is None:
             missing += 1
@@ -151,37 +200,37 @@ def _by_key(
     return missing, max(len(places) - seen, 0)
 
 
-def _keys(opened: Opened, key: str) -> dict[Any, int]:
-    """The rows of a file by their keys."""
-    if isinstance(opened, OpenedRecords) and opened.is_stream:
+def _keys(subject: Subject, key: str) -> dict[Any, int]:
+    """The numbers of rows, by their keys."""
+    if subject.is_stream:
         raise UnsupportedError(
-            "rows of a stream have no order but their own", path=opened.name,
+            "rows of a stream have no order but their own",
+            path=subject.name,
             hint="give the stream as the first of the two",
-        )  # fmt: skip
+        )
     places: dict[Any, int] = {}
-    for number, row in enumerate(opened.rows(columns=[key])):
+    for number, row in enumerate(subject.rows([key])):
         found = _hashable(row[key])
         if found in places:
             raise UnsupportedError(
                 f"rows {places[found]} and {number} have the same key {found!r:.60}",
-                path=opened.name,
+                path=subject.name,
                 hint="choose a column whose values all differ",
             )
         places[found] = number
     return places
 
 
-def _lookup(opened: Opened, columns: Sequence[str]) -> Any:
+def _lookup(subject: Subject, columns: Sequence[str]) -> Callable[[int], Mapping[str, Any]]:
     """Gives a row by its number; of files without random access all are held in memory."""
-    if isinstance(opened, OpenedTable):
-        return opened.table.__getitem__
-    if isinstance(opened, OpenedRecords) and not opened.is_raw:
+    if isinstance(subject.opened, Rows):
+        rows = subject.opened.select(columns)
         try:
-            len(opened.records[:1])
-            return opened.records.__getitem__
-        except UnsupportedError:
+            rows.take([0])
+            return lambda number: rows.take([number])[0]
+        except (UnsupportedError, IndexError):
             pass
-    return list(opened.rows(columns=columns)).__getitem__
+    return list(subject.rows(columns)).__getitem__
 
 
 def _hashable(value: Any) -> Any:

@@ -24,7 +24,8 @@ class TensorDiff:
         name: In the first file.
         other: In the second file.
         equal: Whether they are the same, within the tolerance.
-        reason: What differs: "dtype", "shape", "rows" (their lengths), "entries" or "values".
+        reason: What differs: "dtype", "shape", "rows" (their lengths), "entries" or "values"; or
+            "unreadable", if one of them cannot be read.
         dtypes: Of both.
         shapes: Of both.
         elements: How many values were compared.
@@ -81,6 +82,9 @@ class Difference:
         self._shapes = (info.shape, other_info.shape)
         same = info.dtype == other_info.dtype or ignore_dtype
         self._reason: str | None = None if same else "dtype"
+        self.is_readable = info.unreadable is None and other_info.unreadable is None
+        if not self.is_readable:
+            self._reason = "unreadable"
         self._elements = self._differing = self._rows = 0
         self._largest = self._sum = 0.0
         self._finite = 0

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib.util import find_spec
+from typing import Literal
 
-from tensorferry import formats
-
-# What only writing needs: the package, and the extra that installs it.
-WRITERS = {"keras": ("h5py", "keras")}
+from tensorferry.formats.contract import Extra, Facts
+from tensorferry.formats.table import TABLE
 
 # What is no format, but needs an extra, too.
 PLACES = {
-    "s3:// gs:// az:// https://": ("obstore", "cloud"),
+    "s3:// gs:// az:// https://": Extra("obstore", "cloud"),
 }
 
 
@@ -27,6 +26,8 @@ class FormatInfo:
         available: Whether all that can be done with it can be done here.
         compressions: Those that are its own; every file can also be compressed as a whole.
         metadata: Whether it has a place for metadata.
+        keeps_metadata: Where a user's metadata is kept: "inside" the file, in a file "beside" it,
+            or "nowhere".
         install: The command that installs what is missing.
         reads: Whether it can be read here.
         writes: Whether it can be written here.
@@ -41,6 +42,7 @@ class FormatInfo:
     install: str | None = None
     reads: bool = True
     writes: bool = True
+    keeps_metadata: Literal["inside", "beside", "nowhere"] = "nowhere"
 
 
 @dataclass(frozen=True)
@@ -61,23 +63,29 @@ class PlaceInfo:
 def list_formats() -> list[FormatInfo]:
     """All formats, in the order in which they are recognised."""
     found = []
-    for name, row in formats.TABLE.items():
-        missing = _missing(row.needs)
-        missing_writer = _missing(WRITERS.get(name))
+    for facts in TABLE.values():
+        missing, missing_writer = _missing(facts.read_needs), _missing(facts.write_needs)
         found.append(
             FormatInfo(
-                name,
-                row.suffixes,
-                row.holds,
+                facts.name,
+                facts.suffixes,
+                _holds(facts),
                 not missing and not missing_writer,
-                row.compressions,
-                row.metadata,
+                facts.compressions,
+                facts.metadata == "inside",
                 missing or missing_writer,
                 reads=missing is None,
-                writes=row.written and not missing and not missing_writer,
+                writes=facts.takes != "nothing" and not missing and not missing_writer,
+                keeps_metadata=facts.metadata,
             )
         )
     return found
+
+
+def _holds(facts: Facts) -> str:
+    if facts.opens == "tensors":
+        return "bundle"
+    return "records" if facts.records else "table"
 
 
 def list_places() -> list[PlaceInfo]:
@@ -87,11 +95,11 @@ def list_places() -> list[PlaceInfo]:
     ]
 
 
-def _missing(needs: tuple[str, str] | None) -> str | None:
+def _missing(needs: Extra | None) -> str | None:
     """The command that installs a package, if it is not there."""
-    if needs is None or _is_installed(needs[0]):
+    if needs is None or _is_installed(needs.package):
         return None
-    return f"pip install 'tensorferry[{needs[1]}]'"
+    return f"pip install 'tensorferry[{needs.name}]'"
 
 
 def _is_installed(package: str) -> bool:

@@ -7,7 +7,7 @@ TFRecords, in whatever order, compressed or not. By SHA-256, all integers little
     content  hash of: for each tensor by name, length of the name in 8 bytes | name | its hash
 
 The parts of a dense tensor are its values, of strings also their lengths, of a ragged tensor the
-row lengths of each level, of a sparse one the indices in order. Metadata do not count. Values are
+row lengths of each level, of a sparse one the indices in order. Metadata does not count. Values are
 hashed as bits: -0.0 is not 0.0.
 
 A file may keep its digest in its metadata, under `KEY`: `tensorferry.convert(..., digest=True)`
@@ -18,15 +18,17 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
 from tensorferry import dtypes
+from tensorferry.files import keywords
 from tensorferry.operations.differences import ordered
 from tensorferry.operations.measures import chunks_of
-from tensorferry.operations.opened import Opened, open_input
+from tensorferry.operations.subject import Subject, open_one
 from tensorferry.storage import byte_view
 from tensorferry.tensors.values import Array, RaggedTensor, SparseTensor
 
@@ -59,28 +61,50 @@ class HashReport:
     tensors: tuple[TensorDigest, ...]
 
 
-def hash_content(path: Any, **options: Any) -> HashReport:
+@keywords.shown(keywords.Opening)
+def hash_content(
+    path: Any,
+    *,
+    select: Sequence[str] = (),
+    format: str | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    **options: Unpack[keywords.Opening],
+) -> HashReport:
     """The digest of what is in a file.
 
     Args:
-        path: Whatever `tensorferry.open` takes.
-        **options: Of `tensorferry.open`.
+        path: What `tensorferry.open` takes.
+        select: Patterns of names; other tensors or columns do not count.
+        format: By default recognised.
+        storage_options: For the store of a URL.
+        **options: Of the format: see `tensorferry.files.keywords.Opening`.
+
+    Raises:
+        UnsupportedError: A tensor cannot be read, and `select` does not leave it out.
     """
-    with open_input(path, thorough=True, **options) as opened:
-        return digest_of(opened)
+    with open_one(
+        path, format=format, storage_options=storage_options, options=options, thorough=True
+    ) as subject:
+        return digest_of(subject, select)
 
 
-def digest_of(opened: Opened) -> HashReport:
-    """The digest of what is in something that was opened."""
+def digest_of(subject: Subject, select: Sequence[str] = ()) -> HashReport:
+    """The digest of what is in something that was opened.
+
+    Raises:
+        UnsupportedError: A tensor cannot be read, and `select` does not leave it out.
+    """
+    names = list(subject.matching(select))
+    subject.check_readable(names)
     hashers: dict[str, TensorHasher] = {}
-    for batch in opened.batches():
+    for batch in subject.batches(names):
         for name, column in batch.items():
             hashers.setdefault(name, TensorHasher()).add(column)
     found = [
         TensorDigest(name, hashers[name].hexdigest(), hashers[name].dtype, hashers[name].shape)
         for name in sorted(hashers)
     ]
-    return HashReport(opened.name, combine({one.name: one.digest for one in found}), tuple(found))
+    return HashReport(subject.name, combine({one.name: one.digest for one in found}), tuple(found))
 
 
 def combine(digests: dict[str, str]) -> str:

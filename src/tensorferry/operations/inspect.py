@@ -4,8 +4,8 @@
     ferry.inspect("saved_model_dir").model          # signatures, ops, assets ...
 
 Whether all of it is sound is `tensorferry.operations.verify`. What models are is
-`tensorferry.models.outline`. A SavedModel is looked into without what opens files, and
-without NumPy: their imports would take longer.
+`tensorferry.models.outline`. A SavedModel is looked into without what opens files, and without
+NumPy: their imports would take longer.
 """
 
 from __future__ import annotations
@@ -13,55 +13,24 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
-from tensorferry import storage
-from tensorferry.errors import FerryError, FormatError
-from tensorferry.files import find as inputs
-from tensorferry.files.find import Input
-from tensorferry.files.sizes import sizes_of
+from tensorferry.errors import FerryError, FormatError, Problem as Problem
+from tensorferry.files import keywords
+from tensorferry.files.find import Found
 from tensorferry.models import outline as model_outline
 from tensorferry.models.outline import ModelInfo
-from tensorferry.storage import STANDARD_STREAM
+from tensorferry.operations import glance
+from tensorferry.operations.glance import total_size
+from tensorferry.storage.place import Place
 from tensorferry.tensors.infos import TensorInfo, elements_in
 
 if TYPE_CHECKING:
+    from tensorferry.formats.keras.outline import KerasModel
     from tensorferry.formats.savedmodel.model import SavedModel
-    from tensorferry.operations.opened import Opened
+    from tensorferry.operations.subject import Subject
 
 Holds = Literal["tensors", "records", "rows"]
-
-
-@dataclass(frozen=True)
-class Problem:
-    """Something that is wrong in a file.
-
-    Attributes:
-        problem: What.
-        path: The file.
-        record: How many whole records stand before it.
-        offset: The byte where it lies, in the decompressed stream.
-        tensor: The tensor or column it is in.
-        hint: One thing to do next.
-    """
-
-    problem: str
-    path: str | None = None
-    record: int | None = None
-    offset: int | None = None
-    tensor: str | None = None
-    hint: str | None = None
-
-    @classmethod
-    def of(cls, error: FerryError, path: str | None = None) -> Problem:
-        """The problem that an error tells of."""
-        return cls(
-            error.message,
-            path=error.path or path,
-            offset=error.offset,
-            tensor=error.tensor,
-            hint=error.hint,
-        )
 
 
 @dataclass(frozen=True)
@@ -72,12 +41,12 @@ class FileInfo:
         path: As it was named.
         format: The name of its format.
         holds: "tensors", "records" or "rows".
-        count: How many of them; None where only reading all of it would tell.
-        files: Its files.
-        nbytes: Their size together; None for a stream.
+        count: Number of tensors, records or rows; None where only reading everything would tell.
+        files: The files.
+        nbytes: Number of bytes of all files; None for a stream.
         version: Of the format, where the file says one.
-        compression: Of whole files, or inside of them.
-        tensors: The tensors, or the features or columns of which records are made.
+        compression: Of the file as a whole, or the format's own.
+        tensors: The tensors or columns; one that cannot be read says so in `unreadable`.
         metadata: What the user kept with it.
         problems: What is wrong at a glance.
         notes: What there is to say about how it is read, and what a model would do when loaded.
@@ -100,7 +69,7 @@ class FileInfo:
 
     @property
     def dtypes(self) -> dict[str, int]:
-        """How many tensors are of each dtype, the most frequent first."""
+        """Number of tensors of each dtype, the most frequent first."""
         counts: dict[str, int] = {}
         for info in self.tensors:
             counts[info.dtype] = counts.get(info.dtype, 0) + 1
@@ -108,82 +77,70 @@ class FileInfo:
 
     @property
     def elements(self) -> int | None:
-        """How many values all tensors have together; None where that varies."""
+        """Number of values of all tensors; None where that varies."""
         found = [elements_in(info) for info in self.tensors]
         known = [count for count in found if count is not None]
         return sum(known) if len(known) == len(found) else None
 
 
-def inspect(path: Any, *, format: str | None = None, **options: Any) -> FileInfo:
-    """What is in a file: its format, tensors or features, their number, and its metadata.
+@keywords.shown(keywords.Opening)
+def inspect(
+    path: Any,
+    *,
+    format: str | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    **options: Unpack[keywords.Opening],
+) -> FileInfo:
+    """What is in a file: its format, tensors or columns, their number, and its metadata.
+
+        ferry.inspect("train-*.tfrecord").count
 
     Args:
-        path: A file, a glob, a directory, "name@10", a URL, "-", or a list of TFRecord files; all
-            must be one thing together.
+        path: What `tensorferry.open` takes; it has to be one thing.
         format: By default recognised.
-        **options: Of `tensorferry.open`.
+        storage_options: For the store of a URL.
+        **options: Of the format: see `tensorferry.files.keywords.Opening`. Checksums are verified
+            only if `verify` is set.
 
     Raises:
-        FormatError: It cannot be opened.
+        FormatError: The file cannot be opened.
+        OptionError: The format has no such option.
     """
-    given = path if isinstance(path, Input) else _one(path)
-    model = inputs.model_of(given, format, options.get("storage_options"))
-    if model is not None:
-        return _inspect_model(given, model, **options)
-    outline = inputs.outline_of(given, format, options)
+    found = glance.find_one(path, format=format, options=storage_options)
+    if glance.is_model(found):
+        return _inspect_model(found, options)
+    outline = None if keywords.given(options) else glance.outline_of(found)
     if outline is not None:
         return FileInfo(
-            path=given.name if isinstance(given, Input) else os.fspath(given),
-            format="checkpoint",
+            path=found.name,
+            format=glance.CHECKPOINT,
             holds="tensors",
             count=len(outline.entries),
             files=tuple(outline.files),
-            nbytes=sizes_of(outline.files),
+            nbytes=total_size(map(found.place.at, outline.files)),
             version="2",
             tensors=tuple(outline.describe()),
         )
-    from tensorferry.operations.opened import open_input
+    from tensorferry.operations.subject import open_one
 
-    reading = {"on_error": "skip", "verify": False, **options}
-    with open_input(given, format=format, **reading) as opened:
-        if opened.format != "savedmodel":
-            return describe(opened)
-    return _inspect_model(given, opened.name, **options)  # a frozen graph, known by its bytes
-
-
-def _one(path: Any) -> Any:
-    if not isinstance(path, str | os.PathLike) or path == STANDARD_STREAM:
-        return path
-    path = os.fspath(path)
-    found = inputs.find([path])
-    if len(found) > 1:
-        raise FormatError(
-            f"{len(found)} files that are not one thing, such as {found[0].name}",
-            path=path,
-            hint="inspect them one by one",
-        )
-    return found[0]
+    with open_one(found, options=options, verify=False, lenient=True) as subject:
+        if subject.format != glance.MODEL:
+            return describe(subject)
+    return _inspect_model(found, options)  # a frozen graph, known by its bytes
 
 
-def _inspect_model(
-    given: Any,
-    path: str,
-    *,
-    verify: bool = False,
-    storage_options: Mapping[str, Any] | None = None,
-    **options: Any,
-) -> FileInfo:
+def _inspect_model(found: Found, options: keywords.Opening) -> FileInfo:
     """What is in a SavedModel or a frozen graph, though its variables may be damaged."""
     from tensorferry.formats.savedmodel import model as savedmodel
 
+    place = found.place
     try:
-        model = savedmodel.read(path, verify=verify, storage_options=storage_options)
+        model = savedmodel.read(place, verify=options.get("verify", False))
     except FormatError as error:
-        error.hint = error.hint or _way_out(path)
+        error.hint = error.hint or _way_out(place.path)
         raise
-    reading = {"verify": verify, "storage_options": storage_options, **options}
-    tensors, files, problems = _list_variables(model, reading)
-    keras, damage = _read_keras(model, storage_options)
+    tensors, files, problems = _list_variables(place, model, options)
+    keras, damage = _read_keras(place, model)
     problems += damage
     problems += (
         Problem(f"the asset {asset.name[:60]!r}: {asset.problem}", model.path)
@@ -193,12 +150,12 @@ def _inspect_model(
     outline = model_outline.outline(model, keras)
     every = (*model.files, *files)
     return FileInfo(
-        path=given.name if isinstance(given, Input) else os.fspath(given),
-        format=savedmodel.NAME,
+        path=found.name,
+        format=glance.MODEL,
         holds="tensors",
         count=len(tensors),
         files=every,
-        nbytes=sizes_of(every, storage_options),
+        nbytes=total_size(map(place.at, every)),
         tensors=tuple(tensors),
         problems=tuple(problems),
         notes=model_outline.notes_of(outline),
@@ -216,31 +173,29 @@ def _way_out(path: str) -> str | None:
 
 
 def _list_variables(
-    model: SavedModel, options: Mapping[str, Any]
+    place: Place, model: SavedModel, options: keywords.Opening
 ) -> tuple[list[TensorInfo], list[str], list[Problem]]:
     """The variables, their files, and what is wrong with them."""
     from tensorferry.formats.savedmodel import model as savedmodel
 
+    chosen = keywords.given(options)
     try:
-        if options.keys() <= {"verify", "storage_options", "names"}:
-            known = {"names": options["names"]} if "names" in options else {}
-            found = savedmodel.list_variables(model, **known)
+        if chosen.keys() <= {"verify", "names"}:
+            found = savedmodel.list_variables(model, names=chosen.get("names", "paths"))
             if found is not None:
                 return *found, []
-        from tensorferry.files import open as opening
+        from tensorferry.operations.subject import open_one
 
-        with opening.open(model.file, format=savedmodel.NAME, **options) as bundle:
-            return [bundle.info[name] for name in bundle], bundle.files, []
-    except FerryError as error:
+        with open_one(place, format=glance.MODEL, options=options, verify=False) as subject:
+            return list(subject.infos.values()), list(subject.files), []
+    except FormatError as error:
         return [], [], [Problem.of(error, model.path)]
     except FileNotFoundError as error:
         what = error.strerror or str(error)
         return [], [], [Problem(what, error.filename if error.strerror else None)]
 
 
-def _read_keras(
-    model: SavedModel, storage_options: Mapping[str, Any] | None
-) -> tuple[Any, list[Problem]]:
+def _read_keras(place: Place, model: SavedModel) -> tuple[KerasModel | None, list[Problem]]:
     """What Keras 2 kept beside a SavedModel."""
     if not model.keras_metadata:
         return None, []
@@ -249,62 +204,42 @@ def _read_keras(
 
     path = f"{model.path}/{savedmodel.KERAS}"
     try:
-        with storage.open_source(path, options=storage_options) as source:
+        with place.at(path).open() as source:
             return keras_outline.read_metadata(source.everything()), []
     except FerryError as error:
         return None, [Problem.of(error, path)]
 
 
-def describe(opened: Opened) -> FileInfo:
+def describe(subject: Subject) -> FileInfo:
     """What is in something that was opened."""
-    from tensorferry.files.sizes import compression_of
-    from tensorferry.operations.opened import OpenedRecords
-    from tensorferry.operations.traits import inner_compression, version_of
-
-    # Of a stream, all is read: what is wrong shows up now.
-    infos, problems = _infos(opened)
-    count = opened.count()
-    if isinstance(opened, OpenedRecords):
-        problems += [
-            Problem(damage.problem, damage.path, damage.record, damage.offset)
-            for damage in opened.records.damages
-        ]
-    files = opened.files
-    model = _keras_model(opened)
+    # Of a stream, everything is read: what is wrong shows up now.
+    infos, problems = _infos(subject)
+    count = subject.count()
+    opened = subject.opened
+    problems += subject.damages()
+    model = model_outline.model_of(opened)
     return FileInfo(
-        path=opened.name,
-        format=opened.format,
-        holds=opened.holds,
+        path=subject.name,
+        format=subject.format,
+        holds=subject.holds,
         count=count,
-        files=files,
-        nbytes=sizes_of(files),
-        version=version_of(opened),
-        compression=(compression_of(files[0]) if files else None) or inner_compression(opened),
+        files=subject.files,
+        nbytes=subject.nbytes(),
+        version=opened.version,
+        compression=subject.compression,
         tensors=tuple(infos.values()),
-        metadata=opened.metadata,
+        metadata=subject.metadata,
         problems=tuple(problems),
         notes=(*opened.notes, *(() if model is None else model_outline.notes_of(model))),
         model=model,
     )
 
 
-def _keras_model(opened: Opened) -> ModelInfo | None:
-    """The model of a file of Keras; None for all others."""
-    details = getattr(getattr(opened, "bundle", None), "details", None)
-    if opened.format != "keras" or details is None:
-        return None
-    from tensorferry.formats.keras import outline as keras_outline
-
-    keras = keras_outline.outline(details.config, details.metadata, details.findings)
-    return None if keras is None else ModelInfo("keras", keras=keras)
-
-
-def _infos(opened: Opened) -> tuple[dict[str, TensorInfo], list[Problem]]:
-    from tensorferry.operations.opened import OpenedRecords
-
+def _infos(subject: Subject) -> tuple[Mapping[str, TensorInfo], list[Problem]]:
+    """What is known of the tensors or columns; damaged records may not show their features."""
     try:
-        return opened.infos(), []
+        return subject.infos, []
     except FormatError as error:
-        if isinstance(opened, OpenedRecords):
-            return {}, [Problem.of(error, opened.name)]
-        raise
+        if not subject.facts.records:
+            raise
+        return {}, [Problem.of(error, subject.name)]

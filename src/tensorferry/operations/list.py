@@ -11,14 +11,15 @@ from __future__ import annotations
 
 import itertools
 import math
-import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
-from tensorferry.files import find as inputs
+from tensorferry.files import keywords
+from tensorferry.files.find import Found, resolve
+from tensorferry.operations.glance import outline_of
+from tensorferry.operations.names import is_match
 from tensorferry.tensors.infos import TensorInfo, elements_in
 
 DEEPEST = 50
@@ -44,11 +45,12 @@ class Entry:
         dtype: Of each.
         shape: Of each.
         kind: Of each.
-        count: How many they are.
-        nbytes: How much they take together; None where that is not known.
-        elements: How many values they have together.
+        count: Number of tensors.
+        nbytes: Number of bytes they take together; None where that is not known.
+        elements: Number of values they have together.
         quantized: The dtype that is stored, if it is another.
         optimizer: Whether they look like the state of an optimizer.
+        unreadable: Why they cannot be read, if they cannot.
     """
 
     name: str
@@ -60,17 +62,18 @@ class Entry:
     elements: int | None = None
     quantized: str | None = None
     optimizer: bool = False
+    unreadable: str | None = None
 
 
 @dataclass(frozen=True)
 class Listing:
-    """The tensors, features or columns of one input.
+    """The tensors or columns of one input.
 
     Attributes:
         path: As it was named.
         holds: "tensors", "records" or "rows".
         tensors: Those that were asked for, in the order asked for.
-        total: How many there are in all.
+        total: Number of tensors or columns, with those that were not asked for.
     """
 
     path: str
@@ -79,49 +82,45 @@ class Listing:
     total: int
 
 
+@keywords.shown(keywords.Opening)
 def list_tensors(
     path: Any,
     *,
     match: Sequence[str] = (),
     sort: Sort = "file",
     format: str | None = None,
-    **options: Any,
+    storage_options: Mapping[str, Any] | None = None,
+    **options: Unpack[keywords.Opening],
 ) -> Listing:
-    """The tensors of a file, or the features or columns of its rows.
+    """The tensors of a file, or the columns of its rows.
 
     Args:
-        path: Whatever `tensorferry.open` takes, or an input.
+        path: What `tensorferry.open` takes.
         match: Patterns of names, of which one has to fit: `encoder/*`.
         sort: As they are in the file, by name, or the largest first.
         format: By default recognised.
-        **options: Of `tensorferry.open`.
+        storage_options: For the store of a URL.
+        **options: Of the format: see `tensorferry.files.keywords.Opening`.
     """
-    name, holds, infos = _infos(path, format, options)
+    found = resolve(path, format=format, options=storage_options)
+    holds, infos = _infos(found, options)
     wanted = [info for info in infos if is_match(info.name, match)]
     if sort == "name":
         wanted.sort(key=lambda info: natural(info.name))
     elif sort == "size":
         wanted.sort(key=lambda info: -(info.nbytes or 0))
-    return Listing(name, holds, tuple(wanted), len(infos))
+    return Listing(found.name, holds, tuple(wanted), len(infos))
 
 
-def _infos(
-    path: Any, format: str | None, options: Mapping[str, Any]
-) -> tuple[str, str, list[TensorInfo]]:
-    """The name of a file, what it holds, and all of that."""
-    outline = inputs.outline_of(path, format, options)
+def _infos(found: Found, options: keywords.Opening) -> tuple[str, list[TensorInfo]]:
+    """What a file holds, and all of that."""
+    outline = None if keywords.given(options) else outline_of(found)
     if outline is not None:
-        name = path.name if isinstance(path, inputs.Input) else os.fspath(path)
-        return name, "tensors", outline.describe()
-    from tensorferry.operations.opened import open_input
+        return "tensors", outline.describe()
+    from tensorferry.operations.subject import open_one
 
-    with open_input(path, format=format, **{"verify": False, **options}) as opened:
-        return opened.name, opened.holds, list(opened.infos().values())
-
-
-def is_match(name: str, patterns: Sequence[str]) -> bool:
-    """Whether a name fits one of some patterns, or there are none."""
-    return not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)
+    with open_one(found, options=options, verify=False) as subject:
+        return subject.holds, list(subject.infos.values())
 
 
 def is_optimizer(name: str) -> bool:
@@ -146,7 +145,7 @@ def collapse(infos: Iterable[TensorInfo]) -> list[Entry]:
     """Entries for tensors, in the order of their first; those that are alike are one."""
     groups: dict[Any, list[TensorInfo]] = {}
     for info in infos:
-        key = (_NUMBER.sub("#", info.name), info.dtype, info.shape, info.kind, info.quantized)
+        key = (_NUMBER.sub("#", info.name), _signature(info))
         groups.setdefault(key, []).append(info)
     entries: list[Entry] = []
     for group in groups.values():
@@ -184,6 +183,7 @@ def _entry(name: str, group: list[TensorInfo]) -> Entry:
         sum(counts) if len(counts) == len(group) else None,
         first.quantized,
         is_slot(first),
+        first.unreadable,
     )
 
 
@@ -286,5 +286,5 @@ def _leaves(below: Any) -> Iterator[TensorInfo]:
 
 def _signature(below: Any) -> Any:
     if isinstance(below, TensorInfo):
-        return (below.dtype, below.shape, below.kind, below.quantized)
+        return (below.dtype, below.shape, below.kind, below.quantized, below.unreadable)
     return tuple((step, _signature(inner)) for step, inner in below.items())

@@ -1,18 +1,25 @@
-"""Names: other names for tensors, by exact names or patterns.
+"""Names: which names fit a pattern, and other names for tensors.
 
+    is_match("encoder/kernel", ["encoder/*"])                                 # True
     Renaming.parse(["a=b", "encoder/*=model.encoder.*"])("encoder/kernel")    # model.encoder.kernel
 
-The `*` of the new name stand for what those of the old one matched, in their order. The first rule
-that fits counts.
+Each `*` of a new name stands for what the `*` of the old name matched, in their order. The first
+rule that fits is applied.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 
 from tensorferry.errors import UnsupportedError
+
+
+def is_match(name: str, patterns: Sequence[str]) -> bool:
+    """Whether a name fits one of some patterns, or there are none."""
+    return not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 @dataclass(frozen=True)

@@ -18,11 +18,16 @@ from typing import Any
 
 from tensorferry import storage
 from tensorferry.errors import UnsupportedError
-from tensorferry.formats.tfrecord.frames import Damage
+from tensorferry.files.writer import open_writer
+from tensorferry.formats.table import TABLE
 from tensorferry.formats.tfrecord.records import Records, repair
-from tensorferry.formats.tfrecord.writer import writer
 from tensorferry.operations import conditions
-from tensorferry.operations.opened import OpenedRecords, open_input
+from tensorferry.operations.subject import Subject, open_one
+from tensorferry.rows.rows import Damage
+from tensorferry.storage.place import Target
+
+RECORDS = next(facts.name for facts in TABLE.values() if facts.records)
+"""The format whose records are copied without decoding them."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +37,7 @@ class CutReport:
     Attributes:
         source: As it was named.
         target: The file.
-        count: How many records it has.
+        count: Number of records in it.
     """
 
     source: str
@@ -47,7 +52,7 @@ class RepairReport:
     Attributes:
         source: The damaged file.
         target: The new one.
-        count: How many records it has.
+        count: Number of records in it.
         damages: What was lost.
     """
 
@@ -86,47 +91,49 @@ def cut(
         source: TFRecord files.
         target: The new file.
         start: The first record; a negative number counts from the end.
-        stop: The record behind the last.
-        step: Every so manieth.
+        stop: The first record that is not copied any more.
+        step: Copy every n-th record.
         where: Only records like this: see `tensorferry.operations.conditions`.
         compression: As in `tensorferry.writer`.
         force: Replace a target that is there.
     """
-    with open_input(source) as opened:
-        paths = _records_of(opened)
+    with open_one(source) as subject:
+        records = _records_of(subject)
         check_free(os.fspath(target), force=force)
-        records: Iterator[Any] = iter(Records(paths, raw=True))
+        rows: Iterator[bytes] = records.bytes_of_records()
         if where is not None:
-            records = _chosen(opened, records, conditions.parse(where))
+            rows = _chosen(subject, rows, conditions.parse(where))
         begin, end, every = start, stop, step
         if any(number is not None and number < 0 for number in (start, stop)):
-            begin, end, every = slice(start, stop, step).indices(len(opened.records))
+            begin, end, every = slice(start, stop, step).indices(len(records))
         if every is not None and every < 1:
             raise UnsupportedError(f"the step is {every}, expected 1 or more")
-        count = 0
-        with writer(target, compression=compression) as out:
-            for record in islice(records, begin, end, every):
+        given = {} if compression is None else {"compression": compression}
+        goal = Target(os.fspath(target))
+        with open_writer(RECORDS, goal, given, shards=None, metadata={}) as out:
+            for record in islice(rows, begin, end, every):
                 out.write(record)
-                count += 1
-        return CutReport(opened.name, os.fspath(target), count)
+        return CutReport(subject.name, os.fspath(target), out.count)
 
 
 def _chosen(
-    opened: OpenedRecords, records: Iterator[Any], condition: conditions.Condition
-) -> Iterator[Any]:
-    opened.check_names(condition.names)
-    rows = opened.rows(columns=list(condition.names))
+    subject: Subject, records: Iterator[bytes], condition: conditions.Condition
+) -> Iterator[bytes]:
+    """The records for whose rows a condition holds."""
+    subject.check_names(condition.names)
+    rows = subject.rows(list(condition.names))
     return (record for record, row in zip(records, rows, strict=True) if condition.holds(row))
 
 
-def _records_of(opened: Any) -> list[Any]:
-    if not isinstance(opened, OpenedRecords) or opened.is_stream:
+def _records_of(subject: Subject) -> Records:
+    opened = subject.opened
+    if not isinstance(opened, Records) or opened.is_stream:
         raise UnsupportedError(
             "expected TFRecord files",
-            path=opened.name,
+            path=subject.name,
             hint="`ferry convert` makes TFRecords of other formats",
         )
-    return opened.records.paths
+    return opened
 
 
 def repair_file(source: str, target: str, *, force: bool = False) -> RepairReport:
@@ -148,7 +155,6 @@ def write_indexes(sources: Sequence[Any]) -> list[str]:
     """
     names = []
     for source in sources:
-        with open_input(source) as opened:
-            _records_of(opened)
-            names += opened.records.write_index()
+        with open_one(source) as subject:
+            names += _records_of(subject).write_index()
     return names

@@ -3,38 +3,46 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Literal
+from collections.abc import Mapping
+from typing import Any, Literal, Unpack
 
-from tensorferry.operations.opened import OpenedRecords, OpenedTable, open_input, rows_in
+from tensorferry.files import keywords
+from tensorferry.operations.subject import open_one, rows_in
+from tensorferry.rows.rows import Rows
 from tensorferry.rows.schema import Schema
 from tensorferry.rows.schema.feature import make_feature
 
 Language = Literal["tf", "tfmd", "arrow", "json"]
 
 
-def schema_of(path: Any, **options: Any) -> Schema:
+@keywords.shown(keywords.Opening)
+def schema_of(
+    path: Any,
+    *,
+    format: str | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    **options: Unpack[keywords.Opening],
+) -> Schema:
     """The schema of what is in a file, as that of records.
 
     Args:
-        path: Whatever `tensorferry.open` takes: records, a table, or tensors of one length.
-        **options: Of `tensorferry.open`.
+        path: What `tensorferry.open` takes: records, a table, or tensors of one length.
+        format: By default recognised.
+        storage_options: For the store of a URL.
+        **options: Of the format: see `tensorferry.files.keywords.Opening`.
 
     Raises:
         UnsupportedError: The tensors are no columns.
     """
-    with open_input(path, thorough=True, **options) as opened:
-        if isinstance(opened, OpenedRecords):
-            return opened.records.schema
-        infos = opened.infos()
-        if not isinstance(opened, OpenedTable):
-            rows_in(infos, list(infos), opened.name)
-        optional = opened.optional()
-        features = []
-        for info in infos.values():
-            shape = info.shape[2:] if info.name in optional else info.shape[1:]
-            features.append(
-                make_feature(info.name, info.dtype, shape, optional=info.name in optional)
-            )
+    with open_one(
+        path, format=format, storage_options=storage_options, options=options, thorough=True
+    ) as subject:
+        if isinstance(subject.opened, Rows):
+            return subject.opened.schema
+        rows_in(subject, list(subject.infos))
+        features = (
+            make_feature(info.name, info.dtype, info.shape[1:]) for info in subject.infos.values()
+        )
         return Schema(tuple(features))
 
 

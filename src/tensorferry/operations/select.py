@@ -6,72 +6,69 @@ for row in select("train.tfrecord", where="label == 3", limit=5): ...
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, Unpack
 
 from tensorferry.errors import UnsupportedError
+from tensorferry.files import keywords
 from tensorferry.operations import conditions
-from tensorferry.operations.opened import Opened, OpenedRecords, OpenedTable, open_input
+from tensorferry.operations.subject import Subject, open_one
+from tensorferry.rows.rows import Rows
 
 
+@keywords.shown(keywords.Opening)
 def select(
     path: Any,
     *,
-    columns: Sequence[str] | None = None,
     where: str | None = None,
     limit: int | None = None,
     last: bool = False,
-    **options: Any,
+    format: str | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    **options: Unpack[keywords.Opening],
 ) -> Iterator[dict[str, Any]]:
     """Rows, as dicts of values: NumPy's, bytes, None where one is missing.
 
     Args:
-        path: Whatever `tensorferry.open` takes, or an input.
-        columns: Those wanted, in this order; by default all.
+        path: What `tensorferry.open` takes.
         where: A condition on the rows: see `tensorferry.operations.conditions`.
-        limit: How many, at most.
-        last: Whether to give the last of them.
-        **options: Of `tensorferry.open`.
+        limit: The most rows to give.
+        last: Give the last rows.
+        format: By default recognised.
+        storage_options: For the store of a URL.
+        **options: Of the format: see `tensorferry.files.keywords.Opening`. `columns` are the
+            columns wanted, in this order, of tensors as well; by default all that can be read.
 
     Raises:
         UnsupportedError: There is no such column, or the condition is none.
     """
     condition = None if where is None else conditions.parse(where)
-    with open_input(path, **options) as opened:
-        wanted = None if columns is None else list(columns)
-        needed = wanted
-        if condition is not None:
-            opened.check_names(condition.names)
-            if wanted is not None:
-                needed = list(dict.fromkeys([*wanted, *condition.names]))
-        if wanted is not None:
-            opened.check_names(wanted)
-        rows = _last_rows(opened, needed, limit) if last and condition is None else None
+    columns = options.pop("columns", None)
+    with open_one(path, format=format, storage_options=storage_options, options=options) as subject:
+        readable = [name for name in subject.infos if name not in subject.unreadable]
+        wanted = readable if columns is None else list(columns)
+        needed = list(dict.fromkeys([*wanted, *(condition.names if condition else ())]))
+        subject.check_names(needed)
+        rows = _last_rows(subject, needed, limit) if last and condition is None else None
         if rows is None:
-            rows = opened.rows(columns=needed)
+            rows = subject.rows(needed)
             if condition is not None:
                 rows = filter(condition.holds, rows)
             if limit is not None:
                 rows = iter(deque(rows, limit)) if last else islice(rows, limit)
         for row in rows:
-            yield row if wanted is None else {name: row[name] for name in wanted}
+            yield {name: row[name] for name in wanted}
 
 
 def _last_rows(
-    opened: Opened, columns: Sequence[str] | None, limit: int | None
+    subject: Subject, names: Sequence[str], limit: int | None
 ) -> Iterator[dict[str, Any]] | None:
     """The last rows without reading those before, where the file allows that."""
-    if limit is None:
+    if limit is None or not isinstance(subject.opened, Rows) or subject.is_stream:
         return None
+    rows = subject.opened.select(names)
     try:
-        if isinstance(opened, OpenedTable):
-            found = opened.table[max(len(opened.table) - limit, 0) :]
-        elif isinstance(opened, OpenedRecords) and not opened.is_raw and not opened.is_stream:
-            found = opened.records[max(len(opened.records) - limit, 0) :]
-        else:
-            return None
+        return iter(rows[max(len(rows) - limit, 0) :])
     except UnsupportedError:  # compressed: the way to the end leads through all of it
         return None
-    names = columns or list(opened.infos())
-    return iter([{name: row[name] for name in names} for row in found])

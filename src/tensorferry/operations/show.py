@@ -6,15 +6,17 @@ excerpt("model.npz", "encoder/kernel[0:2,:5]").summary.mean
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
 from tensorferry import dtypes
 from tensorferry.errors import UnsupportedError
+from tensorferry.files import keywords
 from tensorferry.operations.measures import Measure, Summary, as_numbers, chunks_of
-from tensorferry.operations.opened import open_input
+from tensorferry.operations.subject import Subject, open_one
 from tensorferry.tensors.held import values_of
 from tensorferry.tensors.values import Array, RaggedTensor, SparseTensor
 
@@ -56,46 +58,44 @@ class Excerpt:
     histogram: Histogram | None = None
 
 
-def excerpt(path: Any, name: str | None = None, **options: Any) -> Excerpt:
+@keywords.shown(keywords.Opening)
+def excerpt(
+    path: Any,
+    name: str | None = None,
+    *,
+    format: str | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    **options: Unpack[keywords.Opening],
+) -> Excerpt:
     """The values of a tensor or of a slice of it.
 
     Args:
-        path: Whatever `tensorferry.open` takes.
-        name: Of the tensor, feature or column, and which part: `kernel[0:2,:5]`. The first
-            dimension of a feature or column is the row. May be left out where there is only one.
-        **options: Of `tensorferry.open`.
+        path: What `tensorferry.open` takes.
+        name: Of the tensor or column, and which part: `kernel[0:2,:5]`. The first dimension of a
+            column is the row. The name may be left out where there is only one.
+        format: By default recognised.
+        storage_options: For the store of a URL.
+        **options: Of the format: see `tensorferry.files.keywords.Opening`.
 
     Raises:
-        UnsupportedError: There is no such tensor, or no such part of it.
+        UnsupportedError: There is no such tensor, or no such part of it, or it cannot be read.
     """
-    with open_input(path, **options) as opened:
-        infos = opened.infos()
-        found, index = parse_place(name or "", infos)
-        if not found and len(infos) == 1:
-            (found,) = infos
-        if not found and len(infos) > 1:
-            near = ", ".join(list(infos)[:5])
-            raise UnsupportedError(
-                f"there are {len(infos)} {opened.noun}s in it, expected the name of one",
-                path=opened.name,
-                hint=f"such as {near}",
-            )
-        if found not in infos:
-            opened.check_names([found])
+    with open_one(path, format=format, storage_options=storage_options, options=options) as subject:
+        found, index = _find(subject, name or "")
         try:
-            values = opened.part(found, index) if index else opened.tensor(found)
+            values = subject.part(found, index) if index else subject.tensor(found)
         except (IndexError, TypeError) as error:
             raise UnsupportedError(
-                f"there is no such part of it: {error}", path=opened.name, tensor=found
+                f"there is no such part of it: {error}", path=subject.name, tensor=found
             ) from None
-        info = infos[found]
+        info = subject.infos[found]
         flat = _numbers(values)
         measure = Measure()
         for array in flat:
             measure.add(array)
         summary = measure.summary()
         return Excerpt(
-            opened.name,
+            subject.name,
             found,
             info.dtype,
             info.shape,
@@ -104,6 +104,22 @@ def excerpt(path: Any, name: str | None = None, **options: Any) -> Excerpt:
             summary,
             None if info.dtype == dtypes.STRING.name else histogram(flat, summary),
         )
+
+
+def _find(subject: Subject, text: str) -> tuple[str, tuple[Any, ...]]:
+    """The tensor that a user named, and the index behind the name."""
+    infos = subject.infos
+    found, index = parse_place(text, infos)
+    if not found and len(infos) == 1:
+        (found,) = infos
+    if not found and len(infos) > 1:
+        raise UnsupportedError(
+            f"there are {len(infos)} {subject.noun}s in it, expected the name of one",
+            path=subject.name,
+            hint=f"such as {', '.join(list(infos)[:5])}",
+        )
+    subject.check_names([found])
+    return found, index
 
 
 def parse_place(text: str, names: Any) -> tuple[str, tuple[Any, ...]]:

@@ -1,4 +1,4 @@
-"""Statistics of tensors, features and columns, in one pass and one batch at a time.
+"""Statistics of tensors and columns, in one pass and one batch at a time.
 
     collect("train.tfrecord").columns[0].values.mean
 
@@ -7,15 +7,15 @@ How values are summed up is `tensorferry.operations.measures`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
-from tensorferry.operations.list import is_match
+from tensorferry.files import keywords
 from tensorferry.operations.measures import Measure, Summary
-from tensorferry.operations.opened import Opened, open_input
+from tensorferry.operations.subject import open_one
 from tensorferry.rows.columns import length_of
 from tensorferry.tensors.held import values_of
 from tensorferry.tensors.values import RaggedTensor, SparseTensor, TensorInfo
@@ -23,17 +23,17 @@ from tensorferry.tensors.values import RaggedTensor, SparseTensor, TensorInfo
 
 @dataclass(frozen=True)
 class ColumnStatistics:
-    """What was found of one tensor, feature or column.
+    """What was found of one tensor or column.
 
     Attributes:
         name: Its name.
         dtype: Of the values.
         shape: None for each dimension that varies; of a row, where there are rows.
         kind: "dense", "string", "ragged", "sparse" or "list".
-        rows: How many rows it has; None for a tensor.
-        missing: In how many of these it is not there.
+        rows: Number of rows; None for a tensor.
+        missing: Number of rows that lack it.
         values: All values together; of strings, their lengths.
-        lengths: Of ragged rows: how many values they have.
+        lengths: Of ragged rows: the number of their values.
     """
 
     name: str
@@ -53,51 +53,65 @@ class StatsReport:
     Attributes:
         path: As it was named.
         holds: "tensors", "records" or "rows".
-        rows: How many records or rows there are.
-        columns: One for each tensor, feature or column.
+        rows: Number of records or rows.
+        columns: One for each tensor or column that can be read.
+        notes: The tensors or columns that cannot be read, and why.
     """
 
     path: str
     holds: str
     rows: int | None
     columns: tuple[ColumnStatistics, ...]
+    notes: tuple[str, ...] = ()
 
 
+@keywords.shown(keywords.Opening)
 def collect(
     path: Any,
     *,
     match: Sequence[str] = (),
     progress: Callable[[int, int | None], None] | None = None,
-    **options: Any,
+    format: str | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    **options: Unpack[keywords.Opening],
 ) -> StatsReport:
-    """Statistics of each tensor, feature or column of a file.
+    """Statistics of each tensor or column of a file.
 
     Args:
-        path: Whatever `tensorferry.open` takes.
+        path: What `tensorferry.open` takes.
         match: Patterns of names; others are left out.
-        progress: Is told how many tensors or rows are done, and of how many.
-        **options: Of `tensorferry.open`.
+        progress: Is told how many tensors or rows are done, and how many there are.
+        format: By default recognised.
+        storage_options: For the store of a URL.
+        **options: Of the format: see `tensorferry.files.keywords.Opening`.
     """
-    with open_input(path, thorough=True, **options) as opened:
-        infos = {name: info for name, info in opened.infos().items() if is_match(name, match)}
-        optional = opened.optional()
-        columns = {name: _Column(info, name in optional) for name, info in infos.items()}
-        total = opened.count()
+    with open_one(
+        path, format=format, storage_options=storage_options, options=options, thorough=True
+    ) as subject:
+        infos = subject.matching(match)
+        columns = {
+            name: _Column(info, name in subject.optional)
+            for name, info in infos.items()
+            if info.unreadable is None
+        }
+        in_rows = subject.holds != "tensors"
+        total = subject.count()
         done = 0
-        for batch in opened.batches(columns=list(infos)):
+        for batch in subject.batches(list(columns)):
             for name, column in batch.items():
                 columns[name].add(column)
             first = next(iter(batch.values()), None)
-            done += 1 if opened.holds == "tensors" or first is None else length_of(first)
+            done += length_of(first) if in_rows and first is not None else 1
             if progress is not None:
                 progress(done, total)
-        return _report(opened, columns, done)
-
-
-def _report(opened: Opened, columns: dict[str, _Column], done: int) -> StatsReport:
-    rows = None if opened.holds == "tensors" else done
-    found = tuple(column.result(rows) for column in columns.values())
-    return StatsReport(opened.name, opened.holds, rows, found)
+        rows = done if in_rows else None
+        found = tuple(column.result(rows) for column in columns.values())
+        notes = tuple(
+            f"the {subject.noun} {name!r} cannot be read: {info.unreadable}"
+            for name, info in infos.items()
+            if info.unreadable is not None
+        )
+        return StatsReport(subject.name, subject.holds, rows, found, notes)
 
 
 class _Column:

@@ -3,50 +3,37 @@
     ferry.verify("train-*.tfrecord").problems
 
 Whatever a format has is checked: checksums, offsets, lengths, names that occur twice. All problems
-are listed that can be told apart: each damaged record, each damaged tensor.
+that can be told apart are listed: each damaged record, each damaged tensor. A tensor that we cannot
+read, though nothing is wrong with it, is no problem; `notes` names it.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
-from tensorferry import storage
 from tensorferry.errors import (
     FerryError,
     FormatError,
     MissingExtraError,
+    Problem as Problem,
     UnknownFormatError,
-    UnsupportedError,
 )
-from tensorferry.files.find import Input
-from tensorferry.files.sizes import compression_of
-from tensorferry.formats.tfrecord import index as indexes
-from tensorferry.formats.tfrecord.records import Records
+from tensorferry.files import keywords
+from tensorferry.files.find import Found
 from tensorferry.operations import hash as digests
-from tensorferry.operations.inspect import Problem
 from tensorferry.operations.measures import as_numbers, chunks_of
-from tensorferry.operations.opened import (
-    Opened,
-    OpenedRecords,
-    OpenedTable,
-    OpenedTensors,
-    open_input,
-)
-from tensorferry.storage.pages import release
+from tensorferry.operations.subject import Subject, open_one
+from tensorferry.rows.rows import Rows
 from tensorferry.tensors.held import values_of
 from tensorferry.tensors.values import RaggedTensor, SparseTensor
 
-# Formats whose own bytes are covered by checksums; others have them when they are compressed.
-CHECKSUMMED = ("tfrecord", "npz", "parquet", "checkpoint", "savedmodel")
-
 Progress = Callable[[int, int | None], None]
-"""Is told how many parts are done, and of how many."""
+"""Is told how many parts are done, and how many there are, if that is known."""
 
 
 @dataclass(frozen=True)
@@ -57,10 +44,11 @@ class VerifyReport:
         path: As it was named.
         format: The name of its format; None if it could not be opened.
         holds: "tensors", "records" or "rows".
-        count: How many whole ones of them there are.
+        count: Number of tensors, or of whole records or rows.
         problems: What is wrong.
         checksums: Whether checksums cover the values, so that a changed bit shows.
         quick: Whether only the structure was looked at.
+        notes: What could not be checked, and why.
     """
 
     path: str
@@ -70,6 +58,7 @@ class VerifyReport:
     problems: tuple[Problem, ...] = ()
     checksums: bool = False
     quick: bool = False
+    notes: tuple[str, ...] = ()
 
     @property
     def sound(self) -> bool:
@@ -77,6 +66,7 @@ class VerifyReport:
         return not self.problems
 
 
+@keywords.shown(keywords.Opening)
 def verify(
     path: Any,
     *,
@@ -85,26 +75,38 @@ def verify(
     duplicates: bool = False,
     format: str | None = None,
     progress: Progress | None = None,
-    **options: Any,
+    storage_options: Mapping[str, Any] | None = None,
+    **options: Unpack[keywords.Opening],
 ) -> VerifyReport:
     """Checks a file: every checksum, offset and length.
 
+        ferry.verify("model.safetensors").sound
+
     Args:
-        path: Whatever `tensorferry.open` takes.
+        path: What `tensorferry.open` takes.
         quick: Look at the structure only, not at the values.
         nan: Tell of numbers that are NaN or infinite.
         duplicates: Tell of records that are the same as one before.
         format: By default recognised.
         progress: See `Progress`.
-        **options: Of `tensorferry.open`.
+        storage_options: For the store of a URL.
+        **options: Of the format: see `tensorferry.files.keywords.Opening`.
 
     Raises:
-        UnknownFormatError: It is of no format known.
-        OSError: It cannot be read at all.
+        UnknownFormatError: No format recognises the file.
+        OptionError: The format has no such option.
+        OSError: The file cannot be read at all.
     """
-    name = path.name if isinstance(path, Input) else str(path)
+    name = path.name if isinstance(path, Found) else str(path)
     try:
-        opened = open_input(path, format=format, **{**options, "on_error": "skip"})
+        subject = open_one(
+            path,
+            format=format,
+            storage_options=storage_options,
+            options=options,
+            verify=not quick,
+            lenient=True,
+        )
     except (UnknownFormatError, MissingExtraError):
         raise
     except FormatError as error:
@@ -116,123 +118,75 @@ def verify(
         # An index is there, and a file that it leads to is not.
         problem = Problem("the file is missing, and others lead to it", missing)
         return VerifyReport(name, format, problems=(problem,), quick=quick)
-    with opened:
-        count, problems = _check(opened, quick, progress)
-        if not quick and not problems:
-            problems += _wrong_digest(opened)
-        if nan and not quick:
-            problems += _not_finite(opened)
-        if duplicates and isinstance(opened, OpenedRecords):
-            problems += _duplicates(opened)
-        return VerifyReport(
-            opened.name,
-            opened.format,
-            opened.holds,
-            count,
-            tuple(problems),
-            _has_checksums(opened) and not quick,
-            quick,
-        )
+    with subject:
+        return _verified(subject, quick, nan, duplicates, progress)
 
 
-def _check(
-    opened: Opened, quick: bool, progress: Progress | None
-) -> tuple[int | None, list[Problem]]:
-    if isinstance(opened, OpenedRecords):
-        return _check_records(opened, quick)
+def _verified(
+    subject: Subject, quick: bool, nan: bool, duplicates: bool, progress: Progress | None
+) -> VerifyReport:
+    problems = _check(subject, quick, progress)
+    if not quick and not problems:
+        problems += _wrong_digest(subject)
+    if nan and not quick:
+        problems += _not_finite(subject)
+    if duplicates and subject.facts.records:
+        problems += _duplicates(subject)
+    return VerifyReport(
+        subject.name,
+        subject.format,
+        subject.holds,
+        _count(subject),
+        tuple(problems),
+        not quick and _has_checksums(subject),
+        quick,
+        _notes(subject, problems),
+    )
+
+
+def _check(subject: Subject, quick: bool, progress: Progress | None) -> list[Problem]:
+    """What is wrong with the structure, and with the values unless only the structure counts."""
     try:
-        infos = opened.infos()
-        count = opened.count()
+        # The frames of records are their structure.
+        if not quick or subject.facts.records:
+            return list(subject.opened.problems(progress))
+        subject.infos  # noqa: B018  # looked up when asked
     except FormatError as error:
-        return None, [Problem.of(error, opened.name)]
-    if quick:
-        return count, []
-    if isinstance(opened, OpenedTensors):
-        problems = []
-        for place, name in enumerate(infos):
-            problems += _problems_of(lambda name=name: release(opened.tensor(name)), opened)  # type: ignore[misc]
-            if progress is not None:
-                progress(place + 1, len(infos))
-        return count, problems
-    assert isinstance(opened, OpenedTable)
-    damages = [
-        replace(Problem.of(damage, opened.name), record=row)
-        for row, damage in opened.table.check(progress)
-        if not isinstance(damage, UnsupportedError)
-    ]
-    return count, damages
-
-
-def _problems_of(read: Callable[[], Any], opened: Opened) -> list[Problem]:
-    try:
-        read()
-    except UnsupportedError:  # what we cannot read is not what is damaged
-        return []
-    except FerryError as error:
-        return [Problem.of(error, opened.name)]
+        return [Problem.of(error, subject.name)]
     return []
 
 
-def _check_records(opened: OpenedRecords, quick: bool) -> tuple[int, list[Problem]]:
-    records = opened.records
-    if quick:
-        records = Records(opened.records.paths, on_error="skip", verify=False)
-    problems: list[Problem] = []
+def _count(subject: Subject) -> int | None:
     try:
-        count = records.walk() if quick else records.verify()
-    except FormatError as error:
-        return 0, [Problem.of(error, opened.name)]
-    for damage in records.damages:
-        problems.append(
-            Problem(
-                f"{damage.problem} ({damage.size} bytes)",
-                damage.path,
-                damage.record,
-                damage.offset,
-                hint=f"ferry repair {damage.path} OUT keeps every whole record",
-            )
-        )
-    if not opened.is_stream:
-        problems += _misplaced_indexes(opened)
-        if not quick and not problems:
-            problems += _broken_examples(opened)
-    return count, problems
+        return subject.count()
+    except FormatError:  # it is among the problems already
+        return None
 
 
-def _broken_examples(opened: OpenedRecords) -> list[Problem]:
-    """Whether records are Examples up to some place, and something else from there on."""
-    if opened.is_raw:
-        return []
+def _notes(subject: Subject, problems: list[Problem]) -> tuple[str, ...]:
+    """What cannot be read though nothing is wrong with it."""
+    wrong = {problem.tensor for problem in problems}
+    if isinstance(subject.opened, Rows) and subject.facts.records:
+        return ()
     try:
-        Records(opened.records.paths, infer="all").schema  # noqa: B018  # looked for when asked
-    except FormatError as error:
-        return [Problem.of(error, opened.name)]
-    return []
+        reasons = subject.unreadable
+    except FormatError:
+        return ()
+    return tuple(
+        f"the {subject.noun} {name!r} was not checked: {reason}"
+        for name, reason in reasons.items()
+        if name not in wrong
+    )
 
 
-def _misplaced_indexes(opened: OpenedRecords) -> Iterator[Problem]:
-    for path in opened.files:
-        if storage.is_url(path):
-            continue
-        with storage.open_source(path) as source:
-            for suffix in indexes.SUFFIXES:
-                beside = path + suffix
-                if not os.path.exists(beside) or source.buffer is None:
-                    continue
-                if indexes.read(path, source.buffer) is None:
-                    yield Problem(
-                        "the index is older than its file, or does not fit it",
-                        beside,
-                        hint=f"ferry index {path} writes it again",
-                    )
-
-
-def _not_finite(opened: Opened) -> Iterator[Problem]:
-    if isinstance(opened, OpenedRecords) and opened.is_stream:
+def _not_finite(subject: Subject) -> Iterator[Problem]:
+    """Tells of numbers that are NaN or infinite."""
+    if subject.is_stream:
         return
     counts: dict[str, list[int]] = {}
     try:
-        for batch in opened.batches():
+        names = [name for name in subject.infos if name not in subject.unreadable]
+        for batch in subject.batches(names):
             for name, column in batch.items():
                 for array in arrays_in(column):
                     found = counts.setdefault(name, [0, 0])
@@ -245,7 +199,8 @@ def _not_finite(opened: Opened) -> Iterator[Problem]:
         return  # it is among the problems already
     for name, (nan, infinite) in counts.items():
         if nan or infinite:
-            yield Problem(f"{nan} values are NaN and {infinite} infinite", opened.name, tensor=name)
+            what = f"{nan} values are NaN and {infinite} infinite"
+            yield Problem(what, subject.name, tensor=name)
 
 
 def arrays_in(column: Any) -> Iterator[Any]:
@@ -262,31 +217,30 @@ def arrays_in(column: Any) -> Iterator[Any]:
             yield array
 
 
-def _duplicates(opened: OpenedRecords) -> Iterator[Problem]:
+def _duplicates(subject: Subject) -> Iterator[Problem]:
+    """Tells of records that are the same as one before."""
+    if not isinstance(subject.opened, Rows) or subject.is_stream:
+        return
     known: dict[bytes, int] = {}
-    for number, record in enumerate(Records(opened.records.paths, raw=True, on_error="skip")):
+    for number, record in enumerate(subject.opened.bytes_of_records()):
         first = known.setdefault(blake2b(record, digest_size=16).digest(), number)
         if first != number:
-            yield Problem(f"the same as record {first}", opened.name, record=number)
+            yield Problem(f"the same as record {first}", subject.name, record=number)
 
 
-def _wrong_digest(opened: Opened) -> Iterator[Problem]:
-    """Whether the content is not what a digest in the metadata says."""
-    stored = opened.metadata.get(digests.KEY)
+def _wrong_digest(subject: Subject) -> Iterator[Problem]:
+    """Tells whether the content is not what a digest in the metadata says."""
+    stored = subject.metadata.get(digests.KEY)
     if stored is None:
         return
-    found = digests.digest_of(opened).digest
+    found = digests.digest_of(subject).digest
     if found != stored:
         yield Problem(
-            f"the content's digest is {found}, {str(stored)[:80]!r} by the metadata", opened.name
+            f"the content's digest is {found}, {str(stored)[:80]!r} by the metadata", subject.name
         )
 
 
-def _has_checksums(opened: Opened) -> bool:
-    if opened.format in CHECKSUMMED or digests.KEY in opened.metadata:
-        return True
-    if not opened.files:
-        return False
-    if opened.format == "keras":  # an archive has them, an HDF5 file has none
-        return opened.files[0].endswith(".keras")
-    return compression_of(opened.files[0]) is not None
+def _has_checksums(subject: Subject) -> bool:
+    """Whether a changed bit shows: by the format, a compression of the file, or a digest."""
+    opened = subject.opened
+    return opened.checksums or opened.packed is not None or digests.KEY in subject.metadata

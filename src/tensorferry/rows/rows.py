@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, SupportsIndex, overload
 import numpy as np
 
 from tensorferry import frameworks
-from tensorferry.errors import Problem, UnknownFeatureError
+from tensorferry.errors import Problem, UnknownFeatureError, UnsupportedError
 from tensorferry.rows.columns import part_of
 from tensorferry.storage.place import Place
 from tensorferry.tensors.infos import TensorInfo
@@ -91,6 +91,9 @@ class Rows(ABC):
         places: The files, in order.
         damages: What was skipped or kept since it was opened, if `on_error` is not "raise".
         notes: What there is to say about how it is read.
+        version: Of the format, where the files say one.
+        compression: The format's own, if the files use one.
+        packed: How the first file is compressed as a whole.
         raw: Whether rows are given as their bytes, and not as dicts.
     """
 
@@ -99,6 +102,7 @@ class Rows(ABC):
         self.places = list(places)
         self.damages: list[Damage] = Damages()
         self.notes: list[str] = []
+        self.packed: str | None = None
         self.raw = False
         self._how = how
 
@@ -128,6 +132,26 @@ class Rows(ABC):
     def metadata(self) -> Mapping[str, Any]:
         """What the user kept with it."""
         return {}
+
+    @property
+    def version(self) -> str | None:
+        """The version of the format, where the files say one."""
+        return None
+
+    @property
+    def compression(self) -> str | None:
+        """The format's own compression, if the files use one."""
+        return None
+
+    @property
+    def checksums(self) -> bool:
+        """Whether checksums cover the values, so that a changed bit is found."""
+        return self.facts.checksums
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether the rows can be read only once, in their order."""
+        return any(place.is_stream for place in self.places)
 
     @property
     @abstractmethod
@@ -228,6 +252,16 @@ class Rows(ABC):
     @abstractmethod
     def value(self, *, to: To = "numpy") -> Batch:
         """All columns, whole."""
+
+    def bytes_of_records(self) -> Iterator[bytes]:
+        """The bytes of each row, where a row is stored as a record.
+
+        Raises:
+            UnsupportedError: Rows of the format have no bytes of their own (`facts.records`).
+        """
+        raise UnsupportedError(
+            f"rows of {self.format} have no bytes of their own", path=self.place.path
+        )
 
     # Parts of it
 

@@ -58,6 +58,7 @@ class Bundle(Mapping[str, Any]):
         version: Of the format, where the file says one.
         compression: The format's own, if the file uses one.
         checksums: Whether checksums cover the values.
+        packed: How the file is compressed as a whole.
     """
 
     def __init__(
@@ -101,6 +102,7 @@ class Bundle(Mapping[str, Any]):
         self.details = details
         self.files: Sequence[str] = [place.path] if files is None else list(files)
         self.notes: list[str] = []
+        self.packed: str | None = None
         self.version = version
         self.compression = compression
         self.checksums = facts.checksums if checksums is None else checksums

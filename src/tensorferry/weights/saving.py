@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Literal, TypedDict
 
-from tensorferry import formats
 from tensorferry.files import save as saving
+from tensorferry.formats.table import named
 from tensorferry.frameworks import table
 from tensorferry.frameworks.contract import Variable
 from tensorferry.frameworks.variables import list_variables
@@ -191,7 +191,7 @@ def names_for(variables: Sequence[Variable], target: Target) -> list[tuple[str, 
 def target_of(path: Any, format: str | None) -> Target:
     """Whose names a file gets: see `names_for`."""
     name = os.fspath(path) if isinstance(path, str | os.PathLike) else ""
-    found = format or formats.named(name)
+    found = format or named(name)
     if found == "keras" or name.endswith((".h5", ".hdf5", ".keras")):
         return "keras"
     return "checkpoint" if found == "checkpoint" else "natural"

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import tensorferry as ferry
-from tensorferry import formats
+from tensorferry.formats.table import TABLE, writable
 
 SINGLE = ("npy", "tensorproto", "raw")
 """One tensor that has no name."""
@@ -21,7 +21,7 @@ SINGLE = ("npy", "tensorproto", "raw")
 MODELS = ("keras", "savedmodel")
 """No strings."""
 
-REFUSED = {(source, "savedmodel"): "savedmodel is read, not written" for source in formats.TABLE}
+REFUSED = {(source, "savedmodel"): "savedmodel is read, not written" for source in TABLE}
 """Pairs that make no sense: a SavedModel is a program, of which tensors are the smallest part."""
 
 KERAS_PATH = "layers/dense/vars/0"
@@ -41,14 +41,14 @@ def content() -> dict:
 def path_of(folder: Path, format: str) -> Path:
     """The name of a file of a format."""
     endings = {"keras": ".weights.h5", "savedmodel": ".model"}
-    return folder / f"file{endings.get(format) or formats.TABLE[format].suffixes[0]}"
+    return folder / f"file{endings.get(format) or TABLE[format].suffixes[0]}"
 
 
 @pytest.fixture(scope="session")
 def sources(tmp_path_factory, tf) -> dict[str, Path]:
     """A file of each format, written by its own library where ours writes none."""
     found = {}
-    for name, row in formats.TABLE.items():
+    for name, row in TABLE.items():
         path = found[name] = path_of(tmp_path_factory.mktemp(name), name)
         values = content()
         if name in SINGLE:
@@ -59,11 +59,11 @@ def sources(tmp_path_factory, tf) -> dict[str, Path]:
             tf.saved_model.save(module, str(path))
         elif name == "keras":
             _save_keras(values, path)
-        elif row.holds == "records":
+        elif row.records:
             with ferry.writer(path, durable=False) as out:
                 out.write_batch(values)
         else:
-            rows = {"rows": True} if row.holds == "table" else {}
+            rows = {"rows": True} if row.opens == "rows" else {}
             ferry.save(values, path, durable=False, **rows)
     return found
 
@@ -83,13 +83,13 @@ def _save_keras(values: dict, path: Path) -> None:
 def first_name(path: Path) -> str:
     """A tensor of floats."""
     with ferry.open(path) as opened:
-        names = list(opened.columns if isinstance(opened, ferry.Table) else opened.info)
+        names = list(opened.infos())
     return next(name for name in ("score", "dense/kernel", "tensor") if name in names)
 
 
 def changes(source: str, target: str, path: Path) -> dict:
     """What has to be selected or renamed, because the target has no place for all of it."""
-    name = "score" if source == "tfrecord" else first_name(path)
+    name = first_name(path)
     if target in SINGLE and source not in SINGLE:
         return {"select": [name]}
     if target == "keras" and source != "keras":
@@ -97,8 +97,8 @@ def changes(source: str, target: str, path: Path) -> dict:
     return {}
 
 
-@pytest.mark.parametrize("target", formats.TABLE)
-@pytest.mark.parametrize("source", formats.TABLE)
+@pytest.mark.parametrize("target", TABLE)
+@pytest.mark.parametrize("source", TABLE)
 def test_pair(sources, tmp_path, source, target):
     """The same afterwards: names, dtypes, shapes, every value; or a reason why not."""
     given, made = sources[source], path_of(tmp_path, target)
@@ -116,14 +116,12 @@ def test_pair(sources, tmp_path, source, target):
     found = ferry.diff(given, made, map=names, match=how.get("select", ()))
     assert found.equal, found
     assert len(found.tensors) == (1 if how else report.count if report.holds == "tensors" else 3)
-    if report.holds != "tensors" and not how and formats.TABLE[target].holds != "bundle":
+    if report.holds != "tensors" and not how and TABLE[target].opens == "rows":
         assert report.count == 12
 
 
-@pytest.mark.parametrize("target", [name for name in formats.TABLE if name in (*SINGLE, "keras")])
-@pytest.mark.parametrize(
-    "source", [name for name in formats.TABLE if name not in (*SINGLE, *MODELS)]
-)
+@pytest.mark.parametrize("target", [name for name in TABLE if name in (*SINGLE, "keras")])
+@pytest.mark.parametrize("source", [name for name in TABLE if name not in (*SINGLE, *MODELS)])
 def test_what_does_not_fit(sources, tmp_path, source, target):
     """Several tensors into one, or names that no variable of Keras has: refused, with a hint."""
     with pytest.raises(ferry.UnsupportedError) as caught:
@@ -134,9 +132,7 @@ def test_what_does_not_fit(sources, tmp_path, source, target):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(
-    "between", [n for n, row in formats.TABLE.items() if row.holds != "bundle"]
-)
+@pytest.mark.parametrize("between", [n for n, row in TABLE.items() if row.opens == "rows"])
 @pytest.mark.parametrize("source", ["npz", "safetensors", "checkpoint", "structure", "json"])
 def test_columns_to_rows_and_back(sources, tmp_path, source, between):
     """A bundle of columns is records or a table, and the same bundle again, in its own format."""
@@ -151,7 +147,7 @@ def test_columns_to_rows_and_back(sources, tmp_path, source, between):
         assert value[name].dtype == column.dtype
 
 
-@pytest.mark.parametrize("between", [n for n in formats.writable() if n not in SINGLE])
+@pytest.mark.parametrize("between", [n for n in writable() if n not in SINGLE])
 def test_keras_and_back(sources, tmp_path, between):
     """Weights of Keras go through every format that keeps their names, and Keras loads them."""
     import keras

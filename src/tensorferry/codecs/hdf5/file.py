@@ -3,8 +3,8 @@
     superblock | objects, wherever the writer put them
 
 The superblock points to the root group. An object (a group or a dataset) is a header of messages,
-as for its type, its shape and the place of its values. A group's members are in a B-tree of names (the
-form that h5py writes) or in messages of their own, at most eight of them. Numbers are
+as for its type, its shape and the place of its values. A group's members are in a B-tree of names
+(the form that h5py writes) or in messages of their own, at most eight of them. Numbers are
 little-endian, addresses and lengths have eight bytes.
 
 Only the file itself is read: soft and external links are listed and not followed, and values in

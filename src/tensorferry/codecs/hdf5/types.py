@@ -1,9 +1,9 @@
 """HDF5 types: the type, shape, fill value and filters that the messages of a dataset describe.
 
 Numbers are integers and IEEE floats of either byte order, and bfloat16, which is the upper half of
-a float32. A boolean is an enumeration of FALSE and TRUE in one byte, as h5py writes it. Opaque bytes
-stay opaque: h5py stores bfloat16 that way. Strings have a fixed length or lie in a heap. No tensor
-has values of the other types (compounds, references, sequences, times).
+a float32. A boolean is an enumeration of FALSE and TRUE in one byte, as h5py writes it. Opaque
+bytes stay opaque: h5py stores bfloat16 that way. Strings have a fixed length or lie in a heap. No
+tensor has values of the other types (compounds, references, sequences, times).
 
 A float of two bytes may be a float16 or a bfloat16, so the layout of its bits is compared with the
 layouts that are known.

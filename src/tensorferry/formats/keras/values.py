@@ -86,13 +86,13 @@ def describe(node: Node) -> tuple[str, tuple[int, ...]]:
     name, shape = "unknown", None
     with node.file.parsing(node.address, "a dataset"):
         if kind is not None and not kind.flags & hdf5.SHARED:
-            found = hdf5_types.datatype(kind.data)
+            found = hdf5_types.read_datatype(kind.data)
             name = CLASSES.get(kind.data[0] & 15, name)
             if found is not None and (found.numpy is None or found.numpy.kind != "V"):
                 is_text = found.is_text or found.numpy is None
                 name = "string" if is_text else found.dtype or str(found.numpy)
         if space is not None and not space.flags & hdf5.SHARED:
-            shape = hdf5_types.shape(space.data)
+            shape = hdf5_types.read_shape(space.data)
     return name, shape or ()
 
 

@@ -6,8 +6,9 @@ The types that columns have in Arrow are restored from the key "ARROW:schema" of
 metadata, which PyArrow (the extra "arrow") writes and reads; the bytes are its work entirely. Pages
 carry a CRC-32, which is verified. Values are never as they lie in memory: all of them are copied.
 
-What is in columns is `tensorferry.formats.tables.columns` and `arrow_values`. Opening a file piece
-by piece is `tensorferry.formats.tables.table`.
+Of a remote file only the footer and the column chunks asked for are fetched
+(`tensorferry.formats.parquet.ranges`). What is in columns is `tensorferry.formats.tables.columns`
+and `tensorferry.formats.tables.values`; rows are `tensorferry.formats.tables.table`.
 """
 
 from __future__ import annotations
@@ -16,30 +17,28 @@ import struct
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-
 from tensorferry import limits
 from tensorferry.errors import FormatError, TruncatedError, UnsupportedError
-from tensorferry.formats.parquet.footer import Chunk, read_row_groups
-from tensorferry.formats.tables import pieces as arrow_files
+from tensorferry.formats.parquet.footer import PAGE_HEADER, Chunk, read_row_groups
+from tensorferry.formats.parquet.ranges import RangedFile
+from tensorferry.formats.tables import pieces
 from tensorferry.storage import Sink
-from tensorferry.tensors.values import RaggedTensor, check_budget
+from tensorferry.storage.source import Source, Span
+from tensorferry.tensors.values import RaggedTensor
 
 if TYPE_CHECKING:
     from tensorferry.formats.tables.columns import Leaf
     from tensorferry.formats.tables.outline import Outline
-
-NAME = "parquet"
 
 MAGIC = b"PAR1"
 ENCRYPTED = b"PARE"
 
 Compression = Literal["zstd", "snappy", "gzip", "lz4", "brotli"]
 
+COMPRESSION: Compression = "zstd"
 
-def sniff(head: bytes) -> bool:
-    """The magic word."""
-    return head.startswith(MAGIC)
+# Of a remote file, so much of its end is fetched at first: nearly always all of the footer.
+TAIL = 1 << 16
 
 
 def write(
@@ -48,7 +47,7 @@ def write(
     *,
     metadata: Mapping[str, str] | None = None,
     rows: bool | None = None,
-    compression: Compression | None = "zstd",
+    compression: Compression | None = COMPRESSION,
     batch_rows: int | None = None,
 ) -> None:
     """Writes named tensors as columns.
@@ -60,147 +59,180 @@ def write(
         rows: Whether each step of the first dimension is a row. False puts each leaf whole into the
             only row. By default they are rows if all leaves have the same first dimension.
         compression: Of the pages: "zstd", "snappy", "gzip", "lz4", "brotli" or None.
-        batch_rows: Rows in a row group; by default as many as PyArrow puts there.
+        batch_rows: Number of rows in a row group; by default as many as PyArrow puts there.
 
     Raises:
         UnsupportedError: A leaf has no place in Parquet.
         MissingExtraError: PyArrow is not installed.
     """
-    pa = arrow_files.require_pyarrow()
+    pa = pieces.require_pyarrow()
     from tensorferry.formats.tables import columns as arrow_columns
+
+    batch = arrow_columns.to_batch(leaves, metadata=metadata or {}, rows=rows)
+    with begin(sink, batch.schema, compression=compression) as writer:
+        for part in pieces.pieces(batch, batch_rows):
+            writer.write_table(pa.Table.from_batches([part]))
+
+
+def begin(
+    sink: Sink, schema: Any, *, compression: Compression | None, dictionary: Any = True
+) -> Any:
+    """A writer of PyArrow's that takes tables of a schema.
+
+    Args:
+        sink: Takes the bytes.
+        schema: Of the tables.
+        compression: Of the pages.
+        dictionary: The columns that are tried to be written as dictionaries; True for all.
+
+    Raises:
+        UnsupportedError: Parquet has no such compression.
+    """
+    import pyarrow as pa
+    from pyarrow import parquet
 
     if compression not in (None, "zstd", "snappy", "gzip", "lz4", "brotli"):
         raise UnsupportedError(
             f"compression is {compression!r}, expected zstd, snappy, gzip, lz4, brotli or None"
         )
-    batch = arrow_columns.to_batch(leaves, metadata=metadata or {}, rows=rows)
-
-    from pyarrow import parquet
-
-    file = pa.PythonFile(arrow_files.SinkFile(sink), "w")
-    with parquet.ParquetWriter(
-        file, batch.schema, compression=compression or "none", write_page_checksum=True
-    ) as writer:
-        for part in arrow_files.pieces(batch, batch_rows):
-            writer.write_table(pa.Table.from_batches([part]))
+    return parquet.ParquetWriter(
+        pa.PythonFile(pieces.SinkFile(sink), "w"),
+        schema,
+        compression=compression or "none",
+        write_page_checksum=True,
+        use_dictionary=dictionary,
+    )
 
 
-def read(
-    source: bytes | memoryview, *, columns: Sequence[str] | None = None, verify: bool = True
-) -> tuple[dict[str, Leaf], dict[str, str]]:
-    """The leaves and the metadata of a file.
+class Reader:
+    """The row groups of a file: see `tensorferry.formats.tables.pieces.Reader`.
 
     Args:
-        source: The bytes.
-        columns: The columns wanted; by default all.
+        source: The file.
         verify: Check the checksums of pages that have one, and all that arrays hold.
 
     Raises:
         FormatError: The bytes are damaged.
-        UnsupportedError: A column has no counterpart.
         MissingExtraError: PyArrow is not installed.
     """
-    return arrow_files.read_all(Reader(source, columns=columns, verify=verify))
 
-
-class Reader:
-    """The row groups of a file, each read when it is asked for; see `arrow_files.Reader`."""
-
-    def __init__(
-        self,
-        source: bytes | memoryview,
-        *,
-        columns: Sequence[str] | None = None,
-        verify: bool = True,
-    ) -> None:
-        pa = arrow_files.require_pyarrow()
+    def __init__(self, source: Source, *, verify: bool = True) -> None:
+        pa = pieces.require_pyarrow()
         from pyarrow import parquet
 
+        if source.size is None:
+            source.everything()  # a stream: it is in memory from now on
+        assert source.size is not None
         self._source = source
+        self._ranged = None if source.buffer is not None else RangedFile(source)
         self._verify = verify
-        start, end = _footer(memoryview(source))
-        self._groups = read_row_groups(bytes(source[start:end]), offset=start)
+        self.size = source.size
+        start, footer = _footer(source, self._ranged)
+        self._groups = read_row_groups(footer, offset=start)
         self.rows = [group.rows for group in self._groups]
-        with arrow_files.translated():
+        with pieces.translated():
+            if source.buffer is not None:
+                file = pa.BufferReader(pa.py_buffer(source.buffer))
+            else:
+                file = pa.PythonFile(self._ranged, "r")
+            # Chunks of a remote file were fetched together already, and are read one by one.
             self._file = parquet.ParquetFile(
-                pa.BufferReader(pa.py_buffer(source)), page_checksum_verification=verify
+                file,
+                page_checksum_verification=verify,
+                pre_buffer=source.buffer is not None,
             )
-            self._whole = self._file.schema_arrow
-            self._columns = arrow_files.select(self._whole, columns)
-            fields = [self._whole.field(name) for name in self._columns]
-            self.schema = pa.schema(fields, self._whole.metadata)
-            for field in fields:
-                _check_type(field.type, field.name)
+            self.schema = self._file.schema_arrow
+            pieces.check_names(self.schema)
 
-    def check_memory(self, indexes: Sequence[int]) -> None:
-        """Refuses row groups that take more memory than the file or `limits.memory` justifies."""
-        self._check_size(sum(self._size_of(index) for index in indexes))
-
-    def _check_size(self, size: int) -> None:
-        what = "what was compressed"
-        check_budget((size,), np.dtype(np.uint8), what=what, held=len(self._source))
-
-    def _chunks(self, index: int) -> list[Chunk]:
-        """The column chunks wanted of a row group."""
-        chunks = self._groups[index].chunks
-        return [chunk for chunk in chunks if chunk.path[:1] and chunk.path[0] in self._columns]
-
-    def _size_of(self, index: int) -> int:
-        return sum(chunk.memory(self.rows[index]) for chunk in self._chunks(index))
-
-    def batches(self, index: int) -> list[Any]:
-        """A row group as record batches of the columns wanted."""
+    def batches(self, index: int, columns: Sequence[str]) -> list[Any]:
+        """A row group as record batches."""
         import pyarrow as pa
 
-        self.check_memory([index])
-        with arrow_files.translated():
-            step = self._step(index)
+        pieces.check_memory(self.memory(index, columns), held=self.size)
+        for name in columns:
+            _check_type(self.schema.field(name).type, name)
+        self._fetch(index, columns)
+        with pieces.translated():
+            step = self._step(index, columns)
             if step >= self.rows[index]:
-                table = self._file.read_row_group(index, columns=self._columns)
+                table = self._file.read_row_group(index, columns=list(columns))
             else:
-                table = pa.Table.from_batches(self._steps(index, step))
-            table = table.select(self._columns)
+                table = pa.Table.from_batches(self._steps(index, columns, step))
+            table = table.select(list(columns))
             table.validate(full=self._verify)
-            if table.num_rows != self.rows[index] and self._columns:
+            if table.num_rows != self.rows[index] and columns:
                 raise FormatError(
                     f"row group {index} has {table.num_rows} rows, expected {self.rows[index]}"
                 )
             return list(table.to_batches())
 
-    def _step(self, index: int) -> int:
-        """How many rows surely fit into memory, whatever their strings are."""
-        view = memoryview(self._source)
-        chunks = self._chunks(index)
-        longest = sum(chunk.longest(view) for chunk in chunks if chunk.is_text)
-        return max(1, max(limits.memory, 16 * len(self._source)) // max(longest, 1))
+    def memory(self, index: int, columns: Sequence[str]) -> int:
+        """Number of bytes that the values take, at least."""
+        return sum(chunk.memory(self.rows[index]) for chunk in self._chunks(index, columns))
 
-    def _steps(self, index: int, step: int) -> Iterator[Any]:
+    def spans(self, index: int, columns: Sequence[str]) -> list[Span]:
+        """The column chunks."""
+        chunks = self._chunks(index, columns)
+        return [
+            (chunk.start, min(chunk.start + chunk.stored, self.size))
+            for chunk in chunks
+            if chunk.start < self.size
+        ]
+
+    def _chunks(self, index: int, columns: Sequence[str]) -> list[Chunk]:
+        wanted = set(columns)
+        chunks = self._groups[index].chunks
+        return [chunk for chunk in chunks if chunk.path[:1] and chunk.path[0] in wanted]
+
+    def _fetch(self, index: int, columns: Sequence[str]) -> None:
+        """Fetches the column chunks of a remote row group, by one plan."""
+        if self._ranged is not None:
+            self._ranged.fetch(self.spans(index, columns))
+
+    def _step(self, index: int, columns: Sequence[str]) -> int:
+        """Number of rows that surely fit into memory, whatever their strings are."""
+        longest = sum(
+            chunk.longest(self._start_of(chunk))
+            for chunk in self._chunks(index, columns)
+            if chunk.is_text
+        )
+        return max(1, max(limits.memory, 16 * self.size) // max(longest, 1))
+
+    def _start_of(self, chunk: Chunk) -> bytes:
+        start = min(chunk.start, self.size)
+        stop = min(start + PAGE_HEADER, self.size)
+        if self._ranged is not None:
+            return bytes(self._ranged.range(start, stop))
+        return bytes(self._source.range(start, stop))
+
+    def _steps(self, index: int, columns: Sequence[str], step: int) -> Iterator[Any]:
         size = 0
-        for batch in self._file.iter_batches(step, row_groups=[index], columns=self._columns):
+        for batch in self._file.iter_batches(step, row_groups=[index], columns=list(columns)):
             size += batch.nbytes
-            self._check_size(size)
+            pieces.check_memory(size, held=self.size)
             yield batch
 
-    def optional(self) -> set[str]:
+    def optional(self, columns: Sequence[str]) -> set[str]:
         """The leaves that are null in some row, as the statistics or the values say."""
         from tensorferry.formats.tables import outline as arrow_outline
 
         return {
             leaf.name
-            for leaf in arrow_outline.outline(self._whole)
-            if leaf.column in self._columns and not leaf.listed and self._has_nulls(leaf)
+            for leaf in arrow_outline.outline(self.schema)
+            if leaf.column in columns
+            and leaf.nullable
+            and not leaf.listed
+            and leaf.error is None
+            and self._has_nulls(leaf)
         }
 
     def sizes(self) -> dict[str, int]:
-        """How many bytes of the file each column takes, compressed as it is."""
+        """Number of bytes of the file that each column takes, compressed as it is."""
         found: dict[str, int] = {}
-        metadata = self._file.metadata
-        with arrow_files.translated():
-            for index, group in enumerate(self._groups):
-                columns = metadata.row_group(index)
-                for place, chunk in enumerate(group.chunks):
-                    size = columns.column(place).total_compressed_size
-                    found[chunk.path[0]] = found.get(chunk.path[0], 0) + max(size, 0)
+        for group in self._groups:
+            for chunk in group.chunks:
+                name = chunk.path[0] if chunk.path else ""
+                found[name] = found.get(name, 0) + chunk.stored
         return found
 
     def version(self) -> str | None:
@@ -210,7 +242,7 @@ class Reader:
     def compressions(self) -> set[str]:
         """Those of the column chunks."""
         metadata = self._file.metadata
-        with arrow_files.translated():
+        with pieces.translated():
             found = {
                 metadata.row_group(group).column(place).compression.lower()
                 for group in range(metadata.num_row_groups)
@@ -233,22 +265,22 @@ class Reader:
     def _finds_nulls(self, leaf: Outline) -> bool:
         from tensorferry.formats.tables import values as arrow_values
 
-        field = self._whole.field(leaf.column)
+        field = self.schema.field(leaf.column)
         for group in range(len(self.rows)):
-            with arrow_files.translated():
-                column = self._file.read_row_group(group, columns=[leaf.column])[leaf.column]
-                column.validate(full=True)
-                found = arrow_values.from_chunks(field, column.chunks)[leaf.name]
+            chunks = [batch.column(0) for batch in self.batches(group, [leaf.column])]
+            with pieces.translated():
+                found = arrow_values.from_chunks(field, chunks, wanted=[leaf.name])[leaf.name]
             if isinstance(found, RaggedTensor):
                 return True
         return False
 
 
-def _footer(source: memoryview) -> tuple[int, int]:
-    """Where the footer is."""
-    size = len(source)
-    end = bytes(source[-4:])
-    if ENCRYPTED in (bytes(source[:4]), end):
+def _footer(source: Source, ranged: RangedFile | None) -> tuple[int, bytes]:
+    """Where the footer starts, and its bytes."""
+    size = source.size or 0
+    tail = _tail(source, ranged, min(size, TAIL))
+    end = tail[-4:]
+    if end == ENCRYPTED:
         raise UnsupportedError("an encrypted Parquet file", hint="decrypt it with its own tools")
     if size < 12 or end != MAGIC:
         raise TruncatedError(
@@ -256,12 +288,22 @@ def _footer(source: memoryview) -> tuple[int, int]:
             offset=size,
             hint="copy it again; a file that was not closed has no footer",
         )
-    (length,) = struct.unpack_from("<I", source, size - 8)
+    (length,) = struct.unpack_from("<I", tail, len(tail) - 8)
     if not 0 < length <= size - 12:
         raise FormatError(
             f"the footer takes {length} bytes, expected 1 to {size - 12}", offset=size - 8
         )
-    return size - 8 - length, size - 8
+    if length + 8 > len(tail):
+        tail = _tail(source, ranged, length + 8)
+    return size - 8 - length, tail[len(tail) - 8 - length : len(tail) - 8]
+
+
+def _tail(source: Source, ranged: RangedFile | None, length: int) -> bytes:
+    size = source.size or 0
+    if ranged is not None:
+        ranged.keep_tail(length)
+        return bytes(ranged.range(size - length, size))
+    return bytes(source.range(size - length, size))
 
 
 def _check_type(kind: Any, name: str) -> None:

@@ -29,6 +29,9 @@ BYTE_ARRAY, FIXED_LEN_BYTE_ARRAY = 6, 7
 
 DELTA_BYTE_ARRAY = 7
 
+# Number of bytes at the start of a chunk that tell the kind and size of its first page.
+PAGE_HEADER = 64
+
 _DICTIONARY_PAGE = 2
 
 # Bytes that a value takes in memory, by the number of its type; of strings without the text.
@@ -74,14 +77,17 @@ class Chunk:
         size = max(self.values, rows) * _WIDTHS.get(self.kind, 8)
         return size + self.unpacked if self.is_text else size
 
-    def longest(self, source: memoryview) -> int:
-        """How long a value can be that takes less space in its page.
+    def longest(self, start: bytes) -> int:
+        """The longest value that may take less space in its page than in memory.
 
         Such values stand in the dictionary, or share what they begin with.
+
+        Args:
+            start: The first bytes of the chunk: `PAGE_HEADER` of them, or fewer at its end.
         """
         if DELTA_BYTE_ARRAY in self.encodings:
             return self.unpacked
-        head = _Reader(bytes(source[self.start : self.start + 64]), self.start)
+        head = _Reader(start, self.start)
         try:
             page = head.fields({1: head.integer, 2: head.integer}, stop_after=2)
         except FormatError:

@@ -242,19 +242,41 @@ def to_batch(
     fields, columns = [], []
     for name, leaf in leaves.items():
         try:
-            column, note = _column(leaf if rows else _in_one_row(leaf))
+            column, field = to_column(name, leaf if rows else _in_one_row(leaf))
         except UnsupportedError as error:
             raise error.located(tensor=name) from None
-        fields.append(pa.field(_text(name), column.type, nullable=False, metadata=note.metadata()))
+        fields.append(field)
         columns.append(column)
-    noted = {_text(key): _text(value) for key, value in metadata.items()}
+    schema = pa.schema(fields, {**texts_of(metadata), ROWS: "true" if rows else "false"})
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def to_column(name: str, leaf: Leaf) -> tuple[Any, Any]:
+    """A leaf as a `pyarrow.Array`, and its field, which is never null.
+
+    Raises:
+        UnsupportedError: The leaf has no place in Arrow.
+    """
+    try:
+        column, note = _column(leaf)
+    except UnsupportedError as error:
+        raise error.located(tensor=name) from None
+    return column, pa.field(_text(name), column.type, nullable=False, metadata=note.metadata())
+
+
+def texts_of(metadata: Mapping[str, str]) -> dict[str, str]:
+    """A user's metadata, if a schema can carry it.
+
+    Raises:
+        UnsupportedError: It cannot, or the format has its own use for a key.
+    """
+    texts = {_text(key): _text(value) for key, value in metadata.items()}
     for reserved in (ROWS, "ARROW:schema"):
-        if reserved in noted:
+        if reserved in texts:
             raise UnsupportedError(
                 f"{reserved!r} is no key for metadata", hint="the format has its own use for it"
             )
-    schema = pa.schema(fields, {**noted, ROWS: "true" if rows else "false"})
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
+    return texts
 
 
 def _as_leaf(leaf: Any, name: str) -> Leaf:

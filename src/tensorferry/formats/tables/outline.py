@@ -1,8 +1,9 @@
-"""What an Arrow schema holds: the leaves of its columns, without reading any of them.
+"""Outlines: the leaves of an Arrow schema's columns, known without reading any of them.
 
-Columns are those of `tensorferry.formats.tables.values`, which reads them. Arrow counts arrays and
-Parquet columns from the outside in, over all columns of a schema: the numbers here lead to what
-their metadata say of a leaf.
+Reading columns is `tensorferry.formats.tables.values`. A leaf that it has no counterpart for is
+outlined with the reason, so that the other columns can be read. Arrow numbers arrays, and Parquet
+columns, from the outside in and over all columns of a schema: by these numbers a leaf is found in
+the metadata of a record batch or a row group.
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from tensorferry.errors import FormatError, UnsupportedError
+from tensorferry import dtypes
+from tensorferry.errors import FerryError, FormatError, UnsupportedError
 from tensorferry.formats.tables import columns as arrow_columns
 from tensorferry.formats.tables.columns import Note
-from tensorferry.formats.tables.values import is_list
+from tensorferry.formats.tables.values import is_list, no_counterpart
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,8 @@ class Outline:
         nodes: The numbers of the arrays around it, outside of any list, and of its own.
         leaf: The number of its (first) column in Parquet.
         several: Whether it is a list of arrays of different shapes.
+        nullable: Whether the schema allows nulls in rows.
+        error: Why it cannot be read, if it cannot.
     """
 
     name: str
@@ -45,6 +49,8 @@ class Outline:
     nodes: tuple[int, ...]
     leaf: int
     several: bool = False
+    nullable: bool = True
+    error: FerryError | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,22 +64,35 @@ class _Walk:
     shape: tuple[int | None, ...] = ()
     nodes: tuple[int, ...] = ()
     listed: bool = False
+    nullable: bool = False
 
 
 def outline(schema: Any) -> list[Outline]:
-    """The leaves of a schema, in order.
-
-    Raises:
-        FormatError: A note or an extension type does not fit its column.
-    """
-    counters = itertools.count(), itertools.count()
+    """The leaves of a schema, in order; those that cannot be read have an `error`."""
     found: list[Outline] = []
+    nodes = leaves = 0
     for column in schema:
+        counters = itertools.count(nodes), itertools.count(leaves)
         try:
             found += _leaves(column, counters)
         except (FormatError, UnsupportedError) as error:
-            raise error.located(tensor=column.name) from None
+            error.located(tensor=column.name)
+            name, kind = column.name, str(column.type)
+            found.append(Outline(name, name, kind, (), False, False, (), leaves, error=error))
+        nodes += 1 + _descendants(_storage(column.type))
+        leaves += _columns(_storage(column.type))
     return found
+
+
+def _storage(kind: Any) -> Any:
+    return kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
+
+
+def _columns(kind: Any) -> int:
+    """Number of columns that a type has in Parquet."""
+    if pa.types.is_struct(kind) or is_list(kind) or pa.types.is_fixed_size_list(kind):
+        return sum(_columns(_storage(kind.field(i).type)) for i in range(kind.num_fields))
+    return 1
 
 
 def _leaves(column: Any, counters: tuple[Iterator[int], Iterator[int]]) -> list[Outline]:
@@ -94,7 +113,8 @@ def _walk(column: Any, walk: _Walk) -> Iterator[Outline]:
     if isinstance(kind, pa.BaseExtensionType):
         storage, extension = kind.storage_type, kind.extension_name
     if not walk.listed:
-        walk = replace(walk, nodes=(*walk.nodes, node))
+        is_nullable = walk.nullable or column.nullable
+        walk = replace(walk, nodes=(*walk.nodes, node), nullable=is_nullable)
     if pa.types.is_struct(storage):
         members = [
             replace(walk, name=f"{walk.name}/{storage.field(index).name}")
@@ -126,11 +146,7 @@ def _walk(column: Any, walk: _Walk) -> Iterator[Outline]:
 
 
 def _descendants(kind: Any) -> int:
-    children = [kind.field(index).type for index in range(kind.num_fields)]
-    storages = [
-        child.storage_type if isinstance(child, pa.BaseExtensionType) else child
-        for child in children
-    ]
+    storages = [_storage(kind.field(index).type) for index in range(kind.num_fields)]
     return len(storages) + sum(map(_descendants, storages))
 
 
@@ -145,6 +161,8 @@ def _variable(storage: Any, walk: _Walk, leaves: list[Outline]) -> Outline:
         listed=False,
         nodes=walk.nodes,
         several=True,
+        nullable=walk.nullable,
+        error=_refusal(_dtype(value_type, walk.note), walk.name),
     )
 
 
@@ -155,7 +173,22 @@ def _leaf(dtype: str, walk: _Walk) -> Outline:
     elif note.dtype is not None and note.dtype.name.startswith("complex"):
         shape = shape[:-1]
     leaf = next(walk.counters[1])
-    return Outline(walk.name, walk.column, dtype, shape, False, walk.listed, walk.nodes, leaf)
+    return Outline(
+        walk.name,
+        walk.column,
+        dtype,
+        shape,
+        False,
+        walk.listed,
+        walk.nodes,
+        leaf,
+        nullable=walk.nullable,
+        error=_refusal(dtype, walk.name),
+    )
+
+
+def _refusal(dtype: str, name: str) -> UnsupportedError | None:
+    return None if dtype in dtypes.BY_NAME else no_counterpart(dtype, name)
 
 
 def _dtype(kind: Any, note: Note) -> str:

@@ -1,8 +1,9 @@
-"""What Arrow's files and Parquet's have in common: sinks, choosing columns, PyArrow's errors.
+"""Pieces: what a format of columns must be able to do to be opened as a table.
 
-Formats do not import each other; `arrow` and `parquet` both stand on this. Each has a `Reader` that
-gives record batches piece by piece (a piece is a record batch there, a row group here), which
-`tensorferry.formats.tables.table` makes a table of.
+A file of columns stands in pieces that can be read one at a time: record batches of Arrow, row
+groups of Parquet. A format has a `Reader` that gives pieces as PyArrow's record batches;
+`tensorferry.formats.tables.table` makes rows of them, and `tensorferry.formats.tables.reads` the
+format's `FORMAT`. Here are also PyArrow itself and its errors, translated.
 """
 
 from __future__ import annotations
@@ -10,53 +11,66 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
+
+import numpy as np
 
 from tensorferry.errors import (
     FerryError,
     FormatError,
     LimitError,
     MissingExtraError,
-    UnknownFeatureError,
     UnsupportedError,
 )
 from tensorferry.storage import Sink
-
-if TYPE_CHECKING:
-    from tensorferry.formats.tables.columns import Leaf
+from tensorferry.storage.source import Span
+from tensorferry.tensors.values import check_budget
 
 
 class Reader(Protocol):
     """A file of columns, in pieces that are read when they are asked for.
 
+    `columns` are always names of the schema's fields, in the order wanted.
+
     Attributes:
-        schema: The `pyarrow.Schema` of the columns wanted.
-        rows: How many rows each piece has.
+        schema: The `pyarrow.Schema` of the file.
+        rows: Number of rows of each piece.
+        size: Number of bytes of the file.
     """
 
     schema: Any
     rows: list[int]
+    size: int
 
-    def check_memory(self, indexes: Sequence[int]) -> None:
-        """Refuses pieces that take more memory than the file or `limits.memory` justifies."""
+    def batches(self, index: int, columns: Sequence[str]) -> list[Any]:
+        """A piece as record batches, validated.
 
-    def batches(self, index: int) -> list[Any]:
-        """A piece as record batches of the columns wanted, verified."""
+        Raises:
+            FormatError: The piece is damaged.
+            LimitError: It takes more memory than the file or `limits.memory` justifies.
+            UnsupportedError: PyArrow cannot read it.
+        """
 
-    def optional(self) -> set[str]:
+    def memory(self, index: int, columns: Sequence[str]) -> int:
+        """Number of bytes that a piece takes in memory beside those of the file, at least."""
+
+    def spans(self, index: int, columns: Sequence[str]) -> list[Span]:
+        """Where a piece lies in the file."""
+
+    def optional(self, columns: Sequence[str]) -> set[str]:
         """The leaves that are null in some row of any piece."""
 
     def sizes(self) -> dict[str, int]:
-        """How many bytes of the file each column takes, where the file says that."""
+        """Number of bytes of the file that each column takes, where the file says that."""
 
     def version(self) -> str | None:
         """The version of the format that the file names."""
 
     def compressions(self) -> set[str]:
-        """Those that its pieces use."""
+        """The format's own compressions that its pieces use."""
 
     def offset(self, index: int, column: str) -> int | None:
-        """Where a column of a piece starts in the file, or the piece."""
+        """Where a column of a piece starts in the file, or else the piece."""
 
 
 def require_pyarrow() -> Any:
@@ -75,18 +89,14 @@ def require_pyarrow() -> Any:
     return pyarrow
 
 
-def read_all(reader: Reader) -> tuple[dict[str, Leaf], dict[str, str]]:
-    """The leaves and the metadata of a whole file."""
-    from tensorferry.formats.tables import values as arrow_values
+def check_memory(size: int, *, held: int) -> None:
+    """Refuses pieces that take more memory than the file or `limits.memory` justifies.
 
-    pieces = range(len(reader.rows))
-    reader.check_memory(pieces)
-    batches = [batch for index in pieces for batch in reader.batches(index)]
-    with translated():
-        leaves = arrow_values.from_batches(reader.schema, batches)
-        if not arrow_values.in_rows(reader.schema):
-            leaves = arrow_values.out_of_one_row(leaves)
-        return leaves, arrow_values.metadata_of(reader.schema)
+    Args:
+        size: Number of bytes they take.
+        held: Number of bytes of the file.
+    """
+    check_budget((size,), np.dtype(np.uint8), what="what was compressed", held=held)
 
 
 class SinkFile:
@@ -116,12 +126,11 @@ def pieces(batch: Any, rows: int | None) -> Iterator[Any]:
         yield batch.slice(start, rows)
 
 
-def select(schema: Any, columns: Sequence[str] | None) -> list[str]:
-    """The names of the columns wanted.
+def check_names(schema: Any) -> None:
+    """Refuses a schema in which several columns have one name.
 
     Raises:
-        FormatError: Several columns have one name.
-        UnknownFeatureError: There is no such column.
+        FormatError: There are such columns.
     """
     names: list[str] = schema.names
     if len(set(names)) != len(names):
@@ -130,12 +139,6 @@ def select(schema: Any, columns: Sequence[str] | None) -> list[str]:
             f"there are several columns {twice!r}, expected different names",
             hint="rename them: pyarrow.Table.rename_columns",
         )
-    for name in columns or ():
-        if name not in names:
-            raise UnknownFeatureError(
-                f"no column is called {name!r}", hint=f"there are {', '.join(names)[:200]}"
-            )
-    return names if columns is None else list(columns)
 
 
 @contextmanager

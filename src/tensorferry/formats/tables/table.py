@@ -1,65 +1,70 @@
-"""Tables: Arrow and Parquet files opened as an ordered stream of rows and columns.
+"""Tables: files of columns opened as one ordered set of rows.
 
     with Table("predictions.parquet", columns=["id", "scores"]) as table:
         for batch in table.batches(1024):       # a dict of columns
             ...
 
-A file stands in pieces (record batches, row groups), which `tensorferry.formats.arrow.file` and
-`parquet` read one at a time, with the columns wanted only. Nothing larger than a piece, or the
-pieces of one batch, is in memory, except for columns and tables that are asked for as a whole.
-What is read of a file that is not compressed are views of it.
+Files stand in pieces (record batches, row groups), which a format's reader
+(`tensorferry.formats.tables.pieces`) gives one at a time, with the columns wanted only. Nothing
+larger than a piece, or the pieces of one batch, is in memory, except for columns and tables that
+are asked for as a whole. What is read of an uncompressed Arrow file are views of the file.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import operator
-import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, Self
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from tensorferry import dtypes, frameworks
-from tensorferry.errors import FerryError, UnknownFeatureError, UnknownFormatError
-from tensorferry.formats.arrow import file as arrow
-from tensorferry.formats.parquet import file as parquet
-from tensorferry.formats.tables import pieces as arrow_files
-from tensorferry.storage import Source, as_source, open_source
+from tensorferry.errors import FerryError, FormatError, OptionError, Problem
+from tensorferry.formats.table import TABLE
+from tensorferry.formats.tables import choice, pieces
+from tensorferry.formats.tables.files import Files
+from tensorferry.formats.tables.reads import TableOptions, reads_of, recognised
+from tensorferry.rows.rows import ROWS, Batch, Damage, Indices, Row, Rows, To, check_rows, hand
+from tensorferry.rows.schema import Schema
+from tensorferry.rows.splits import Part, Split, deal
+from tensorferry.storage.place import Place
+from tensorferry.tensors.entries import Extent
+from tensorferry.tensors.infos import TensorInfo
 from tensorferry.tensors.note import Note
-from tensorferry.tensors.values import Kind, RaggedTensor, SparseTensor, TensorInfo
 
 if TYPE_CHECKING:
+    from tensorferry.formats.contract import Facts, Progress, RowOptions
     from tensorferry.formats.tables.columns import Leaf
     from tensorferry.formats.tables.outline import Outline
 
-# How many rows are made of columns at a time, when rows are wanted.
-ROWS = 1024
 
-To = Literal["numpy", "tensorflow", "torch", "jax", "arrow"]
-
-
-class Table:
-    """Rows and columns of an Arrow or Parquet file, read when they are asked for.
+class Table(Rows):
+    """Rows and columns of Arrow or Parquet files, read when they are asked for.
 
     Iterating gives rows (dicts), `batches(n)` dicts of columns, `table["name"]` a whole column;
-    `len`, `table[7]`, `table[2:5]` and `table[[3, 1, 4]]` work on all of them. In a row that is
-    null, the value is None. Values stay valid when the table is closed. A table of a path can be
-    pickled: workers open the file anew.
+    `len`, `table[7]`, `table[2:5]` and `table[[3, 1, 4]]` work on all of them. A value that is null
+    is None in a row. Values stay valid when the table is closed. A table of paths can be pickled:
+    other processes open the files anew.
+
+    A column of a type that tensors do not have is listed by `infos` with the reason, and left out
+    of rows and batches; naming it in `columns` raises the error.
 
     Args:
-        source: A path, "-" for the standard input, a binary file object, a `Source`, or the bytes
-            themselves. What cannot be mapped is read into memory.
-        columns: The columns wanted, by their names in the schema; by default all.
-        format: "arrow" or "parquet"; by default recognised from the bytes.
+        source: A path or URL, "-" for the standard input, a binary file object, the bytes
+            themselves, a `Source` or a `Place`; or a list of these, whose schemas agree.
+        columns: The columns wanted, by their names in the schema or in `infos`; by default all.
+        format: "arrow" or "parquet"; by default recognised from the bytes of the first file.
         verify: Check all that is read: checksums, offsets, indices, text.
+        on_error: "skip" leaves out row groups and record batches that are damaged, and notes them
+            in `damages`. Numbers of rows count them all the same.
 
     Raises:
-        FormatError: The file is damaged, or of neither format.
+        FormatError: The first file is damaged, or of neither format.
         UnknownFeatureError: There is no such column.
         MissingExtraError: PyArrow is not installed.
     """
+
+    _how: TableOptions
 
     def __init__(
         self,
@@ -68,347 +73,449 @@ class Table:
         columns: Sequence[str] | None = None,
         format: Literal["arrow", "parquet"] | None = None,
         verify: bool = True,
+        on_error: Literal["raise", "skip"] = "raise",
     ) -> None:
-        self._given = source
-        self._wanted = None if columns is None else list(columns)
-        self._format, self._verify = format, verify
-        self._owned = not isinstance(source, Source)
-        self._source: Source = open_source(source) if self._owned else source
-        self.path = self._source.path
-        self._piece: tuple[int, list[Any]] | None = None
-        self._buffer: bytes | memoryview | None = None
+        given = source if isinstance(source, list | tuple) else [source]
+        places = [one if isinstance(one, Place) else Place(one) for one in given]
+        facts = recognised(places[0]) if format is None else TABLE[format]
+        how = TableOptions(columns=columns, verify=verify, on_error=on_error)
+        self._begin([Part(place) for place in places], how, facts)
+
+    @classmethod
+    def of_parts(cls, parts: Sequence[Part], how: RowOptions, *, facts: Facts) -> Table:
+        """The rows of some parts of files, in their order."""
+        assert isinstance(how, TableOptions)
+        table = cls.__new__(cls)
+        table._begin(list(parts), how, facts)
+        return table
+
+    def _begin(self, parts: list[Part], how: TableOptions, facts: Facts) -> None:
+        super().__init__(list(dict.fromkeys(part.place for part in parts)), how, facts=facts)
+        if how.on_error not in ("raise", "skip"):
+            raise OptionError(
+                f"on_error is {how.on_error!r}, expected 'raise' or 'skip' for {facts.name}"
+            )
+        self._parts = parts
+        self._held: tuple[tuple[int, int, tuple[str, ...]], list[Any]] | None = None
+        reads = reads_of(facts)
         try:
-            self._buffer = _all_of(self._source)
-            with self._located():
-                self._reader = self._open(self._wanted)
+            self._files = Files(
+                parts,
+                lambda source: reads.pieces(source, how),
+                self._skip_file if how.on_error == "skip" else None,
+            )
+            choice.choose(self._files.outlines, how.columns, self.path)
         except BaseException:
             self.close()
             raise
-        self._starts = np.cumsum([0, *self._reader.rows])
-
-    def _open(self, columns: Sequence[str] | None) -> arrow_files.Reader:
-        if self._buffer is None:
-            raise ValueError(f"{self.path}: the table is closed")
-        head = bytes(self._buffer[:64])
-        if self._format == "parquet" or (self._format is None and parquet.sniff(head)):
-            return parquet.Reader(self._buffer, columns=columns, verify=self._verify)
-        if self._format == "arrow" or (self._format is None and arrow.sniff(head)):
-            return arrow.Reader(self._buffer, columns=columns, verify=self._verify)
-        raise UnknownFormatError(
-            f"bytes that start with {head[:16].hex(' ')!r} are neither Arrow nor Parquet",
-            offset=0,
-            hint='format="arrow" reads streams of versions before 0.15',
-        )
-
-    def close(self) -> None:
-        """Lets go of the file."""
-        if self._owned:
-            self._source.close()
-        self._piece = self._buffer = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        if not isinstance(self._given, str | os.PathLike):
-            raise TypeError("a table can be pickled if it was opened by its path")
-        return _reopen, (self._given, self._wanted, self._format, self._verify)
+        return _reopen, (tuple(self._parts), self._how, self.facts.name)
 
     def __repr__(self) -> str:
-        return f"Table({self.path}: {len(self)} rows of {', '.join(self.columns)[:200]})"
+        return f"Table({', '.join(self.files[:3])}: {', '.join(self.columns)[:200]})"
 
-    @contextmanager
-    def _located(self) -> Iterator[None]:
-        try:
-            yield
-        except FerryError as error:
-            raise error.located(path=self.path) from error.__cause__
+    def close(self) -> None:
+        """Closes the files; values that were given out stay valid."""
+        self._held = None
+        super().close()
+        if "_files" in vars(self):
+            self._files.close()
 
     # What there is
 
+    @property
+    def path(self) -> str:
+        """The path of the first file."""
+        return self.place.path
+
     def __len__(self) -> int:
-        return int(self._starts[-1])
+        return sum(rows for _, _, rows in self._files.all_rows())
+
+    def count(self) -> int:
+        """Number of rows: all files are opened for it."""
+        return len(self)
 
     @property
-    def format(self) -> Literal["arrow", "parquet"]:
-        """The name of the file's format."""
-        return "parquet" if isinstance(self._reader, parquet.Reader) else "arrow"
-
-    @property
-    def schema(self) -> Any:
-        """The `pyarrow.Schema` of the columns wanted."""
-        return self._reader.schema
-
-    @cached_property
-    def metadata(self) -> dict[str, Any]:
-        """What the user kept with it."""
-        return self.note[1]
-
-    @cached_property
-    def note(self) -> tuple[Note, dict[str, Any]]:
-        """What tensorferry noted about it, and the user's metadata."""
-        from tensorferry.formats.tables import values as arrow_values
-
-        with self._located():
-            return Note.from_metadata(arrow_values.metadata_of(self.schema))
-
-    @cached_property
     def columns(self) -> list[str]:
-        """The names of the columns."""
-        return [leaf.name for leaf in self._outline]
+        """The names of the columns that rows and batches have."""
+        return [leaf.name for leaf in self._chosen(None)]
 
-    @cached_property
+    @property
+    def arrow_schema(self) -> Any:
+        """The `pyarrow.Schema` of the columns, with those of several leaves as one."""
+        return self._schema_of(choice.columns_of(self._chosen(None)))
+
+    def _schema_of(self, columns: Sequence[str]) -> Any:
+        import pyarrow as pa
+
+        whole = self._files.schema
+        fields = [whole.field(name) for name in columns]
+        if len(self._files) > 1:  # one that was never null in the first file may be in another
+            fields = [field.with_nullable(True) for field in fields]
+        return pa.schema(fields, whole.metadata)
+
+    @property
+    def schema(self) -> Schema:
+        """What the columns are; those that cannot be read are in its notes."""
+        leaves = self._chosen(None)
+        return choice.schema_of(
+            leaves, self._optional(leaves), [leaf for leaf in self.leaves() if leaf.error]
+        )
+
+    def infos(self) -> Mapping[str, TensorInfo]:
+        """What is known of each column without reading it, also of those that cannot be read."""
+        return self.info
+
+    @property
     def info(self) -> dict[str, TensorInfo]:
-        """What is known of each column without reading it."""
+        """The same as `infos()`."""
+        leaves = self.leaves()
         rows = (len(self),) if self.in_rows else ()
-        sizes = self._reader.sizes()
-        return {
-            leaf.name: _describe(
-                leaf,
-                rows,
-                leaf.name in self._optional,
-                # Of a column that is several leaves, nothing tells the part of each.
-                sizes.get(leaf.column) if leaf.name == leaf.column else None,
-            )
-            for leaf in self._outline
-        }
+        optional = self._optional([leaf for leaf in leaves if leaf.error is None])
+        sizes: dict[str, int] = {}
+        for number in range(len(self._files)):
+            if self._files.rows(number):
+                for name, size in self._files.reader(number).sizes().items():
+                    sizes[name] = sizes.get(name, 0) + size
+        return {leaf.name: choice.describe(leaf, rows, optional, sizes) for leaf in leaves}
 
-    @cached_property
-    def _outline(self) -> list[Outline]:
-        from tensorferry.formats.tables import outline as arrow_outline
-
-        with self._located(), arrow_files.translated():
-            return arrow_outline.outline(self.schema)
-
-    @cached_property
-    def in_rows(self) -> bool:
-        """Whether its rows are those of columns; otherwise the only row holds whole tensors."""
-        from tensorferry.formats.tables import values as arrow_values
-
-        return arrow_values.in_rows(self.schema)
-
-    @property
-    def version(self) -> str | None:
-        """The version of the format that the file names."""
-        return self._reader.version()
-
-    @property
-    def compressions(self) -> list[str]:
-        """Those of the format's own that the file uses."""
-        return sorted(self._reader.compressions())
-
-    @cached_property
-    def _optional(self) -> set[str]:
-        with self._located(), arrow_files.translated():
-            return self._reader.optional()
+    def leaves(self) -> list[Outline]:
+        """The leaves that `infos` tells of."""
+        if self._how.columns is None:
+            return self._files.outlines
+        return choice.choose(self._files.outlines, self._how.columns, self.path)
 
     @property
     def optional(self) -> frozenset[str]:
         """The columns that are null in some row."""
-        return frozenset(self._optional)
+        return frozenset(self._optional(self._chosen(None)))
+
+    def _optional(self, leaves: Sequence[Outline]) -> set[str]:
+        if self._how.optional is not None:
+            return {leaf.name for leaf in leaves} & set(self._how.optional)
+        return self._files.optional(leaves)
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """What the user kept with the first file."""
+        return self.note[1]
+
+    @property
+    def note(self) -> tuple[Note, dict[str, Any]]:
+        """What tensorferry noted about the first file, and the user's metadata."""
+        return choice.note_of(self.arrow_schema, self.path)
+
+    @property
+    def in_rows(self) -> bool:
+        """Whether its rows are those of columns; otherwise the only row holds whole tensors."""
+        from tensorferry.formats.tables import values as arrow_values
+
+        return arrow_values.in_rows(self._files.schema)
+
+    @property
+    def version(self) -> str | None:
+        """The version of the format that the first file names."""
+        return self._files.reader(0).version()
+
+    @property
+    def compressions(self) -> list[str]:
+        """The format's own compressions that the first file uses."""
+        return sorted(self._files.reader(0).compressions())
 
     # Columns
 
-    def __getitem__(self, where: Any) -> Any:
-        """A column by its name; a row by its number, or a list of them for a slice or a list."""
-        if isinstance(where, str):
-            return self._column(where)
-        if isinstance(where, slice):
-            return self.__getitems__(range(*where.indices(len(self))))
-        if isinstance(where, Sequence | np.ndarray):
-            return self.__getitems__(where)
-        return self.__getitems__([where])[0]
+    def select(self, columns: Sequence[str]) -> Table:
+        """The same rows with some of their columns; the files stay open, and are read once.
 
-    def _column(self, name: str) -> Leaf:
-        found = next((leaf for leaf in self._outline if leaf.name == name), None)
-        if found is None:
-            raise UnknownFeatureError(
-                f"no column is called {name!r}",
-                path=self.path,
-                hint=f"there are {', '.join(self.columns)[:200]}",
-            )
-        with self._located():
-            return arrow_files.read_all(self._open([found.column]))[0][name]
+        Closing either table closes the files of both.
+        """
+        self.check_names(columns)
+        table = type(self).__new__(type(self))
+        vars(table).update(vars(self))
+        table._how = dataclasses.replace(self._how, columns=list(columns))
+        table._held = None
+        return table
+
+    def check_names(self, names: Sequence[str]) -> None:
+        """Refuses columns that are not there, or that cannot be read.
+
+        Raises:
+            UnknownFeatureError: There is no such column; near ones are named.
+            UnsupportedError: It is there and cannot be read.
+        """
+        self._chosen(names)
+
+    def _chosen(self, names: Sequence[str] | None) -> list[Outline]:
+        """The leaves of the columns named, or else of those that the table was opened with."""
+        leaves = choice.choose(self._files.outlines, self._how.columns, self.path)
+        if names is None:
+            return leaves
+        if self._how.columns is None:
+            leaves = self._files.outlines
+        return choice.choose(leaves, names, self.path)
 
     def to_arrow(self) -> Any:
-        """The whole table as a `pyarrow.Table`."""
+        """The whole table as a `pyarrow.Table`, with the columns as the files have them."""
         import pyarrow as pa
 
-        pieces = range(len(self._reader.rows))
-        with self._located():
-            self._reader.check_memory(pieces)
-            batches = [batch for index in pieces for batch in self._reader.batches(index)]
-            return pa.Table.from_batches(batches, schema=self.schema)
+        columns = choice.columns_of(self._settled(None))
+        self._check_memory(columns)
+        return pa.Table.from_batches(list(self._stream(columns)), schema=self._schema_of(columns))
 
-    def value(self) -> dict[str, Leaf]:
-        """All columns."""
-        with self._located():
-            return arrow_files.read_all(self._reader)[0]
+    def value(self, *, to: To = "numpy") -> Batch:
+        """All columns, whole."""
+        from tensorferry.formats.tables import values as arrow_values
+
+        leaves = self._settled(None)
+        columns = choice.columns_of(leaves)
+        self._check_memory(columns)
+        batches = list(self._stream(columns))
+        if to == "arrow":
+            return choice.together(batches, self._schema_of(columns))  # type: ignore[no-any-return]
+        values = self._values(batches, leaves)
+        if not self.in_rows:
+            with pieces.translated():
+                values = arrow_values.out_of_one_row(values)
+        return hand(values, to)  # type: ignore[no-any-return]
+
+    def extents(self, column: str) -> Iterator[Extent]:
+        """Where the pieces of a column of the schema lie."""
+        for number in range(len(self._files)):
+            source = self._parts[number].place.open()
+            for index in self._files.pieces(number):
+                for start, stop in self._files.reader(number).spans(index, [column]):
+                    yield source, start, stop
+
+    def _check_memory(self, columns: Sequence[str]) -> None:
+        """Refuses a whole table that takes more memory than its files justify."""
+        total = held = 0
+        for number in range(len(self._files)):
+            indexes = self._files.pieces(number)
+            if indexes:
+                reader = self._files.reader(number)
+                total += sum(reader.memory(index, columns) for index in indexes)
+                held += reader.size
+        with self._files.located(0):
+            pieces.check_memory(total, held=held)
 
     # Batches and rows
 
     def batches(
-        self, rows: int = ROWS, *, to: To = "numpy", drop_remainder: bool = False
+        self,
+        rows: int = ROWS,
+        *,
+        columns: Sequence[str] | None = None,
+        to: To = "numpy",
+        drop_remainder: bool = False,
     ) -> Iterator[Any]:
-        """Batches of so many rows, over the boundaries of pieces; the last may be shorter.
+        """Batches of so many rows, over the boundaries of pieces and files.
 
         Args:
-            rows: How many.
-            to: Whose tensors the columns are; "arrow" gives `pyarrow.RecordBatch`.
+            rows: Number of rows of a batch; the last may be shorter.
+            columns: The columns wanted; by default all that the table was opened with.
+            to: Whose tensors the columns are; "arrow" gives a `pyarrow.RecordBatch`, in which a
+                struct is one column unless its members are named.
             drop_remainder: Leave out a last batch that is shorter.
         """
-        rows = operator.index(rows)
-        if rows < 1:
-            raise ValueError(f"batches of {rows} rows, expected 1 or more")
-        end = len(self) - len(self) % rows if drop_remainder else len(self)
-        for start in range(0, end, rows):
-            parts = self._parts(start, min(start + rows, len(self)))
+        rows = check_rows(rows)
+        leaves = self._settled(columns)
+        schema = self._schema_of(choice.columns_of(leaves))
+        asked = self._how.columns if columns is None else columns
+        for parts, count in self._dealt(rows, leaves):
+            if drop_remainder and count < rows:
+                return
             if to == "arrow":
-                yield _together(parts, self.schema)
+                yield choice.together(parts, schema, choice.members(leaves, asked))
             else:
-                yield frameworks.give(self._leaves(parts), to)
+                yield hand(self._values(parts, leaves), to)
 
-    def __iter__(self) -> Iterator[dict[str, Any]]:
-        for start in range(0, len(self), ROWS):
-            end = min(start + ROWS, len(self))
-            yield from self._rows(self._parts(start, end), end - start)
+    def __iter__(self) -> Iterator[Row]:
+        leaves = self._settled(None)
+        for parts, count in self._dealt(ROWS, leaves):
+            yield from self._rows(parts, leaves, count)
 
-    def __getitems__(self, where: Any) -> list[dict[str, Any]]:
-        """Several rows, in the order asked for."""
+    def __getitems__(self, indices: Indices) -> list[Row]:
+        """Several rows, in the order asked for; each piece is read once."""
+        placed = self._files.all_rows()
+        starts = np.cumsum([0, *(rows for _, _, rows in placed)])
+        total = int(starts[-1])
         numbers = []
-        for number in where:
-            row = operator.index(number)
-            if not -len(self) <= row < len(self):
-                raise IndexError(f"row {number} of {len(self)}")
-            numbers.append(row % len(self))
+        for given in indices:
+            row = operator.index(given)
+            if not -total <= row < total:
+                raise IndexError(f"row {row} of {total}")
+            numbers.append(row % total)
         if not numbers:
             return []
-        # Each piece is read once, whatever the order.
+        leaves = self._settled(None)
+        columns = choice.columns_of(leaves)
         order = sorted(set(numbers))
-        parts = [part for start, end in _runs(order) for part in self._parts(start, end)]
-        found = dict(zip(order, self._rows(parts, len(order)), strict=True))
+        parts: list[Any] = []
+        for start, stop in choice.runs(order) if columns else ():
+            while start < stop:
+                place = int(np.searchsorted(starts, start, side="right")) - 1
+                end = min(stop, int(starts[place + 1]))
+                number, index, _ = placed[place]
+                batches = self._piece(number, index, columns)
+                parts += choice.between(batches, start - int(starts[place]), end - start)
+                start = end
+        found = dict(zip(order, self._rows(parts, leaves, len(order)), strict=True))
         return [found[number] for number in numbers]
 
-    def check(
-        self, progress: Callable[[int, int | None], None] | None = None
-    ) -> Iterator[tuple[int, FerryError]]:
-        """What is wrong in the file: each damaged column of each piece, with its first row.
+    def _dealt(self, rows: int, leaves: Sequence[Outline]) -> Iterator[tuple[list[Any], int]]:
+        """Slices of record batches that make up batches of so many rows, and their number."""
+        columns = choice.columns_of(leaves)
+        if not columns:
+            total = len(self)
+            yield from (([], min(rows, total - start)) for start in range(0, total, rows))
+            return
+        parts: list[Any] = []
+        missing = rows
+        for batch in self._stream(columns):
+            while batch.num_rows:
+                parts.append(batch.slice(0, missing))
+                batch = batch.slice(parts[-1].num_rows)
+                missing -= parts[-1].num_rows
+                if not missing:
+                    yield parts, rows
+                    parts, missing = [], rows
+        if parts:
+            yield parts, rows - missing
 
-        Args:
-            progress: Is told how many rows are done, and of how many.
+    def _stream(self, columns: Sequence[str]) -> Iterator[Any]:
+        """The record batches of all pieces, without those that are damaged if they are skipped."""
+        for number in range(len(self._files)):
+            first = self._parts[number].first
+            for index, rows in zip(
+                self._files.pieces(number), self._files.rows(number), strict=True
+            ):
+                try:
+                    yield from self._piece(number, index, columns)
+                except FormatError as error:
+                    if self._how.on_error != "skip":
+                        raise
+                    self._skip(number, index, columns, first, error)
+                first += rows
+
+    def _piece(self, number: int, index: int, columns: Sequence[str]) -> list[Any]:
+        """A piece; the last one that was read is kept."""
+        key = (number, index, tuple(columns))
+        reader = self._files.reader(number)
+        if self._held is None or self._held[0] != key:
+            self._held = None  # the old one goes before the new one comes
+            with self._files.located(number):
+                batches = reader.batches(index, columns)
+                if self._how.on_error == "skip":  # what is wrong inside must be known now
+                    leaves = [leaf for leaf in self._files.outlines if not leaf.error]
+                    self._values(batches, [leaf for leaf in leaves if leaf.column in columns])
+            self._held = key, batches
+        return self._held[1]
+
+    def _skip(
+        self, number: int, index: int, columns: Sequence[str], first: int, error: FormatError
+    ) -> None:
+        spans = self._files.reader(number).spans(index, columns)
+        offset = error.offset
+        if offset is None:
+            offset = min((start for start, _ in spans), default=0)
+        size = sum(stop - start for start, stop in spans)
+        self.damages.append(Damage(self._files.path(number), first, offset, size, error.message))
+
+    def _skip_file(self, place: Place, error: FerryError) -> None:
+        damage = Damage(place.path, 0, error.offset or 0, place.size() or 0, error.message)
+        self.damages.append(damage)
+
+    def _settled(self, columns: Sequence[str] | None) -> list[Outline]:
+        """The leaves to be read.
+
+        Of columns that nobody named, those are left out that cannot be read for what is in the
+        first piece: nulls inside of lists, or what PyArrow itself cannot read.
         """
-        for index, rows in enumerate(self._reader.rows):
-            first = int(self._starts[index])
-            try:
-                self._leaves(self._read(index))
-            except FerryError as error:
-                found = list(self._damages(index))
-                yield from ((first, damage) for damage in found or [error])
-            if progress is not None:
-                progress(first + rows, len(self))
+        if columns is not None or self._how.columns is not None or self._files.settled:
+            return self._chosen(columns)
+        for name in choice.columns_of(self._chosen(None)):
+            leaves = [leaf for leaf in self._chosen(None) if leaf.column == name]
+            for leaf, error in choice.unfit(self._files, leaves):
+                self._files.refuse(leaf, error)
+                self.notes.append(f"column {leaf.name!r} is left out: {error.message}")
+        self._files.settled = True
+        return self._chosen(None)
 
-    def _damages(self, index: int) -> Iterator[FerryError]:
-        """What is wrong in the columns of a piece, each read alone."""
-        for name in self.schema.names:
-            try:
-                with self._located():
-                    self._open([name]).batches(index)
-            except FerryError as error:
-                if error.offset is None:
-                    error.offset = self._reader.offset(index, name)
-                error.tensor = error.tensor or name
-                yield error
-
-    def _parts(self, start: int, end: int) -> list[Any]:
-        """Slices of record batches with these rows."""
-        parts = []
-        while start < end:
-            index = int(np.searchsorted(self._starts, start, side="right")) - 1
-            stop = min(end, int(self._starts[index + 1]))
-            first = int(self._starts[index])
-            for batch in self._read(index):
-                last = first + batch.num_rows
-                if first < stop and last > start:
-                    skipped = max(start - first, 0)
-                    parts.append(batch.slice(skipped, min(stop, last) - first - skipped))
-                first = last
-            start = stop
-        return parts
-
-    def _read(self, index: int) -> list[Any]:
-        if self._buffer is None:
-            raise ValueError(f"{self.path}: the table is closed")
-        if self._piece is None or self._piece[0] != index:
-            self._piece = None  # the old one goes before the new one comes
-            with self._located():
-                self._piece = index, self._reader.batches(index)
-        return self._piece[1]
-
-    def _leaves(self, parts: list[Any]) -> dict[str, Leaf]:
+    def _values(self, parts: list[Any], leaves: Sequence[Outline]) -> dict[str, Leaf]:
         from tensorferry.formats.tables import values as arrow_values
 
-        with self._located(), arrow_files.translated():
-            return arrow_values.from_batches(self.schema, parts, optional=self._optional)
+        optional = self._optional(leaves)
+        schema = self._schema_of(choice.columns_of(leaves))
+        wanted = [leaf.name for leaf in leaves]
+        try:
+            with pieces.translated():
+                found = arrow_values.from_batches(schema, parts, optional=optional, wanted=wanted)
+        except FerryError as error:
+            raise error.located(path=self.path) from error.__cause__
+        return {name: found[name] for name in wanted}
 
-    def _rows(self, parts: list[Any], count: int) -> Iterator[dict[str, Any]]:
-        leaves = self._leaves(parts)
+    def _rows(self, parts: list[Any], leaves: Sequence[Outline], count: int) -> Iterator[Row]:
         if not leaves:
             return iter([{} for _ in range(count)])
-        columns = [_row_values(leaf, name in self._optional) for name, leaf in leaves.items()]
-        return (dict(zip(leaves, row, strict=True)) for row in zip(*columns, strict=True))
+        optional = self._optional(leaves)
+        values = self._values(parts, leaves)
+        columns = [choice.row_values(leaf, name in optional) for name, leaf in values.items()]
+        return (dict(zip(values, row, strict=True)) for row in zip(*columns, strict=True))
+
+    # Parts of it
+
+    def splits(self, count: int) -> list[Split]:
+        """Parts that can be read alone: see `Rows.splits`. They are divided by file and piece."""
+        leaves = self._settled(None)
+        columns = choice.columns_of(leaves)
+        how = dataclasses.replace(
+            self._how,
+            columns=choice.names_of(leaves, self._files.outlines),
+            optional=sorted(self._optional(leaves)),
+        )
+        parts: list[Part] = []
+        for number in range(len(self._files)):
+            first, place = self._parts[number].first, self._parts[number].place
+            for index, rows in zip(
+                self._files.pieces(number), self._files.rows(number), strict=True
+            ):
+                if rows:
+                    spans = self._files.reader(number).spans(index, columns)
+                    size = sum(stop - start for start, stop in spans)
+                    parts.append(Part(place, index, index + 1, first, rows, size))
+                first += rows
+        if not parts:
+            parts = [Part(self.place, 0, 0, 0, 0, 0)]
+        groups = deal(parts, count)
+        return [
+            Split(number, tuple(choice.joined(group)), type(self), how, self.facts)
+            for number, group in enumerate(groups)
+        ]
+
+    def problems(self, progress: Progress | None = None) -> Iterator[Problem]:
+        """Reads everything, and tells what is damaged: each column of each piece."""
+        done, total = 0, None
+        if progress is not None and len(self._files) == 1:
+            total = len(self)
+        for number in range(len(self._files)):
+            try:
+                placed = list(
+                    zip(self._files.pieces(number), self._files.rows(number), strict=True)
+                )
+            except FerryError as error:
+                yield Problem.of(error, self._files.path(number))
+                continue
+            first = self._parts[number].first
+            for index, rows in placed:
+                for damage in choice.damages(self._files, number, index, self._chosen(None)):
+                    problem = Problem.of(damage, self._files.path(number))
+                    yield dataclasses.replace(problem, record=first)
+                first += rows
+                done += rows
+                if progress is not None:
+                    progress(done, total)
 
 
-def _reopen(source: Any, columns: Any, format: Any, verify: bool) -> Table:
-    return Table(source, columns=columns, format=format, verify=verify)
-
-
-def _all_of(source: Source) -> bytes | memoryview:
-    if source.buffer is not None:
-        return source.buffer
-    pieces = list(iter(lambda: source.read(1 << 24), b""))
-    return as_source(b"".join(pieces))
-
-
-def _describe(
-    leaf: Outline, rows: tuple[int, ...], optional: bool, nbytes: int | None
-) -> TensorInfo:
-    shape = (*rows, *((None,) if optional and not leaf.several else ()), *leaf.shape)
-    kind: Kind = "list" if leaf.several else "sparse" if leaf.sparse else "dense"
-    if kind == "dense" and None in shape:
-        kind = "ragged"
-    elif kind == "dense" and leaf.dtype == dtypes.STRING.name:
-        kind = "string"
-    return TensorInfo(leaf.name, leaf.dtype, shape, nbytes, kind)
-
-
-def _runs(numbers: list[int]) -> Iterator[tuple[int, int]]:
-    """Rising numbers as ranges of those that follow each other."""
-    start = previous = numbers[0]
-    for number in numbers[1:]:
-        if number != previous + 1:
-            yield start, previous + 1
-            start = number
-        previous = number
-    yield start, previous + 1
-
-
-def _row_values(leaf: Leaf, optional: bool) -> list[Any]:
-    if isinstance(leaf, SparseTensor):
-        return list(leaf.rows())
-    values = list(leaf)
-    if optional and isinstance(leaf, RaggedTensor):
-        return [row[0] if len(row) else None for row in values]
-    return values
-
-
-def _together(parts: list[Any], schema: Any) -> Any:
-    """Record batches as one."""
-    import pyarrow as pa
-
-    if len(parts) == 1:
-        return parts[0]
-    (batch,) = pa.Table.from_batches(parts, schema).combine_chunks().to_batches()
-    return batch
+def _reopen(parts: Sequence[Part], how: TableOptions, format: str) -> Table:
+    return Table.of_parts(parts, how, facts=TABLE[format])

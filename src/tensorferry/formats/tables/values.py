@@ -41,14 +41,19 @@ _WITHOUT = "leave it out: columns=[...] names those to read"
 
 
 def from_batches(
-    schema: Any, batches: Sequence[Any], *, optional: Collection[str] = ()
+    schema: Any,
+    batches: Sequence[Any],
+    *,
+    optional: Collection[str] = (),
+    wanted: Collection[str] | None = None,
 ) -> dict[str, Leaf]:
     """The leaves of some record batches, all rows together.
 
     Args:
         schema: Of the batches.
         batches: In order; validated.
-        optional: Leaves that are of none or one value in each row even if all are here.
+        optional: Leaves that have none or one value in each row, even if no row here is null.
+        wanted: Names of the leaves to read; by default all.
 
     Raises:
         FormatError: A note or an extension type does not fit its column.
@@ -57,7 +62,7 @@ def from_batches(
     leaves: dict[str, Leaf] = {}
     for index, field in enumerate(schema):
         for name, leaf in from_chunks(
-            field, [batch.column(index) for batch in batches], optional=optional
+            field, [batch.column(index) for batch in batches], optional=optional, wanted=wanted
         ).items():
             if name in leaves:
                 raise FormatError(
@@ -69,14 +74,18 @@ def from_batches(
 
 
 def from_chunks(
-    field: Any, chunks: Iterable[Any], *, optional: Collection[str] = ()
+    field: Any,
+    chunks: Iterable[Any],
+    *,
+    optional: Collection[str] = (),
+    wanted: Collection[str] | None = None,
 ) -> dict[str, Leaf]:
     """The leaves of one column: one, or several of a struct; see `from_batches`."""
     try:
         note = Note.of(field)
-        found = [_parts(chunk, field, note) for chunk in chunks]
+        found = [_parts(chunk, field, note, wanted) for chunk in chunks]
         if not found:
-            found = [_parts(_empty(field.type), field, note)]
+            found = [_parts(_empty(field.type), field, note, wanted)]
         return {
             name: arrow_chunks.join([parts[name] for parts in found], name in optional)
             for name in found[0]
@@ -144,6 +153,7 @@ class _Place:
         levels: The dimensions behind the first: splits of a ragged one, the size of a fixed one.
         present: Which rows are there; None if all are.
         order: The permutation of a tensor's own dimensions.
+        wanted: Names of the leaves to read; None for all.
     """
 
     name: str
@@ -152,6 +162,15 @@ class _Place:
     levels: tuple[Array | int, ...] = ()
     present: Array | None = None
     order: tuple[int, ...] | None = None
+    wanted: Collection[str] | None = None
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether it leads to a leaf that is wanted."""
+        inside = f"{self.name}/"
+        return self.wanted is None or any(
+            name == self.name or name.startswith(inside) for name in self.wanted
+        )
 
     def without_null(self, array: Any) -> _Place:
         """The place of what is left of an array whose rows may be null."""
@@ -173,11 +192,12 @@ def _empty(kind: Any) -> Any:
     return pa.nulls(0, kind)
 
 
-def _parts(array: Any, field: Any, note: Note) -> dict[str, Part]:
+def _parts(array: Any, field: Any, note: Note, wanted: Collection[str] | None) -> dict[str, Part]:
     if note.sparse:
         return {field.name: _sparse(array, field.name, note)}
     parts: dict[str, Part] = {}
-    for name, part in _walk(array, field, _Place(field.name, note, len(array))):
+    place = _Place(field.name, note, len(array), wanted=wanted)
+    for name, part in _walk(array, field, place):
         if name in parts:
             raise FormatError(f"a struct has several members {name!r}, expected different names")
         parts[name] = part
@@ -195,9 +215,10 @@ def _walk(array: Any, field: Any, place: _Place) -> Iterator[tuple[str, Part]]:
     elif pa.types.is_struct(storage):
         for member, child in zip(storage, array.flatten(), strict=True):
             inner = replace(place, name=f"{place.name}/{member.name}")
-            yield from _walk(child, member, inner)
+            if inner.is_wanted:
+                yield from _walk(child, member, inner)
     elif is_list(storage):
-        splits, values = _list(array)
+        splits, values = list_parts(array)
         inner = replace(place, levels=(*place.levels, splits))
         yield from _walk(values, storage.field(0), inner)
     elif pa.types.is_fixed_size_list(storage):
@@ -237,8 +258,11 @@ def _is_view(kind: Any) -> bool:
     return bool(pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind))
 
 
-def _list(array: Any) -> tuple[Array, Any]:
+def list_parts(array: Any) -> tuple[Array, Any]:
     """The splits of lists, and the values of all of them; a missing one is empty."""
+    if array.null_count and pa.types.is_map(array.type):
+        # PyArrow computes nothing of maps: their entries are the same as lists of structs.
+        array = array.cast(pa.list_(array.type.field(0)))
     if _is_view(array.type) or array.null_count:
         lengths = pc.list_value_length(array).fill_null(0).to_numpy(zero_copy_only=False)
         splits = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
@@ -294,8 +318,14 @@ def _flat(array: Any, dtype: dtypes.DType | None) -> Array:
         return _strings(array.cast(pa.large_binary()))
     if types.is_string(kind) or types.is_binary(kind) or types.is_fixed_size_binary(kind):
         return _strings(array.cast(pa.binary()))
-    raise UnsupportedError(
+    raise no_counterpart(str(kind))
+
+
+def no_counterpart(kind: str, name: str | None = None) -> UnsupportedError:
+    """The error for a type of Arrow's that tensors do not have."""
+    return UnsupportedError(
         f"Arrow's type {kind} has no counterpart",
+        tensor=name,
         hint=f"cast it, as in table.cast(...), or {_WITHOUT}",
     )
 
@@ -442,7 +472,7 @@ def _variable(array: Any, field: Any, place: _Place) -> Part:
     if place.present is not None:
         array = array.filter(pa.array(place.present))
     members = dict(zip((member.name for member in array.type), array.flatten(), strict=True))
-    splits, flat = _list(members["data"])
+    splits, flat = list_parts(members["data"])
     _Place(place.name, Note(), 0, levels=(splits,)).without_null(flat)
     values = _flat(flat, place.note.dtype)
     (_, shapes), *_ = _walk(

@@ -1,27 +1,257 @@
-"""Writing tables: batches of columns into an Arrow or Parquet file, one after the other.
+"""Writing tables: rows, or batches of columns, streamed into one file or a set of shards.
 
-`tensorferry.save` makes a table of columns that are whole; this one never holds more than a batch,
-or of Parquet two row groups. All batches have the schema of the first.
+Rows are gathered to batches (`tensorferry.formats.tables.gather`), and batches to the pieces of the
+format, so that memory is bounded by a few batches. All of them have the schema of the first. The
+files are written under temporary names and appear together when the writer is closed, or not at
+all. `tensorferry.save` writes columns that are in memory as a whole.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import operator
+import re
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, Self
+from types import TracebackType
+from typing import Any, Protocol
 
+from tensorferry import frameworks
 from tensorferry.errors import UnsupportedError
-from tensorferry.formats.tables import pieces as arrow_files
-from tensorferry.storage import Sink
+from tensorferry.formats.contract import choose
+from tensorferry.formats.table import to_write
+from tensorferry.formats.tables import pieces
+from tensorferry.storage import Sink, shards as names
+from tensorferry.storage.place import Target
+from tensorferry.tensors.note import Note
 
-if TYPE_CHECKING:
-    from concurrent.futures import Future
+_SHORTHAND = re.compile(r"@[0-9]{1,9}(\.[^@/]*)?$")
 
-COMPRESSION = "zstd"
 
-# Of a row group: small ones cost time and room, of a large one all is in memory.
-GROUP_ROWS = 1 << 16
-GROUP_BYTES = 32 << 20
+class BatchWriter(Protocol):
+    """Writes one file of a format."""
+
+    def write_batch(self, batch: Any) -> None:
+        """Takes a record batch of the schema."""
+
+    def close(self) -> None:
+        """Ends the file."""
+
+
+Begin = Callable[[Sink, Any], BatchWriter]
+"""Begins a file of a schema."""
+
+
+class TableWriter:
+    """Writes rows into a file of columns; see `tensorferry.writer`.
+
+    Use it in a `with` block, or call `close`. What a column is, its first rows decide: see
+    `tensorferry.formats.tables.gather`.
+
+    Args:
+        target: The file, or the name of a set of shards: "name@10.parquet".
+        begin: Begins a file.
+        shards: Number of files. Rows go to them in turn, a batch is divided among them.
+        metadata: What the user wants to keep with every file.
+        batch_rows: Number of rows that are written together; by default those of a batch.
+
+    Attributes:
+        paths: The files.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        begin: Begin,
+        *,
+        shards: int | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        batch_rows: int | None = None,
+    ) -> None:
+        pieces.require_pyarrow()
+        from tensorferry.formats.tables.columns import texts_of
+        from tensorferry.formats.tables.gather import Gathered
+
+        self._begin = begin
+        self._texts = texts_of(Note().to_metadata(dict(metadata or {})))
+        self._batch_rows = None if batch_rows is None else operator.index(batch_rows)
+        if self._batch_rows is not None and self._batch_rows < 1:
+            raise ValueError(f"batches of {self._batch_rows} rows, expected 1 or more")
+        self.paths = _names(target, shards)
+        self._count = self._turn = 0
+        self._schema: Any = None
+        self._gathered = Gathered()
+        self._writers: list[BatchWriter] = []
+        self._stack: ExitStack | None = ExitStack()
+        try:
+            self._sinks = self._open(target, self._stack)
+        except BaseException as error:
+            self._stop(type(error), error, error.__traceback__)
+            raise
+
+    def _open(self, target: Target, stack: ExitStack) -> list[Any]:
+        if self.paths == [target.path]:
+            return [stack.enter_context(target.sink())]
+        files = stack.enter_context(target.files())
+        return [files.open(path) for path in self.paths]
+
+    @property
+    def count(self) -> int:
+        """Number of rows it was given."""
+        return self._count + len(self._gathered)
+
+    def write(self, row: Mapping[str, Any]) -> None:
+        """Writes one row: a dict from column names to values; None is null.
+
+        Raises:
+            UnsupportedError: A value has no place in a column, or does not fit the rows before it.
+        """
+        self._check_open()
+        if not isinstance(row, Mapping):
+            raise UnsupportedError(f"a row is {type(row).__name__}, expected a dict of columns")
+        self._gathered.add(row)
+        if self._gathered.is_full(len(self.paths)):
+            self._flush()
+
+    def write_batch(self, columns: Any) -> None:
+        """Writes many rows.
+
+        Args:
+            columns: A dict from names to columns of one length, a `pyarrow.RecordBatch` or a
+                `pyarrow.Table`.
+
+        Raises:
+            UnsupportedError: A column has no place in the file, or changes its type on the way.
+        """
+        import pyarrow as pa
+
+        self._check_open()
+        self._flush()
+        if isinstance(columns, pa.Table):
+            for part in columns.to_batches():
+                self.write_batch(part)
+            if self._schema is None:  # a table without rows has a schema all the same
+                self._start(columns.schema)
+            return
+        batch = columns
+        if isinstance(columns, Mapping):
+            batch = self._batch_of(columns)
+        elif not isinstance(columns, pa.RecordBatch):
+            raise UnsupportedError(f"a batch is {type(columns).__name__}, expected a dict")
+        batch = self._fitted(batch)
+        block = -(-batch.num_rows // len(self.paths)) or 1
+        for first in range(0, batch.num_rows, block):
+            self._put(batch.slice(first, block))
+            self._turn = (self._turn + 1) % len(self.paths)
+        self._count += batch.num_rows
+
+    def _batch_of(self, columns: Mapping[str, Any]) -> Any:
+        """Columns as a record batch; a list is one of rows, unless it is one of arrays."""
+        from tensorferry.formats.tables import columns as arrow_columns, gather
+
+        accepted = {name: frameworks.accept(column) for name, column in columns.items()}
+        lists = [name for name, column in accepted.items() if gather.are_rows(column)]
+        if not lists:
+            return arrow_columns.to_batch(accepted, metadata={}, rows=True)
+        return gather.to_batch(accepted, lists, self._schema, self._count)
+
+    def flush(self) -> None:
+        """Encodes the rows that were gathered; the files appear on closing all the same."""
+        self._check_open()
+        self._flush()
+
+    def _flush(self) -> None:
+        """Deals the rows that were gathered to the shards, in turn."""
+        import pyarrow as pa
+
+        count, turns = len(self._gathered), len(self.paths)
+        if not count:
+            return
+        batch = self._fitted(self._gathered.take(self._schema, self._count))
+        for place in range(min(turns, count)):
+            if turns == 1:
+                self._put(batch)
+            else:
+                self._put(batch.take(pa.array(range(place, count, turns), pa.int64())))
+            self._turn = (self._turn + 1) % turns
+        self._turn = (self._turn - min(turns, count) + count) % turns
+        self._count += count
+
+    def _fitted(self, batch: Any) -> Any:
+        """A batch with the schema of the first."""
+        import pyarrow as pa
+
+        if self._schema is None:
+            self._start(batch.schema)
+        if batch.schema.names != self._schema.names or batch.schema.types != self._schema.types:
+            raise UnsupportedError(
+                f"row {self._count}: the columns are {_described(batch.schema)}, "
+                f"and {_described(self._schema)} in the rows before",
+                hint="give every batch the same columns, of the same types",
+            )
+        return pa.RecordBatch.from_arrays(batch.columns, schema=self._schema)
+
+    def _start(self, schema: Any) -> None:
+        self._schema = schema.with_metadata({**(schema.metadata or {}), **self._texts})
+        self._writers = [self._begin(sink, self._schema) for sink in self._sinks]
+
+    def _put(self, batch: Any) -> None:
+        for part in pieces.pieces(batch, self._batch_rows):
+            self._writers[self._turn].write_batch(part)
+
+    def _check_open(self) -> None:
+        if self._stack is None:
+            raise ValueError("the writer is closed")
+
+    def close(self) -> None:
+        """Finishes the files and lets them appear.
+
+        Raises:
+            UnsupportedError: There were no rows, and so there are no columns.
+        """
+        self.__exit__(None, None, None)
+
+    def __enter__(self) -> TableWriter:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._stack is None:
+            return
+        try:
+            if kind is None:
+                self._flush()
+                if self._schema is None:
+                    raise UnsupportedError("there are no rows, and so no columns for a table")
+            writers, self._writers = self._writers, []
+            while writers:
+                writers.pop(0).close()
+        except BaseException as failure:
+            if kind is None:
+                self._stop(type(failure), failure, failure.__traceback__)
+                raise
+        self._stop(kind, error, trace)
+
+    def _stop(self, *exception: Any) -> None:
+        """Closes the files: they appear unless there is an exception."""
+        stack, self._stack = self._stack, None
+        if stack is not None:
+            stack.__exit__(*exception)
+
+
+def _names(target: Target, count: int | None) -> list[str]:
+    if count is None and not _SHORTHAND.search(target.path):
+        return [target.path]
+    if not target.is_path:
+        raise UnsupportedError("shards are written to a path", path=target.path)
+    return names.shard_names(target.path, count)
+
+
+def _described(schema: Any) -> str:
+    return ", ".join(f"{field.name}: {field.type}" for field in schema)[:200]
 
 
 def write_table(
@@ -29,7 +259,7 @@ def write_table(
     sink: Sink,
     *,
     format: str,
-    metadata: Mapping[str, str] | None = None,
+    metadata: Mapping[str, Any] | None = None,
     compression: str | None = None,
     stream: bool = False,
 ) -> int:
@@ -39,7 +269,7 @@ def write_table(
         batches: Dicts of columns, or `pyarrow.RecordBatch`es.
         sink: Takes the bytes.
         format: "arrow" or "parquet".
-        metadata: Texts that stand beside the schema.
+        metadata: What the user wants to keep with it.
         compression: One of the format's own; of Parquet by default zstd, as in `save`.
         stream: Write Arrow's stream format.
 
@@ -47,117 +277,14 @@ def write_table(
         UnsupportedError: A column has no place in Arrow, or changes its type on the way.
         MissingExtraError: PyArrow is not installed.
     """
-    pa = arrow_files.require_pyarrow()
-    from tensorferry.formats.tables import columns as arrow_columns
-
-    file = pa.PythonFile(arrow_files.SinkFile(sink), "w")
-    writer: Any = None
-    schema: Any = None
-    rows = 0
-    with ExitStack() as stack:
-        for given in batches:
-            batch = given
-            if isinstance(given, Mapping):
-                batch = arrow_columns.to_batch(given, metadata=metadata or {}, rows=True)
-            if writer is None:
-                schema = batch.schema
-                if not isinstance(given, Mapping) and metadata:
-                    schema = schema.with_metadata({**(schema.metadata or {}), **metadata})
-                writer = stack.enter_context(_writer(file, schema, format, compression, stream))
-            if batch.schema.types != schema.types:
-                raise UnsupportedError(
-                    f"row {rows}: the columns are of other types than in the rows before",
-                    hint="name them one by one, or convert to npz or safetensors",
-                )
-            writer.write_batch(pa.RecordBatch.from_arrays(batch.columns, schema=schema))
-            rows += batch.num_rows
-        if writer is None:
-            raise UnsupportedError("there are no rows, and so no columns for a table")
-    return rows
-
-
-class _GroupWriter:
-    """Writes Parquet: batches are gathered to row groups, each encoded while others are read."""
-
-    def __init__(self, file: Any, schema: Any, compression: str | None) -> None:
-        from concurrent.futures import ThreadPoolExecutor
-
-        from pyarrow import parquet
-
-        self._thread = ThreadPoolExecutor(1, "parquet")
-        self._running: Future[None] | None = None
-        self._writer = parquet.ParquetWriter(
-            file,
-            schema,
-            compression=compression or COMPRESSION,
-            write_page_checksum=True,
-            use_dictionary=repeating(schema),
-        )
-        self._batches: list[Any] = []
-        self._rows = self._bytes = 0
-
-    def write_batch(self, batch: Any) -> None:
-        """Takes a batch."""
-        self._batches.append(batch)
-        self._rows += batch.num_rows
-        self._bytes += batch.nbytes
-        if self._rows >= GROUP_ROWS or self._bytes >= GROUP_BYTES:
-            self._write()
-
-    def _write(self) -> None:
-        import pyarrow as pa
-
-        if self._batches:
-            table = pa.Table.from_batches(self._batches)
-            self._batches, self._rows, self._bytes = [], 0, 0
-            self._wait()
-            size = max(table.num_rows, 1)
-            self._running = self._thread.submit(self._writer.write_table, table, size)
-
-    def _wait(self) -> None:
-        """Waits for the row group that is being encoded; what was wrong with it is raised."""
-        running, self._running = self._running, None
-        if running is not None:
-            running.result()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        try:
-            if kind is None:
-                self._write()
-                self._wait()
-        finally:
-            self._thread.shutdown()
-            self._writer.close()
-
-
-def repeating(schema: Any) -> list[str]:
-    """The columns of a schema whose values may well repeat, by their paths in Parquet.
-
-    A dictionary makes them smaller. Floats hardly repeat, and trying it takes most of the time.
-    """
-    from pyarrow import types
-
-    found = []
-    for field in schema:
-        path, kind = field.name, field.type
-        while True:
-            if hasattr(kind, "storage_type"):
-                kind = kind.storage_type
-            if not hasattr(kind, "value_field"):
-                break
-            path, kind = f"{path}.list.element", kind.value_type
-        if not types.is_floating(kind):
-            found.append(path)
-    return found
-
-
-def _writer(file: Any, schema: Any, format: str, compression: str | None, stream: bool) -> Any:
-    if format == "parquet":
-        return _GroupWriter(file, schema, compression)
-    from pyarrow import ipc
-
-    options = ipc.IpcWriteOptions(compression=compression, allow_64bit=True)
-    return (ipc.new_stream if stream else ipc.new_file)(file, schema, options=options)
+    given: dict[str, Any] = {} if compression is None else {"compression": compression}
+    if stream:
+        given["stream"] = True
+    writes = to_write(format).writes_rows
+    assert writes is not None
+    how = choose(writes.options, given, format=format)
+    target = Target("<table>", into=sink)
+    with writes.writer(target, how, shards=None, metadata=metadata or {}) as out:
+        for batch in batches:
+            out.write_batch(batch)
+    return out.count

@@ -163,7 +163,7 @@ def _quiet() -> Iterator[None]:
         logger.setLevel(before)
 
 
-# What a model is
+# Looking at the model
 
 
 def _look(model: Any, forward: Any, known: tuple[Any, ...] | None) -> _Model:
@@ -403,7 +403,7 @@ def _descendants(model: Any) -> dict[int, Any]:
     return {id(part): part for part in tf.train.TrackableView(model).descendants()}
 
 
-# What the report says
+# The report
 
 
 def _paths(root: Any, nodes: Mapping[str, list[Any]]) -> tuple[list[FoundPath], list[str]]:

@@ -19,26 +19,58 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal, TypedDict
 
-from tensorferry import formats, storage
-from tensorferry.codecs import compression as codecs
+from tensorferry import storage
 from tensorferry.errors import UnknownFormatError, UnsupportedError
-from tensorferry.files.sizes import sizes_of
-from tensorferry.formats.safetensors import file as safetensors
+from tensorferry.files import keywords
+from tensorferry.files.find import format_named
+from tensorferry.formats import table
+from tensorferry.formats.contract import Facts
 from tensorferry.operations.convert import casting
-from tensorferry.operations.convert.transfer import (
-    SINGLE,
-    Changes,
-    Progress,
-    Transfer,
-    has_place_for_metadata,
-)
-from tensorferry.operations.diff import DiffReport, diff
+from tensorferry.operations.convert.transfer import Changes, Progress, Transfer, Writing
+from tensorferry.operations.diff import DiffReport, compare
+from tensorferry.operations.glance import total_size
 from tensorferry.operations.names import Renaming
-from tensorferry.operations.opened import Opened, OpenedTensors, open_input
+from tensorferry.operations.subject import Subject, open_one
 from tensorferry.storage import STANDARD_STREAM, shards as shard_names
+from tensorferry.storage.place import Place
 from tensorferry.storage.shards import parse_size
+from tensorferry.tensors.bundle import Bundle
+from tensorferry.tensors.infos import ROOT
+
+
+class Reading(keywords.Opening, total=False):
+    """Options to open the source of a conversion with.
+
+    Attributes:
+        format: By default recognised.
+        storage_options: For the store of its URL; by default those of the conversion.
+    """
+
+    format: str | None
+    storage_options: Mapping[str, Any] | None
+
+
+class Converting(TypedDict, total=False):
+    """Options of `convert` that are the same for many files; see there."""
+
+    dtype: str | None
+    quantize: Any
+    compression: str | None
+    select: Sequence[str]
+    rename: Mapping[str, str] | Sequence[str] | None
+    shards: int | None
+    shard_size: int | str | None
+    level: int | None
+    batch_rows: int | None
+    layout: Literal["names", "objects"] | None
+    digest: bool
+    dry_run: bool
+    verify: bool
+    durable: bool
+    options: Reading | None
+    storage_options: Mapping[str, Any] | None
 
 
 @dataclass(frozen=True)
@@ -50,11 +82,11 @@ class ConvertReport:
         target: The same.
         format: Of the target.
         holds: What the source holds: "tensors", "records" or "rows".
-        count: How many tensors, records or rows went over.
+        count: Number of tensors, records or rows that went over.
         files: The files of the target.
-        nbytes: Their size; None where nothing was written, or to a stream.
+        nbytes: Number of bytes of the files; None where nothing was written, or to a stream.
         seconds: How long it took.
-        written: Whether it was; not if only tried, or done before.
+        written: Whether the target was written; not by a dry run, and not if it was there before.
         notes: What the target has no place for.
         quantized: The largest error of a quantized number.
         verified: Whether the target was compared with the source and is the same.
@@ -78,7 +110,7 @@ class ConvertReport:
 
 def convert(
     source: Any,
-    target: Any,
+    target: str | os.PathLike[str],
     *,
     format: str | None = None,
     dtype: str | None = None,
@@ -88,20 +120,26 @@ def convert(
     rename: Mapping[str, str] | Sequence[str] | None = None,
     shards: int | None = None,
     shard_size: int | str | None = None,
+    level: int | None = None,
+    batch_rows: int | None = None,
+    layout: Literal["names", "objects"] | None = None,
     force: bool = False,
     digest: bool = False,
     dry_run: bool = False,
     verify: bool = False,
     durable: bool = True,
     progress: Progress | None = None,
-    options: Mapping[str, Any] | None = None,
+    options: Reading | None = None,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> ConvertReport:
     """Writes what is in a file into another one, which appears when it is whole.
 
+        ferry.convert("model.npz", "model.safetensors", dtype="bfloat16")
+
     Args:
-        source: Whatever `tensorferry.open` takes.
+        source: What `tensorferry.open` takes.
         target: A path or URL, or "-" for the standard output.
-        format: Of the target; by default what its name ends with.
+        format: Of the target; by default that of its ending.
         dtype: Floats, or integers, become of this dtype; what does not fit is refused.
         quantize: As in `tensorferry.save`.
         compression: As in `tensorferry.save` and `tensorferry.writer`.
@@ -109,124 +147,167 @@ def convert(
         rename: New names: {"old": "new"} or ["a/*=b.*"].
         shards: Of records: write so many files, each with the rows that follow each other.
         shard_size: Of records and safetensors: about how large files may be.
+        level: Of npz and TFRecords: of the compression.
+        batch_rows: Of Arrow and Parquet: number of rows of a record batch or row group.
+        layout: Of checkpoints: keys are "names", or paths of "objects".
         force: Replace a target that is there.
         digest: Keep the digest of the content in the metadata, for `tensorferry.verify`.
         dry_run: Only say what would be done.
         verify: Compare the target with the source afterwards.
-        durable: Wait until the disk has it.
+        durable: Wait until the disk has the bytes.
         progress: See `Progress`.
-        options: To open the source with.
+        options: To open the source with: its format, and options of that.
+        storage_options: For the stores of URLs.
 
     Raises:
         FileExistsError: The target is there, and `force` is not set.
-        UnsupportedError: The target's format has no place for it.
+        UnsupportedError: The target's format has no place for it, or a tensor cannot be read.
+        OptionError: A format has no such option.
     """
     path = os.fspath(target)
-    found = _format_of(path, format)
+    facts = _facts_of(path, format)
     changes = Changes(
         tuple(select), Renaming.parse(rename), None if dtype is None else casting.parse(dtype)
     )
+    own = keywords.given({"level": level, "batch_rows": batch_rows, "layout": layout})
+    how = Writing(
+        compression=compression,
+        quantize=quantize,
+        shard_size=shard_size,
+        digest=digest,
+        durable=durable,
+        storage_options=storage_options,
+        options=own,
+    )
     started = time.monotonic()
-    with open_input(source, thorough=True, **(options or {})) as opened:
-        if verify and (opened.name == STANDARD_STREAM or path == STANDARD_STREAM):
+    with _open(source, options, storage_options) as subject:
+        if verify and STANDARD_STREAM in (subject.name, path):
             raise UnsupportedError("a stream cannot be read again to verify it")
-        names = changes.names(opened)
-        files = _files(opened, path, found, shards, shard_size)
-        _check_free(files, force)
-        if shard_size is not None and found == safetensors.NAME:
-            _check_free([path + safetensors.INDEX], force)
-        notes = _notes(opened, found, changes)
+        files = _files(subject, path, facts, shards, shard_size)
+        _check_free(path, files, facts, how, force)
+        is_copy = facts.records and subject.facts.records and not changes
+        names = {} if is_copy else changes.names(subject)
+        report = ConvertReport(
+            subject.name,
+            path,
+            facts.name,
+            subject.holds,
+            len(names) if subject.holds == "tensors" else None,
+            files,
+            written=False,
+            notes=_notes(subject, facts, changes),
+        )
         if dry_run:
-            count = len(names) if opened.holds == "tensors" else opened.count()
-            return ConvertReport(
-                opened.name, path, found, opened.holds, count, files, written=False, notes=notes
-            )
-        job = Transfer(opened, names, changes, path, found, files, compression, durable, progress)
-        job.digest = digest
-        count, saved = job.run(quantize, shard_size)
-        name, holds = opened.name, opened.holds
-    errors = [report.largest_error for report in saved.quantized.values()] if saved else []
-    report = ConvertReport(
-        name,
-        path,
-        found,
-        holds,
-        count,
-        files,
-        sizes_of(files) if saved is None else saved.nbytes,
-        time.monotonic() - started,
-        notes=notes,
-        quantized=max(errors, default=None),
+            in_rows = subject.holds != "tensors"
+            return replace(report, count=subject.count()) if in_rows else report
+        count, saved = Transfer(subject, names, changes, facts, path, files, how, progress).run()
+    places = (Place(name, options=storage_options) for name in files)
+    report = replace(
+        report,
+        count=count,
+        nbytes=total_size(places) if saved is None else saved.nbytes,
+        seconds=time.monotonic() - started,
+        written=True,
+        quantized=max((one.largest_error for one in saved.quantized.values()), default=None)
+        if saved
+        else None,
     )
-    return _verified(report, source, changes) if verify else report
+    return _verified(report, source, changes, options, storage_options) if verify else report
 
 
-def _verified(report: ConvertReport, source: Any, changes: Changes) -> ConvertReport:
-    rtol, atol = (0.0, 0.0) if changes.dtype is None else casting.error_of(changes.dtype)
-    target = list(report.files) if len(report.files) > 1 else report.target
-    # The one tensor may have had another name; formats without names call it "tensor".
-    rename = {"*": "tensor"} if report.format in SINGLE else dict(changes.rename.rules)
-    found = diff(
+def _open(
+    source: Any, options: Reading | None, storage_options: Mapping[str, Any] | None
+) -> Subject:
+    chosen = keywords.given(options or {})
+    return open_one(
         source,
-        target,
-        rtol=rtol,
-        atol=max(atol, report.quantized or 0.0),
-        map=rename,
-        match=changes.select,
-        ignore_dtype=changes.dtype is not None,
+        format=chosen.pop("format", None),
+        storage_options=chosen.pop("storage_options", storage_options),
+        options=keywords.Opening(**chosen),  # type: ignore[typeddict-item]  # refused by the format
+        thorough=True,
     )
+
+
+def _verified(
+    report: ConvertReport,
+    source: Any,
+    changes: Changes,
+    options: Reading | None,
+    storage_options: Mapping[str, Any] | None,
+) -> ConvertReport:
+    """The report, with what differs between the target and the source."""
+    rtol, atol = (0.0, 0.0) if changes.dtype is None else casting.error_of(changes.dtype)
+    # The one tensor may have had another name; formats without names call it "tensor".
+    single = table.facts_of(report.format).takes == "one array"
+    target = list(report.files) if len(report.files) > 1 else report.target
+    with (
+        _open(source, options, storage_options) as first,
+        open_one(target, storage_options=storage_options, thorough=True) as second,
+    ):
+        found = compare(
+            first,
+            second,
+            rtol=rtol,
+            atol=max(atol, report.quantized or 0.0),
+            map={"*": ROOT} if single else dict(changes.rename.rules),
+            match=changes.select,
+            ignore_dtype=changes.dtype is not None,
+        )
     return replace(report, verified=found.equal, differences=None if found.equal else found)
 
 
-def _format_of(path: str, format: str | None) -> str:
-    name, _ = codecs.split_suffix(path)
-    found = format or formats.named(name)
-    if found is None and shard_names.parse_shard(path):
-        found = "tfrecord"
-    if found is None and "@" in os.path.basename(name):
-        found = formats.named(name.rpartition("@")[0]) or formats.named(name)
+def _facts_of(path: str, format: str | None) -> Facts:
+    """The format to write."""
+    found = format or format_named(path)
     if found is None:
         raise UnknownFormatError(
             "the name does not say which format to write",
             path=path,
-            hint=f"name it with --to or format=: one of {', '.join(formats.writable())}",
+            hint=f"name it with --to or format=: one of {', '.join(table.writable())}",
         )
-    formats.to_write(found)
-    return found
+    table.to_write(found)
+    return table.facts_of(found)
 
 
 def _files(
-    opened: Opened, path: str, format: str, count: int | None, size: int | str | None
+    subject: Subject, path: str, facts: Facts, count: int | None, size: int | str | None
 ) -> tuple[str, ...]:
     """The files that will be there; parts of a safetensors model are named when they are known."""
-    records = formats.TABLE[format].holds == "records"
-    if count is not None and not records:
+    if count is not None and not facts.records:
         raise UnsupportedError(
-            f"{format} is not written in a number of shards", path=path, hint="use shard_size"
+            f"{facts.name} is not written in a number of shards", path=path, hint="use shard_size"
         )
-    if records and size is not None and count is None:
-        total = sizes_of(opened.files) or 0
-        count = max(1, -(-total // parse_size(size)))
-    shorthand = records and "@" in os.path.basename(path)
+    if facts.records and size is not None and count is None:
+        count = max(1, -(-(subject.nbytes() or 0) // parse_size(size)))
+    shorthand = facts.records and "@" in os.path.basename(path)
     if count is None and not shorthand:
         return (path,)
     return tuple(shard_names.shard_names(path, count))
 
 
-def _check_free(files: Sequence[str], force: bool) -> None:
-    for name in files:
-        if not force and name != STANDARD_STREAM and storage.exists(name):
-            raise FileExistsError(
-                errno.EEXIST, "it exists already; --force (force=True) replaces it", name
-            )
+def _check_free(path: str, files: Sequence[str], facts: Facts, how: Writing, force: bool) -> None:
+    """Refuses to replace what is there, an index of several files among it."""
+    if force or path == STANDARD_STREAM:
+        return
+    taken = [name for name in files if storage.exists(name, options=how.storage_options)]
+    if not taken and (how.shard_size is not None or facts.files == "several"):
+        place = Place(path, options=how.storage_options)
+        index = table.to_read(facts.name).reads.find(place)
+        taken = [] if index is None else [index.path]
+    if taken:
+        raise FileExistsError(
+            errno.EEXIST, "it exists already; --force (force=True) replaces it", taken[0]
+        )
 
 
-def _notes(opened: Opened, format: str, changes: Changes) -> tuple[str, ...]:
+def _notes(subject: Subject, facts: Facts, changes: Changes) -> tuple[str, ...]:
+    """What the target has no place for."""
+    opened = subject.opened
     notes = list(opened.notes)
-    if opened.metadata and not has_place_for_metadata(format):
-        notes.append(f"{format} has no place for metadata: {', '.join(opened.metadata)}")
-    nested = isinstance(opened, OpenedTensors) and getattr(opened.bundle, "layout", None)
-    nested = nested and opened.format not in SINGLE
-    if nested and (changes.select or changes.rename) and format not in SINGLE:
+    if subject.metadata and facts.metadata == "nowhere":
+        notes.append(f"{facts.name} has no place for metadata: {', '.join(subject.metadata)}")
+    nested = isinstance(opened, Bundle) and bool(opened.layout)
+    single = "one array" in (subject.facts.takes, facts.takes)
+    if nested and not single and (changes.select or changes.rename):
         notes.append("the tensors are no longer nested as they were")
     return tuple(notes)

@@ -13,14 +13,15 @@ import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from typing import Any
+from typing import Any, Unpack
 
-from tensorferry import formats, storage
+from tensorferry import storage
 from tensorferry.codecs import compression as codecs
 from tensorferry.errors import UnsupportedError
-from tensorferry.files.find import Input
-from tensorferry.files.sizes import sizes_of
-from tensorferry.operations.convert import ConvertReport, convert
+from tensorferry.files.find import Found
+from tensorferry.formats import table
+from tensorferry.formats.table import TABLE
+from tensorferry.operations.convert import Converting, ConvertReport, convert
 from tensorferry.storage.shards import parse_shard
 
 LIST = ".ferry-convert.json"
@@ -34,7 +35,7 @@ class _StoppedError(Exception):
 
 
 def convert_all(
-    sources: Sequence[Input],
+    sources: Sequence[Found],
     directory: str,
     *,
     format: str,
@@ -42,7 +43,8 @@ def convert_all(
     resume: bool = False,
     force: bool = False,
     progress: Callable[[int, int | None], None] | None = None,
-    **options: Any,
+    failed: Callable[[Exception, str], None] | None = None,
+    **options: Unpack[Converting],
 ) -> list[ConvertReport]:
     """Converts files into a directory, each under its own name with the ending of the format.
 
@@ -50,13 +52,15 @@ def convert_all(
 
     Args:
         sources: The files.
-        directory: Where to; it is made if it is not there.
+        directory: Where the files go; it is made if it is not there.
         format: To convert to.
-        jobs: How many at the same time.
+        jobs: Number of files that are converted at the same time.
         resume: Leave out what is there already, whole and made of the same.
         force: Replace what is there.
-        progress: Is told how many files are done, and of how many.
-        **options: Of `tensorferry.operations.convert.convert`.
+        progress: Is told how many files are done, and how many there are.
+        failed: Is told of the error of a file, and its name; the others are converted all the same.
+            By default the first error stops the conversion.
+        **options: As in `tensorferry.operations.convert.convert`.
 
     Raises:
         UnsupportedError: Two of them would get the same name.
@@ -76,11 +80,18 @@ def convert_all(
         if stop.is_set():
             raise _StoppedError
 
-    def work(source: Input, target: str) -> ConvertReport:
+    def work(source: Found, target: str) -> ConvertReport:
         tell()
         if resume and done.has(source, target):
             return ConvertReport(
-                source.name, target, format, "", None, (target,), sizes_of([target]), written=False
+                source.name,
+                target,
+                format,
+                "",
+                None,
+                (target,),
+                os.path.getsize(target),
+                written=False,
             )
         replaces = force or (resume and done.lists(target))
         if not options.get("dry_run") and (replaces or not os.path.exists(target)):
@@ -94,21 +105,30 @@ def convert_all(
     pool = ThreadPoolExecutor(max(jobs, 1))
     try:
         running = {pool.submit(work, source, target): target for target, source in targets.items()}
-        for future in as_completed(running):
-            reports[running[future]] = future.result()
+        for done_count, future in enumerate(as_completed(running), 1):
+            target = running[future]
+            error = future.exception()
+            if isinstance(error, Exception) and failed is not None:
+                failed(error, targets[target].name)
+            else:
+                reports[target] = future.result()
             if progress is not None:
-                progress(len(reports), len(running))
+                progress(done_count, len(running))
     finally:
         stop.set()
         pool.shutdown(cancel_futures=True)
-    return [reports[target] for target in targets]
+    return [reports[target] for target in targets if target in reports]
 
 
-def _targets(sources: Sequence[Input], directory: str, format: str) -> dict[str, Input]:
-    targets: dict[str, Input] = {}
+def _targets(sources: Sequence[Found], directory: str, format: str) -> dict[str, Found]:
+    table.to_write(format)
+    ending = next(iter(TABLE[format].suffixes), "")
+    targets: dict[str, Found] = {}
     for source in sources:
-        name = os.path.basename((source.files or (source.name,))[0].rstrip("/"))
-        target = os.path.join(directory, _stem(name) + formats.TABLE[format].suffixes[0])
+        # A model is called by its folder, everything else by its file.
+        is_model = source.format is not None and TABLE[source.format].takes == "nothing"
+        path = source.name if is_model else source.place.path
+        target = os.path.join(directory, _stem(os.path.basename(path.rstrip("/"))) + ending)
         if target in targets:
             raise UnsupportedError(
                 f"{targets[target].name} and {source.name} would both become {target}",
@@ -123,8 +143,8 @@ def _stem(name: str) -> str:
     stem, _ = codecs.split_suffix(name)
     shard = parse_shard(stem)
     base = stem if shard is None else shard[0]
-    known = formats.named(base)
-    ends = formats.TABLE[known].suffixes if known else ()
+    known = table.named(base)
+    ends = TABLE[known].suffixes if known else ()
     base = next((base[: -len(end)] for end in ends if base.endswith(end)), base)
     return base if shard is None else f"{base}-{shard[1]:05}-of-{shard[2]:05}"
 
@@ -153,7 +173,7 @@ class _Finished:
         """Says that a file is about to be made."""
         self._write(target, {})
 
-    def has(self, source: Input, target: str) -> bool:
+    def has(self, source: Found, target: str) -> bool:
         """Whether a file is there, whole, and made of the same in the same way."""
         entry = self._files.get(os.path.basename(target))
         if not isinstance(entry, dict) or not os.path.exists(target):
@@ -161,7 +181,7 @@ class _Finished:
         made_of = entry.get("source") == _identity(source) and entry.get("by") == self._made_by
         return made_of and entry.get("sha256") == _digest([target])
 
-    def add(self, source: Input, report: ConvertReport) -> None:
+    def add(self, source: Found, report: ConvertReport) -> None:
         """Says that a file is finished."""
         entry = {
             "source": _identity(source),
@@ -178,10 +198,10 @@ class _Finished:
                 sink.write(json.dumps(tree, indent=1).encode())
 
 
-def _identity(source: Input) -> list[Any]:
+def _identity(source: Found) -> list[Any]:
     """What a source is: its files, their sizes and times."""
     found: list[Any] = []
-    for name in source.files or (source.name,):
+    for name in source.paths:
         if os.path.isfile(name):
             about = os.stat(name)
             found.append([os.path.abspath(name), about.st_size, about.st_mtime_ns])

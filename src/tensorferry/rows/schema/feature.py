@@ -172,14 +172,24 @@ def _as_tuples(node: Any) -> Any:
     return tuple(map(_as_tuples, node)) if isinstance(node, list) else node
 
 
-def make_feature(name: str, dtype: Any, shape: Any, **options: Any) -> Feature:
+def make_feature(
+    name: str,
+    dtype: Any,
+    shape: Any,
+    *,
+    sequence: bool = False,
+    optional: bool = False,
+    default: Any = None,
+) -> Feature:
     """The feature for a dtype and shape: plain where Examples have the dtype, else a tensor.
 
     Args:
         name: The key in the Example.
         dtype: Anything that names a dtype.
         shape: A size or several; None or -1 for an open one.
-        options: Other attributes of the feature.
+        sequence: Whether it is one of a SequenceExample's feature lists.
+        optional: Whether rows may lack it.
+        default: The value of rows without the feature.
     """
     try:
         row = dtypes.as_dtype(dtype)
@@ -189,5 +199,5 @@ def make_feature(name: str, dtype: Any, shape: Any, **options: Any) -> Feature:
         shape = (shape,)
     sizes = tuple(None if size == -1 else size for size in shape)
     kind = KINDS.get(row.name, "bytes")
-    encoding = "plain" if row.name in KINDS else "tensor"
-    return Feature(name, kind, sizes, row.name, **{"encoding": encoding, **options})
+    encoding: Encoding = "plain" if row.name in KINDS else "tensor"
+    return Feature(name, kind, sizes, row.name, encoding, sequence, optional, default)

@@ -1,0 +1,148 @@
+"""Failures: what an error says on the standard error, and the exit code it means.
+
+Of several inputs, one that cannot be read does not stop the others: its error is printed, the
+command goes on, and the exit code at the end is that of the worst error.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from tensorferry.cli.hints import for_command
+from tensorferry.errors import FerryError, MissingExtraError, Problem
+
+if TYPE_CHECKING:
+    from tensorferry.files.find import Found
+
+FINE, FOUND, WRONG, MISSING, INTERRUPTED = 0, 1, 2, 3, 130
+
+Result = TypeVar("Result")
+
+
+def fail(error: Exception) -> int:
+    """Says what went wrong, and gives the exit code for it."""
+    if isinstance(error, click.ClickException):
+        context = error.ctx if isinstance(error, click.UsageError) else None
+        say(error.format_message())
+        if context is not None and "hint:" not in error.format_message():
+            print(f"hint: {context.command_path} --help", file=sys.stderr)
+        return WRONG
+    if isinstance(error, FerryError):
+        error.hint = for_command(error.hint)
+        say(str(error))
+        return MISSING if isinstance(error, MissingExtraError) else WRONG
+    say(_describe(error))
+    return WRONG
+
+
+def _describe(error: Exception) -> str:
+    """An error that is none of ours, on one line or two."""
+    if isinstance(error, OSError):
+        name = error.filename
+        text = error.strerror or str(error)
+        if isinstance(error, FileNotFoundError) and "no such" not in text.lower():
+            text = f"no such file: {text}"
+        if error.errno == errno.ENOSPC:
+            text += "\nhint: make room, or write to another place; what was there is still whole"
+        return f"{os.fsdecode(name)}: {text}" if isinstance(name, str | bytes) else text
+    if isinstance(error, MemoryError):
+        return "there is not enough memory for it"
+    text = str(error).strip().splitlines()[0] if str(error).strip() else "no more is known"
+    return f"{type(error).__name__}: {text[:300]}\nhint: run it again with --debug to see where"
+
+
+def say(text: str) -> None:
+    """Prints up to three lines on the standard error."""
+    lines = text.splitlines() or [""]
+    if sys.stderr.isatty() and "NO_COLOR" not in os.environ:
+        lines[0] = f"\x1b[31mferry:\x1b[0m {lines[0]}"
+    else:
+        lines[0] = f"ferry: {lines[0]}"
+    print("\n".join(lines[:3]), file=sys.stderr)
+
+
+class Inputs:
+    """What the paths of a command name, one after the other, and the errors on the way.
+
+    Args:
+        paths: As the user gave them.
+
+    Attributes:
+        count: Number of inputs, those that cannot be read among them.
+        errors: What was wrong with inputs.
+        code: The exit code of the worst error so far.
+    """
+
+    def __init__(self, paths: Iterable[str]) -> None:
+        self.errors: list[Problem] = []
+        self.code = FINE
+        self._found = self._find(list(paths))
+        self.count = len(self._found) + len(self.errors)
+
+    def each(self, work: Callable[[Found], Result]) -> Iterator[Result]:
+        """What some work gives for each input that can be read."""
+        for found in self._found:
+            try:
+                result = work(found)
+            except Exception as error:
+                self.note(error, found.name)
+            else:
+                yield result
+
+    @property
+    def found(self) -> list[Found]:
+        """The inputs; paths that name nothing are not among them."""
+        return list(self._found)
+
+    def echo_json(self, command: str, **parts: list[Any]) -> None:
+        """Prints the JSON document of a command, with the errors if there are any.
+
+        Nothing is printed if there was one input, which could not be read.
+        """
+        if self.errors and self.count == 1:
+            return
+        from tensorferry.cli.options import echo_json
+
+        errors = {"errors": self.errors} if self.errors else {}
+        echo_json(command, **parts, **errors)
+
+    def _find(self, paths: list[str]) -> list[Found]:
+        from tensorferry.files.find import find
+
+        try:
+            return find(paths)
+        except (FerryError, OSError):
+            # Shards that were named one by one are one input: find looks at all paths at once.
+            return find([path for path in paths if self._is_there(path)])
+
+    def _is_there(self, path: str) -> bool:
+        from tensorferry.files.find import find
+
+        try:
+            find([path])
+        except (FerryError, OSError) as error:
+            self.note(error, path)
+            return False
+        return True
+
+    def note(self, error: Exception, name: str) -> None:
+        """Prints the error of an input; raises it if the command cannot go on, or with --debug."""
+        is_stop = isinstance(error, BrokenPipeError | click.ClickException)
+        if is_stop or click.get_current_context().find_root().obj == DEBUG:
+            raise error
+        sys.stdout.flush()  # so that the error stands where it belongs
+        self.code = max(self.code, fail(error))
+        if isinstance(error, FerryError):
+            self.errors.append(Problem.of(error, name))
+        else:
+            self.errors.append(Problem(_describe(error), name))
+
+
+DEBUG = "debug"
+"""The object of the context of a run that shows where errors come from."""

@@ -1,0 +1,323 @@
+"""Choosing leaves of a table's schema, describing them, and putting their rows together.
+
+A column of the schema is one leaf, or several if it is a struct: "point" is "point/x" and
+"point/y". Users may name either. What a leaf is stands in its outline
+(`tensorferry.formats.tables.outline`); the table itself is `tensorferry.formats.tables.table`.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from tensorferry import dtypes
+from tensorferry.errors import FerryError, FormatError, UnknownFeatureError, UnsupportedError
+from tensorferry.formats.tables import pieces
+from tensorferry.rows.schema import Feature, Schema
+from tensorferry.rows.schema.feature import make_feature
+from tensorferry.rows.splits import Part
+from tensorferry.tensors.infos import Kind, TensorInfo
+from tensorferry.tensors.note import Note
+from tensorferry.tensors.values import RaggedTensor, SparseTensor
+
+if TYPE_CHECKING:
+    from tensorferry.formats.tables.columns import Leaf
+    from tensorferry.formats.tables.files import Files
+    from tensorferry.formats.tables.outline import Outline
+
+
+def choose(outlines: Sequence[Outline], names: Sequence[str] | None, path: str) -> list[Outline]:
+    """The leaves that are named, in the order of the names; by default all that can be read.
+
+    Args:
+        outlines: The leaves there are.
+        names: Of columns or leaves. A struct that is named stands for its leaves that can be read.
+        path: The file, for errors.
+
+    Raises:
+        UnknownFeatureError: There is no such column; near ones are named.
+        UnsupportedError: It is there and cannot be read.
+        FormatError: It is damaged, or two leaves have one name.
+    """
+    if names is None:
+        chosen = [leaf for leaf in outlines if leaf.error is None]
+    else:
+        named = [leaf for name in names for leaf in _named(outlines, name, path)]
+        chosen = list(dict.fromkeys(named))
+    known = [leaf.name for leaf in chosen]
+    if len(set(known)) != len(known):
+        twice = next(name for name in known if known.count(name) > 1)
+        raise FormatError(
+            f"there are several columns {twice!r}, expected different names",
+            path=path,
+            hint="rename them: pyarrow.Table.rename_columns",
+        )
+    return chosen
+
+
+def _named(outlines: Sequence[Outline], name: str, path: str) -> list[Outline]:
+    found = [leaf for leaf in outlines if leaf.column == name]
+    found = found or [leaf for leaf in outlines if leaf.name == name]
+    readable = [leaf for leaf in found if leaf.error is None]
+    if found and not readable:
+        assert found[0].error is not None
+        kind, arguments = found[0].error.__reduce__()
+        error: FerryError = kind(*arguments)
+        raise error.located(path=path, tensor=name)
+    if not found:
+        names = [leaf.name for leaf in outlines]
+        near = difflib.get_close_matches(name, names, n=3)
+        hint = f"did you mean {', '.join(map(repr, near))}?" if near else None
+        if not near and names:
+            hint = f"there are {', '.join(names)[:200]}"
+        raise UnknownFeatureError(f"no column is called {name!r}", path=path, hint=hint)
+    return readable
+
+
+def columns_of(leaves: Sequence[Outline]) -> list[str]:
+    """The columns of the schema that leaves stand in, each once."""
+    return list(dict.fromkeys(leaf.column for leaf in leaves))
+
+
+def names_of(leaves: Sequence[Outline], outlines: Sequence[Outline]) -> list[str]:
+    """Names that stand for leaves: those of columns, unless some of their leaves are left out."""
+    partial = {leaf.column for leaf in outlines} - {
+        column
+        for column in columns_of(leaves)
+        if all(leaf in leaves for leaf in outlines if leaf.column == column)
+    }
+    names = [leaf.name if leaf.column in partial else leaf.column for leaf in leaves]
+    return list(dict.fromkeys(names))
+
+
+def members(leaves: Sequence[Outline], names: Sequence[str] | None) -> list[Outline]:
+    """The leaves that were asked for by a name that is not their column's."""
+    asked = set(names or ())
+    return [leaf for leaf in leaves if leaf.column not in asked and leaf.name in asked]
+
+
+# What leaves are
+
+
+def note_of(schema: Any, path: str) -> tuple[Note, dict[str, Any]]:
+    """What tensorferry noted in a schema's metadata, and the user's own."""
+    from tensorferry.formats.tables import values as arrow_values
+
+    try:
+        return Note.from_metadata(arrow_values.metadata_of(schema))
+    except FerryError as error:
+        raise error.located(path=path) from error.__cause__
+
+
+def describe(
+    leaf: Outline, rows: tuple[int, ...], optional: Collection[str], sizes: Mapping[str, int]
+) -> TensorInfo:
+    """What is known of a leaf.
+
+    Args:
+        leaf: Its outline.
+        rows: The first dimension, unless the tensor is the whole column.
+        optional: The leaves that are null in some row.
+        sizes: Number of bytes of the file by column.
+    """
+    is_optional = leaf.name in optional and not leaf.several
+    shape = (*rows, *((None,) if is_optional else ()), *leaf.shape)
+    # Of a column that is several leaves, nothing tells the part of each.
+    nbytes = sizes.get(leaf.column) if leaf.name == leaf.column else None
+    reason = None if leaf.error is None else leaf.error.message
+    return TensorInfo(leaf.name, leaf.dtype, shape, nbytes, kind_of(leaf, shape), unreadable=reason)
+
+
+def kind_of(leaf: Outline, shape: tuple[int | None, ...]) -> Kind:
+    """How the tensor of a leaf is made."""
+    if leaf.several:
+        return "list"
+    if leaf.sparse:
+        return "sparse"
+    if None in shape:
+        return "ragged"
+    return "string" if leaf.dtype == dtypes.STRING.name else "dense"
+
+
+def schema_of(
+    leaves: Sequence[Outline], optional: Collection[str], others: Sequence[Outline]
+) -> Schema:
+    """The schema that records of these leaves have.
+
+    Args:
+        leaves: Those that can be read.
+        optional: Those that are null in some row.
+        others: Those that cannot be read, which are noted.
+    """
+    features = [_feature(leaf, leaf.name in optional) for leaf in leaves]
+    notes = [
+        f"column {leaf.name!r} is left out: {leaf.error.message}" for leaf in others if leaf.error
+    ]
+    return Schema(tuple(features), tuple(notes))
+
+
+def _feature(leaf: Outline, optional: bool) -> Feature:
+    options: dict[str, Any] = {"optional": optional}
+    shape = leaf.shape
+    if shape[:2] == (None, None) and None not in shape[2:]:
+        options["sequence"], shape = True, shape[1:]
+    try:
+        return make_feature(leaf.name, leaf.dtype, shape, **options)
+    except FormatError:  # open dimensions that only a serialized tensor has
+        return Feature(
+            leaf.name, "bytes", leaf.shape, leaf.dtype, encoding="tensor", optional=optional
+        )
+
+
+# What is wrong with them
+
+
+def unfit(files: Files, leaves: Sequence[Outline]) -> Iterator[tuple[Outline, FerryError]]:
+    """The leaves of one column that cannot be read for what is in the first piece.
+
+    Only leaves inside of lists, and columns that PyArrow may refuse, are looked at: of the others
+    the type has told.
+    """
+    from tensorferry.formats.tables import values as arrow_values
+
+    suspects = [leaf for leaf in leaves if leaf.listed]
+    number = next((number for number in range(len(files)) if files.pieces(number)), None)
+    if not suspects or number is None or arrow_values.is_ours(files.schema):
+        return
+    column = suspects[0].column
+    try:
+        batches = files.reader(number).batches(files.pieces(number)[0], [column])
+    except UnsupportedError as error:
+        yield from ((leaf, error) for leaf in leaves)
+        return
+    except FormatError:  # damage is told, or skipped, when the rows are read
+        return
+    for leaf in suspects:
+        try:
+            _read(files, batches, leaf)
+        except UnsupportedError as error:
+            yield leaf, error
+        except FormatError:
+            return
+
+
+def _read(files: Files, batches: Sequence[Any], leaf: Outline) -> None:
+    from tensorferry.formats.tables import values as arrow_values
+
+    field = files.schema.field(leaf.column)
+    chunks = [batch.column(leaf.column) for batch in batches]
+    with pieces.translated():
+        arrow_values.from_chunks(field, chunks, wanted=[leaf.name])
+
+
+def damages(
+    files: Files, number: int, index: int, leaves: Sequence[Outline]
+) -> Iterator[FerryError]:
+    """What is damaged in a piece, each column read alone.
+
+    What we cannot read, though nothing is wrong with it, is no damage.
+    """
+    reader = files.reader(number)
+    for column in columns_of(leaves):
+        try:
+            with files.located(number):
+                batches = reader.batches(index, [column])
+                for leaf in leaves:
+                    if leaf.column == column:
+                        _read(files, batches, leaf)
+        except UnsupportedError:
+            continue
+        except FerryError as error:
+            if error.offset is None:
+                error.offset = reader.offset(index, column)
+            yield error.located(tensor=column)
+
+
+# Rows of record batches
+
+
+def between(batches: Sequence[Any], start: int, count: int) -> list[Any]:
+    """Slices of record batches with the rows from one on."""
+    parts = []
+    first = 0
+    for batch in batches:
+        last = first + batch.num_rows
+        if first < start + count and last > start:
+            skipped = max(start - first, 0)
+            parts.append(batch.slice(skipped, min(start + count, last) - first - skipped))
+        first = last
+    return parts
+
+
+def together(parts: Sequence[Any], schema: Any, apart: Sequence[Outline] = ()) -> Any:
+    """Record batches as one.
+
+    Args:
+        parts: The batches.
+        schema: Of the batches.
+        apart: Leaves of structs that become columns of their own.
+    """
+    import pyarrow as pa
+
+    parts = [pa.RecordBatch.from_arrays(part.columns, schema=schema) for part in parts]
+    if len(parts) == 1:
+        batch = parts[0]
+    else:
+        found = pa.Table.from_batches(parts, schema).combine_chunks().to_batches()
+        batch = found[0] if found else pa.RecordBatch.from_pylist([], schema)
+    if not apart:
+        return batch
+    from tensorferry.formats.tables.members import member_of
+
+    inside = {leaf.column for leaf in apart}
+    fields, arrays = [], []
+    for field, array in zip(schema, batch.columns, strict=True):
+        if field.name not in inside:
+            fields.append(field)
+            arrays.append(array)
+        for leaf in apart:
+            if leaf.column == field.name:
+                found = member_of(array, leaf.name.removeprefix(f"{field.name}/"))
+                fields.append(pa.field(leaf.name, found.type))
+                arrays.append(found)
+    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields, schema.metadata))
+
+
+def row_values(leaf: Leaf, optional: bool) -> list[Any]:
+    """The values of a column, row by row; None where a row is null."""
+    if isinstance(leaf, SparseTensor):
+        return list(leaf.rows())
+    values = list(leaf)
+    if optional and isinstance(leaf, RaggedTensor):
+        return [row[0] if len(row) else None for row in values]
+    return values
+
+
+def runs(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Rising numbers as ranges of those that follow each other."""
+    start = previous = numbers[0]
+    for number in numbers[1:]:
+        if number != previous + 1:
+            yield start, previous + 1
+            start = number
+        previous = number
+    yield start, previous + 1
+
+
+def joined(parts: Sequence[Part]) -> list[Part]:
+    """Parts of files, those that follow each other in one file as one."""
+    found: list[Part] = []
+    for part in parts:
+        last = found[-1] if found else None
+        if last is not None and last.place == part.place and last.stop == part.start:
+            found[-1] = replace(
+                last,
+                stop=part.stop,
+                rows=(last.rows or 0) + (part.rows or 0),
+                nbytes=(last.nbytes or 0) + (part.nbytes or 0),
+            )
+        else:
+            found.append(part)
+    return found

@@ -1,0 +1,243 @@
+"""The files of a table: each opened when it is needed, and all of one schema.
+
+The pieces of several files follow each other as the pieces of one do. A file that is opened is
+compared with the first: column names, their order and types must agree, metadata may differ. Of
+many files, only the `OPEN_AT_ONCE` used last are kept open; what is known of the others is kept.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from tensorferry.errors import FerryError, FormatError, UnsupportedError
+from tensorferry.formats.tables import pieces
+from tensorferry.formats.tables.pieces import Reader
+from tensorferry.rows.splits import Part
+from tensorferry.storage.place import OPEN_AT_ONCE, Place
+from tensorferry.storage.source import Source
+
+if TYPE_CHECKING:
+    from tensorferry.formats.tables.outline import Outline
+
+Broken = Callable[[Place, FerryError], None]
+
+
+class Files:
+    """Parts of files that are one table.
+
+    Args:
+        parts: In order; `start` and `stop` are numbers of pieces.
+        opens: Opens a file.
+        broken: Is told of a file that is damaged as a whole, which then has no pieces; None if that
+            is an error.
+
+    Attributes:
+        outlines: The leaves of the schema. Those that turn out to be unreadable are replaced.
+    """
+
+    def __init__(
+        self, parts: Sequence[Part], opens: Callable[[Source], Reader], broken: Broken | None
+    ) -> None:
+        self._parts = parts
+        self._opens = opens
+        self._broken = broken
+        self._readers: OrderedDict[Place, Reader] = OrderedDict()
+        self._rows: dict[int, list[int]] = {}
+        self._optional: dict[str, set[str]] = {}
+        self._first: tuple[str, Any] | None = None
+        self._is_closed = False
+        self.outlines: list[Outline] = []
+        self.settled = False
+        self._open_first()
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+    def _open_first(self) -> None:
+        from tensorferry.formats.tables import outline as arrow_outline
+
+        failed: FerryError | None = None
+        for number in range(len(self)):
+            try:
+                self.reader(number)
+            except FerryError as error:
+                failed = failed or error
+                if self._broken is None:
+                    raise
+            if self._first is not None:
+                break
+        if self._first is None:
+            raise failed or ValueError("a table of no files")
+        with pieces.translated():
+            self.outlines = arrow_outline.outline(self.schema)
+
+    @property
+    def schema(self) -> Any:
+        """The `pyarrow.Schema` of the first file."""
+        assert self._first is not None
+        return self._first[1]
+
+    def path(self, number: int) -> str:
+        """The path of a file."""
+        return self._parts[number].place.path
+
+    def reader(self, number: int) -> Reader:
+        """A file, opened.
+
+        Raises:
+            FormatError: The file is damaged, or its schema is another than that of the first.
+            ValueError: The table is closed.
+        """
+        place = self._parts[number].place
+        if self._is_closed:
+            raise ValueError(f"{place.path}: the table is closed")
+        reader = self._readers.get(place)
+        if reader is None:
+            with self.located(number):
+                reader = self._opens(place.open())
+                self._check(place.path, reader.schema)
+            self._make_room()
+            self._readers[place] = reader
+        self._readers.move_to_end(place)
+        if number not in self._rows:
+            part = self._parts[number]
+            self._rows[number] = reader.rows[part.start : part.stop]
+        return reader
+
+    def _make_room(self) -> None:
+        """Closes the file that was not used for the longest time, if it can be opened again."""
+        if len(self._readers) < OPEN_AT_ONCE:
+            return
+        oldest = next((place for place in self._readers if place.is_named), None)
+        if oldest is not None:
+            del self._readers[oldest]
+            oldest.close()
+
+    def _check(self, path: str, schema: Any) -> None:
+        from tensorferry.formats.tables import values as arrow_values
+
+        if self._first is None:
+            if len(self._parts) > 1 and not arrow_values.in_rows(schema):
+                raise UnsupportedError(
+                    "it holds whole tensors, not rows: it cannot be opened together with others",
+                    hint="open the files one by one",
+                )
+            self._first = path, schema
+        else:
+            check_schemas(schema, *self._first)
+
+    def rows(self, number: int) -> list[int]:
+        """Number of rows of each piece of a file; none of a file that is damaged as a whole."""
+        if number not in self._rows:
+            try:
+                self.reader(number)
+            except FormatError as error:
+                if self._broken is None:
+                    raise
+                self._broken(self._parts[number].place, error)
+                self._rows[number] = []
+        return self._rows[number]
+
+    def pieces(self, number: int) -> range:
+        """The numbers of the pieces of a file."""
+        first = self._parts[number].start or 0
+        return range(first, first + len(self.rows(number)))
+
+    def all_rows(self) -> list[tuple[int, int, int]]:
+        """For each piece the number of its file, its own, and its number of rows."""
+        return [
+            (number, index, rows)
+            for number in range(len(self))
+            for index, rows in zip(self.pieces(number), self.rows(number), strict=True)
+        ]
+
+    def optional(self, leaves: Sequence[Outline]) -> set[str]:
+        """The leaves that are null in some row of any file.
+
+        Only leaves that the schema allows to be null are looked for, and only then all files are
+        opened.
+        """
+        possible = [leaf for leaf in leaves if leaf.nullable and not leaf.listed]
+        new = list(dict.fromkeys(leaf.column for leaf in possible))
+        new = [column for column in new if column not in self._optional]
+        if new:
+            found: set[str] = set()
+            for number in range(len(self)):
+                if self.rows(number):
+                    with self.located(number), pieces.translated():
+                        found |= self.reader(number).optional(new)
+            for column in new:
+                self._optional[column] = found
+        return {leaf.name for leaf in possible if leaf.name in self._optional[leaf.column]}
+
+    def refuse(self, leaf: Outline, error: FerryError) -> None:
+        """Notes that a leaf cannot be read."""
+        from dataclasses import replace
+
+        self.outlines = [
+            replace(known, error=error) if known == leaf else known for known in self.outlines
+        ]
+
+    @contextmanager
+    def located(self, number: int) -> Iterator[None]:
+        """Says in errors which file it was."""
+        try:
+            yield
+        except FerryError as error:
+            raise error.located(path=self.path(number)) from error.__cause__
+
+    def close(self) -> None:
+        """Closes all files."""
+        self._is_closed = True
+        self._readers.clear()
+        for part in self._parts:
+            part.place.close()
+
+
+def check_schemas(found: Any, path: str, expected: Any) -> None:
+    """Refuses a file whose columns are others than those of the first file.
+
+    Args:
+        found: The schema of the file.
+        path: The first file.
+        expected: Its schema.
+
+    Raises:
+        FormatError: A column differs in its name, type or note; it is named.
+    """
+    from tensorferry.formats.tables.columns import Note
+    from tensorferry.formats.tables.values import in_rows
+
+    hint = "open files of one schema together, others one by one"
+    for place in range(max(len(found), len(expected))):
+        if place >= len(expected):
+            name = found.field(place).name
+            raise FormatError(f"column {name!r} is missing in {path}", tensor=name, hint=hint)
+        if place >= len(found):
+            name = expected.field(place).name
+            raise FormatError(f"column {name!r} of {path} is missing", tensor=name, hint=hint)
+        here, there = found.field(place), expected.field(place)
+        if here.name != there.name:
+            raise FormatError(
+                f"column {place} is called {here.name!r}, and {there.name!r} in {path}",
+                tensor=here.name,
+                hint=hint,
+            )
+        if here.type != there.type:
+            raise FormatError(
+                f"column {here.name!r} is {here.type}, and {there.type} in {path}",
+                tensor=here.name,
+                hint=hint,
+            )
+        if (here.metadata or there.metadata) and Note.of(here) != Note.of(there):
+            raise FormatError(
+                f"column {here.name!r} has the note {Note.of(here).metadata()}, "
+                f"and {Note.of(there).metadata()} in {path}",
+                tensor=here.name,
+                hint=hint,
+            )
+    if not in_rows(found):
+        raise FormatError(f"it holds whole tensors, and {path} rows", hint="open it alone")

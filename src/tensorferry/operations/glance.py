@@ -1,0 +1,77 @@
+"""Glances: what is known of files without opening them, and without NumPy.
+
+Looking into a SavedModel or a small checkpoint takes less time than importing NumPy, so `inspect`
+and `list` ask here first. Everything else is opened: `tensorferry.operations.subject`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from tensorferry.errors import FormatError
+from tensorferry.files.find import Found, find, resolve
+from tensorferry.storage import STANDARD_STREAM
+from tensorferry.storage.place import Place
+
+if TYPE_CHECKING:
+    from tensorferry.files.find import Options
+    from tensorferry.formats.checkpoint.outline import Outline
+
+MODEL = "savedmodel"
+CHECKPOINT = "checkpoint"
+
+
+def find_one(path: Any, *, format: str | None = None, options: Options = None) -> Found:
+    """The one thing that a path names, though a folder may hold other files beside it.
+
+    Args:
+        path: What `tensorferry.open` takes, or what was found already.
+        format: As the user named it.
+        options: For the store of a URL.
+
+    Raises:
+        FormatError: The path names several things.
+        FileNotFoundError: There is nothing by that name.
+    """
+    if not isinstance(path, str | os.PathLike) or path == STANDARD_STREAM or format is not None:
+        return resolve(path, format=format, options=options)
+    found = find([path], options=options)
+    if len(found) > 1:
+        raise FormatError(
+            f"{len(found)} files that are not one thing, such as {found[0].name}",
+            path=os.fspath(path),
+            hint="inspect them one by one",
+        )
+    return found[0]
+
+
+def is_model(found: Found) -> bool:
+    """Whether it is a SavedModel, as its path or the user says."""
+    return found.format == MODEL and len(found.places) == 1
+
+
+def outline_of(found: Found) -> Outline | None:
+    """What a small local checkpoint holds, without opening it; None for all else."""
+    if found.format != CHECKPOINT or len(found.places) > 1 or found.place.is_url:
+        return None
+    from tensorferry.formats.checkpoint import outline
+
+    return outline.read(found.place.path)
+
+
+def total_size(places: Iterable[Place]) -> int | None:
+    """Number of bytes of some files together; None if one of them is a stream."""
+    total = 0
+    for place in places:
+        if place.is_stream:
+            return None
+        try:
+            size = place.size()
+        except FileNotFoundError:  # whoever reads the file says that it is missing
+            continue
+        if size is None:
+            return None
+        total += size
+    return total

@@ -1,0 +1,307 @@
+"""Subjects: what an operation works on, a bundle or rows, under the name that the user gave it.
+
+    with open_one("train.tfrecord") as subject:
+        subject.infos                   # a TensorInfo of each tensor or column
+        subject.tensor("label")         # all of it
+        subject.batches(["label"])      # dicts of columns; the tensors of a bundle come whole
+
+`Bundle` and `Rows` differ in their verbs; here they have those that operations share. Records that
+are no Examples have one column, "record", with their bytes. What a name stands for is
+`tensorferry.files.find`, and how it is opened `tensorferry.files.open`.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any, Literal, Self
+
+from tensorferry.errors import Problem, UnsupportedError
+from tensorferry.files import keywords
+from tensorferry.files.find import resolve
+from tensorferry.files.open import Reading
+from tensorferry.formats.contract import Facts
+from tensorferry.operations.glance import total_size
+from tensorferry.operations.names import is_match
+from tensorferry.rows.columns import part_of
+from tensorferry.rows.rows import ROWS, Rows
+from tensorferry.storage.pages import release
+from tensorferry.tensors.bundle import Bundle
+from tensorferry.tensors.infos import TensorInfo
+from tensorferry.tensors.values import SparseTensor
+
+Holds = Literal["tensors", "records", "rows"]
+
+
+class Subject:
+    """A bundle or rows, with the verbs that operations share.
+
+    Attributes:
+        name: As the user named it.
+        opened: The bundle or the rows.
+    """
+
+    def __init__(self, name: str, opened: Bundle | Rows) -> None:
+        self.name = name
+        self.opened = opened
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the files; values that were given out stay valid."""
+        self.opened.close()
+
+    # What there is
+
+    @property
+    def facts(self) -> Facts:
+        """The facts of the format."""
+        return self.opened.facts
+
+    @property
+    def format(self) -> str:
+        """The name of the format."""
+        return self.facts.name
+
+    @property
+    def holds(self) -> Holds:
+        """What it is made of."""
+        return holds(self.facts)
+
+    @property
+    def noun(self) -> str:
+        """What each of `infos` is called."""
+        return "column" if isinstance(self.opened, Rows) else "tensor"
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether it can be read only once."""
+        return isinstance(self.opened, Rows) and self.opened.is_stream
+
+    @property
+    def compression(self) -> str | None:
+        """How the file is compressed: as a whole, or inside by its format."""
+        return self.opened.packed or self.opened.compression
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        """What the user kept with it."""
+        return self.opened.metadata
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files."""
+        return tuple(self.opened.files)
+
+    @cached_property
+    def infos(self) -> Mapping[str, TensorInfo]:
+        """What is known of each tensor or column without reading it."""
+        return self.opened.infos()
+
+    @property
+    def unreadable(self) -> dict[str, str]:
+        """The tensors or columns that cannot be read, each with the reason."""
+        return {name: info.unreadable for name, info in self.infos.items() if info.unreadable}
+
+    @property
+    def optional(self) -> frozenset[str]:
+        """The columns that rows may lack: a batch has them as none or one value a row."""
+        return self.opened.optional if isinstance(self.opened, Rows) else frozenset()
+
+    def damages(self) -> list[Problem]:
+        """What was skipped of the rows since they were opened."""
+        if not isinstance(self.opened, Rows):
+            return []
+        return [
+            Problem(damage.problem, damage.path, damage.record, damage.offset)
+            for damage in self.opened.damages
+        ]
+
+    def count(self) -> int | None:
+        """Number of tensors or rows; None where only reading everything would tell."""
+        return self.opened.count()
+
+    def nbytes(self) -> int | None:
+        """Number of bytes of the files; None for a stream."""
+        opened = self.opened
+        if isinstance(opened, Rows):
+            return total_size(opened.places)
+        # Of a compressed file, the place is what it was unpacked into.
+        own = None if opened.packed else opened.place.path
+        return total_size(
+            opened.place if path == own else opened.place.at(path) for path in opened.files
+        )
+
+    def matching(self, patterns: Sequence[str]) -> dict[str, TensorInfo]:
+        """The tensors or columns whose names fit one of some patterns; without patterns, all."""
+        return {name: info for name, info in self.infos.items() if is_match(name, patterns)}
+
+    def check_names(self, names: Iterable[str]) -> None:
+        """Refuses names that are not there.
+
+        Raises:
+            UnsupportedError: One of them is not; near ones are named.
+        """
+        for name in names:
+            if name not in self.infos:
+                raise self._unknown(name)
+
+    def _unknown(self, name: str) -> UnsupportedError:
+        names = list(self.infos)
+        near = difflib.get_close_matches(name, names, n=3)
+        hint = f"did you mean {' or '.join(map(repr, near))}?"
+        if not near:
+            hint = f"there are {some(names)}" if names else f"there is no {self.noun} in it"
+        return UnsupportedError(f"no {self.noun} is called {name!r}", path=self.name, hint=hint)
+
+    def check_readable(self, names: Iterable[str]) -> None:
+        """Refuses tensors or columns that cannot be read.
+
+        Raises:
+            UnsupportedError: One of them cannot; the message has the reason.
+        """
+        reasons = self.unreadable
+        for name in names:
+            if name in reasons:
+                raise UnsupportedError(
+                    f"the {self.noun} cannot be read: {reasons[name]}",
+                    path=self.name,
+                    tensor=name,
+                    hint="leave it out: select= or --select names the others",
+                )
+
+    # Values
+
+    def tensor(self, name: str) -> Any:
+        """A tensor, or a whole column."""
+        self.check_names([name])
+        opened = self.opened
+        return opened.column(name) if isinstance(opened, Rows) else opened[name]
+
+    def tensors(self, names: Sequence[str]) -> Iterator[tuple[str, Any]]:
+        """Names and whole tensors or columns, one by one; the reads of a bundle are planned.
+
+        What was given is let go of when the next is asked for.
+        """
+        opened = self.opened
+        if isinstance(opened, Bundle):
+            for name, tensor in opened.read_many(names):
+                yield name, tensor
+                release(tensor)
+        elif opened.is_stream:
+            yield from opened.select(names).value().items()
+        else:
+            for name in names:
+                yield name, opened.column(name)
+
+    def part(self, name: str, index: tuple[Any, ...]) -> Any:
+        """A slice of a tensor or column; only that is read, where the file allows it."""
+        self.check_names([name])
+        opened = self.opened
+        if isinstance(opened, Rows):
+            return opened.part(name, index)
+        if self.infos[name].kind in ("ragged", "list"):
+            return part_of(opened[name], index)
+        return opened.slice(name, index)
+
+    def batches(self, names: Sequence[str], *, rows: int = ROWS) -> Iterator[dict[str, Any]]:
+        """Dicts of columns, so many rows each; the tensors of a bundle come one by one, whole."""
+        if isinstance(self.opened, Rows):
+            yield from self.opened.batches(rows, columns=names)
+        else:
+            for name, tensor in self.tensors(names):
+                yield {name: tensor}
+
+    def rows(self, names: Sequence[str]) -> Iterator[dict[str, Any]]:
+        """One row after the other; tensors have to be of one length."""
+        opened = self.opened
+        if isinstance(opened, Rows):
+            yield from opened.select(names)
+            return
+        length = rows_in(self, names)
+        tensors = dict(opened.read_many(names))
+        columns: dict[str, Any] = {
+            name: list(tensor.rows()) if isinstance(tensor, SparseTensor) else tensor
+            for name, tensor in tensors.items()
+        }
+        for row in range(length):
+            yield {name: column[row] for name, column in columns.items()}
+
+
+def open_one(
+    given: Any,
+    *,
+    format: str | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    options: keywords.Opening | None = None,
+    verify: bool = True,
+    thorough: bool = False,
+    lenient: bool = False,
+) -> Subject:
+    """Opens the one thing that a name stands for.
+
+    Args:
+        given: What `tensorferry.open` takes, or what `tensorferry.files.find` found.
+        format: By default recognised.
+        storage_options: For the store of a URL.
+        options: As the user gave them; the format must have them.
+        verify: Whether to check checksums, unless the options say it.
+        thorough: Look at all records to find their features, not only at the first, where they can
+            be read twice: a feature that comes late is not left out.
+        lenient: Skip rows that are damaged.
+
+    Raises:
+        FormatError: The file is damaged, or of no known format.
+        OptionError: The format has no such option.
+    """
+    chosen = keywords.given(options or {})
+    preferred: dict[str, Any] = {"fallback": True}
+    if thorough:
+        preferred["infer"] = "all"
+    if lenient:
+        preferred["on_error"] = "skip"
+    how = Reading(
+        verify=chosen.pop("verify", verify),
+        dequantize=chosen.pop("dequantize", True),
+        parts=chosen.pop("parts", False),
+        given=chosen,
+        preferred=preferred,
+    )
+    found = resolve(given, format=format, options=storage_options)
+    return Subject(found.name, how.open(found))
+
+
+def holds(facts: Facts) -> Holds:
+    """What files of a format are made of."""
+    if facts.opens == "tensors":
+        return "tensors"
+    return "records" if facts.records else "rows"
+
+
+def some(names: Sequence[str], most: int = 5) -> str:
+    """The first of some names."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def rows_in(subject: Subject, names: Sequence[str]) -> int:
+    """Number of rows of tensors, if they are columns.
+
+    Raises:
+        UnsupportedError: Their first dimensions differ.
+    """
+    shapes = {name: subject.infos[name].shape for name in names}
+    lengths = {name: shape[0] if shape else None for name, shape in shapes.items()}
+    if len(set(lengths.values())) != 1 or None in lengths.values():
+        found = ", ".join(f"{name}: {length}" for name, length in list(lengths.items())[:4])
+        raise UnsupportedError(
+            f"the tensors are no columns of one length ({found or 'there are none'})",
+            path=subject.name,
+            hint="choose some that are with --columns or --select, or look at one: ferry show",
+        )
+    return next(length for length in lengths.values() if length is not None)
