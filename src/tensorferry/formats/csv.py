@@ -112,6 +112,17 @@ class Reads(text.TextReads):
         return Reader(source.everything(), how, like)
 
 
+class _Copies:
+    """A sink that takes bytes of its own."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+
+    def write(self, buffer: Any, /) -> None:
+        """Takes the bytes of a buffer that is used again."""
+        self._sink.write(bytes(buffer))
+
+
 class Writer:
     """Writes a CSV file: see `tensorferry.formats.tables.writer.BatchWriter`.
 
@@ -132,7 +143,8 @@ class Writer:
         style = "all_valid" if len(schema) == 1 else "needed"
         with pieces.translated():
             self._writer = csv.CSVWriter(
-                pa.PythonFile(pieces.SinkFile(sink), "w"),
+                # PyArrow writes into one buffer again and again, which memory would keep.
+                pa.PythonFile(pieces.SinkFile(_Copies(sink)), "w"),
                 self._schema,
                 write_options=csv.WriteOptions(quoting_style=style),
             )
