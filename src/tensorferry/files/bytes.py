@@ -14,7 +14,7 @@ from numpy import ndarray
 from tensorferry import frameworks
 from tensorferry.errors import FerryError, FormatError, UnsupportedError
 from tensorferry.files import keywords
-from tensorferry.formats import tensorproto
+from tensorferry.formats.tensorproto import message as tensorproto
 from tensorferry.storage import Buffers, Sink, as_source, byte_view
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def _write(value: Any, sink: Sink, format: str | None, options: Mapping[str, Any
         if isinstance(value, ndarray):
             tensorproto.write(value, sink)
         else:
-            from tensorferry.formats import structure
+            from tensorferry.formats.structure import message as structure
 
             structure.write(value, sink)
         return

@@ -135,7 +135,7 @@ TABLE: dict[str, Facts] = {
         ),
         Facts(
             name="tensorproto",
-            home="tensorferry.formats.tensorproto",
+            home="tensorferry.formats.tensorproto.format",
             suffixes=(".pb", ".tensorproto"),
             recognise=signatures.tensorproto,
             opens="tensors",
@@ -145,7 +145,7 @@ TABLE: dict[str, Facts] = {
         ),
         Facts(
             name="structure",
-            home="tensorferry.formats.structure",
+            home="tensorferry.formats.structure.format",
             suffixes=(".structure",),
             recognise=signatures.structure,
             opens="tensors",

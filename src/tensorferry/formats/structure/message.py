@@ -34,13 +34,9 @@ from tensorferry.codecs.protobuf import (
     varint,
 )
 from tensorferry.errors import FerryError, FormatError, LimitError, UnsupportedError
-from tensorferry.formats import tensorproto
-from tensorferry.formats.contract import Format, TensorOptions, WriteOptions, Written
 from tensorferry.formats.messages import STRUCTURES, TENSORS
-from tensorferry.formats.wholes import WholeReader
+from tensorferry.formats.tensorproto import message as tensorproto
 from tensorferry.storage import Buffers, Sink
-from tensorferry.storage.place import Target, size_of
-from tensorferry.tensors.content import Content
 from tensorferry.tensors.values import RaggedTensor, SparseTensor, is_namedtuple, make_namedtuple
 
 NAME = "structure"
@@ -267,30 +263,3 @@ WHOLES: dict[str, Callable[..., Any]] = {
     RAGGED: _whole_ragged,
     PLAIN_BYTES: _whole_bytes,
 }
-
-
-class StructureReader(WholeReader[TensorOptions]):
-    """Reads StructuredValues."""
-
-    name = NAME
-    options = TensorOptions
-
-    def value(self, source: bytes | memoryview, how: TensorOptions) -> Any:
-        """The structure."""
-        return read(source)
-
-
-class StructureWriter:
-    """Writes StructuredValues."""
-
-    options = WriteOptions
-
-    def write(self, content: Content, target: Target, how: WriteOptions) -> Written:
-        """Writes a value of any kind."""
-        value = content.value()
-        with target.sink() as sink:
-            write(value, sink)
-            return Written(size_of(sink), (target.path,))
-
-
-FORMAT = Format(reads=StructureReader(), writes=StructureWriter())
