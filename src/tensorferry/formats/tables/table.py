@@ -225,6 +225,11 @@ class Table(Rows):
         """The format's own compressions that the first file uses."""
         return sorted(self._files.reader(0).compressions())
 
+    @property
+    def compression(self) -> str | None:
+        """The same, as one text."""
+        return ", ".join(self.compressions) or None
+
     # Columns
 
     def select(self, columns: Sequence[str]) -> Table:
