@@ -7,7 +7,8 @@
 A `Spec` says what is wanted, a `Recipe` what was done: the values and their recipe are enough to
 make an array of the original dtype again. Integers have one scale (and zero point) for the tensor,
 or one for each place along an axis; zero is always one of the values, so zeros stay zeros.
-Arithmetic is in float32, and in float64 for float64; beside the result, only a chunk at a time is in memory.
+Arithmetic is in float32, and in float64 for float64; beside the result, only a chunk at a time is
+in memory.
 
 What a kind has no place for is refused: NaN and infinity in integers, infinity in float8_e4m3fn,
 and finite numbers beyond the largest of a kind. With `clip` they become the nearest number there
