@@ -13,7 +13,12 @@ import numpy as np
 import pytest
 
 import tensorferry as ferry
-from tensorferry.formats.table import TABLE, writable
+from tensorferry.formats import table
+
+TEXT = ("csv", "jsonlines")
+"""Neither dtypes nor shapes: see `test_text`."""
+
+TABLE = {name: facts for name, facts in table.TABLE.items() if name not in TEXT}
 
 SINGLE = ("npy", "tensorproto", "raw")
 """One tensor that has no name."""
@@ -41,7 +46,7 @@ def content() -> dict:
 def path_of(folder: Path, format: str) -> Path:
     """The name of a file of a format."""
     endings = {"keras": ".weights.h5", "savedmodel": ".model"}
-    return folder / f"file{endings.get(format) or TABLE[format].suffixes[0]}"
+    return folder / f"file{endings.get(format) or table.TABLE[format].suffixes[0]}"
 
 
 @pytest.fixture(scope="session")
@@ -147,7 +152,7 @@ def test_columns_to_rows_and_back(sources, tmp_path, source, between):
         assert value[name].dtype == column.dtype
 
 
-@pytest.mark.parametrize("between", [n for n in writable() if n not in SINGLE])
+@pytest.mark.parametrize("between", [n for n in table.writable() if n not in (*SINGLE, *TEXT)])
 def test_keras_and_back(sources, tmp_path, between):
     """Weights of Keras go through every format that keeps their names, and Keras loads them."""
     import keras
@@ -162,3 +167,24 @@ def test_keras_and_back(sources, tmp_path, between):
     model.load_weights(back)
 
     assert np.array_equal(model.layers[0].bias, content()["label"])
+
+
+@pytest.mark.parametrize("text", TEXT)
+@pytest.mark.parametrize("source", ["tfrecord", "arrow", "parquet", "npz"])
+def test_text(tmp_path, source, text):
+    """Numbers of 64 bits and texts go into text and back; others are refused, or numbers."""
+    values = {
+        "id": np.arange(3),
+        "score": np.array([0.1, 2.0, -1e300]),
+        "name": np.array([b"a,b", b"", "\u00e4".encode()], object),
+    }
+    given, made, back = path_of(tmp_path, source), path_of(tmp_path, text), tmp_path / "back.npz"
+    if source == "npz":
+        ferry.save(values, given, durable=False)
+    else:
+        with ferry.writer(given, durable=False) as out:
+            out.write_batch(values)
+    ferry.convert(given, made, durable=False)
+    ferry.convert(made, back, durable=False)
+
+    assert ferry.diff(given, back).equal
