@@ -18,6 +18,13 @@ SOURCES = sorted((ROOT / "src/tensorferry").rglob("*.py"))
 # The face of the package fetches its names from their homes when they are first used.
 LAZY = {"src/tensorferry/__init__.py"}
 
+# Where keywords are no options: the fields of a message, and the arguments of a user's model.
+NAMED_BY_OTHERS = {
+    "src/tensorferry/codecs/protobuf.py encode",
+    "src/tensorferry/models/loaded.py __call__",
+    "src/tensorferry/frameworks/tensorflow/signatures.py flat",
+}
+
 
 def name_of(path):
     """A source as errors name it."""
@@ -73,10 +80,13 @@ def test_options_have_types(trees):
     """No function takes `**options: Any`: what a format does not have is refused by its types."""
     blind = []
     for path, tree in trees.items():
+        if "/cli/" in name_of(path):  # click calls commands with the options that they declare
+            continue
         for node in ast.walk(tree):
             if isinstance(node, ast.FunctionDef) and node.args.kwarg is not None:
                 annotation = node.args.kwarg.annotation
-                if annotation is None or ast.unparse(annotation) == "Any":
+                is_blind = annotation is None or ast.unparse(annotation) == "Any"
+                if is_blind and f"{name_of(path)} {node.name}" not in NAMED_BY_OTHERS:
                     blind.append(f"{name_of(path)}:{node.lineno} {node.name}")
 
     assert blind == []
@@ -92,7 +102,8 @@ def test_formats_are_listed_once(trees):
     spelled = []
     for path, tree in trees.items():
         name = name_of(path)
-        if "/formats/" in name:
+        # An archive of Keras is a model, too: what saves and loads models knows its name.
+        if name.split("/")[2] in ("formats", "models", "weights", "diagnosis"):
             continue
         docs = {
             id(node.body[0].value)

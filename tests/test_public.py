@@ -30,7 +30,7 @@ def members(name, value):
             continue
         if isinstance(member, property):
             yield f"{name}.{key}", "property"
-        elif inspect.isroutine(member) and "tensorferry" in (member.__module__ or ""):
+        elif inspect.isfunction(inspect.unwrap(getattr(member, "__func__", member))):
             yield f"{name}.{key}", parameters(member)
 
 

@@ -125,14 +125,16 @@ _MODULES = ("limits", "serving", "tfio")
 __all__ = ["__version__", *_MODULES, *_HOME_OF]
 
 
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return import_module(f"tensorferry.{name}")
-    home = _HOME_OF.get(name)
-    if home is None:
-        raise AttributeError(f"module 'tensorferry' has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(home), name)
-    return value
+if not TYPE_CHECKING:  # for a type checker, a name that is not there is an error
+
+    def __getattr__(name: str) -> Any:
+        if name in _MODULES:
+            return import_module(f"tensorferry.{name}")
+        home = _HOME_OF.get(name)
+        if home is None:
+            raise AttributeError(f"module 'tensorferry' has no attribute {name!r}")
+        value = globals()[name] = getattr(import_module(home), name)
+        return value
 
 
 def __dir__() -> list[str]:

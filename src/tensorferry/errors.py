@@ -120,11 +120,23 @@ class MismatchError(FerryError, ValueError):
     Args:
         message: As in `FerryError`.
         report: What fits and what does not: see `tensorferry.weights`.
-        **places: As in `FerryError`.
+        path: As in `FerryError`.
+        offset: As in `FerryError`.
+        tensor: As in `FerryError`.
+        hint: As in `FerryError`.
     """
 
-    def __init__(self, message: str, *, report: Any = None, **places: Any) -> None:
-        super().__init__(message, **places)
+    def __init__(
+        self,
+        message: str,
+        *,
+        report: Any = None,
+        path: str | None = None,
+        offset: int | None = None,
+        tensor: str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(message, path=path, offset=offset, tensor=tensor, hint=hint)
         self.report = report
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -7,14 +7,16 @@ import io
 import os
 import pickle
 import sys
+import uuid
 from pathlib import Path
 
 import numpy as np
 import pytest
 from strategies import same
 
-from tensorferry import _native
+from tensorferry import _native, storage
 from tensorferry.errors import FormatError, UnknownFeatureError, UnsupportedError
+from tensorferry.files.writer import write_rows
 from tensorferry.formats.contract import Opened, RowWriter
 from tensorferry.formats.table import TABLE
 from tensorferry.formats.tfrecord.format import FORMAT
@@ -24,7 +26,6 @@ from tensorferry.formats.tfrecord.writer import RecordWriter
 from tensorferry.rows.rows import Rows
 from tensorferry.storage import Buffers
 from tensorferry.storage.place import Place, Target
-from tensorferry.tensors.content import Content
 from tensorferry.tensors.infos import TensorInfo
 
 
@@ -263,6 +264,28 @@ def test_many_files_are_closed_when_they_were_read(tmp_path):
         assert sum(place.is_open for place in records.places) == 1
 
 
+def test_remote_files(path):
+    """A remote file is read as often as one likes; it is not counted, nor cut into parts."""
+    pytest.importorskip("fsspec")
+    urls = [f"memory://{uuid.uuid4().hex}/{number}.tfrecord" for number in range(2)]
+    for url in urls:
+        with storage.open_sink(url) as sink:
+            sink.write(Path(path).read_bytes())
+    with opened(urls) as records:
+        assert records.count() is None
+        source = records.place.open()
+        assert [len(batch["id"]) for batch in records.batches(150)] == [150, 50]
+        assert records["id"].tolist() == [*range(100)] * 2
+        splits = records.splits(5)
+        assert [split.files for split in splits] == [[url] for url in urls]
+        assert [split.nbytes for split in splits] == [os.path.getsize(path)] * 2
+        assert [split.rows for split in splits] == [None, None]
+        assert [len(list(split.open())) for split in splits] == [100, 100]
+        assert list(records.problems()) == []
+        assert records.count() == 200
+        assert records.place.open() is source
+
+
 # Problems
 
 
@@ -336,15 +359,14 @@ def test_problems_of_examples(tmp_path, other):
 
 def write(value, target, **options):
     """Writes a value by the format's writer."""
-    return FORMAT.writes.write(Content.of_value(value), target, RecordWriting(**options))
+    return write_rows(value, "tfrecord", target, options)
 
 
 def test_writes_records_and_columns(tmp_path):
     """A list of bytes is a record each, a dict of columns a row each."""
     written = write([b"one", b"two"], Target(str(tmp_path / "a.tfrecord")))
     assert list(opened(tmp_path / "a.tfrecord", raw=True)) == [b"one", b"two"]
-    assert written.nbytes == os.path.getsize(tmp_path / "a.tfrecord")
-    assert written.files == (str(tmp_path / "a.tfrecord"),)
+    assert written == [str(tmp_path / "a.tfrecord")]
 
     write({"x": np.arange(3)}, Target(str(tmp_path / "b.tfrecord.gz")))
     assert (tmp_path / "b.tfrecord.gz").read_bytes()[:2] == b"\x1f\x8b"
@@ -368,18 +390,13 @@ def test_refuses_what_it_cannot_hold(tmp_path):
     """Metadata, quantizing and other values are refused, and no file appears."""
     target = Target(str(tmp_path / "a.tfrecord"))
     columns = {"x": np.arange(3.0)}
-    many = Content(iter(columns.items()))
-    for content in (
-        Content.of_value(columns).adding({"a": "b"}, None),
-        Content.of_value(columns).adding(None, "int8"),
-        Content.of_value(np.zeros(3)),
-        Content.of_value([1, 2]),
-        many,
-    ):
+    with pytest.raises(UnsupportedError, match="no place for metadata"):
+        write_rows(columns, "tfrecord", target, {}, metadata={"a": "b"})
+    with pytest.raises(UnsupportedError, match="not quantized"):
+        write_rows(columns, "tfrecord", target, {}, quantize="int8")
+    for value in (np.zeros(3), [1, 2], iter(columns.items())):
         with pytest.raises(UnsupportedError):
-            FORMAT.writes.write(content, target, RecordWriting())
-    with pytest.raises(UnsupportedError, match="metadata"):
-        FORMAT.writes_rows.writer(target, RecordWriting(), shards=None, metadata={"a": 1})
+            write_rows(value, "tfrecord", target, {})
     assert os.listdir(tmp_path) == []
 
 

@@ -530,7 +530,7 @@ GOOD = b"".join(field(8, text) for text in (b"foo", b"bar", b"foobar"))
         ({b"": meta(shape=b"")}, "1 dimensions"),
         ({b"a": GOOD}, "empty key"),
         ({b"": meta()}, "lacks the values"),
-        ({b"": meta(), WHOLE: b""}, "no values"),
+        ({b"": meta(), WHOLE: b""}, "0 values"),
         ({b"": meta(), WHOLE: values(b"")}, "0 values"),
         ({b"": meta(), WHOLE: values(GOOD[:5])}, "1 values, expected 3"),
         ({b"": meta(), WHOLE: values(GOOD * 2)}, "6 values, expected 3"),
@@ -538,7 +538,7 @@ GOOD = b"".join(field(8, text) for text in (b"foo", b"bar", b"foobar"))
         ({b"": meta(dtype=1), WHOLE: values(field(5, bytes(8)))}, "2 values"),
         ({b"": meta(dtype=1), WHOLE: values(field(5, bytes(13)))}, None),
         ({b"": meta(dtype=3), WHOLE: values(field(7, b"\1\2\xff"))}, "2 values"),
-        ({b"": meta() + meta(dtype=1)}, "comes twice"),
+        ({b"": meta() + meta(dtype=1)}, "two shapes"),
         ({b"": meta(found=OTHER)}, "two shapes"),
     ],
 )

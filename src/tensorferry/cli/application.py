@@ -56,7 +56,8 @@ class Application(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module = import_module(f"tensorferry.cli.{COMMANDS[cmd_name][0]}")
-        command: click.Command = getattr(module, f"{cmd_name}_command")
+        command = vars(module)[f"{cmd_name}_command"]
+        assert isinstance(command, click.Command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -13,7 +13,7 @@ start in the middle. The data of a chunk of kind "r" is
 
 and compressed bytes start with a varint, their size before compression. Hashes are HighwayHash with
 a fixed key. A position names a record: that of its chunk, plus the record's number in the chunk.
-The records of a SavedModel are `tensorferry.formats.savedmodel.chunks`.
+What the records of a SavedModel mean is `tensorferry.formats.savedmodel.chunks`.
 """
 
 from __future__ import annotations

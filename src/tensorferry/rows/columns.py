@@ -1,4 +1,4 @@
-"""Columns: some rows of columns of every kind, and columns in pieces."""
+"""Columns: slices and pieces of columns of every kind."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tensorferry.tensors.values import RaggedTensor, SparseTensor
 
 
 def length_of(column: Any) -> int:
-    """How many rows a column has."""
+    """Number of rows of a column."""
     return int(column.shape[0]) if isinstance(column, SparseTensor) else len(column)
 
 
 def rows_between(column: Any, start: int, stop: int) -> Any:
-    """The rows of a column from one to another."""
+    """The rows of a column from `start` to `stop`."""
     if isinstance(column, RaggedTensor):
         return _of_ragged(column, start, stop)
     if isinstance(column, SparseTensor):

@@ -1,1 +1,8 @@
-"""Arrow's IPC files and streams: `format` declares it, `file` has the bytes, checked by `messages`."""
+"""Arrow's IPC files and streams.
+
+    format.py     reader and writers of the format
+    file.py       the record batches of a file or stream
+    messages.py   the lengths of messages, checked before PyArrow reads them
+
+What is in columns is `tensorferry.formats.tables`.
+"""

@@ -30,7 +30,7 @@ class Reads(TableReads):
 
     name = "arrow"
 
-    def pieces(self, source: Source, how: TableOptions) -> pieces.Reader:
+    def pieces(self, source: Source, how: TableOptions, like: Any) -> pieces.Reader:
         """Opens a file; one that cannot be mapped is read into memory."""
         return file.Reader(source.everything(), verify=how.verify)
 

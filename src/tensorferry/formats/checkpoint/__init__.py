@@ -6,7 +6,7 @@
     outline    what a small checkpoint holds, without NumPy
     names      what tensors are called
     graph      the objects that `tf.train.Checkpoint` saves
-    index      the index as a whole; `entries` one by one
+    index      the index as a whole; `entries` one by one, `messages` the protobuf in it
     tensors    tensors made of entries; `strings` and `slices` those that are no run of numbers
     writer     writing, and removing
     v1         the first version, which is only read

@@ -27,7 +27,7 @@ class Reads(TableReads):
 
     name = "parquet"
 
-    def pieces(self, source: Source, how: TableOptions) -> pieces.Reader:
+    def pieces(self, source: Source, how: TableOptions, like: Any) -> pieces.Reader:
         """Opens a file."""
         return file.Reader(source, verify=how.verify)
 

@@ -8,7 +8,7 @@
     constants      the values of constants
     objects        the graph of objects
     specs          signatures, and what tensors and arguments are like
-    ops            what ops do; `op_names` lists TensorFlow's own
+    ops            what ops do; `op_names.txt` lists TensorFlow's own
     assets         the files beside a model; `fingerprint` its hashes
     messages       the protobuf messages; `text` and `chunks` two other ways to write them
 

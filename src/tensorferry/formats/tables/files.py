@@ -30,7 +30,7 @@ class Files:
 
     Args:
         parts: In order; `start` and `stop` are numbers of pieces.
-        opens: Opens a file.
+        opens: Opens a file, given the schema of the first one that was opened.
         broken: Is told of a file that is damaged as a whole, which then has no pieces; None if that
             is an error.
 
@@ -39,7 +39,7 @@ class Files:
     """
 
     def __init__(
-        self, parts: Sequence[Part], opens: Callable[[Source], Reader], broken: Broken | None
+        self, parts: Sequence[Part], opens: Callable[[Source, Any], Reader], broken: Broken | None
     ) -> None:
         self._parts = parts
         self._opens = opens
@@ -97,7 +97,8 @@ class Files:
         reader = self._readers.get(place)
         if reader is None:
             with self.located(number):
-                reader = self._opens(place.open())
+                like = None if self._first is None else self._first[1]
+                reader = self._opens(place.open(), like)
                 self._check(place.path, reader.schema)
             self._make_room()
             self._readers[place] = reader

@@ -6,7 +6,7 @@ A format has a subclass of `TableReads` that opens its files in pieces
     class Reads(TableReads):
         name = "parquet"
 
-        def pieces(self, source, how):
+        def pieces(self, source, how, like):
             return Reader(source, verify=how.verify)
 
 Files that `tensorferry.save` wrote and that hold whole tensors, a structure or quantized values
@@ -63,11 +63,21 @@ class TableReads(ABC):
     """Reads a format of columns."""
 
     name: str
-    options = TableOptions
+    options: type[TableOptions] = TableOptions
 
     @abstractmethod
-    def pieces(self, source: Source, how: TableOptions) -> Reader:
-        """Opens a file in pieces."""
+    def pieces(self, source: Source, how: TableOptions, like: Any) -> Reader:
+        """Opens a file in pieces.
+
+        Args:
+            source: The file.
+            how: The options.
+            like: The schema of the first file of several, for formats whose files do not tell it.
+        """
+
+    def settled(self, how: TableOptions, schema: Any) -> TableOptions:
+        """The options with which others open parts of a table, whose schema is known."""
+        return how
 
     def find(self, place: Place) -> Place | None:
         """A table is one file, or several that are named."""

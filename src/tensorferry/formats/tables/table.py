@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 class Table(Rows):
-    """Rows and columns of Arrow or Parquet files, read when they are asked for.
+    """Rows and columns of files of columns, read when they are asked for: Arrow, Parquet, CSV.
 
     Iterating gives rows (dicts), `batches(n)` dicts of columns, `table["name"]` a whole column;
     `len`, `table[7]`, `table[2:5]` and `table[[3, 1, 4]]` work on all of them. A value that is null
@@ -53,7 +53,8 @@ class Table(Rows):
         source: A path or URL, "-" for the standard input, a binary file object, the bytes
             themselves, a `Source` or a `Place`; or a list of these, whose schemas agree.
         columns: The columns wanted, by their names in the schema or in `infos`; by default all.
-        format: "arrow" or "parquet"; by default recognised from the bytes of the first file.
+        format: "arrow", "parquet", "csv" or "jsonlines"; by default recognised from the bytes of
+            the first file, or from the ending of its name.
         verify: Check all that is read: checksums, offsets, indices, text.
         on_error: "skip" leaves out row groups and record batches that are damaged, and notes them
             in `damages`. Numbers of rows count them all the same.
@@ -71,14 +72,15 @@ class Table(Rows):
         source: Any,
         *,
         columns: Sequence[str] | None = None,
-        format: Literal["arrow", "parquet"] | None = None,
+        format: str | None = None,
         verify: bool = True,
         on_error: Literal["raise", "skip"] = "raise",
     ) -> None:
         given = source if isinstance(source, list | tuple) else [source]
         places = [one if isinstance(one, Place) else Place(one) for one in given]
         facts = recognised(places[0]) if format is None else TABLE[format]
-        how = TableOptions(columns=columns, verify=verify, on_error=on_error)
+        options = reads_of(facts).options
+        how = options(columns=columns, verify=verify, on_error=on_error)
         self._begin([Part(place) for place in places], how, facts)
 
     @classmethod
@@ -101,7 +103,7 @@ class Table(Rows):
         try:
             self._files = Files(
                 parts,
-                lambda source: reads.pieces(source, how),
+                lambda source, like: reads.pieces(source, how, like),
                 self._skip_file if how.on_error == "skip" else None,
             )
             choice.choose(self._files.outlines, how.columns, self.path)
@@ -475,7 +477,7 @@ class Table(Rows):
         leaves = self._settled(None)
         columns = choice.columns_of(leaves)
         how = dataclasses.replace(
-            self._how,
+            reads_of(self.facts).settled(self._how, self._files.schema),
             columns=choice.names_of(leaves, self._files.outlines),
             optional=sorted(self._optional(leaves)),
         )

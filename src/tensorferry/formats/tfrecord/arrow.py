@@ -1,4 +1,4 @@
-"""Examples as Arrow record batches, of the types that their schema has in Arrow.
+"""Examples as Arrow record batches, with the types that their schema has in Arrow.
 
 Numbers are NumPy's memory, strings one buffer and its offsets: no Python object is made for a
 value. A row without an optional feature is null. Everything else is
@@ -108,7 +108,7 @@ class ArrowDecoder(BatchDecoder):
 
 
 def _splits(parts: int, last: int) -> Array:
-    """Room for where so many parts start, and the last one ends."""
+    """Room for the start of each of so many parts, and the end of the last."""
     if last >= 1 << 31:
         raise LimitError(
             f"a column of a batch holds {last} values, Arrow's lists end at 2^31 - 1",
@@ -118,5 +118,5 @@ def _splits(parts: int, last: int) -> Array:
 
 
 def _places(present: Array) -> Any:
-    """For each row, the place of its value among those that are there, or null."""
+    """For each row, the place of its value among all values, or null."""
     return pa.array(np.cumsum(present) - 1, mask=~present)

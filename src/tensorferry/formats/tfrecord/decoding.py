@@ -39,7 +39,7 @@ def decoded(
         schema: Of the records.
         columns: The features wanted; None for all.
         to: Whose tensors the columns are.
-        threads: Number of threads, the caller's among them.
+        threads: Number of threads, including the caller's.
         damages: As in `BatchDecoder.decode`.
     """
     team = DecodingTeam(lambda: make_decoder(schema, columns, to), threads, damages)
@@ -59,12 +59,12 @@ def decoded(
 class DecodingTeam:
     """Decodes groups of batches ahead, in the caller's thread and in others.
 
-    The others run natively from end to end: they decode while this thread, with the GIL, makes
-    columns of what is done.
+    The other threads run native code only: they decode while this thread, with the GIL, makes
+    columns of finished batches.
 
     Args:
-        make: Gives one more decoder.
-        threads: How many decode, the caller's among them.
+        make: Makes one more decoder.
+        threads: Number of threads, including the caller's.
         damages: As in `BatchDecoder.decode`.
     """
 

@@ -1,11 +1,11 @@
-"""Examples, written: rows or columns as framed tf.train.Example messages.
+"""Encoding: rows or columns as framed tf.train.Example messages.
 
-What an Example has a type for stands in its own list: int64, float32 and strings, one value or one
-dimension of them, so that `tf.io.parse_example` reads it directly. Python's int, bool, float and
-str become int64, float32 and bytes, as everywhere in TensorFlow. Everything else (float64, int32,
-bfloat16, two dimensions and more, sparse, ragged) would be narrowed or flattened: it becomes one
-bytes value, the serialized tensor, which reading recognises. A schema can ask for something else:
-a float32 matrix as a plain list, or float64 cut to float32.
+Values of the types that Examples have (int64, float32 and strings; scalars or one dimension) become
+lists, which `tf.io.parse_example` reads directly. Python's int, bool, float and str become int64,
+float32 and bytes, as everywhere in TensorFlow. Everything else (float64, int32, bfloat16, two
+dimensions and more, sparse, ragged) would be narrowed or flattened: it becomes one bytes value, the
+serialized tensor, which readers recognise. A schema can ask for something else: a float32 matrix as
+a plain list, or float64 rounded to float32.
 
 A feature has one kind in all rows, or no reader could make a column of it: a row of another kind is
 refused. Keys are written in order, so that the same values give the same bytes. The bytes are put
@@ -31,8 +31,8 @@ from tensorferry.rows.schema import Feature, Schema
 from tensorferry.tensors.values import Array, RaggedTensor, SparseTensor, as_tensor
 
 BYTES, FLOATS, INTEGERS = 1, 2, 3
-# Columns are encoded in pieces of about so many bytes, in so many threads, the caller's among them:
-# three keep up with a file in memory.
+# Columns are encoded in pieces of about this number of bytes, in this number of threads, including
+# the caller's: three keep up with a file in memory.
 PIECE_BYTES = 1 << 19
 THREADS = min(3, os.cpu_count() or 1)
 EMPTY = 0  # of an empty Python list, which says nothing about what it would hold
@@ -67,7 +67,7 @@ class ExampleWriter:
 
     def __init__(self, schema: Schema | None = None) -> None:
         self.schema = Schema() if schema is None else schema
-        # A dict: a schema looks for similar names when there is none.
+        # A dict, because a schema searches for similar names when a name is missing.
         self._features = dict(self.schema)
         self._required = [
             feature.name
@@ -79,7 +79,7 @@ class ExampleWriter:
         self._pending: list[dict[str, Any]] = []
 
     def add(self, row: Mapping[str, Any]) -> None:
-        """Adds a row: a dict from feature names to values, None for a missing one.
+        """Adds a row: a dict from feature names to values, None for a missing value.
 
         Raises:
             FormatError: It does not fit the rows before it, or the schema; it is not added.
@@ -327,7 +327,7 @@ def _tensor_sort(dtype: np.dtype[Any], rank: int) -> str:
 
 
 def _fits(column: Array, feature: Feature | None) -> bool:
-    """Whether the rows of a column are tensors of a feature as they are."""
+    """Whether the rows of a column are tensors of a feature without a conversion."""
     if feature is None:
         return True
     dtype = dtypes.BY_NAME[feature.dtype].numpy
@@ -336,7 +336,7 @@ def _fits(column: Array, feature: Feature | None) -> bool:
 
 @lru_cache(maxsize=256)
 def _kind_of(python: type) -> int | None:
-    """The kind of list for values of a Python type; None if they are no plain values."""
+    """The kind of list for values of a Python type; None if no list holds them."""
     if issubclass(python, np.generic):
         return None  # a NumPy scalar has a dtype to be kept; np.float64 is a float, too
     if issubclass(python, int):
@@ -347,7 +347,7 @@ def _kind_of(python: type) -> int | None:
 
 
 def _numbers(values: Sequence[Any], kind: int) -> Sequence[Any]:
-    """Python's values as those of a list, if they fit."""
+    """Python's values as the values of a list, if they fit."""
     if kind == BYTES:
         return [_encode(text) for text in values]
     if kind == INTEGERS:
@@ -362,7 +362,7 @@ def _numbers(values: Sequence[Any], kind: int) -> Sequence[Any]:
     return list(values)
 
 
-# What still rounds to a finite float32.
+# The largest number that still rounds to a finite float32.
 _LARGEST = float(np.finfo(np.float32).max) + 2.0**102
 
 
@@ -388,7 +388,7 @@ def _cell_by_feature(value: Any, feature: Feature) -> Cell:
 
 
 def _as_dtype(value: Any, feature: Feature) -> Any:
-    """A value as a tensor of a feature: Python's numbers are turned into its dtype, no others."""
+    """A value as a tensor of a feature; only Python's numbers are converted to its dtype."""
     dtype: Any = dtypes.BY_NAME[feature.dtype].numpy
     tensor: Any
     if isinstance(value, SparseTensor | RaggedTensor):
@@ -436,7 +436,7 @@ def _cast(array: Array, feature: Feature) -> Array:
 
 
 def _check_shape(shape: tuple[int, ...], feature: Feature) -> None:
-    """Refuses a value that is neither of the feature's shape nor a flat list of as many values."""
+    """Refuses a value that has neither the feature's shape nor as many values in a flat list."""
     expected = feature.shape
     size = math.prod(shape)
     unit = math.prod(part for part in expected if part is not None)

@@ -38,11 +38,11 @@ from tensorferry.tensors.values import Array, RaggedTensor, SparseTensor
 KIND_NUMBERS: dict[str, int] = {"bytes": 1, "float32": 2, "int64": 3}
 KIND_NAMES: dict[int, Kind] = {1: "bytes", 2: "float32", 3: "int64"}
 
-# Of the values; to look a dtype up by its name takes longer than to make an array.
+# The dtype of each kind; looking up a dtype by its name takes longer than making an array.
 NUMPY_DTYPES = {"bytes": np.dtype(object), "float32": np.dtype("f4"), "int64": np.dtype("i8")}
 
-# Columns of so many numbers get the decoder's own memory; smaller ones are copied out of it, which
-# takes less time.
+# A column of this many numbers takes over the decoder's memory; a smaller one is copied, which is
+# faster.
 LARGE = 1 << 12
 
 _HINT = (
@@ -52,7 +52,7 @@ _HINT = (
 
 
 class _MisfitsError(Exception):
-    """Values that do not fit the schema: what is wrong, by row."""
+    """Values do not fit the schema: what is wrong with each row."""
 
     def __init__(self, problems: dict[int, str]) -> None:
         self.problems = problems
@@ -62,7 +62,7 @@ class BatchDecoder:
     """Turns segments into batches of columns; its memory is reused from batch to batch.
 
     Args:
-        schema: Of the file.
+        schema: The schema of the file.
         columns: The features wanted; all by default. The others are skipped without decoding.
     """
 
@@ -97,7 +97,7 @@ class BatchDecoder:
         """The columns of the records in some segments.
 
         Args:
-            segments: One behind the other.
+            segments: In their order.
             damages: Takes a note of records that do not fit the schema, which are left out;
                 without it they raise.
 
@@ -112,7 +112,7 @@ class BatchDecoder:
             segments = _without(segments, problems, damages)
 
     def columns(self) -> tuple[dict[str, Any], dict[int, str]]:
-        """The columns of what is decoded, and what is wrong with its rows, if anything is."""
+        """The columns of the decoded rows, and what is wrong with each row that has a problem."""
         sizes, rows = self.native.sizes(), self.native.rows
         problems = self._misfits(sizes)
         columns = {}
@@ -124,11 +124,11 @@ class BatchDecoder:
         return columns, problems
 
     def finish(self, columns: dict[str, Any]) -> Any:
-        """A batch of its columns."""
+        """A batch made of its columns."""
         return columns
 
     def _fill(self, segments: Sequence[Segment], damages: list[Damage] | None) -> Sequence[Segment]:
-        """Decodes the records; gives the segments of those that are rows now."""
+        """Decodes the records; returns the segments of those that became rows."""
         native = self.native
         native.clear()
         filled = []
@@ -154,7 +154,7 @@ class BatchDecoder:
         return filled
 
     def _misfits(self, sizes: list[tuple[int, int, int]]) -> dict[int, str]:
-        """Rows without a feature that they must have, or with a list of no fitting length."""
+        """Rows that lack a required feature, or have a list of the wrong length."""
         problems = {}
         for feature, index in self._plan:
             name = feature.name
@@ -242,7 +242,7 @@ class BatchDecoder:
 
 
 def _list_length(feature: Feature) -> int | None:
-    """How many values each list must have."""
+    """Number of values that each list must have; None for any number."""
     if feature.encoding == "tensor":
         return 1
     return None if None in feature.shape else math.prod(feature.shape)  # type: ignore[arg-type]
@@ -251,7 +251,7 @@ def _list_length(feature: Feature) -> int | None:
 def _without(
     segments: Sequence[Segment], problems: dict[int, str], damages: list[Damage] | None
 ) -> list[Segment]:
-    """The segments without the rows that have problems, which are noted, or raised for."""
+    """The segments without the rows that have problems; these are noted, or the first is raised."""
     kept = []
     row = 0
     places = iter(sorted(problems))
@@ -295,7 +295,7 @@ def _ragged(values: Array, splits: Array, feature: Feature) -> RaggedTensor:
 
 
 def _optional(feature: Feature, column: Any, present: Array) -> Any:
-    """A column with rows that lack it: filled with the default, or of none or one value a row."""
+    """A column that some rows lack: filled with the default, or with none or one value a row."""
     if feature.default is not None:
         filled: Array = np.empty((len(present), *column.shape[1:]), column.dtype)
         # An object array of its own: NumPy cuts the zeros at the end of strings.
@@ -312,7 +312,7 @@ def _optional(feature: Feature, column: Any, present: Array) -> Any:
 
 
 def _tensors(feature: Feature, texts: Array, rows: Array) -> Any:
-    """Serialized tensors as one array if the schema knows their shape, and else as a list."""
+    """Serialized tensors as one array if the schema knows their shape, or else as a list."""
     tensors, problems = [], {}
     for row, text in zip(rows.tolist(), texts.tolist(), strict=True):
         tensor = serialized.parse(text)
@@ -335,7 +335,7 @@ def _tensors(feature: Feature, texts: Array, rows: Array) -> Any:
 
 
 def _is_of(tensor: Array | SparseTensor | RaggedTensor, feature: Feature) -> bool:
-    """Whether a tensor is of a feature's dtype and shape; only dense ones have a fixed shape."""
+    """Whether a tensor has a feature's dtype and shape; only dense tensors have a fixed shape."""
     if dtypes.from_numpy(tensor.dtype).name != feature.dtype:
         return False
     shape = tensor.shape

@@ -38,14 +38,14 @@ NAME = "tfrecord"
 
 HEADER = 12
 FOOTER = 4
-# How much of a compressed file or a pipe is looked at together.
+# Number of bytes of a compressed file or a pipe that are scanned together.
 WINDOW = 1 << 20
-# How much of a mapped file is looked at together, and given back together when it is done with.
+# Number of bytes of a mapped file that are scanned together, and whose pages are released together.
 PIECE = 16 << 20
-# How much of one is kept to look for the record behind damage: a longer record there is lost, too.
+# Number of bytes that are kept to search for the record behind damage; a longer one is lost, too.
 RECOVERY = 16 << 20
-# Looking for the next record takes time by the damages and by what is searched: from so many
-# damages in a file on it starts small, so that no file can ask for the product of both.
+# Searching costs time for each damage and for each byte: after so many damages in a file, a search
+# starts with few bytes, so that no file can ask for the product of both.
 MANY_DAMAGES = 16
 SEARCH = 1 << 16
 MANY = 1 << 62
@@ -54,7 +54,7 @@ OnError = Literal["raise", "skip", "keep"]
 
 
 class Status(IntEnum):
-    """What stands at an offset: see native/core/tfrecord.h."""
+    """What is at an offset: see native/core/tfrecord.h."""
 
     RECORD = 0
     END = 1
@@ -65,7 +65,7 @@ class Status(IntEnum):
 
 
 def sniff(head: bytes) -> bool:
-    """The first length fits its checksum."""
+    """Whether the first length fits its checksum."""
     return len(head) >= HEADER and _native.tfrecord_scan(head, 0, 1, False)[2] in (
         Status.RECORD,
         Status.SHORT_DATA,
@@ -73,13 +73,13 @@ def sniff(head: bytes) -> bool:
 
 
 class Segment(NamedTuple):
-    """Whole frames that lie one behind the other in a buffer."""
+    """Whole frames that follow each other in a buffer."""
 
     buffer: bytes | memoryview
     start: int
     count: int  # type: ignore[assignment]  # a tuple has a method of that name
     end: int
-    base: int  # of the buffer in the decompressed stream
+    base: int  # where the buffer starts in the decompressed file
     first: int  # number of the first record in its file
     path: str
     verify: bool  # whether the checksums of the data are still to be checked
@@ -98,7 +98,7 @@ class Segment(NamedTuple):
         return records
 
     def split(self, count: int) -> tuple[Segment, Segment]:
-        """The first so many frames, and the others."""
+        """The first `count` frames, and the rest."""
         _, end, _ = _native.tfrecord_scan(self.buffer, self.start, count, False)
         return self._replace(count=count, end=end), self._replace(
             start=end, count=self.count - count, first=self.first + count
@@ -116,7 +116,7 @@ class Segment(NamedTuple):
         return self.count
 
     def corrupt(self, done: int, offset: int) -> ChecksumError:
-        """The error for the frame at `offset`, behind `done` good ones."""
+        """The error for the frame at `offset`, after `done` good ones."""
         places = locate(self.buffer, offset, 1, verify=False)
         if not len(places):
             return ChecksumError(
@@ -151,7 +151,7 @@ def locate(buffer: Any, start: int, limit: int, *, verify: bool) -> Array:
 
 
 class Trail:
-    """What lies behind: segments that are done with, whose pages are given back."""
+    """Segments that were read: their pages are released."""
 
     def __init__(self) -> None:
         self._buffer: Any = None
@@ -159,7 +159,7 @@ class Trail:
         self._end = 0
 
     def add(self, segment: Segment) -> None:
-        """Takes a segment that nobody reads any more; they come in order."""
+        """Takes the next segment that nobody needs any more."""
         if segment.buffer is not self._buffer or segment.start < self._end:
             self._buffer, self._start = segment.buffer, segment.start
         self._end = segment.end
@@ -168,7 +168,7 @@ class Trail:
             self._start = self._end
 
     def follow(self, segments: Iterable[Segment]) -> Iterator[Segment]:
-        """The segments, each of them done with when the next one is asked for."""
+        """The segments; each is released when the next one is asked for."""
         for segment in segments:
             yield segment
             self.add(segment)
@@ -179,8 +179,8 @@ class Frames:
 
     Args:
         source: The file.
-        verify: Check the data's checksums: here when damage is to be passed over, and otherwise
-            when a segment is read, which may happen in another thread.
+        verify: Check the checksums of the data: while scanning if damage is passed over, and
+            otherwise when a segment is read, which may happen in another thread.
         on_error: "raise" on damage, "skip" it, or "keep" data whose checksum is wrong.
         damages: Takes a note of what was skipped or kept.
         start: Where to begin, if only a part of the file is wanted: the start of a frame.
@@ -210,7 +210,7 @@ class Frames:
         self.compression: str | None = None
         self.window: bytes | memoryview = b""
         self._more: Iterator[bytes] | None = None
-        # What ended the stream early: told when the records before it are given out.
+        # The error that ended the stream early; it is raised after the records before it.
         self._failure: FormatError | None = None
         self._damage_count = 0
         if start is None and stop is None:
@@ -233,18 +233,18 @@ class Frames:
 
     @property
     def mapped(self) -> bool:
-        """Whether the whole file lies in memory as it is: offsets are places in it."""
+        """Whether the window is the whole file, uncompressed: offsets are places in the file."""
         return self._more is None
 
     def __iter__(self) -> Iterator[Segment]:
-        """All frames in large segments, each of them done with when the next one is asked for."""
+        """All frames in large segments; each is released when the next one is asked for."""
         return Trail().follow(iter(lambda: self.take(MANY), None))
 
     def take(self, limit: int) -> Segment | None:
         """The next whole frames, up to `limit` of them; None at the end of the file.
 
         Raises:
-            FormatError: What follows is no frame, and damage is not to be passed over.
+            FormatError: The next bytes are no frame, and damage is not passed over.
         """
         passing = self.on_error != "raise"
         while True:
@@ -268,7 +268,7 @@ class Frames:
                 return kept
 
     def _scan(self, start: int, limit: int, verify: bool) -> tuple[int, int, int]:
-        """Whole frames from a place on: how many, where they end, and what follows them."""
+        """Whole frames from `start` on: their number, where they end, and what follows them."""
         if self.mapped and len(self.window) - start > PIECE:
             near = memoryview(self.window)[: start + PIECE]
             count, end, status = _native.tfrecord_scan(near, start, limit, verify)
@@ -284,7 +284,7 @@ class Frames:
         )
 
     def _wanted(self, status: Status) -> int:
-        """How many bytes more may make the frame at the position whole."""
+        """Number of bytes that may complete the frame at the position."""
         if status != Status.SHORT_DATA or self._more is None:
             return WINDOW
         length = int.from_bytes(self.window[self.position : self.position + 8], "little")
@@ -301,7 +301,7 @@ class Frames:
         )
 
     def _advance(self, wanted: int) -> bool:
-        """Moves the window on: from the position, with so many bytes more if there are any."""
+        """Moves the window to the position, and adds `wanted` bytes if there are any."""
         if self._more is None:
             return False
         parts: list[bytes | memoryview] = [self.window[self.position :]]
@@ -324,7 +324,7 @@ class Frames:
             return b""
 
     def _fail(self) -> None:
-        """Raises what ended the stream early, or notes it."""
+        """Raises the error that ended the stream early, or notes it."""
         failure, self._failure = self._failure, None
         assert failure is not None
         if self.on_error == "raise":
@@ -332,7 +332,7 @@ class Frames:
         self._note(failure.message, self.base + self.position)
 
     def _pass_over(self, status: Status) -> Segment | None:
-        """Goes behind the damage at the position and notes it; gives data that is kept."""
+        """Moves past the damage at the position and notes it; returns data that is kept."""
         start, offset = self.position, self.base + self.position
         if status == Status.BAD_DATA:
             ((_, length),) = locate(self.window, start, 1, verify=False)

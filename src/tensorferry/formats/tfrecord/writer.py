@@ -28,7 +28,7 @@ from tensorferry.storage import Sink, append_sink, is_url, open_source, shards
 from tensorferry.storage.place import Target, size_of
 from tensorferry.tensors.values import RaggedTensor, SparseTensor
 
-# Records are gathered and written together: so many, or so many bytes of them.
+# Records are collected and written together: at most so many, or so many bytes of them.
 PENDING_ROWS = 512
 PENDING_BYTES = 4 << 20
 FRAMED_BYTES = 1 << 20
@@ -54,10 +54,9 @@ def writer(
             batch of columns is divided among them.
         compression: "gzip" or "zlib", which TensorFlow reads, or "zstd", which it does not; by
             default what the suffix says (.gz, .zlib, .zst), and none.
-        level: Of the compression.
-        schema: How features are to be written, where their types do not say it.
-        append: Go on behind the records of an existing, uncompressed file, whose frames are checked
-            first.
+        level: The level of the compression.
+        schema: How features are written, where their types do not say it.
+        append: Continue an existing, uncompressed file, whose frames are checked first.
         durable: Wait until the disk has the bytes before the file appears.
     """
     return RecordWriter(
@@ -115,7 +114,7 @@ class RecordWriter:
             self._framers = [_native.Framer(shard.write, FRAMED_BYTES) for shard in self._shards]
             self.add = self._framers[0].add if len(self._shards) == 1 else self._add_in_turn
         except BaseException as error:
-            # Not close(), which would let the files that are open already appear, empty.
+            # Not close(), which would let files appear that are open already, empty.
             self._stack.__exit__(type(error), error, error.__traceback__)
             raise
 
@@ -192,7 +191,7 @@ class RecordWriter:
         self._check_open()
         self._flush()
         accepted = {
-            # The writer looks at arrays itself; once is enough for those of many strings.
+            # The encoder checks arrays itself; for arrays of many strings, once is enough.
             name: column if column.__class__ is np.ndarray else frameworks.accept(column)
             for name, column in columns.items()
         }
@@ -205,7 +204,7 @@ class RecordWriter:
             self._turn_on()
 
     def flush(self) -> None:
-        """Encodes what is pending; a new file appears on closing all the same."""
+        """Encodes and writes pending rows; a new file still appears only on closing."""
         self._check_open()
         self._flush()
         self._wait()
@@ -223,9 +222,9 @@ class RecordWriter:
             self._submit(self._deal, self._examples.flush(), rows)
             self._written += rows
 
-    # What was encoded is compressed and written in a thread of its own, while the next is made: one
-    # thread, so that everything stays in order. Records of bytes are framed and written at once:
-    # handing them over would take longer than that.
+    # Encoded rows are compressed and written in their own thread while the next are encoded; it
+    # is one thread, so that everything stays in order. Records of bytes are framed and written at
+    # once, because handing them to the thread would take longer.
 
     def _submit(self, work: Callable[..., None], *arguments: Any) -> None:
         if self._worker is None:
@@ -295,12 +294,12 @@ class RecordWriter:
 
 
 class _Shard:
-    """One file: a sink, with a compressor before it where asked for."""
+    """One file: a sink, with a compressor in front if one was asked for."""
 
     def __init__(self, sink: Sink, kind: str | None, level: int | None, is_file: bool) -> None:
         self._sink = sink
         self._compressor = None if kind is None else codecs.compressor(kind, level)  # type: ignore[arg-type]
-        # The memory of encoded records is used again, and memory that takes them keeps no copy.
+        # The memory of encoded records is reused, and a sink in memory keeps a reference to it.
         self._copies = self._compressor is None and not is_file
 
     def write(self, data: Any) -> None:
@@ -318,7 +317,7 @@ class _Shard:
 
 
 def _accept(value: Any) -> Any:
-    """A value as one of ours; what is plain anyway is not looked at twice."""
+    """A framework's value as ours; plain Python values are passed as they are."""
     if value.__class__ in _PLAIN:
         return value
     if value.__class__ is list and _PLAIN.issuperset(map(type, value)):
@@ -330,7 +329,7 @@ _PLAIN = frozenset((type(None), bool, int, float, str, bytes))
 
 
 def _size_of(value: Any) -> int:
-    """About how many bytes a value takes."""
+    """The approximate number of bytes of a value."""
     if isinstance(value, np.ndarray):
         return value.nbytes
     if isinstance(value, str | bytes):
@@ -357,7 +356,7 @@ def _compression(path: str, given: str | None) -> str | None:
 
 
 def _end_of(path: str) -> int:
-    """Where the records of a file end, which must be its own end; its last record is verified."""
+    """Where the records of a file end: at its end, or it is damaged; the last one is verified."""
     with open_source(path) as source:
         found = index.build(Frames(source))
         if not len(found):

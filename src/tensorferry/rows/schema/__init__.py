@@ -58,7 +58,7 @@ class Schema(Mapping[str, Feature]):
 
     Attributes:
         features: All of them.
-        notes: What the source of the schema says and a schema cannot hold; not compared.
+        notes: What the source of the schema says that a schema cannot hold; ignored by comparisons.
     """
 
     features: tuple[Feature, ...] = ()
@@ -106,21 +106,21 @@ class Schema(Mapping[str, Feature]):
         """The schema of some of the features.
 
         Raises:
-            UnknownFeatureError: There is none of a name given.
+            UnknownFeatureError: No feature has one of the names.
         """
         wanted = [names] if isinstance(names, str) else names
         return Schema(tuple({name: self[name] for name in wanted}.values()))
 
     def to_json(self) -> dict[str, Any]:
-        """The schema in what JSON has: dicts, lists, strings, numbers."""
+        """The schema as plain data for JSON: dicts, lists, strings and numbers."""
         return schema_json.to_tree(self.features)
 
     @classmethod
     def from_json(cls, tree: Mapping[str, Any] | str | bytes) -> Schema:
-        """The schema that `to_json` gave, or the JSON text of it.
+        """The schema from what `to_json` gave, or from its JSON text.
 
         Raises:
-            FormatError: It is none.
+            FormatError: There is no schema in it.
         """
         if isinstance(tree, str | bytes):
             tree = schema_json.parse(tree)
@@ -189,12 +189,12 @@ class FeatureStatistics(NamedTuple):
     """What a survey of records found of one feature.
 
     Attributes:
-        name: Its key.
-        sequence: Whether it stands in a SequenceExample's feature lists.
-        kind: The kind of its lists; None when it never had one.
-        mixed: Whether it had several.
-        rows: In how many records it occurs.
-        lists: How many lists those have: one a record, or one a step.
+        name: The key in the Examples.
+        sequence: Whether it is one of a SequenceExample's feature lists.
+        kind: The kind of its lists; None if it has no list at all.
+        mixed: Whether its lists are of several kinds.
+        rows: Number of records that have the feature.
+        lists: Number of its lists: one for each record, or one for each step.
         shortest: The smallest number of values in a list.
         longest: The largest.
     """
@@ -214,7 +214,7 @@ def infer(
     rows: int,
     tensors: Mapping[str, tuple[str, Shape]] | None = None,
 ) -> Schema:
-    """The schema that records keep, by a survey of them.
+    """The schema that records follow, from a survey of them.
 
     A feature whose lists are all of one length has that fixed shape, a single value where the
     length is 1; lists that are all empty tell no length. A feature that was there but never held
@@ -222,7 +222,7 @@ def infer(
 
     Args:
         statistics: What was found of each feature.
-        rows: How many records were looked at.
+        rows: Number of records in the survey.
         tensors: The dtype and shape of the tensors in features whose values all were serialized
             tensors.
 
@@ -261,7 +261,7 @@ def _shape_of(found: FeatureStatistics) -> Shape:
 
 
 def as_schema(given: Any) -> Schema:
-    """The schema that is meant.
+    """The schema that a value stands for.
 
     Args:
         given: A schema; a dict of name to dtype, (dtype, shape), `Feature` or a feature of a
@@ -271,7 +271,7 @@ def as_schema(given: Any) -> Schema:
 
     Raises:
         FormatError: It describes no features, or impossible ones.
-        UnsupportedError: A dtype is none TensorFlow has.
+        UnsupportedError: TensorFlow has no such dtype.
     """
     if isinstance(given, Schema):
         return given
@@ -305,7 +305,7 @@ def read(path: str | os.PathLike[str]) -> Schema:
     """The schema in a file: a TFMD schema by its suffix `.pbtxt`, else one of the JSON kinds.
 
     Raises:
-        FormatError: It holds none.
+        FormatError: The file holds no schema.
     """
     data = Path(path).read_bytes()
     try:
@@ -333,7 +333,7 @@ def from_tfmd(text: str | bytes) -> Schema:
     """The schema in the text of a TensorFlow Metadata schema.
 
     Raises:
-        FormatError: It is none.
+        FormatError: The text is no such schema.
     """
     from tensorferry.rows.schema import tfmd
 
@@ -344,7 +344,7 @@ def from_tfds(text: str | bytes) -> Schema:
     """The schema of the Examples that TensorFlow Datasets writes for a `features.json`.
 
     Raises:
-        FormatError: It is no such file.
+        FormatError: The text is no `features.json`.
     """
     from tensorferry.rows.schema import tfds
 
@@ -354,7 +354,7 @@ def from_tfds(text: str | bytes) -> Schema:
 def find_beside(path: str | os.PathLike[str]) -> Schema | None:
     """The schema in a file beside a data file, or in the directory above.
 
-    JSON of these names that is something else altogether is passed over.
+    A JSON file of such a name that holds something else is passed over.
 
     Raises:
         FormatError: A schema's file is broken.

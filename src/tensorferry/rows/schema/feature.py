@@ -31,18 +31,18 @@ class Feature:
     """One feature of the records.
 
     Attributes:
-        name: Its key in the Example.
-        kind: The list that stands on the wire.
-        shape: Of one row's value: () for one, (n,) or more for a fixed number, None in front for
-            as many as there are. Of one step where `sequence` is set; of the tensor where
-            `encoding` is "tensor", which may leave any dimension open.
-        dtype: Of the column.
+        name: The key in the Example.
+        kind: The kind of list in the Example.
+        shape: The shape of one row's value: () for a single value, (n,) or more for a fixed number,
+            None in front for any number. With `sequence` the shape of one step; with the encoding
+            "tensor" the shape of the tensor, of which any dimension may be open.
+        dtype: The dtype of the column.
         encoding: "plain" for the list's values, "tensor" for one bytes value that is a serialized
             tensor.
-        sequence: Whether it stands in a SequenceExample's feature lists.
+        sequence: Whether it is one of a SequenceExample's feature lists.
         optional: Whether rows may lack it.
-        default: What a row without it stands for, in a plain feature of fixed shape: one value for
-            all places, or as many as the shape says. A default makes a feature optional.
+        default: The value of rows without the feature, for plain features of fixed shape: one value
+            for all places, or as many as the shape has. A default makes a feature optional.
     """
 
     name: str
@@ -172,14 +172,24 @@ def _as_tuples(node: Any) -> Any:
     return tuple(map(_as_tuples, node)) if isinstance(node, list) else node
 
 
-def make_feature(name: str, dtype: Any, shape: Any, **options: Any) -> Feature:
+def make_feature(
+    name: str,
+    dtype: Any,
+    shape: Any,
+    *,
+    sequence: bool = False,
+    optional: bool = False,
+    default: Any = None,
+) -> Feature:
     """The feature for a dtype and shape: plain where Examples have the dtype, else a tensor.
 
     Args:
-        name: Its key.
-        dtype: Whatever names a dtype.
+        name: The key in the Example.
+        dtype: Anything that names a dtype.
         shape: A size or several; None or -1 for an open one.
-        options: Further attributes of the feature.
+        sequence: Whether it is one of a SequenceExample's feature lists.
+        optional: Whether rows may lack it.
+        default: What a row without it stands for.
     """
     try:
         row = dtypes.as_dtype(dtype)
@@ -189,5 +199,5 @@ def make_feature(name: str, dtype: Any, shape: Any, **options: Any) -> Feature:
         shape = (shape,)
     sizes = tuple(None if size == -1 else size for size in shape)
     kind = KINDS.get(row.name, "bytes")
-    encoding = "plain" if row.name in KINDS else "tensor"
-    return Feature(name, kind, sizes, row.name, **{"encoding": encoding, **options})
+    encoding: Encoding = "plain" if row.name in KINDS else "tensor"
+    return Feature(name, kind, sizes, row.name, encoding, sequence, optional, default)

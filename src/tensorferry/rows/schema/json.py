@@ -5,9 +5,9 @@
         {"name": "image", "kind": "bytes", "shape": [28, null], "dtype": "uint8",
          "encoding": "tensor", "optional": true}]}
 
-"encoding", "sequence", "optional" and "default" stand only where they differ from
-`Feature`'s own. In a default, bytes are {"hex": "..."} and a float that is no
-finite number {"float": "nan"}.
+"encoding", "sequence", "optional" and "default" are written only where they differ from the
+defaults of `Feature`. In a default, bytes are {"hex": "..."} and a float that is not finite is
+{"float": "nan"}.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ def is_schema(tree: Any) -> bool:
 
 
 def to_tree(features: tuple[Feature, ...]) -> dict[str, Any]:
-    """The features in dicts, lists, strings and numbers."""
+    """The features as plain data for JSON."""
     return {"version": VERSION, "features": [_to_json(feature) for feature in features]}
 
 
 def from_tree(tree: Any) -> tuple[Feature, ...]:
-    """The features of what `to_tree` gave.
+    """The features from what `to_tree` gave.
 
     Raises:
-        FormatError: It is something else.
+        FormatError: The tree is something else.
     """
     if not is_schema(tree):
         raise FormatError('no schema: expected an object with "version" and "features"')
@@ -78,7 +78,7 @@ def _from_json(node: Any) -> Feature:
     unknown = set(node) - set(Feature.__slots__)
     if unknown or not isinstance(node["shape"], list):
         found = f"fields {sorted(unknown)}" if unknown else f"the shape {node['shape']!r:.80}"
-        raise FormatError(f"feature {node['name']!r} has {found}, which a schema has not")
+        raise FormatError(f"feature {node['name']!r} has {found}, which no schema has")
     parts = dict(node)
     if "default" in parts:
         parts["default"] = default_from_json(parts["default"])
@@ -86,7 +86,7 @@ def _from_json(node: Any) -> Feature:
 
 
 def default_to_json(default: Any) -> Any:
-    """A default in what JSON has: bytes and what is no finite number are objects."""
+    """A default as plain data for JSON: bytes and floats that are not finite become objects."""
     if isinstance(default, tuple):
         return [default_to_json(part) for part in default]
     if isinstance(default, bytes):
@@ -97,7 +97,7 @@ def default_to_json(default: Any) -> Any:
 
 
 def default_from_json(node: Any) -> Any:
-    """What `default_to_json` gave."""
+    """The default that `default_to_json` turned into plain data."""
     if isinstance(node, list):
         return [default_from_json(part) for part in node]
     if isinstance(node, dict):
@@ -114,10 +114,10 @@ def default_from_json(node: Any) -> Any:
 
 
 def parse(text: str | bytes) -> Any:
-    """What JSON text holds; a key that is twice in an object is refused.
+    """The value in a JSON text; an object that has a key twice is refused.
 
     Raises:
-        FormatError: It is no JSON.
+        FormatError: The text is no JSON.
     """
     if isinstance(text, bytes):
         try:

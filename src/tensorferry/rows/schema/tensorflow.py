@@ -1,10 +1,10 @@
-"""TensorFlow's own word for a schema: the spec that `tf.io.parse_example` takes.
+"""TensorFlow's form of a schema: the spec that `tf.io.parse_example` takes.
 
 `to_spec` prints one as Python source, `from_spec` understands one. TensorFlow is not imported: a
 spec's features are known by the names of their classes and attributes.
 
     (), (n,), (n, m)      FixedLenFeature
-    (None,), optional     RaggedFeature: rows of as many values as there are
+    (None,), optional     RaggedFeature: rows of any number of values
     (None, n)             RaggedFeature with UniformRowLength
     steps of fixed shape  FixedLenSequenceFeature, in a spec for `tf.io.parse_sequence_example`
 """
@@ -60,11 +60,11 @@ def _to_line(feature: Feature) -> str:
 def _to_call(feature: Feature) -> str:
     dtype = _to_dtype(DTYPES[feature.kind])
     shape = feature.shape if feature.encoding == "plain" else ()
-    # A step of no values ended TensorFlow 2.21's whole process; why was not looked into.
+    # A step without values makes TensorFlow 2.21 abort the process.
     if feature.sequence and None not in shape and 0 not in shape:
         missing = ", allow_missing=True" if feature.optional else ""
         return f"FixedLenSequenceFeature({list(shape)}, {dtype}{missing})"
-    # To TensorFlow a default of no values is none.
+    # TensorFlow takes a default without values for no default.
     if feature.default is not None and 0 not in shape:
         return f"FixedLenFeature({list(shape)}, {dtype}, default_value={_to_default(feature)})"
     if not feature.sequence and not feature.optional and None not in shape:
@@ -76,7 +76,7 @@ def _to_call(feature: Feature) -> str:
 
 
 def _to_dtype(name: str) -> str:
-    # TensorFlow has no attribute of its own for the kinds that ml_dtypes brought.
+    # TensorFlow has no attributes for the dtypes that came with ml_dtypes.
     row = dtypes.BY_NAME[name]
     return f"tf.as_dtype({name!r})" if row.enum > 23 else f"tf.{name}"
 
@@ -99,18 +99,18 @@ def _to_source(value: Any) -> str:
 
 def is_spec(spec: Any) -> bool:
     """Whether it is a feature of a spec."""
-    return type(spec).__name__ in _SPECS and hasattr(spec, "dtype")
+    return type(spec).__name__ in _SPECS
 
 
 def from_spec(name: str, spec: Any) -> tuple[Feature, ...]:
-    """What a spec's feature reads from the Examples: more than one for what has index keys.
+    """The features that an entry of a spec reads from Examples: several if it has index keys.
 
     Args:
-        name: Its key in the spec.
-        spec: The feature: what pads, casts or assembles values leaves no trace here.
+        name: The key in the spec.
+        spec: The entry; how it pads, casts or assembles values is ignored.
 
     Raises:
-        UnsupportedError: Its dtype is none that Examples have.
+        UnsupportedError: Examples have no list of its dtype.
     """
     row = dtypes.as_dtype(spec.dtype)
     if row.name not in KINDS:
@@ -129,10 +129,12 @@ def from_spec(name: str, spec: Any) -> tuple[Feature, ...]:
         index = spec.index_key
         keys = [index] if isinstance(index, str) else list(index)
         value_key = spec.value_key
+    elif kind == "RaggedFeature":
+        uniform = "UniformRowLength"  # the one kind of partition that has no feature of its own
+        keys = [part.key for part in spec.partitions if type(part).__name__ != uniform]
+        value_key = spec.value_key or name
     else:
-        partitions = getattr(spec, "partitions", None) or ()
-        keys = [key for key in (getattr(part, "key", None) for part in partitions) if key]
-        value_key = getattr(spec, "value_key", None) or name
+        keys, value_key = [], name
     if not all(isinstance(key, str) for key in (*keys, value_key)):
         raise FormatError(f"{kind} {name!r} has keys {[*keys, value_key]!r}, expected strings")
     lists = [make_feature(key, "int64", (None,), optional=True) for key in keys]

@@ -16,8 +16,8 @@ to it, joined by "/":
       in another Sequence  <key>/ragged_flat_values, and for each inner level i of them
                            <key>/ragged_row_lengths_<i>
 
-Columns have the dtype of the wire, not the one TFDS casts to after reading. What is of no known
-kind is left out, with a note. Older files say "type" and "content".
+Columns have the dtype of the Examples, not the one that TFDS casts to after reading. A feature of
+an unknown kind is left out, with a note. Older files say "type" and "content".
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tensorferry.errors import FerryError, FormatError, LimitError
 from tensorferry.rows.schema import Schema, json as schema_json
 from tensorferry.rows.schema.feature import Feature, Shape, make_feature
 
-# What the classes' names were before each had a field of its own.
+# The names of the classes, and the field that each has in newer files.
 _LEGACY = {
     "FeaturesDict": "featuresDict",
     "Tensor": "tensor",
@@ -201,7 +201,7 @@ def _read_size(size: Any) -> int | None:
 
 
 def _read_dtype(name: Any) -> str:
-    """The dtype on the wire."""
+    """The dtype in the Examples."""
     try:
         row = dtypes.as_dtype(name)
     except (FerryError, TypeError, ValueError):

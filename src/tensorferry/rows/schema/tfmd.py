@@ -99,7 +99,7 @@ def read(text: str | bytes) -> Schema:
     """The schema in a text.
 
     Raises:
-        FormatError: It is no text of a schema, with the byte where that shows.
+        FormatError: The text is no schema; the offset is the byte where that shows.
     """
     features: list[Feature] = []
     notes: list[str] = []
@@ -111,7 +111,7 @@ def read(text: str | bytes) -> Schema:
                 for step in _messages(domain, "feature"):
                     features += _read_feature(step, notes, sequence=True)
         else:
-            notes.append(f"{_read_name(message)!r} is a STRUCT, which Examples have not")
+            notes.append(f"{_read_name(message)!r} is a STRUCT, which Examples cannot hold")
     return Schema(tuple(features), tuple(notes))
 
 

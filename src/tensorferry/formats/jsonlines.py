@@ -1,0 +1,212 @@
+r"""JSON Lines: a JSON object a line, which is a row.
+
+    {"id": 1, "text": "one", "tokens": [4, 5]}
+    {"id": 2, "text": null, "tokens": []}
+
+The names of an object are columns; a value that is missing is null. Values are numbers, texts,
+bools, lists of any depth and objects in objects. The first rows tell the types, or `schema=` does;
+a name that only comes later is refused. Numbers come back as int64 and float64.
+
+PyArrow (the extra "arrow") parses; blocks are `tensorferry.formats.tables.text`. How deep lines
+nest is held against `limits.depth` before it does: its types nest as the values do.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tensorferry import limits
+from tensorferry.errors import LimitError, UnsupportedError
+from tensorferry.formats.contract import Format, WriteOptions
+from tensorferry.formats.tables import pieces, text
+from tensorferry.formats.tables.reads import TableOptions
+from tensorferry.formats.tables.text import TextOptions
+from tensorferry.formats.tables.writer import BatchWriter, TableWriter
+from tensorferry.storage.place import Target
+from tensorferry.storage.sink import Sink
+from tensorferry.storage.source import Source
+from tensorferry.tensors.values import Array
+
+_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+
+
+class Reader(text.TextReader):
+    """The blocks of a file of JSON Lines."""
+
+    def __init__(self, data: bytes | memoryview, how: TextOptions, like: Any) -> None:
+        pieces.require_pyarrow()
+        view = memoryview(data)
+        super().__init__(view, text.cut(view, 0, text.newlines), how, like)
+
+    def _find_schema(self, given: dict[str, Any], whole: bool) -> Any:
+        import pyarrow as pa
+
+        self._known = pa.schema(list(given.items()))
+        self._is_whole = whole or not self._blocks
+        if not self._is_whole:
+            with self._located(self._blocks[0]):
+                found = self._parse(self._text(0), ()).schema
+                pieces.check_names(found)
+            kinds = {field.name: text.as_text(field.type) for field in found}
+            self._known = pa.schema(list({**kinds, **given}.items()))
+            self._is_whole = True
+        return self._known
+
+    def _parse(self, given: Any, columns: Sequence[str]) -> Any:
+        import pyarrow as pa
+        from pyarrow import json as arrow_json
+
+        check_depth(np.frombuffer(given, np.uint8))
+        return arrow_json.read_json(
+            pa.BufferReader(given),
+            read_options=arrow_json.ReadOptions(use_threads=False, block_size=given.size + 1),
+            parse_options=arrow_json.ParseOptions(
+                explicit_schema=self._known,
+                unexpected_field_behavior="error" if self._is_whole else "infer",
+            ),
+        )
+
+
+def check_depth(given: Array) -> None:
+    """Refuses lines that nest deeper than `limits.depth`.
+
+    Raises:
+        LimitError: A line does.
+    """
+    if _depth(given) <= limits.depth:
+        return
+    # Brackets in texts may have been counted.
+    without = _STRING.sub(b'""', given.tobytes())
+    for line in without.split(b"\n"):
+        if _depth(np.frombuffer(line, np.uint8)) > limits.depth:
+            raise LimitError(f"a line nests deeper than limits.depth, {limits.depth}")
+
+
+def _depth(given: Array) -> int:
+    opening = (given == ord("[")) | (given == ord("{"))
+    closing = (given == ord("]")) | (given == ord("}"))
+    steps = np.subtract(opening, closing, dtype=np.int8)
+    return int(np.cumsum(steps, dtype=np.int64).max(initial=0))
+
+
+class Reads(text.TextReads):
+    """Reads files of JSON Lines."""
+
+    name = "jsonlines"
+
+    def pieces(self, source: Source, how: TableOptions, like: Any) -> pieces.Reader:
+        """Opens a file; one that cannot be mapped is read into memory."""
+        assert isinstance(how, TextOptions)
+        return Reader(source.everything(), how, like)
+
+
+class Writer:
+    """Writes JSON Lines: see `tensorferry.formats.tables.writer.BatchWriter`.
+
+    Args:
+        sink: Takes the bytes.
+        schema: Of the batches.
+
+    Raises:
+        UnsupportedError: A column holds what JSON has not.
+    """
+
+    def __init__(self, sink: Sink, schema: Any) -> None:
+        from tensorferry.formats.tables.columns import Note
+
+        self._sink = sink
+        self._names = schema.names
+        for field in schema:
+            note = Note.of(field)
+            if note.dtype is not None or note.sparse or note.shape is not None:
+                raise UnsupportedError(
+                    f"a column of {field.type} with the note {note.metadata()} has no place in "
+                    "JSON Lines",
+                    tensor=field.name,
+                    hint="write Parquet or Arrow",
+                )
+
+    def write_batch(self, batch: Any) -> None:
+        """Takes a record batch."""
+        columns = []
+        for name, array in zip(self._names, batch.columns, strict=True):
+            try:
+                columns.append([_plain(value) for value in _listed(array)])
+            except (UnicodeDecodeError, TypeError) as error:
+                raise UnsupportedError(
+                    f"a value has no place in JSON: {error}", tensor=name
+                ) from None
+        lines = []
+        for row in zip(*columns, strict=True):
+            try:
+                pairs = dict(zip(self._names, row, strict=True))
+                lines.append(json.dumps(pairs, ensure_ascii=False, allow_nan=False))
+            except (ValueError, TypeError) as error:
+                raise UnsupportedError(
+                    f"a row has no place in JSON: {error}", hint="write Parquet or Arrow"
+                ) from None
+        self._sink.write("".join(f"{line}\n" for line in lines).encode())
+
+    def close(self) -> None:
+        """Nothing ends the file."""
+
+
+def _listed(array: Any) -> list[Any]:
+    """The values of a column as Python's; tensors of fixed shape as lists in lists."""
+    import pyarrow as pa
+
+    if isinstance(array.type, pa.FixedShapeTensorType):
+        shape = tuple(array.type.shape)
+        rows = array.storage.to_pylist()
+        return [None if row is None else np.reshape(row, shape).tolist() for row in rows]
+    if isinstance(array.type, pa.BaseExtensionType):
+        raise TypeError(f"{array.type} is none of JSON's types")
+    return list(array.to_pylist())
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return value.decode()
+    if isinstance(value, list):
+        return [_plain(one) for one in value]
+    if isinstance(value, dict):
+        return {name: _plain(one) for name, one in value.items()}
+    return value
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JsonLinesOptions(WriteOptions):
+    """How JSON Lines are written: there is only one way."""
+
+
+class WritesRows:
+    """Writes rows one by one."""
+
+    options = JsonLinesOptions
+
+    def writer(
+        self,
+        target: Target,
+        how: JsonLinesOptions,
+        *,
+        shards: int | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> TableWriter:
+        """Opens a writer."""
+
+        def begin(sink: Sink, schema: Any) -> BatchWriter:
+            return Writer(sink, schema)
+
+        return TableWriter(target, begin, shards=shards)
+
+
+_READS = Reads()
+FORMAT: Format[TextOptions, JsonLinesOptions] = Format(
+    reads=_READS, reads_rows=_READS, writes_rows=WritesRows()
+)
