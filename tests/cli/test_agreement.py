@@ -52,6 +52,9 @@ def check(call, path: Path, expected: dict[str, np.ndarray], tmp_path: Path) -> 
     for key, array in expected.items():
         tensor = tensors[key]
         assert tuple(tensor["shape"]) == array.shape
+        if tensor["unreadable"]:
+            _check_unreadable(call, path, tensor)
+            continue
         if array.dtype.kind in "OSU":
             assert tensor["dtype"] == "string"
             continue
@@ -63,6 +66,15 @@ def check(call, path: Path, expected: dict[str, np.ndarray], tmp_path: Path) -> 
         np.savez(own, **{tensors[key]["name"]: array for key, array in expected.items()})
         digests = [call("hash", given).out.split()[0] for given in (path, own)]
         assert digests[0] == digests[1]
+
+
+def _check_unreadable(call, path: Path, tensor: dict) -> None:
+    """Asking for a tensor that cannot be read says why, and so does what needs all tensors."""
+    for ran in (call("show", path, tensor["name"]), call("hash", path)):
+        assert ran.code == 2
+        assert tensor["unreadable"] in ran.err
+    assert tensor["unreadable"] in call("ls", path).out
+    assert call("hash", path, "--select", "nothing of that name").code == 0
 
 
 def _check_numbers(found: dict, array: np.ndarray) -> None:
@@ -100,12 +112,20 @@ def test_safetensors(call, tmp_path, path):
     check(call, path, load_file(path), tmp_path)
 
 
+def fields_of(name: str, array: np.ndarray) -> list[tuple[str, np.ndarray]]:
+    """The fields of a structured array, which are tensors of their own."""
+    if array.dtype.names is None:
+        return [(name, array)]
+    return [(f"{name}/{field}", array[field]) for field in array.dtype.names]
+
+
 @pytest.mark.parametrize("path", files(".npy", ".npz"), ids=name_of)
 def test_numpy(call, tmp_path, path):
     """As NumPy reads them; what needs pickle is refused by both."""
     try:
         found = np.load(path, allow_pickle=False)
         expected = dict(found) if path.suffix == ".npz" else {"tensor": found}
+        expected = {name: array for pair in expected.items() for name, array in fields_of(*pair)}
     except ValueError:
         assert call("hash", path).code == 2
         return
@@ -156,6 +176,9 @@ def test_hdf5(call, path):
         return
     with h5py.File(path) as file:
         for name, tensor in listed(call, path).items():
+            if tensor["unreadable"]:
+                assert tensor["unreadable"] in call("show", path, tensor["name"]).err
+                continue
             assert tuple(tensor["shape"]) == file[name].shape
             _check_values(call, path, tensor["name"], file[name][()])
 

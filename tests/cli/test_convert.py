@@ -137,8 +137,8 @@ def test_a_directory_and_again(files, call, tmp_path):
     command = ["convert", *(files / name for name in names), f"{tmp_path}/", "--to", "safetensors"]
     first = call(*command, "--jobs", 2)
     (tmp_path / "array.safetensors").write_bytes(b"half")
-    (tmp_path / "rows.safetensors").unlink()
     refused = call(*command)
+    (tmp_path / "rows.safetensors").unlink()
     again = json.loads(call(*command, "--resume", "--json").out)["conversions"]
 
     assert first.code == 0

@@ -77,14 +77,16 @@ def test_several_inputs(files, call):
 
 
 def test_a_directory(files, call, tmp_path):
-    """Records of a directory are one input, other files one each, what is beside them none."""
+    """Rows of one format are one input, else each file is one, and what is beside them none."""
     found = json.loads(call("info", "--json", files).out)["files"]
     (tmp_path / "train.tfrecord").write_bytes((files / "rows.tfrecord").read_bytes())
     (tmp_path / "dataset_info.json").write_text("{}")
 
-    assert {info["path"] for info in found} == {str(files)} | {
-        str(files / name) for name in NAMES if "tfrecord" not in name and "json" not in name
+    assert {info["path"] for info in found} == {
+        str(files / name) for name in NAMES if "json" not in name
     }
+    alone = json.loads(call("info", "--json", tmp_path).out)["files"]
+    assert [(info["path"], info["format"]) for info in alone] == [(str(tmp_path), "tfrecord")]
     assert call("head", tmp_path, "-n", 1).code == 0
 
 
@@ -261,7 +263,7 @@ def test_formats(call):
         ("a.npz", {"compression": "deflate"}, None, "deflate"),
         ("a.npz", {}, None, None),
         ("a.npy", {}, "1.0", None),
-        ("a.npy.gz", {}, None, "gzip"),
+        ("a.npy.gz", {}, "1.0", "gzip"),
         ("a.ckpt", {}, "2", None),
     ],
 )

@@ -142,7 +142,7 @@ def test_missing_values(tmp_path, call):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["show", "values.npz", "scoer"], "there are score"),
+        (["show", "values.npz", "scoer"], "did you mean 'score'?"),
         (["show", "values.npz", "score[99]"], "no such part"),
         (["show", "values.npz"], "expected the name of one"),
         (["head", "values.npz", "--where", "label ="], "at character 7"),

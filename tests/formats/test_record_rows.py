@@ -16,6 +16,7 @@ from strategies import same
 
 from tensorferry import _native, storage
 from tensorferry.errors import FormatError, UnknownFeatureError, UnsupportedError
+from tensorferry.files.writer import write_rows
 from tensorferry.formats.contract import Opened, RowWriter
 from tensorferry.formats.table import TABLE
 from tensorferry.formats.tfrecord.format import FORMAT
@@ -25,7 +26,6 @@ from tensorferry.formats.tfrecord.writer import RecordWriter
 from tensorferry.rows.rows import Rows
 from tensorferry.storage import Buffers
 from tensorferry.storage.place import Place, Target
-from tensorferry.tensors.content import Content
 from tensorferry.tensors.infos import TensorInfo
 
 
@@ -359,15 +359,14 @@ def test_problems_of_examples(tmp_path, other):
 
 def write(value, target, **options):
     """Writes a value by the format's writer."""
-    return FORMAT.writes.write(Content.of_value(value), target, RecordWriting(**options))
+    return write_rows(value, "tfrecord", target, options)
 
 
 def test_writes_records_and_columns(tmp_path):
     """A list of bytes is a record each, a dict of columns a row each."""
     written = write([b"one", b"two"], Target(str(tmp_path / "a.tfrecord")))
     assert list(opened(tmp_path / "a.tfrecord", raw=True)) == [b"one", b"two"]
-    assert written.nbytes == os.path.getsize(tmp_path / "a.tfrecord")
-    assert written.files == (str(tmp_path / "a.tfrecord"),)
+    assert written == [str(tmp_path / "a.tfrecord")]
 
     write({"x": np.arange(3)}, Target(str(tmp_path / "b.tfrecord.gz")))
     assert (tmp_path / "b.tfrecord.gz").read_bytes()[:2] == b"\x1f\x8b"
@@ -391,18 +390,13 @@ def test_refuses_what_it_cannot_hold(tmp_path):
     """Metadata, quantizing and other values are refused, and no file appears."""
     target = Target(str(tmp_path / "a.tfrecord"))
     columns = {"x": np.arange(3.0)}
-    many = Content(iter(columns.items()))
-    for content in (
-        Content.of_value(columns).adding({"a": "b"}, None),
-        Content.of_value(columns).adding(None, "int8"),
-        Content.of_value(np.zeros(3)),
-        Content.of_value([1, 2]),
-        many,
-    ):
+    with pytest.raises(UnsupportedError, match="no place for metadata"):
+        write_rows(columns, "tfrecord", target, {}, metadata={"a": "b"})
+    with pytest.raises(UnsupportedError, match="not quantized"):
+        write_rows(columns, "tfrecord", target, {}, quantize="int8")
+    for value in (np.zeros(3), [1, 2], iter(columns.items())):
         with pytest.raises(UnsupportedError):
-            FORMAT.writes.write(content, target, RecordWriting())
-    with pytest.raises(UnsupportedError, match="metadata"):
-        FORMAT.writes_rows.writer(target, RecordWriting(), shards=None, metadata={"a": 1})
+            write_rows(value, "tfrecord", target, {})
     assert os.listdir(tmp_path) == []
 
 

@@ -11,7 +11,7 @@ from strategies import NUMERIC, SERIALIZABLE, arrays, from_bits, numeric_arrays,
 
 import tensorferry as ferry
 from tensorferry import dtypes
-from tensorferry.formats import tensorproto
+from tensorferry.formats.tensorproto import message as tensorproto
 
 
 @given(arrays())

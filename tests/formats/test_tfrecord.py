@@ -106,9 +106,8 @@ def test_recognised_by_loads():
 def test_takes_only_bytes():
     """Anything but a list of bytes or columns is refused, with the way to write it."""
     for value in ([1], np.zeros(3), "text"):
-        with pytest.raises(ferry.UnsupportedError, match="records of bytes") as caught:
+        with pytest.raises(ferry.UnsupportedError, match=r"a dict of (features|columns)"):
             frames(value)
-        assert "writer" in caught.value.hint
 
 
 @pytest.mark.parametrize("kind", ["gzip", "zlib", "zstd"])

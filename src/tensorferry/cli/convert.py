@@ -90,7 +90,7 @@ def _convert(
             raise click.UsageError("OUT is a directory\nhint: say the format: --to safetensors")
         with ProgressLine(f"into {target}", unit="files") as progress:
             return convert_all(
-                inputs.found,
+                inputs.all_found(),
                 target,
                 format=to,
                 jobs=jobs,
@@ -101,12 +101,13 @@ def _convert(
             )
     if resume or jobs > 1:
         raise click.UsageError("--resume and --jobs are for many files, into a directory OUT")
+    every = inputs.all_found()
     if inputs.code:
         return []  # one output of a part of the inputs would not be what was asked for
-    found = shared.together(inputs.found)
+    found = shared.together(every)
     if found is None:
         raise click.UsageError(
-            f"{inputs.count} inputs for one output\nhint: into a directory: OUT/ with --to FORMAT"
+            f"{len(inputs)} inputs for one output\nhint: into a directory: OUT/ with --to FORMAT"
         )
     unit: Any = "rows" if counted_in(found.place.path) == "rows" else "bytes"
     with ProgressLine(os.path.basename(target), unit=unit) as progress:

@@ -74,7 +74,6 @@ class Inputs:
         paths: As the user gave them.
 
     Attributes:
-        count: Number of inputs, those that cannot be read among them.
         errors: What was wrong with inputs.
         code: The exit code of the worst error so far.
     """
@@ -82,54 +81,42 @@ class Inputs:
     def __init__(self, paths: Iterable[str]) -> None:
         self.errors: list[Problem] = []
         self.code = FINE
-        self._found = self._find(list(paths))
-        self.count = len(self._found) + len(self.errors)
+        self._inputs = _find(list(paths))
 
-    def each(self, work: Callable[[Found], Result]) -> Iterator[Result]:
-        """What some work gives for each input that can be read."""
-        for found in self._found:
+    def __len__(self) -> int:
+        return len(self._inputs)
+
+    def each(self, work: Callable[[Found | str], Result]) -> Iterator[Result]:
+        """What some work gives for each input that can be read.
+
+        Args:
+            work: Takes what was found, or a path that names nothing: the error is its own.
+        """
+        for given in self._inputs:
             try:
-                result = work(found)
+                result = work(given)
             except Exception as error:
-                self.note(error, found.name)
+                self.note(error, name_of(given))
             else:
                 yield result
 
-    @property
-    def found(self) -> list[Found]:
-        """The inputs; paths that name nothing are not among them."""
-        return list(self._found)
+    def all_found(self) -> list[Found]:
+        """The inputs; the errors of paths that name nothing are printed."""
+        from tensorferry.files.find import resolve
+
+        return list(self.each(resolve))
 
     def echo_json(self, command: str, **parts: list[Any]) -> None:
         """Prints the JSON document of a command, with the errors if there are any.
 
         Nothing is printed if there was one input, which could not be read.
         """
-        if self.errors and self.count == 1:
+        if self.errors and len(self) == 1:
             return
         from tensorferry.cli.options import echo_json
 
         errors = {"errors": self.errors} if self.errors else {}
         echo_json(command, **parts, **errors)
-
-    def _find(self, paths: list[str]) -> list[Found]:
-        from tensorferry.files.find import find
-
-        try:
-            return find(paths)
-        except (FerryError, OSError):
-            # Shards that were named one by one are one input: find looks at all paths at once.
-            return find([path for path in paths if self._is_there(path)])
-
-    def _is_there(self, path: str) -> bool:
-        from tensorferry.files.find import find
-
-        try:
-            find([path])
-        except (FerryError, OSError) as error:
-            self.note(error, path)
-            return False
-        return True
 
     def note(self, error: Exception, name: str) -> None:
         """Prints the error of an input; raises it if the command cannot go on, or with --debug."""
@@ -142,6 +129,22 @@ class Inputs:
             self.errors.append(Problem.of(error, name))
         else:
             self.errors.append(Problem(_describe(error), name))
+
+
+def name_of(given: Found | str) -> str:
+    """An input, as the user named it."""
+    return given if isinstance(given, str) else given.name
+
+
+def _find(paths: list[str]) -> list[Found | str]:
+    from tensorferry.files.find import find
+
+    try:
+        return [*find(paths)]
+    except (FerryError, OSError):
+        if len(paths) == 1:
+            return [*paths]
+    return [given for path in paths for given in _find([path])]
 
 
 DEBUG = "debug"

@@ -39,8 +39,8 @@ def hash_command(
     """
     from tensorferry.operations.hash import HashReport, hash_content
 
-    def work(found: Found) -> HashReport:
-        return hash_content(found, select=select, format=format, **options)
+    def work(given: Found | str) -> HashReport:
+        return hash_content(given, select=select, format=format, **options)
 
     inputs = Inputs(paths)
     reports = []

@@ -100,7 +100,7 @@ def _tree(listing: Listing, info: ModelInfo | None) -> Iterable[str]:
     yield text.paint(_total(listing), "dim")
 
 
-def _find_model(found: Found, wanted: dict[str, Any]) -> ModelInfo | None:
+def _find_model(found: Found | str, wanted: dict[str, Any]) -> ModelInfo | None:
     """The model that a SavedModel is, whose signatures stand before its variables."""
     from tensorferry.operations.glance import find_one, is_model
 
@@ -117,22 +117,22 @@ def _find_model(found: Found, wanted: dict[str, Any]) -> ModelInfo | None:
 
 def _headed(
     inputs: Inputs, wanted: dict[str, Any], *, quiet: bool
-) -> Iterator[tuple[Found, Listing]]:
+) -> Iterator[tuple[Found | str, Listing]]:
     """Each input and its listing, with its name above where there are several."""
     from tensorferry.operations.list import list_tensors
 
-    def work(found: Found) -> tuple[Found, Listing]:
+    def work(given: Found | str) -> tuple[Found | str, Listing]:
         listing = list_tensors(
-            found,
+            given,
             match=wanted["match"],
             sort=wanted["sort"],
             format=wanted["format"],
             **wanted["options"],
         )
-        return found, listing
+        return given, listing
 
     for place, (found, listing) in enumerate(inputs.each(work)):
-        if inputs.count > 1 and not quiet:
+        if len(inputs) > 1 and not quiet:
             print(("\n" if place else "") + text.paint(text.clean(listing.path), "bold"))
         yield found, listing
 

@@ -101,9 +101,10 @@ def merge_command(paths: tuple[str, ...], as_json: bool, **given: Any) -> int:
     if len(paths) < 2:
         raise click.UsageError("expected IN... and OUT")
     inputs = Inputs(paths[:-1])
+    every = inputs.all_found()
     if inputs.code:
         return inputs.code
-    found = shared.together(inputs.found) or _records(inputs.found)
+    found = shared.together(every) or _records(every)
     _convert("merge", replace(found, name=" ".join(paths[:-1])), paths[-1], as_json, **given)
     return 0
 

@@ -81,12 +81,14 @@ def _print(
     extract: str | None,
     options: dict[str, Any],
     as_json: bool,
+    raw: bool,
     **given: Any,
 ) -> None:
     from tensorferry.operations.select import select
 
     names = None if columns is None else [name.strip() for name in columns.split(",")]
-    rows = select(shared.one_input(path), columns=names, **given, **options)
+    options = {"columns": names, "raw": raw or None, **options}
+    rows = select(shared.one_input(path), **given, **options)
     if extract is not None:
         from tensorferry.operations import images
 

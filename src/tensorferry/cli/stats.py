@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tensorferry.cli import completing, options as shared, text
-from tensorferry.cli.failures import Inputs
+from tensorferry.cli.failures import Inputs, name_of
 from tensorferry.cli.progress import ProgressLine
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ MEDIUM, WIDE = 100, 120
 @shared.reading
 @shared.as_json
 def stats_command(
-    paths: tuple[str, ...], as_json: bool, options: dict[str, Any], **given: Any
+    paths: tuple[str, ...], as_json: bool, options: dict[str, Any], **wanted: Any
 ) -> int:
     """Count, missing, range, mean, deviation, zeros, NaN and quantiles of each tensor or column.
 
@@ -41,9 +41,10 @@ def stats_command(
     from tensorferry.files.find import counted_in
     from tensorferry.operations.stats import collect
 
-    def work(found: Found) -> StatsReport:
-        with ProgressLine(found.name, unit=counted_in(found.name)) as progress:
-            return collect(found, progress=progress, **given, **options)
+    def work(given: Found | str) -> StatsReport:
+        name = name_of(given)
+        with ProgressLine(name, unit=counted_in(name)) as progress:
+            return collect(given, progress=progress, **wanted, **options)
 
     inputs = Inputs(paths)
     reports = []

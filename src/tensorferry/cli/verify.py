@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tensorferry.cli import options as shared, text
-from tensorferry.cli.failures import Inputs
+from tensorferry.cli.failures import Inputs, name_of
 from tensorferry.cli.hints import for_command
 from tensorferry.cli.info import NOUNS, describe
 from tensorferry.cli.progress import ProgressLine
@@ -29,15 +29,16 @@ LISTED = 50
 @shared.reading
 @shared.as_json
 def verify_command(
-    paths: tuple[str, ...], as_json: bool, options: dict[str, Any], **given: Any
+    paths: tuple[str, ...], as_json: bool, options: dict[str, Any], **wanted: Any
 ) -> int:
     """Checks every checksum, offset and length; the exit code is 1 if something is wrong."""
     from tensorferry.files.find import counted_in
     from tensorferry.operations.verify import verify
 
-    def work(found: Found) -> VerifyReport:
-        with ProgressLine(found.name, unit=counted_in(found.name)) as progress:
-            return verify(found, progress=progress, **given, **options)
+    def work(given: Found | str) -> VerifyReport:
+        name = name_of(given)
+        with ProgressLine(name, unit=counted_in(name)) as progress:
+            return verify(given, progress=progress, **wanted, **options)
 
     inputs = Inputs(paths)
     reports = []

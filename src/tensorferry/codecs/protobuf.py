@@ -34,7 +34,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, ClassVar, NamedTuple
 
-from tensorferry import _native
+from tensorferry._native import MessageFields
 from tensorferry.errors import FerryError, FormatError, UnsupportedError
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
@@ -214,7 +214,7 @@ class Reader:
         table, data = self.tables[message], self.data
         found: dict[str, Any] = {}
         value: Any
-        for number, wire, first, last in _native.MessageFields(data, span[0], span[1]):
+        for number, wire, first, last in MessageFields(data, span[0], span[1]):
             field = table.get(number)
             if field is None:
                 continue
@@ -259,7 +259,7 @@ class Reader:
             FormatError: A value of the field is a number.
         """
         number = find_field(self.tables, message, name).number
-        for found, wire, first, last in _native.MessageFields(self.data, *span):
+        for found, wire, first, last in MessageFields(self.data, *span):
             if found == number:
                 if wire != BYTES:
                     raise _wrong_wire(f"{name} of {message}", wire, BYTES, first, last)
@@ -267,7 +267,7 @@ class Reader:
 
     def first(self) -> tuple[int, int] | None:
         """The number and the wire type of the buffer's first field; None if there is none."""
-        found = next(iter(_native.MessageFields(self.data, 0, len(self.data))), None)
+        found = next(iter(MessageFields(self.data, 0, len(self.data))), None)
         return None if found is None else found[:2]
 
     def text(self, start: int, end: int) -> str:
@@ -300,7 +300,7 @@ class Reader:
         """The key of an entry of a map, and where its value stands; None if there is no value."""
         # Not through `read`: there may be very many of them.
         key, value = None, None
-        for number, wire, first, last in _native.MessageFields(self.data, span[0], span[1]):
+        for number, wire, first, last in MessageFields(self.data, span[0], span[1]):
             if number == 1 and wire == BYTES and key is None:
                 key = self.text(first, last)
             elif number == 2 and wire == BYTES and value is None:

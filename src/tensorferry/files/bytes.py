@@ -14,7 +14,7 @@ from numpy import ndarray
 from tensorferry import frameworks
 from tensorferry.errors import FerryError, FormatError, UnsupportedError
 from tensorferry.files import keywords
-from tensorferry.formats import tensorproto
+from tensorferry.formats.tensorproto import message as tensorproto
 from tensorferry.storage import Buffers, Sink, as_source, byte_view
 
 if TYPE_CHECKING:
@@ -93,16 +93,21 @@ def _write(value: Any, sink: Sink, format: str | None, options: Mapping[str, Any
         if isinstance(value, ndarray):
             tensorproto.write(value, sink)
         else:
-            from tensorferry.formats import structure
+            from tensorferry.formats.structure import message as structure
 
             structure.write(value, sink)
         return
     from tensorferry.files.content import content_of
+    from tensorferry.files.writer import write_rows
     from tensorferry.formats import table
     from tensorferry.formats.contract import choose
     from tensorferry.storage.place import Target
 
     metadata, quantize = chosen.pop("metadata", None), chosen.pop("quantize", None)
+    target = Target("<bytes>", into=sink)
+    if format is not None and table.facts_of(format).takes == "rows":
+        write_rows(value, format, target, chosen, metadata=metadata, quantize=quantize)
+        return
     columns = bool(chosen.get("rows"))
     content = content_of(value, metadata=metadata, quantize=quantize, columns=columns)
     usual = "tensorproto" if content.is_tensor else "structure"
@@ -110,7 +115,7 @@ def _write(value: Any, sink: Sink, format: str | None, options: Mapping[str, Any
     writes = table.to_write(facts.name).writes
     assert writes is not None
     how = choose(writes.options, chosen, format=facts.name)
-    writes.write(content, Target("<bytes>", into=sink), how)
+    writes.write(content, target, how)
     if facts.metadata == "beside" and content.needs_texts:
         raise UnsupportedError(
             f"{facts.name} bytes have no place for what has to be known beside the values",

@@ -187,7 +187,7 @@ class Reading:
             return rows
         if facts.files == "several" and found.format is None:
             place = known.reads.find(place) or place  # recognised by its last bytes
-        options = self._options(known, facts, place)
+        options = self._options(known, facts, place, packed)
         if packed is not None and not facts.decompresses:
             place = _unpacked(place, packed)
         opened = known.reads.open(place, options)
@@ -205,14 +205,18 @@ class Reading:
         options = choose(known.reads.options, self._given(known), format=facts.name)
         return known.reads_rows.open_all(found.places, options)
 
-    def _options(self, known: Format[Any, Any], facts: Facts, place: Place) -> Any:
+    def _options(
+        self, known: Format[Any, Any], facts: Facts, place: Place, packed: codecs.Kind | None
+    ) -> Any:
         given = self._given(known)
         if facts.metadata == "beside":
             about = sidecars.find(place)
             if about is not None:
                 given = {**about.options, **given}
-                kept = Kept(about.metadata, partial(about.check, place.open()))
-                given["kept"] = kept
+                check = partial(about.check, place.open())
+                if packed is not None:  # all of it is read to unpack it, and closed then
+                    check()
+                given["kept"] = Kept(about.metadata, None if packed is not None else check)
         return choose(known.reads.options, given, format=facts.name)
 
     def _given(self, format: Format[Any, Any]) -> dict[str, Any]:

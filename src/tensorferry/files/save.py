@@ -20,7 +20,7 @@ from tensorferry.errors import UnknownFormatError, UnsupportedError
 from tensorferry.files import keywords, sidecars
 from tensorferry.files.content import content_of
 from tensorferry.files.find import format_named
-from tensorferry.files.writer import open_writer
+from tensorferry.files.writer import write_rows
 from tensorferry.formats import table
 from tensorferry.formats.contract import Facts, Written, choose
 from tensorferry.storage import STANDARD_STREAM
@@ -258,19 +258,18 @@ def _save_rows(
 ) -> Saved:
     """Writes columns, or a list of rows, into a format of rows."""
     name = goal.facts.name
-    if quantize is not None or goal.path is None or isinstance(value, Bundle):
+    if isinstance(value, Bundle):
         raise UnsupportedError(
-            f"{name} holds rows: columns, or a list of rows, in a file, and not quantized",
-            hint="npz, safetensors, arrow and parquet carry tensors of every kind",
+            f"{name} holds rows, and a bundle holds tensors by name",
+            hint="tensorferry.convert turns tensors of one length into rows",
         )
     if goal.outer is not None:
         options["compression"] = goal.outer
-    shards = options.pop("shards", None)
-    with open_writer(name, target, options, shards=shards, metadata=metadata or {}) as out:
-        if isinstance(value, list | tuple):
-            for row in value:
-                out.write(row)
-        else:
-            out.write_batch(value)
-    sizes = [0 if path == STANDARD_STREAM else target.place().at(path).size() for path in out.paths]
-    return Saved(str(goal.given), name, sum(size or 0 for size in sizes), files=tuple(out.paths))
+    if goal.path is None:
+        sink = storage.FileSink(goal.given)
+        target = Target(target.path, into=sink)
+    paths = write_rows(value, name, target, options, metadata=metadata, quantize=quantize)
+    if not target.is_path:
+        return Saved(str(goal.given), name, 0 if goal.path else sink.position)
+    sizes = [target.place().at(path).size() or 0 for path in paths]
+    return Saved(str(goal.given), name, sum(sizes), files=tuple(paths))

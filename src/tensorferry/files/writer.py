@@ -69,6 +69,45 @@ def writer(
     return open_writer(found, target, chosen, shards=shards, metadata=metadata or {})
 
 
+def write_rows(
+    value: Any,
+    format: str,
+    target: Target,
+    given: Mapping[str, Any],
+    *,
+    metadata: Mapping[str, Any] | None = None,
+    quantize: Any = None,
+) -> list[str]:
+    """Writes a value that is rows, and gives the paths of the files.
+
+    Args:
+        value: A dict of columns, or a list of rows.
+        format: The name of a format of rows.
+        target: The file, or the name of a set of shards.
+        given: Options of the format, and `shards`.
+        metadata: Of the user.
+        quantize: Refused: rows are not quantized.
+
+    Raises:
+        UnsupportedError: The value is something else, or there is no place for what goes with it.
+    """
+    if quantize is not None or not isinstance(value, Mapping | list | tuple):
+        raise UnsupportedError(
+            f"{format} holds rows that are not quantized, expected a dict of columns, or a list of "
+            f"rows, found {type(value).__name__}",
+            hint="npz, safetensors, arrow and parquet carry tensors of every kind",
+        )
+    options = dict(given)
+    shards = options.pop("shards", None)
+    with open_writer(format, target, options, shards=shards, metadata=metadata or {}) as out:
+        if isinstance(value, Mapping):
+            out.write_batch(value)
+        else:
+            for row in value:
+                out.write(row)
+    return out.paths
+
+
 def open_writer(
     format: str,
     target: Target,

@@ -85,6 +85,7 @@ class Facts:
         read_needs: The package without which it cannot be read.
         write_needs: The package without which it cannot be written.
         streams_rows: Whether `tensorferry.writer` writes it, row by row.
+        typed: Whether files say the types of their values; text says only what can be read from it.
         names_shards: Whether a shard without a suffix ("train-00000-of-00010") is taken for it.
         records: Whether a row is a record, bytes of its own that can be copied without decoding
             them.
@@ -107,6 +108,7 @@ class Facts:
     write_needs: Extra | None = None
     streams_rows: bool = False
     names_shards: bool = False
+    typed: bool = True
     records: bool = False
     read_by: Literal["many", "tensorflow", "few"] = "few"
 
@@ -313,7 +315,7 @@ class Format(Generic[R, W]):
 
     Attributes:
         reads: Its reader.
-        writes: Its writer, unless it is only read.
+        writes: Its writer of whole values, unless it is only read or takes nothing but rows.
         reads_rows: Its reader of many files, if it is one of rows.
         writes_rows: Its writer of rows one by one, if it has one.
     """

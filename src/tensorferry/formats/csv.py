@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from tensorferry.errors import FormatError, TruncatedError, UnsupportedError
-from tensorferry.formats.contract import Format
+from tensorferry.formats.contract import Format, WriteOptions
 from tensorferry.formats.tables import pieces, text
 from tensorferry.formats.tables.reads import TableOptions
 from tensorferry.formats.tables.text import TextOptions
@@ -116,12 +116,15 @@ class Reads(text.TextReads):
         return Reader(source.everything(), how, like)
 
 
-class _CopyingFile(pieces.SinkFile):
-    """A sink for PyArrow's writer, which uses its memory again; a sink may keep what it gets."""
+class _Copies:
+    """A sink that takes bytes of its own."""
 
     def __init__(self, sink: Sink) -> None:
-        super().__init__(sink)
-        self.write = lambda buffer: sink.write(bytes(buffer))
+        self._sink = sink
+
+    def write(self, buffer: Any, /) -> None:
+        """Takes the bytes of a buffer that is used again."""
+        self._sink.write(bytes(buffer))
 
 
 class Writer:
@@ -144,7 +147,8 @@ class Writer:
         style = "all_valid" if len(schema) == 1 else "needed"
         with pieces.translated():
             self._writer = csv.CSVWriter(
-                pa.PythonFile(_CopyingFile(sink), "w"),
+                # PyArrow writes into one buffer again and again, which memory would keep.
+                pa.PythonFile(pieces.SinkFile(_Copies(sink)), "w"),
                 self._schema,
                 write_options=csv.WriteOptions(quoting_style=style),
             )
@@ -198,12 +202,12 @@ def _as_text(field: Any) -> Any:
 class Writes(text.TextWrites):
     """Writes rows of columns."""
 
-    name = "csv"
-
     def begin(self, sink: Sink, schema: Any) -> BatchWriter:
         """Begins a file."""
         return Writer(sink, schema)
 
 
-_READS, _WRITES = Reads(), Writes()
-FORMAT = Format(reads=_READS, writes=_WRITES, reads_rows=_READS, writes_rows=_WRITES)
+_READS = Reads()
+FORMAT: Format[TextOptions, WriteOptions] = Format(
+    reads=_READS, reads_rows=_READS, writes_rows=Writes()
+)

@@ -22,7 +22,7 @@ import numpy as np
 
 from tensorferry import limits
 from tensorferry.errors import LimitError, UnsupportedError
-from tensorferry.formats.contract import Format
+from tensorferry.formats.contract import Format, WriteOptions
 from tensorferry.formats.tables import pieces, text
 from tensorferry.formats.tables.reads import TableOptions
 from tensorferry.formats.tables.text import TextOptions
@@ -181,12 +181,12 @@ def _plain(value: Any) -> Any:
 class Writes(text.TextWrites):
     """Writes rows of columns."""
 
-    name = "jsonlines"
-
     def begin(self, sink: Sink, schema: Any) -> BatchWriter:
         """Begins a file."""
         return Writer(sink, schema)
 
 
-_READS, _WRITES = Reads(), Writes()
-FORMAT = Format(reads=_READS, writes=_WRITES, reads_rows=_READS, writes_rows=_WRITES)
+_READS = Reads()
+FORMAT: Format[TextOptions, WriteOptions] = Format(
+    reads=_READS, reads_rows=_READS, writes_rows=Writes()
+)

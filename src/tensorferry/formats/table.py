@@ -118,6 +118,7 @@ TABLE: dict[str, Facts] = {
             read_needs=_ARROW,
             write_needs=_ARROW,
             streams_rows=True,
+            typed=False,
             read_by="many",
         ),
         Facts(
@@ -131,11 +132,12 @@ TABLE: dict[str, Facts] = {
             read_needs=_ARROW,
             write_needs=_ARROW,
             streams_rows=True,
+            typed=False,
             read_by="many",
         ),
         Facts(
             name="tensorproto",
-            home="tensorferry.formats.tensorproto",
+            home="tensorferry.formats.tensorproto.format",
             suffixes=(".pb", ".tensorproto"),
             recognise=signatures.tensorproto,
             opens="tensors",
@@ -145,7 +147,7 @@ TABLE: dict[str, Facts] = {
         ),
         Facts(
             name="structure",
-            home="tensorferry.formats.structure",
+            home="tensorferry.formats.structure.format",
             suffixes=(".structure",),
             recognise=signatures.structure,
             opens="tensors",

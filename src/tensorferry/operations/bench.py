@@ -226,7 +226,7 @@ def _time(
         if one_row:
             with open_file(path) as opened:
                 assert isinstance(opened, Rows)
-                found = dict(opened[0])
+                found = dict(next(iter(opened)))
         else:
             loaded = load(path)
             found = loaded if isinstance(loaded, dict) else dict.fromkeys(value, loaded)

@@ -4,9 +4,9 @@ The messages are those of `tensorflow_serving/apis`, as far as they are used; fi
 the table are passed over. A map is written in the order of its keys, as protobuf's deterministic
 writers do, so that the same values give the same bytes.
 
-Tensors are `tensorferry.formats.tensorproto`: neither copied on writing nor, where the bytes allow
-it, on reading. A message that is being written is a list of buffers, the caller's arrays among
-them.
+Tensors are `tensorferry.formats.tensorproto.message`: neither copied on writing nor, where the
+bytes allow it, on reading. A message that is being written is a list of buffers, the caller's
+arrays among them.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from tensorferry.codecs.protobuf import (
 )
 from tensorferry.dtypes import BY_NUMPY, STRING
 from tensorferry.errors import FerryError, FormatError, UnsupportedError
-from tensorferry.formats import tensorproto
 from tensorferry.formats.savedmodel.messages import TABLES, Reader as SavedModelReader
+from tensorferry.formats.tensorproto import message as tensorproto
 from tensorferry.storage import Buffers, byte_view
 from tensorferry.tensors.values import Array, RaggedTensor, SparseTensor, as_tensor
 

@@ -106,11 +106,6 @@ class Content:
         self._quantize = None if quantize is None else quantization.parse(quantize)
         return self
 
-    @property
-    def is_quantized(self) -> bool:
-        """Whether the tensors are to be quantized."""
-        return self._quantize is not None
-
     def tensors(self) -> Iterator[tuple[str, Any]]:
         """Names and tensors of every kind, quantized where that was asked for."""
         self._flatten()

@@ -15,7 +15,7 @@ import numpy as np
 
 from tensorferry import dtypes, frameworks
 from tensorferry.errors import FormatError, UnsupportedError
-from tensorferry.formats import tensorproto
+from tensorferry.formats.tensorproto import message as tensorproto
 from tensorferry.storage import Buffers, as_source
 from tensorferry.tensors.values import Array, SparseTensor, as_tensor, check_budget
 

@@ -24,10 +24,10 @@ from tensorferry.codecs.leveldb import Table
 from tensorferry.codecs.protobuf import BYTES, Span
 from tensorferry.dtypes import DType
 from tensorferry.errors import FormatError
-from tensorferry.formats import tensorproto
 from tensorferry.formats.checkpoint import entries, slices, state as states
 from tensorferry.formats.checkpoint.entries import Extents, Kind
 from tensorferry.formats.checkpoint.messages import Reader
+from tensorferry.formats.tensorproto import message as tensorproto
 from tensorferry.storage.place import Place
 from tensorferry.tensors.stored import Stored
 from tensorferry.tensors.values import Array, Kind as TensorKind

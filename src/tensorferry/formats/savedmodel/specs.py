@@ -165,7 +165,8 @@ def read_info(reader: Reader, span: Span) -> TensorSpec:
 
 def read_tensor(reader: Reader, span: Span) -> Any:
     """The tensor that a TensorProto is."""
-    from tensorferry.formats import tensorproto  # with NumPy: only values need it
+    # With NumPy: only values need it.
+    from tensorferry.formats.tensorproto import message as tensorproto
 
     try:
         return tensorproto.read(reader.data, start=span.start, end=span.end)

@@ -79,8 +79,7 @@ class Table(Rows):
         given = source if isinstance(source, list | tuple) else [source]
         places = [one if isinstance(one, Place) else Place(one) for one in given]
         facts = recognised(places[0]) if format is None else TABLE[format]
-        options = reads_of(facts).options
-        how = options(columns=columns, verify=verify, on_error=on_error)
+        how = reads_of(facts).options(columns=columns, verify=verify, on_error=on_error)
         self._begin([Part(place) for place in places], how, facts)
 
     @classmethod
@@ -229,6 +228,11 @@ class Table(Rows):
     def compressions(self) -> list[str]:
         """The format's own compressions that the first file uses."""
         return sorted(self._files.reader(0).compressions())
+
+    @property
+    def compression(self) -> str | None:
+        """The same, as one text."""
+        return ", ".join(self.compressions) or None
 
     # Columns
 

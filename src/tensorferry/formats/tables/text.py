@@ -24,9 +24,8 @@ from tensorferry.errors import (
     FormatError,
     LimitError,
     UnknownFeatureError,
-    UnsupportedError,
 )
-from tensorferry.formats.contract import WriteOptions, Written
+from tensorferry.formats.contract import WriteOptions
 from tensorferry.formats.tables import pieces
 from tensorferry.formats.tables.reads import TableOptions, TableReads
 from tensorferry.formats.tables.writer import BatchWriter, TableWriter
@@ -34,7 +33,6 @@ from tensorferry.rows.schema import as_schema
 from tensorferry.storage.place import Target
 from tensorferry.storage.sink import Sink
 from tensorferry.storage.source import Span
-from tensorferry.tensors.content import Content
 from tensorferry.tensors.values import Array
 
 BLOCK = 1 << 20
@@ -283,45 +281,21 @@ class TextReads(TableReads):
 class TextWrites(ABC):
     """Writes a text format."""
 
-    name: str
     options = WriteOptions
 
     @abstractmethod
     def begin(self, sink: Sink, schema: Any) -> BatchWriter:
         """Begins a file."""
 
-    def write(self, content: Content, target: Target, how: WriteOptions) -> Written:
-        """Writes a dict of columns.
-
-        Raises:
-            UnsupportedError: The value is something else, or more than text can hold.
-        """
-        value = content.value()
-        if not isinstance(value, Mapping):
-            raise UnsupportedError(
-                f"{self.name} holds rows, expected a dict of columns",
-                hint="tensorferry.writer(path) takes rows one by one",
-            )
-        content.refuse_texts(self.name)
-        with self.writer(target, how) as out:
-            out.write_batch(value)
-        return Written(out.nbytes, tuple(out.paths))
-
     def writer(
         self,
         target: Target,
         how: WriteOptions,
         *,
-        shards: int | None = None,
-        metadata: Mapping[str, Any] | None = None,
+        shards: int | None,
+        metadata: Mapping[str, Any],
     ) -> TableWriter:
-        """Opens a writer of rows.
-
-        Raises:
-            UnsupportedError: There is metadata, which text has no place for.
-        """
-        if metadata:
-            raise UnsupportedError(f"{self.name} has no place for metadata", path=target.path)
+        """Opens a writer of rows."""
         return TableWriter(target, self.begin, shards=shards)
 
 

@@ -16,8 +16,10 @@ import numpy as np
 
 from tensorferry import _native, dtypes
 from tensorferry.errors import FerryError
-from tensorferry.formats import signatures, structure, tensorproto
+from tensorferry.formats import signatures
 from tensorferry.formats.contract import Glimpse
+from tensorferry.formats.structure import message as structure
+from tensorferry.formats.tensorproto import message as tensorproto
 from tensorferry.storage import Buffers
 from tensorferry.tensors.values import Array, RaggedTensor, SparseTensor
 

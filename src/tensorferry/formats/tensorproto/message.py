@@ -16,7 +16,6 @@ The wire is parsed in `tensorferry._native`; which field belongs to which dtype 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -26,12 +25,8 @@ from tensorferry import _native, dtypes
 from tensorferry.codecs import protobuf
 from tensorferry.codecs.protobuf import Tables, parse_schema
 from tensorferry.errors import FormatError, UnsupportedError
-from tensorferry.formats.contract import Format, TensorOptions, WriteOptions, Written
 from tensorferry.formats.messages import TENSORS
-from tensorferry.formats.wholes import WholeReader
 from tensorferry.storage import Sink
-from tensorferry.storage.place import Target, size_of
-from tensorferry.tensors.content import Content
 from tensorferry.tensors.values import Array, RaggedTensor, as_tensor, check_budget, clean_bits
 
 NAME = "tensorproto"
@@ -256,42 +251,3 @@ def _find_variant(
     for span in _Reader(source).each("TensorProto", "variant_val", (start, end)):
         return span
     raise FormatError("a variant tensor without a variant", offset=start)
-
-
-class Reader(WholeReader[TensorOptions]):
-    """Reads TensorProtos."""
-
-    name = NAME
-    options = TensorOptions
-
-    def value(self, source: bytes | memoryview, how: TensorOptions) -> Any:
-        """The tensor."""
-        return read(source)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Writing(WriteOptions):
-    """How TensorProtos are written.
-
-    Attributes:
-        string_content: Put strings into `tensor_content`, as the parts of a serialized sparse
-            tensor have them. `tf.make_ndarray` cannot read that.
-    """
-
-    string_content: bool = False
-
-
-class Writer:
-    """Writes TensorProtos."""
-
-    options = Writing
-
-    def write(self, content: Content, target: Target, how: Writing) -> Written:
-        """Writes the one dense tensor that the value is."""
-        value = content.value()
-        with target.sink() as sink:
-            write(value, sink, string_content=how.string_content)
-            return Written(size_of(sink), (target.path,))
-
-
-FORMAT = Format(reads=Reader(), writes=Writer())

@@ -19,9 +19,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tensorferry import _native, limits
+from tensorferry import limits
+from tensorferry._native import MessageFields
 from tensorferry.codecs import protobuf
 from tensorferry.codecs.protobuf import (
+    BYTES,
     Message,
     Span,
     Tables,
@@ -34,13 +36,9 @@ from tensorferry.codecs.protobuf import (
     varint,
 )
 from tensorferry.errors import FerryError, FormatError, LimitError, UnsupportedError
-from tensorferry.formats import tensorproto
-from tensorferry.formats.contract import Format, TensorOptions, WriteOptions, Written
 from tensorferry.formats.messages import STRUCTURES, TENSORS
-from tensorferry.formats.wholes import WholeReader
+from tensorferry.formats.tensorproto import message as tensorproto
 from tensorferry.storage import Buffers, Sink
-from tensorferry.storage.place import Target, size_of
-from tensorferry.tensors.content import Content
 from tensorferry.tensors.values import RaggedTensor, SparseTensor, is_namedtuple, make_namedtuple
 
 NAME = "structure"
@@ -169,7 +167,7 @@ def _repeated(tag: bytes, messages: list[Message]) -> Message:
 
 def read(source: bytes | memoryview) -> Any:
     """The value in a buffer; its tensors lie in the buffer where the bytes allow it."""
-    return _Reader(source).value((0, len(source)), limits.depth)
+    return _Reader(source).value(0, len(source), limits.depth)
 
 
 class _Reader(protobuf.Reader):
@@ -177,27 +175,27 @@ class _Reader(protobuf.Reader):
 
     tables: ClassVar[Tables] = _TABLES
 
-    def value(self, span: tuple[int, int], depth: int) -> Any:
-        """The value of the StructuredValue in a span."""
+    def value(self, start: int, end: int, depth: int) -> Any:
+        """The value of the StructuredValue between two offsets."""
         if depth < 0:
             raise LimitError(
                 f"more than {limits.depth} messages inside each other",
-                offset=span[0],
+                offset=start,
                 hint="raise tensorferry.limits.depth if the file is to be trusted",
             )
-        # Not through `read`, with which `loads` takes a third longer.
-        fields = list(_native.MessageFields(self.data, span[0], span[1]))
+        # Not through `read`, with which `loads` takes a third longer; nor are `pairs`.
+        fields = list(MessageFields(self.data, start, end))
         if len(fields) != 1:
-            raise FormatError(f"{len(fields)} values where one is expected", offset=span[0])
+            raise FormatError(f"{len(fields)} values where one is expected", offset=start)
         number, wire, first, last = fields[0]
         field = _FIELDS.get(number)
         if field is None:
-            raise FormatError(f"field {number} is no kind of value", offset=span[0])
-        kind = field.name
-        if wire != field.wire:
-            raise FormatError(f"{kind} has wire type {wire}, expected {field.wire}", offset=span[0])
-        if field.decode is not None:
-            return field.decode(first)
+            raise FormatError(f"field {number} is no kind of value", offset=start)
+        kind, _, _, expected, _, _, decode = field
+        if wire != expected:
+            raise FormatError(f"{kind} has wire type {wire}, expected {expected}", offset=start)
+        if decode is not None:
+            return decode(first)
         if kind == "string_value":
             return self.text(first, last)
         if kind in ("tensor_value", "numpy_value"):
@@ -207,26 +205,31 @@ class _Reader(protobuf.Reader):
         found = Span(first, last)
         if kind in ("list_value", "tuple_value"):
             spans = self.each("ValueList", "values", found)
-            elements = [self.value(each, depth - 2) for each in spans]
+            elements = [self.value(*each, depth - 2) for each in spans]
             return elements if kind == "list_value" else tuple(elements)
         if kind == "dict_value":
             return self.pairs(self.each("ValueDict", "fields", found), depth - 3)
         if kind == "named_tuple_value":
             return self.named_tuple(found, depth)
         raise UnsupportedError(
-            "a TensorSpec, shape or dtype describes a tensor and holds no value", offset=span[0]
+            "a TensorSpec, shape or dtype describes a tensor and holds no value", offset=start
         )
 
     def pairs(self, spans: Iterable[Span], depth: int) -> dict[str, Any]:
         """Keys and values, in order."""
         pairs: dict[str, Any] = {}
-        for span in spans:
-            key, place = self.entry("ValuePair", span)
+        for start, end in spans:
+            key, place = "", None
+            for number, wire, first, last in MessageFields(self.data, start, end):
+                if number == 1 and wire == BYTES:
+                    key = self.text(first, last)
+                elif number == 2 and wire == BYTES:
+                    place = first, last
             if place is None or key in pairs:
                 problem = "comes twice" if place else "has no value"
-                raise FormatError(f"the key {key[:60]!r} {problem}", offset=span.start)
+                raise FormatError(f"the key {key[:60]!r} {problem}", offset=start)
             try:
-                pairs[key] = self.value(place, depth)
+                pairs[key] = self.value(*place, depth)
             except FerryError as error:
                 raise error.located(tensor=key[:60]) from None
         return pairs
@@ -267,30 +270,3 @@ WHOLES: dict[str, Callable[..., Any]] = {
     RAGGED: _whole_ragged,
     PLAIN_BYTES: _whole_bytes,
 }
-
-
-class StructureReader(WholeReader[TensorOptions]):
-    """Reads StructuredValues."""
-
-    name = NAME
-    options = TensorOptions
-
-    def value(self, source: bytes | memoryview, how: TensorOptions) -> Any:
-        """The structure."""
-        return read(source)
-
-
-class StructureWriter:
-    """Writes StructuredValues."""
-
-    options = WriteOptions
-
-    def write(self, content: Content, target: Target, how: WriteOptions) -> Written:
-        """Writes a value of any kind."""
-        value = content.value()
-        with target.sink() as sink:
-            write(value, sink)
-            return Written(size_of(sink), (target.path,))
-
-
-FORMAT = Format(reads=StructureReader(), writes=StructureWriter())
