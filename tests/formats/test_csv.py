@@ -74,7 +74,9 @@ def test_roundtrip(rows, block):
     rows = [first, *rows]
     schema = {"number": "int64", "text": "string", "float": "float64", "flag": "bool"}
     sink = io.BytesIO()
-    with csv_format.Writes().writer(Target("<bytes>", into=sink), WriteOptions()) as out:
+    with csv_format.Writes().writer(
+        Target("<bytes>", into=sink), WriteOptions(), shards=None, metadata={}
+    ) as out:
         for row in rows:
             out.write(row)
     was, text.BLOCK = text.BLOCK, block

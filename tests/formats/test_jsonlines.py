@@ -90,7 +90,9 @@ def test_roundtrip(rows, block):
     """What is written is what is read, in blocks of any size; Python's json reads it, too."""
     rows = [{"number": 1, "text": "a", "float": 0.5, "list": [1], "texts": ["a"]}, *rows]
     sink = io.BytesIO()
-    with jsonlines.Writes().writer(Target("<bytes>", into=sink), WriteOptions()) as out:
+    with jsonlines.Writes().writer(
+        Target("<bytes>", into=sink), WriteOptions(), shards=None, metadata={}
+    ) as out:
         for row in rows:
             out.write(row)
     data = sink.getvalue()
