@@ -21,7 +21,7 @@ import numpy as np
 from tensorferry.errors import FormatError, TruncatedError, UnsupportedError
 from tensorferry.formats.contract import Format, WriteOptions
 from tensorferry.formats.tables import pieces, text
-from tensorferry.formats.tables.reads import TableOptions
+from tensorferry.formats.tables.contract import TableOptions
 from tensorferry.formats.tables.text import TextOptions
 from tensorferry.formats.tables.writer import BatchWriter
 from tensorferry.storage.sink import Sink

@@ -22,8 +22,8 @@ import numpy as np
 from tensorferry.errors import FerryError, FormatError, OptionError, Problem
 from tensorferry.formats.table import TABLE
 from tensorferry.formats.tables import choice, pieces
+from tensorferry.formats.tables.contract import TableOptions, reads_of, recognised
 from tensorferry.formats.tables.files import Files
-from tensorferry.formats.tables.reads import TableOptions, reads_of, recognised
 from tensorferry.rows.rows import ROWS, Batch, Damage, Indices, Row, Rows, To, check_rows, hand
 from tensorferry.rows.schema import Schema
 from tensorferry.rows.splits import Part, Split, deal

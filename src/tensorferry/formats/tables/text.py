@@ -27,7 +27,8 @@ from tensorferry.errors import (
 )
 from tensorferry.formats.contract import WriteOptions
 from tensorferry.formats.tables import pieces
-from tensorferry.formats.tables.reads import TableOptions, TableReads
+from tensorferry.formats.tables.contract import TableOptions
+from tensorferry.formats.tables.reads import TableReads
 from tensorferry.formats.tables.writer import BatchWriter, TableWriter
 from tensorferry.rows.schema import as_schema
 from tensorferry.storage.place import Target
