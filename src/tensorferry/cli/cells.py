@@ -1,4 +1,7 @@
-"""Cells: values of any kind on one line, short enough for a table."""
+"""Cells: values of any kind on one line, short enough for a table.
+
+NumPy is imported by those who have values, so that `--help` does not wait for it.
+"""
 
 from __future__ import annotations
 
@@ -15,19 +18,19 @@ DIGITS = 3
 
 def cell(value: Any) -> str:
     """A value, on one line."""
+    import numpy as np
+
+    from tensorferry.tensors.values import RaggedTensor, SparseTensor
+
     if value is None:
         return "-"
-    if isinstance(value, bytes):
-        return _string(value)
     if isinstance(value, str):
         return text.cut(value, CHARACTERS)
-    if hasattr(value, "image"):  # it is in a file now
-        return str(value.path)
-    if hasattr(value, "flat_values"):
+    if isinstance(value, RaggedTensor):
         return _array(value.to_list(), value.shape, str(value.dtype))
-    if hasattr(value, "indices") and hasattr(value, "dense_shape"):
+    if isinstance(value, SparseTensor):
         return f"sparse {value.dtype}{text.shape(value.shape)}, {len(value.values)} entries"
-    if getattr(value, "shape", ()) != ():
+    if isinstance(value, np.ndarray) and value.ndim:
         return _array(value, value.shape, str(value.dtype))
     if isinstance(value, list):
         return _array(value, (len(value),), "list")
@@ -35,12 +38,16 @@ def cell(value: Any) -> str:
 
 
 def scalar(value: Any, digits: int = 6) -> str:
-    """A number or a string of an array."""
+    """A number or a string of an array, or the file that a picture was written to."""
+    import numpy as np
+
+    from tensorferry.operations.images import Extracted
+
     if isinstance(value, bytes):
         return _string(value)
-    if hasattr(value, "image"):
-        return str(value.path)
-    item = value.item() if hasattr(value, "item") else value
+    if isinstance(value, Extracted):
+        return value.path
+    item = value.item() if isinstance(value, np.ndarray | np.generic) else value
     return f"{item:.{digits}g}" if isinstance(item, float) else str(item)
 
 

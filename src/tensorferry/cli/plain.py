@@ -37,19 +37,29 @@ def plain(value: Any) -> Any:
         return _float(value)
     if isinstance(value, bytes | bytearray | memoryview):
         return _bytes(bytes(value))
+    if _is_ragged(value):
+        return plain(value.to_list())
     if is_dataclass(value) and not isinstance(value, type):
-        if hasattr(value, "to_list"):
-            return plain(value.to_list())
         return {part.name: plain(getattr(value, part.name)) for part in fields(value)}
     if isinstance(value, Mapping):
         return {str(name): plain(part) for name, part in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
         return [plain(part) for part in value]
-    if getattr(value, "dtype", None) is not None:
+    if _is_array(value):
         return plain(_listed(value))
     if isinstance(value, complex):
         return [_float(value.real), _float(value.imag)]
     return str(value)
+
+
+def _is_ragged(value: Any) -> bool:
+    values = sys.modules.get("tensorferry.tensors.values")  # without it, there is no such tensor
+    return values is not None and isinstance(value, values.RaggedTensor)
+
+
+def _is_array(value: Any) -> bool:
+    numpy = sys.modules.get("numpy")  # without it, there is no array
+    return numpy is not None and isinstance(value, numpy.ndarray | numpy.generic)
 
 
 def _listed(value: Any) -> Any:

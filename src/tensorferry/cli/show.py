@@ -65,6 +65,8 @@ def _render(found: Excerpt, everything: bool) -> Iterable[str]:
 def _values(values: Any, everything: bool) -> Iterable[str]:
     import numpy as np
 
+    from tensorferry.tensors.values import SparseTensor
+
     if isinstance(values, np.ndarray) and values.dtype != object and values.dtype.names is None:
         with np.printoptions(
             threshold=values.size + 1 if everything else 200,
@@ -75,7 +77,7 @@ def _values(values: Any, everything: bool) -> Iterable[str]:
         return
     if isinstance(values, np.ndarray):
         values = values.reshape(-1) if values.ndim else [values[()]]
-    elif hasattr(values, "dense_shape"):
+    elif isinstance(values, SparseTensor):
         pairs = zip(values.indices.tolist(), values.values, strict=True)
         values = [f"{place}: {cell(value)}" for place, value in pairs]
     elif isinstance(values, bytes) or np.isscalar(values):

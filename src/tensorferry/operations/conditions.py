@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sized
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -213,11 +213,12 @@ def _plain(value: Any) -> Any:
 def _length(value: Any) -> int | None:
     if value is None:
         return None
-    return len(value) if hasattr(value, "__len__") else 1
+    return len(value) if isinstance(value, Sized) else 1
 
 
 def _element(value: Any, place: int) -> Any:
-    if not hasattr(value, "__getitem__") or not -len(value) <= place < len(value):
+    is_list = isinstance(value, bytes | list | np.ndarray | RaggedTensor)
+    if not is_list or not -len(value) <= place < len(value):
         return None
     return _plain(value[place])
 

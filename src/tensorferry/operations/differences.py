@@ -148,7 +148,9 @@ class Difference:
             self._note("entries", abs(len(left.values) - len(right.values)) or 1, None)
 
     def _compare_ragged(self, left: Any, right: Any) -> int:
-        rank = max(getattr(left, "ragged_rank", 0), getattr(right, "ragged_rank", 0))
+        rank = max(
+            side.ragged_rank if isinstance(side, RaggedTensor) else 0 for side in (left, right)
+        )
         one, other = as_ragged(left, rank), as_ragged(right, rank)
         if one is None or other is None:
             self._note("shape", 0, None)

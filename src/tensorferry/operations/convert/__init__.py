@@ -185,34 +185,46 @@ def convert(
             raise UnsupportedError("a stream cannot be read again to verify it")
         files = _files(subject, path, facts, shards, shard_size)
         _check_free(path, files, facts, how, force)
-        is_copy = facts.records and subject.facts.records and not changes
-        names = {} if is_copy else changes.names(subject)
-        report = ConvertReport(
-            subject.name,
-            path,
-            facts.name,
-            subject.holds,
-            len(names) if subject.holds == "tensors" else None,
-            files,
-            written=False,
-            notes=_notes(subject, facts, changes),
-        )
-        if dry_run:
-            in_rows = subject.holds != "tensors"
-            return replace(report, count=subject.count()) if in_rows else report
-        count, saved = Transfer(subject, names, changes, facts, path, files, how, progress).run()
-    places = (Place(name, options=storage_options) for name in files)
-    report = replace(
-        report,
-        count=count,
-        nbytes=total_size(places) if saved is None else saved.nbytes,
-        seconds=time.monotonic() - started,
-        written=True,
-        quantized=max((one.largest_error for one in saved.quantized.values()), default=None)
-        if saved
-        else None,
-    )
+        report = _transfer(subject, path, files, facts, changes, how, progress, dry_run)
+    if dry_run:
+        return report
+    report = replace(report, seconds=time.monotonic() - started)
     return _verified(report, source, changes, options, storage_options) if verify else report
+
+
+def _transfer(
+    subject: Subject,
+    path: str,
+    files: tuple[str, ...],
+    facts: Facts,
+    changes: Changes,
+    how: Writing,
+    progress: Progress | None,
+    dry_run: bool,
+) -> ConvertReport:
+    """Writes what was opened, unless it is only asked what would be written."""
+    is_copy = facts.records and subject.facts.records and not changes
+    names = {} if is_copy else changes.names(subject)
+    report = ConvertReport(
+        subject.name,
+        path,
+        facts.name,
+        subject.holds,
+        len(names),
+        files,
+        written=False,
+        notes=_notes(subject, facts, changes),
+    )
+    if dry_run:
+        in_rows = subject.holds != "tensors"
+        return replace(report, count=subject.count()) if in_rows else report
+    count, saved = Transfer(subject, names, changes, facts, path, files, how, progress).run()
+    if saved is None:
+        nbytes = total_size(Place(name, options=how.storage_options) for name in files)
+        return replace(report, count=count, nbytes=nbytes, written=True)
+    errors = [one.largest_error for one in saved.quantized.values()]
+    largest = max(errors, default=None)
+    return replace(report, count=count, nbytes=saved.nbytes, written=True, quantized=largest)
 
 
 def _open(

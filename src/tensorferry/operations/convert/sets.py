@@ -65,47 +65,23 @@ def convert_all(
     Raises:
         UnsupportedError: Two of them would get the same name.
     """
-    sources = [part for source in sources for part in source.apart()]
     if storage.is_url(directory):
         raise UnsupportedError("many files are converted into a local directory", path=directory)
+    sources = [part for source in sources for part in source.apart()]
     targets = _targets(sources, directory, format)
     if not options.get("dry_run"):
         os.makedirs(directory, exist_ok=True)
-    # What makes no difference to the bytes does not count.
-    wanted = {k: str(v) for k, v in sorted(options.items()) if k not in ("dry_run", "verify")}
-    done = _Finished(os.path.join(directory, LIST), wanted, format)
+    done = _Finished(os.path.join(directory, LIST), _about(options), format)
     stop = threading.Event()
 
-    def tell(*_: Any) -> None:
-        if stop.is_set():
-            raise _StoppedError
-
     def work(source: Found, target: str) -> ConvertReport:
-        tell()
-        if resume and done.has(source, target):
-            return ConvertReport(
-                source.name,
-                target,
-                format,
-                "",
-                None,
-                (target,),
-                os.path.getsize(target),
-                written=False,
-            )
-        replaces = force or (resume and done.lists(target))
-        if not options.get("dry_run") and (replaces or not os.path.exists(target)):
-            done.begin(target)
-        report = convert(source, target, format=format, force=replaces, progress=tell, **options)
-        if report.written:
-            done.add(source, report)
-        return report
+        return _convert(source, target, format, done, resume, force, stop, options)
 
     reports: dict[str, ConvertReport] = {}
     pool = ThreadPoolExecutor(max(jobs, 1))
     try:
         running = {pool.submit(work, source, target): target for target, source in targets.items()}
-        for done_count, future in enumerate(as_completed(running), 1):
+        for count, future in enumerate(as_completed(running), 1):
             target = running[future]
             error = future.exception()
             if isinstance(error, Exception) and failed is not None:
@@ -113,11 +89,52 @@ def convert_all(
             else:
                 reports[target] = future.result()
             if progress is not None:
-                progress(done_count, len(running))
+                progress(count, len(running))
     finally:
         stop.set()
         pool.shutdown(cancel_futures=True)
     return [reports[target] for target in targets if target in reports]
+
+
+def _convert(
+    source: Found,
+    target: str,
+    format: str,
+    done: _Finished,
+    resume: bool,
+    force: bool,
+    stop: threading.Event,
+    options: Converting,
+) -> ConvertReport:
+    """Converts one file, unless it is finished or all threads are to end."""
+
+    def tell(*_: Any) -> None:
+        if stop.is_set():
+            raise _StoppedError
+
+    tell()
+    if resume and done.has(source, target):
+        nbytes = os.path.getsize(target)
+        return ConvertReport(
+            source.name, target, format, "", None, (target,), nbytes, written=False
+        )
+    replaces = force or (resume and done.lists(target))
+    if not options.get("dry_run") and (replaces or not os.path.exists(target)):
+        done.begin(target)
+    report = convert(source, target, format=format, force=replaces, progress=tell, **options)
+    if report.written:
+        done.add(source, report)
+    return report
+
+
+def _about(options: Converting) -> dict[str, str]:
+    """The options that make a difference to the bytes; those of stores may be secret."""
+    found: dict[str, Any] = dict(options)
+    for name in ("dry_run", "verify", "durable", "storage_options"):
+        found.pop(name, None)
+    reading = found.pop("options", None) or {}
+    found["options"] = {k: v for k, v in sorted(reading.items()) if k != "storage_options"}
+    return {name: str(value) for name, value in sorted(found.items())}
 
 
 def _targets(sources: Sequence[Found], directory: str, format: str) -> dict[str, Found]:
