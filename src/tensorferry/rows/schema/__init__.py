@@ -1,17 +1,18 @@
-"""Schema: what features the Examples of a record file hold, and what columns they become.
+"""Schemas: the columns of rows, their dtypes and shapes.
 
-An Example knows three kinds of lists (bytes, float32, int64) and no shapes; files do not say what
-is in them. A schema does: for each feature its kind on the wire, the shape of one row's value, and
-whether rows may lack it. A value of another dtype stands in a feature as one bytes value, a
-serialized tensor: encoding "tensor". A schema is inferred from a survey of the records, given by
-the user, or found in a file beside the data:
+An Example has three kinds of lists (bytes, float32, int64) and no shapes, and a TFRecord file does
+not describe its records. A schema does: for each feature the kind of its list, the shape of the
+value in one row, and whether rows may lack it. A value of another dtype is stored as one bytes
+value, a serialized tensor: encoding "tensor". A schema is inferred from the records, given by the
+user, or read from a file beside the data:
 
     our own JSON     {"version": 1, "features": [{"name": ..., "kind": ..., ...}]}
     features.json    of TensorFlow Datasets, `tensorferry.rows.schema.tfds`
     schema.pbtxt     of TensorFlow Metadata (TFMD), `tensorferry.rows.schema.tfmd`
 
-What a `tf.io.parse_example` spec means is `tensorferry.rows.schema.tensorflow`. Reading the
-records by a schema is left to `tensorferry.formats.tfrecord.example`.
+`tensorferry.rows.schema.tensorflow` converts specs of `tf.io.parse_example`. Decoding records by a
+schema is left to `tensorferry.formats.tfrecord.example`. Tables have schemas, too, made from the
+types of their columns.
 """
 
 from __future__ import annotations
@@ -54,11 +55,11 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Schema(Mapping[str, Feature]):
-    """The features of the records, by name and in the order of names.
+    """The features of rows, by name and sorted by name.
 
     Attributes:
-        features: All of them.
-        notes: What the source of the schema says and a schema cannot hold; not compared.
+        features: The features.
+        notes: What the source of the schema describes but a schema cannot hold; not compared.
     """
 
     features: tuple[Feature, ...] = ()
@@ -95,7 +96,7 @@ class Schema(Mapping[str, Feature]):
     def __len__(self) -> int:
         return len(self._by_name)
 
-    # Mapping's own would look for near matches of what is not there.
+    # Mapping's own would compute the hint of the error for every name that is not there.
     def __contains__(self, name: object) -> bool:
         return name in self._by_name
 
@@ -106,21 +107,21 @@ class Schema(Mapping[str, Feature]):
         """The schema of some of the features.
 
         Raises:
-            UnknownFeatureError: There is none of a name given.
+            UnknownFeatureError: There is no feature of a given name.
         """
         wanted = [names] if isinstance(names, str) else names
         return Schema(tuple({name: self[name] for name in wanted}.values()))
 
     def to_json(self) -> dict[str, Any]:
-        """The schema in what JSON has: dicts, lists, strings, numbers."""
+        """The schema as JSON values: dicts, lists, strings, numbers."""
         return schema_json.to_tree(self.features)
 
     @classmethod
     def from_json(cls, tree: Mapping[str, Any] | str | bytes) -> Schema:
-        """The schema that `to_json` gave, or the JSON text of it.
+        """The schema of a tree from `to_json`, or of its JSON text.
 
         Raises:
-            FormatError: It is none.
+            FormatError: The tree is no schema.
         """
         if isinstance(tree, str | bytes):
             tree = schema_json.parse(tree)
@@ -129,7 +130,7 @@ class Schema(Mapping[str, Feature]):
     def to_tf_spec(self) -> str:
         """Python source of the spec with which `tf.io.parse_example` reads the records.
 
-        With sequence features it is a dict of the two specs that `tf.io.parse_sequence_example`
+        With sequence features, it is a dict of the two specs that `tf.io.parse_sequence_example`
         takes: pass it as `**spec`.
         """
         from tensorferry.rows.schema import tensorflow
@@ -145,10 +146,10 @@ class Schema(Mapping[str, Feature]):
     def to_arrow(self) -> Any:
         """The `pyarrow.Schema` of the columns.
 
-        One value is int64, float32 or binary; a fixed number a FixedSizeList, one for each
-        dimension; any number a list; a sequence a list of its steps. A serialized tensor of fixed
-        shape is its number or an `arrow.fixed_shape_tensor` where Arrow has the dtype, and binary
-        where not.
+        One value becomes int64, float32 or binary; a fixed number of values a FixedSizeList per
+        dimension; any number of values a list; a sequence a list of its steps. A serialized tensor
+        of fixed shape becomes a number or an `arrow.fixed_shape_tensor`; if Arrow lacks the dtype,
+        or the shape is open, it stays binary.
 
         Raises:
             MissingExtraError: PyArrow is not installed.
@@ -186,17 +187,17 @@ def _to_arrow(feature: Feature, pa: Any) -> Any:
 
 
 class FeatureStatistics(NamedTuple):
-    """What a survey of records found of one feature.
+    """Statistics of one feature over the records that were surveyed.
 
     Attributes:
-        name: Its key.
-        sequence: Whether it stands in a SequenceExample's feature lists.
-        kind: The kind of its lists; None when it never had one.
-        mixed: Whether it had several.
-        rows: In how many records it occurs.
-        lists: How many lists those have: one a record, or one a step.
+        name: The key of the feature.
+        sequence: Whether it is one of the feature lists of a SequenceExample.
+        kind: The kind of its lists; None if it never had a list with a kind.
+        mixed: Whether its lists have several kinds.
+        rows: Number of records that have the feature.
+        lists: Number of its lists: one per record, or one per step.
         shortest: The smallest number of values in a list.
-        longest: The largest.
+        longest: The largest number of values in a list.
     """
 
     name: str
@@ -214,20 +215,20 @@ def infer(
     rows: int,
     tensors: Mapping[str, tuple[str, Shape]] | None = None,
 ) -> Schema:
-    """The schema that records keep, by a survey of them.
+    """The schema of records, inferred from a survey.
 
-    A feature whose lists are all of one length has that fixed shape, a single value where the
-    length is 1; lists that are all empty tell no length. A feature that was there but never held
-    anything is left out.
+    If all lists of a feature have the same length, the feature has this fixed shape, or is a single
+    value if the length is 1; lists that are all empty say nothing about the length. A feature whose
+    lists never have a kind is left out.
 
     Args:
-        statistics: What was found of each feature.
-        rows: How many records were looked at.
-        tensors: The dtype and shape of the tensors in features whose values all were serialized
-            tensors.
+        statistics: The statistics of each feature.
+        rows: Number of records that were surveyed.
+        tensors: The dtype and shape of the tensors, for each feature whose values are all
+            serialized tensors.
 
     Raises:
-        FormatError: A feature has one kind in some records and another in others.
+        FormatError: A feature has different kinds in different records.
     """
     return Schema(
         tuple(
@@ -261,17 +262,19 @@ def _shape_of(found: FeatureStatistics) -> Shape:
 
 
 def as_schema(given: Any) -> Schema:
-    """The schema that is meant.
+    """A schema, from any of the forms that users may pass.
+
+        as_schema({"label": "int64", "image": ("uint8", (28, 28))})
 
     Args:
-        given: A schema; a dict of name to dtype, (dtype, shape), `Feature` or a feature of a
-            `tf.io.parse_example` spec; the path of a `.pbtxt`, a `features.json` or our own JSON;
-            or the dict that is in one of the latter. A dtype that Examples lack (all but int64,
+        given: A schema; a dict from names to dtypes, (dtype, shape) pairs, `Feature`s or features
+            of a `tf.io.parse_example` spec; the path of a `.pbtxt`, a `features.json` or our own
+            JSON; or the dict in one of these two. A dtype that Examples lack (all but int64,
             float32 and string) means serialized tensors.
 
     Raises:
-        FormatError: It describes no features, or impossible ones.
-        UnsupportedError: A dtype is none TensorFlow has.
+        FormatError: The argument describes no features, or impossible ones.
+        UnsupportedError: TensorFlow lacks a dtype.
     """
     if isinstance(given, Schema):
         return given
@@ -302,10 +305,10 @@ def _as_features(name: str, spec: Any) -> tuple[Feature, ...]:
 
 
 def read(path: str | os.PathLike[str]) -> Schema:
-    """The schema in a file: a TFMD schema by its suffix `.pbtxt`, else one of the JSON kinds.
+    """The schema in a file: a TFMD schema if the suffix is `.pbtxt`, otherwise JSON.
 
     Raises:
-        FormatError: It holds none.
+        FormatError: The file holds no schema.
     """
     data = Path(path).read_bytes()
     try:
@@ -333,7 +336,7 @@ def from_tfmd(text: str | bytes) -> Schema:
     """The schema in the text of a TensorFlow Metadata schema.
 
     Raises:
-        FormatError: It is none.
+        FormatError: The text is no such schema.
     """
     from tensorferry.rows.schema import tfmd
 
@@ -344,7 +347,7 @@ def from_tfds(text: str | bytes) -> Schema:
     """The schema of the Examples that TensorFlow Datasets writes for a `features.json`.
 
     Raises:
-        FormatError: It is no such file.
+        FormatError: The text is no `features.json`.
     """
     from tensorferry.rows.schema import tfds
 
@@ -352,12 +355,12 @@ def from_tfds(text: str | bytes) -> Schema:
 
 
 def find_beside(path: str | os.PathLike[str]) -> Schema | None:
-    """The schema in a file beside a data file, or in the directory above.
+    """The schema in a file beside a data file, or in the directory above; None if there is none.
 
-    JSON of these names that is something else altogether is passed over.
+    A JSON file of the right name that holds something else is skipped.
 
     Raises:
-        FormatError: A schema's file is broken.
+        FormatError: The file of a schema is damaged.
     """
     data = Path(path)
     folders = (data.parent, data.parent.parent)

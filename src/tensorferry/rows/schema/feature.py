@@ -1,6 +1,6 @@
-"""Feature: one entry of a schema, checked when it is made.
+"""Features: the entries of a schema, checked when they are made.
 
-The schema of a file is `tensorferry.rows.schema`.
+`tensorferry.rows.schema` makes schemas of them.
 """
 
 from __future__ import annotations
@@ -21,29 +21,29 @@ Kind = Literal["bytes", "float32", "int64"]
 Encoding = Literal["plain", "tensor"]
 Shape = tuple[int | None, ...]
 
-# The dtype of a column that holds a list's values as they are.
+# The dtype of a column, for each kind of list.
 DTYPES: dict[Kind, str] = {"bytes": "string", "float32": "float32", "int64": "int64"}
 KINDS: dict[str, Kind] = {dtype: kind for kind, dtype in DTYPES.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """One feature of the records.
+    """One feature of the records, or one column of a table.
 
     Attributes:
-        name: Its key in the Example.
-        kind: The list that stands on the wire.
-        shape: Of one row's value: () for one, (n,) or more for a fixed number, None in front for
-            as many as there are. Of one step where `sequence` is set; of the tensor where
-            `encoding` is "tensor", which may leave any dimension open.
-        dtype: Of the column.
-        encoding: "plain" for the list's values, "tensor" for one bytes value that is a serialized
-            tensor.
-        sequence: Whether it stands in a SequenceExample's feature lists.
-        sequence: Whether it stands in the feature lists of a SequenceExample.
+        name: The key in the Example.
+        kind: The kind of list in the Example.
+        shape: The shape of the value in one row: () for one value, (n,) or more dimensions for a
+            fixed number, None as the first dimension for any number. With `sequence`, the shape of
+            one step; with the encoding "tensor", the shape of the tensor, in which any dimension
+            may be None.
+        dtype: The dtype of the column.
+        encoding: "plain" if the list holds the values, "tensor" if it holds one bytes value that is
+            a serialized tensor.
+        sequence: Whether it is one of the feature lists of a SequenceExample.
         optional: Whether rows may lack it.
-        default: What a row without it stands for, in a plain feature of fixed shape: one value for
-            all places, or as many as the shape says. A default makes a feature optional.
+        default: The value of rows that lack it, in a plain feature of fixed shape: one value for
+            all elements, or as many as the shape says. A default makes a feature optional.
     """
 
     name: str
@@ -71,7 +71,7 @@ class Feature:
             object.__setattr__(self, "default", _as_default(self))
             object.__setattr__(self, "optional", True)
 
-    # The default is compared by its text: NaN is unlike itself.
+    # The default is compared by its text, because NaN does not equal itself.
     def _key(self) -> tuple[Any, ...]:
         parts = (self.name, self.kind, self.shape, self.dtype, self.encoding)
         return (*parts, self.sequence, self.optional, repr(self.default))
@@ -94,7 +94,7 @@ def _check_name(name: Any) -> None:
 
 def _check_choice(feature: Feature, part: str, choices: Iterable[Any]) -> None:
     found = getattr(feature, part)
-    # By type too: 1 is not True here, and an unhashable is no member.
+    # Compared by type, too: 1 is not True here. A loop, because the value may be unhashable.
     if not any(type(found) is type(choice) and found == choice for choice in choices):
         expected = ", ".join(map(repr, choices))
         raise FormatError(f"feature {feature.name!r}: {part} is {found!r}, expected {expected}")
@@ -107,7 +107,7 @@ def _as_shape(feature: Feature) -> Shape:
     except TypeError:
         shape = (-1,)
     numbers = [size for size in shape if size is not None]
-    # A value has its bytes checked when it is read; this keeps products of sizes plain numbers.
+    # Sizes are checked against the bytes on reading; this bound keeps products within 64 bits.
     if min(numbers, default=0) < 0 or math.prod(numbers) >= 2**63 or len(shape) > 254:
         raise FormatError(
             f"feature {feature.name!r}: shape is {feature.shape!r:.80}, "
@@ -128,7 +128,7 @@ def _as_shape(feature: Feature) -> Shape:
 
 
 def _as_default(feature: Feature) -> Any:
-    """The default in Python's scalars and tuples of them."""
+    """The default as a Python scalar, or nested tuples of scalars."""
     if feature.encoding != "plain" or feature.sequence or None in feature.shape:
         raise FormatError(
             f"feature {feature.name!r}: a default goes with a plain feature of fixed shape"
@@ -182,14 +182,15 @@ def make_feature(
     optional: bool = False,
     default: Any = None,
 ) -> Feature:
-    """The feature for a dtype and shape: plain where Examples have the dtype, else a tensor.
+    """The feature for a dtype and shape: plain if Examples have the dtype, otherwise a tensor.
 
     Args:
-        name: Its key.
-        dtype: Whatever names a dtype.
-        shape: A size or several; None or -1 for an open one.
+        name: The key in the Example.
+        dtype: A dtype, as `tensorferry.dtypes.as_dtype` takes it.
+        shape: One size or several; None or -1 for an open size.
+        sequence: Whether it is one of the feature lists of a SequenceExample.
         optional: Whether rows may lack it.
-        default: What a row without it stands for.
+        default: The value of rows that lack it.
     """
     try:
         row = dtypes.as_dtype(dtype)

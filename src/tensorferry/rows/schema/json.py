@@ -1,13 +1,13 @@
-"""JSON of a schema: our own form of it, and the text that any JSON schema comes in.
+"""Schemas as JSON: our own form, and parsing JSON text.
 
     {"version": 1, "features": [
         {"name": "label", "kind": "int64", "shape": [], "dtype": "int64"},
         {"name": "image", "kind": "bytes", "shape": [28, null], "dtype": "uint8",
          "encoding": "tensor", "optional": true}]}
 
-"encoding", "sequence", "optional" and "default" stand only where they differ from
-`Feature`'s own. In a default, bytes are {"hex": "..."} and a float that is no
-finite number {"float": "nan"}.
+"encoding", "sequence", "optional" and "default" are written only if they differ from the defaults
+of `Feature`. In a default, bytes are {"hex": "..."}, and a float that is not finite is
+{"float": "nan"}.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ VERSION = 1
 
 
 def is_schema(tree: Any) -> bool:
-    """Whether it is our own form, of whatever version."""
-    # A feature may be called "version" too, but what it is given as is never a number.
+    """Whether a tree is a schema in our own form, of any version."""
+    # A user's dict may have a feature called "version", but its spec is never a number.
     return (
         isinstance(tree, Mapping)
         and tree.keys() >= {"version", "features"}
@@ -34,15 +34,15 @@ def is_schema(tree: Any) -> bool:
 
 
 def to_tree(features: tuple[Feature, ...]) -> dict[str, Any]:
-    """The features in dicts, lists, strings and numbers."""
+    """The features as dicts, lists, strings and numbers."""
     return {"version": VERSION, "features": [_to_json(feature) for feature in features]}
 
 
 def from_tree(tree: Any) -> tuple[Feature, ...]:
-    """The features of what `to_tree` gave.
+    """The features of a tree from `to_tree`.
 
     Raises:
-        FormatError: It is something else.
+        FormatError: The tree is malformed, or of another version.
     """
     if not is_schema(tree):
         raise FormatError('no schema: expected an object with "version" and "features"')
@@ -86,7 +86,7 @@ def _from_json(node: Any) -> Feature:
 
 
 def default_to_json(default: Any) -> Any:
-    """A default in what JSON has: bytes and what is no finite number are objects."""
+    """A default as JSON; bytes and floats that are not finite become objects."""
     if isinstance(default, tuple):
         return [default_to_json(part) for part in default]
     if isinstance(default, bytes):
@@ -97,7 +97,7 @@ def default_to_json(default: Any) -> Any:
 
 
 def default_from_json(node: Any) -> Any:
-    """What `default_to_json` gave."""
+    """The default of a tree from `default_to_json`."""
     if isinstance(node, list):
         return [default_from_json(part) for part in node]
     if isinstance(node, dict):
@@ -114,10 +114,10 @@ def default_from_json(node: Any) -> Any:
 
 
 def parse(text: str | bytes) -> Any:
-    """What JSON text holds; a key that is twice in an object is refused.
+    """Parses JSON text; repeated keys in an object are refused.
 
     Raises:
-        FormatError: It is no JSON.
+        FormatError: The text is not JSON.
     """
     if isinstance(text, bytes):
         try:

@@ -1,10 +1,10 @@
-"""TensorFlow's own word for a schema: the spec that `tf.io.parse_example` takes.
+"""Specs of TensorFlow: the schemas that `tf.io.parse_example` takes.
 
-`to_spec` prints one as Python source, `from_spec` understands one. TensorFlow is not imported: a
-spec's features are known by the names of their classes and attributes.
+`to_spec` writes a spec as Python source, `from_spec` reads one. TensorFlow is not imported: the
+features of a spec are recognised by the names of their classes and attributes.
 
     (), (n,), (n, m)      FixedLenFeature
-    (None,), optional     RaggedFeature: rows of as many values as there are
+    (None,), optional     RaggedFeature: any number of values per row
     (None, n)             RaggedFeature with UniformRowLength
     steps of fixed shape  FixedLenSequenceFeature, in a spec for `tf.io.parse_sequence_example`
 """
@@ -33,7 +33,7 @@ _SPECS = (
 
 
 def to_spec(schema: Schema) -> str:
-    """The source of a spec; its only free name is `tf`."""
+    """The Python source of a spec; the only name that it uses is `tf`."""
     context = [_to_line(feature) for feature in schema.features if not feature.sequence]
     sequence = [_to_line(feature) for feature in schema.features if feature.sequence]
     if not sequence:
@@ -60,11 +60,11 @@ def _to_line(feature: Feature) -> str:
 def _to_call(feature: Feature) -> str:
     dtype = _to_dtype(DTYPES[feature.kind])
     shape = feature.shape if feature.encoding == "plain" else ()
-    # A step of no values ended TensorFlow 2.21's whole process; why was not looked into.
+    # A step without values crashes TensorFlow 2.21.
     if feature.sequence and None not in shape and 0 not in shape:
         missing = ", allow_missing=True" if feature.optional else ""
         return f"FixedLenSequenceFeature({list(shape)}, {dtype}{missing})"
-    # To TensorFlow a default of no values is none.
+    # TensorFlow treats an empty default as no default.
     if feature.default is not None and 0 not in shape:
         return f"FixedLenFeature({list(shape)}, {dtype}, default_value={_to_default(feature)})"
     if not feature.sequence and not feature.optional and None not in shape:
@@ -76,7 +76,7 @@ def _to_call(feature: Feature) -> str:
 
 
 def _to_dtype(name: str) -> str:
-    # TensorFlow has no attribute of its own for the kinds that ml_dtypes brought.
+    # The `tf` module has no attribute for the dtypes of ml_dtypes.
     row = dtypes.BY_NAME[name]
     return f"tf.as_dtype({name!r})" if row.enum > 23 else f"tf.{name}"
 
@@ -85,7 +85,7 @@ def _to_default(feature: Feature) -> str:
     value = _to_source(feature.default)
     if isinstance(feature.default, tuple) or not feature.shape:
         return value
-    # TensorFlow takes no single value for all places.
+    # TensorFlow does not accept one value for all elements.
     return f"tf.constant({value}, {_to_dtype(feature.dtype)}, {list(feature.shape)})"
 
 
@@ -98,19 +98,19 @@ def _to_source(value: Any) -> str:
 
 
 def is_spec(spec: Any) -> bool:
-    """Whether it is a feature of a spec."""
+    """Whether an object is a feature of a spec."""
     return type(spec).__name__ in _SPECS and hasattr(spec, "dtype")
 
 
 def from_spec(name: str, spec: Any) -> tuple[Feature, ...]:
-    """What a spec's feature reads from the Examples: more than one for what has index keys.
+    """The features that one entry of a spec reads: several if it has index keys.
 
     Args:
-        name: Its key in the spec.
-        spec: The feature: what pads, casts or assembles values leaves no trace here.
+        name: The key in the spec.
+        spec: The entry. How it pads, casts or combines values is ignored.
 
     Raises:
-        UnsupportedError: Its dtype is none that Examples have.
+        UnsupportedError: Examples lack the dtype.
     """
     row = dtypes.as_dtype(spec.dtype)
     if row.name not in KINDS:

@@ -1,23 +1,24 @@
-"""The `features.json` of TensorFlow Datasets: which Examples it stands for.
+"""`features.json` of TensorFlow Datasets: the schema of the Examples that TFDS writes.
 
-TFDS nests features; an Example does not. Each leaf is a feature whose key is the names on the way
+TFDS nests features; an Example does not. Each leaf is a feature, whose key is the names on the path
 to it, joined by "/":
 
-    Tensor, Scalar, BBox   its values: integers and bools as int64, all floats as float32; with
-                           encoding "bytes" or "zlib" the bytes of the array, which are no
-                           serialized tensor
-      of open sizes        with more than one: <key>/value, and <key>/shape with the sizes
+    Tensor, Scalar, BBox   the values: integers and bools as int64, all floats as float32; with the
+                           encoding "bytes" or "zlib" the bytes of the array, not a serialized
+                           tensor
+      several open sizes   <key>/value, and <key>/shape with the sizes
     ClassLabel             int64
-    Text, Image            bytes, the image as its file
-    Audio                  a Tensor, or the bytes of its file
+    Text, Image            bytes; an image as a file
+    Audio                  as Tensor, or the bytes of a file
     Video                  a sequence of images
-    Translation            bytes, one feature a language
-    Sequence, Dataset      its leaves with one more dimension in front
-      in another Sequence  <key>/ragged_flat_values, and for each inner level i of them
-                           <key>/ragged_row_lengths_<i>
+    Translation            bytes, one feature per language
+    Sequence, Dataset      the leaves with one more dimension in front
+      in a Sequence        <key>/ragged_flat_values, and <key>/ragged_row_lengths_<i> for each inner
+                           level i
 
-Columns have the dtype of the wire, not the one TFDS casts to after reading. What is of no known
-kind is left out, with a note. Older files say "type" and "content".
+Columns have the dtype of the file, not the dtype that TFDS casts to after reading. Features of
+unknown classes are left out, with a note. Older files have "type" and "content" in place of
+"pythonClassName".
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from tensorferry.errors import FerryError, FormatError, LimitError
 from tensorferry.rows.schema import Schema, json as schema_json
 from tensorferry.rows.schema.feature import Feature, Shape, make_feature
 
-# What the classes' names were before each had a field of its own.
+# The field that describes each class; older files have only the name of the class.
 _LEGACY = {
     "FeaturesDict": "featuresDict",
     "Tensor": "tensor",
@@ -50,7 +51,7 @@ _LEGACY = {
 
 
 class _Leaf(NamedTuple):
-    """A feature below some sequences; `sizes` are theirs, from the outside in."""
+    """A feature inside sequences; `sizes` are the sizes of these, from the outermost inward."""
 
     path: tuple[str, ...]
     dtype: str
@@ -60,15 +61,15 @@ class _Leaf(NamedTuple):
 
 
 class _UnknownError(Exception):
-    """A node that is left out, and why."""
+    """A node is left out; the message is the reason."""
 
 
 def is_features(tree: Any) -> bool:
-    """Whether it is what a `features.json` holds."""
+    """Whether a tree is the content of a `features.json`."""
     if not isinstance(tree, Mapping):
         return False
     name = tree.get("pythonClassName", tree.get("type") if "content" in tree else None)
-    # A feature may be called "type" too; a class has its module in front.
+    # A user's dict may have a feature called "type", but its spec has no dot, as class paths do.
     return isinstance(name, str) and "." in name
 
 
@@ -76,7 +77,7 @@ def from_tree(tree: Any) -> Schema:
     """The schema of the Examples of a dataset.
 
     Raises:
-        FormatError: It is not what a `features.json` holds.
+        FormatError: The tree is not the content of a `features.json`.
     """
     if not is_features(tree):
         raise FormatError('no features of TensorFlow Datasets: expected a "pythonClassName"')
@@ -111,7 +112,7 @@ def _leaves(node: Any, path: tuple[str, ...], notes: list[str], depth: int) -> I
 
 
 def _open(node: Any) -> tuple[str, Mapping[str, Any]]:
-    """What kind of feature a node is, and what describes it."""
+    """The kind of feature that a node is, and the fields that describe it."""
     if not isinstance(node, Mapping):
         raise _UnknownError("it is no object")
     if "pythonClassName" in node:
@@ -190,7 +191,7 @@ def _read_shape(content: Mapping[str, Any]) -> Shape:
 
 
 def _read_size(size: Any) -> int | None:
-    # JSON of protobuf has int64 as strings; -1 is an open size.
+    # protobuf's JSON writes int64 as strings; -1 is an open size.
     try:
         number = -1 if size is None else int(size)
     except (TypeError, ValueError, OverflowError):
@@ -201,7 +202,7 @@ def _read_size(size: Any) -> int | None:
 
 
 def _read_dtype(name: Any) -> str:
-    """The dtype on the wire."""
+    """The dtype in the Example."""
     try:
         row = dtypes.as_dtype(name)
     except (FerryError, TypeError, ValueError):
@@ -215,7 +216,7 @@ def _read_dtype(name: Any) -> str:
 
 
 def _to_features(leaf: _Leaf, notes: list[str]) -> Iterator[Feature]:
-    """The features of the Example that a leaf is written as."""
+    """The features of the Example that hold a leaf."""
     key = "/".join(leaf.path)
     shape = (*leaf.sizes, *leaf.shape)
     if len(leaf.sizes) > 1:

@@ -1,21 +1,22 @@
-"""Schemas of TensorFlow Metadata, as TFX and TensorFlow Data Validation keep in `schema.pbtxt`.
+"""Schemas of TensorFlow Metadata: the `schema.pbtxt` of TFX and TensorFlow Data Validation.
 
     feature {
       name: "tokens"  type: INT                      BYTES, INT or FLOAT
       presence { min_fraction: 1 }                   in every row; without it, optional
-      value_count { min: 0 }                         as many values as there are
-      annotation { tag: "tensorferry.dtype=..." }    what TFMD has no place for
+      value_count { min: 0 }                         any number of values
+      annotation { tag: "tensorferry.dtype=..." }    facts that TFMD has no field for
     }
     feature {
       name: "##SEQUENCE##"  type: STRUCT             a SequenceExample's feature lists
       struct_domain { feature { ... } }
     }
 
-A fixed `shape` is that shape; a `value_count` from 1 to 1 is a single value, from n to n n of them.
-In a sequence, the second of two `value_counts` is that of a step.
-Domains, environments and comparators are checks on values: they are not read. Nor are
-`sparse_feature`, `weighted_feature` and `tensor_representation_group`, which only say how to put
-features together. A deprecated feature may still be there: it is read as optional.
+A fixed `shape` is the shape of the feature. A `value_count` from 1 to 1 is a single value, from n
+to n it is n values. In a sequence, the second of two `value_counts` is that of one step.
+
+Domains, environments and comparators are checks on values and are not read. Neither are
+`sparse_feature`, `weighted_feature` and `tensor_representation_group`, which only say how to
+combine features. A deprecated feature may still be present, so it is read as optional.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ def _to_shape(shape: Shape) -> str:
 
 
 def _to_counts(shape: Shape) -> str:
-    """The counts of steps and of a step's values: a `shape` would be of all steps together."""
+    """The counts of steps and of values per step; a `shape` would describe all steps together."""
     size = math.prod(number or 0 for number in shape)
     values = "min: 0" if None in shape else f"min: {size} max: {size}"
     return f"value_counts {{ value_count {{ min: 0 }} value_count {{ {values} }} }}"
@@ -99,7 +100,7 @@ def read(text: str | bytes) -> Schema:
     """The schema in a text.
 
     Raises:
-        FormatError: It is no text of a schema, with the byte where that shows.
+        FormatError: The text is no schema; the error has the offset.
     """
     features: list[Feature] = []
     notes: list[str] = []
@@ -154,7 +155,7 @@ def _read_name(message: Message) -> str:
 
 def _read_shape(message: Message, *, sequence: bool) -> Shape:
     if sequence:
-        # Only the innermost count is one step's; a shape or a single count may be of all steps.
+        # Only the inner count describes one step; a shape or a single count may describe all steps.
         levels = [_messages(counts, "value_count") for counts in _messages(message, "value_counts")]
         counts = levels[-1] if levels and len(levels[-1]) == 2 else []
     else:
