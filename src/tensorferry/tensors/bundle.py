@@ -237,11 +237,17 @@ class Bundle(Mapping[str, Any]):
             KeyError: A name is not there.
             FormatError: A tensor is damaged; those before it were given.
         """
-        wanted = [self._resolve(name) for name in names]
-        for group in self._groups(wanted):
+        for name in self.planned(names):
+            yield name, self._tensor(name)
+
+    def planned(self, names: Iterable[str]) -> Iterator[str]:
+        """The names, one by one, of tensors that are read in this order.
+
+        Whoever reads each tensor when its name comes reads all of them by one plan.
+        """
+        for group in self._groups([self._resolve(name) for name in names]):
             self._expect(group)
-            for name in group:
-                yield name, self._tensor(name)
+            yield from group
 
     def tensors(self) -> Iterator[tuple[str, Tensor]]:
         """Names and tensors, as NumPy's, one by one."""

@@ -5,7 +5,7 @@ Each has one name or several, a dtype and a shape; its values are read when they
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -47,10 +47,12 @@ class Offered:
     Attributes:
         path: Where they are from, for reports.
         rows: The tensors by name.
+        planned: Gives names one by one, and plans the reads of the tensors that follow.
     """
 
     path: str
     rows: Mapping[str, Row]
+    planned: Callable[[Iterable[str]], Iterable[str]] = field(default=iter, repr=False)
 
 
 def from_bundle(bundle: Bundle) -> Offered:
@@ -67,7 +69,7 @@ def from_bundle(bundle: Bundle) -> Offered:
         )
         for name in bundle
     }
-    return Offered(bundle.path, rows)
+    return Offered(bundle.path, rows, bundle.planned)
 
 
 def from_mapping(tensors: Mapping[str, Any]) -> Offered:

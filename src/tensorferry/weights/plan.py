@@ -45,7 +45,7 @@ class Plan:
     ) -> None:
         self.values: list[tuple[Variable, Array]] = []
         self._variables = {variable.name: variable for variable in variables}
-        self._rows = offered.rows
+        self._rows, self._planned = offered.rows, offered.planned
         self._cast = cast
         self._apart = [variable for variable in kept if variable.name not in self._variables]
         self._pairs: dict[str, str] = {}
@@ -105,11 +105,10 @@ class Plan:
 
     def read(self) -> None:
         """Reads and checks every value."""
-        for name, variable in self._variables.items():
-            source = self._pairs.get(name)
-            if source is None:
-                continue
-            row = self._rows[source]
+        matched = [name for name in self._variables if name in self._pairs]
+        sources = self._planned(self._pairs[name] for name in matched)
+        for name, source in zip(matched, sources, strict=True):
+            variable, row = self._variables[name], self._rows[source]
             transform = self._transforms.get(name)
             problem = self._problem(variable, row, transformed=transform is not None)
             value: Any = None
