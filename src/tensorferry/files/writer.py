@@ -49,6 +49,7 @@ def writer(
             of columns is divided among them.
         compression: Of TFRecords "gzip" or "zlib", which TensorFlow reads, or "zstd", which it does
             not; by default what the suffix says (.gz, .zlib, .zst). Of others, the format's own.
+            "none" for none at all.
         durable: Wait until the disk has the bytes before the files appear.
         metadata: What to keep with the rows, where the format has a place for it.
         storage_options: For the store of a URL.
@@ -61,11 +62,13 @@ def writer(
     """
     name = os.fspath(path)
     usual = next(facts.name for facts in TABLE.values() if facts.names_shards)
-    chosen = keywords.given(
-        {"compression": compression, **options, "append": options.get("append") or None}
-    )
-    target = Target(name, options=storage_options, durable=durable)
     found = format or format_named(name) or usual
+    chosen = keywords.given({**options, "append": options.get("append") or None})
+    if compression == "none":  # whatever the format's default, or the suffix, says
+        chosen["compression"] = None if table.facts_of(found).compressions else ""
+    elif compression is not None:
+        chosen["compression"] = compression
+    target = Target(name, options=storage_options, durable=durable)
     return open_writer(found, target, chosen, shards=shards, metadata=metadata or {})
 
 
