@@ -396,6 +396,10 @@ class Writer:
             ]
             for message, table in tables.items()
         }
+        self._tags = {
+            message: {field.name: tag for field, tag in fields}
+            for message, fields in self._fields.items()
+        }
 
     def tag(self, message: str, name: str) -> bytes:
         """The tag of a field.
@@ -403,7 +407,7 @@ class Writer:
         Raises:
             KeyError: The table has no such field.
         """
-        return {field.name: tag for field, tag in self._fields[message]}[name]
+        return self._tags[message][name]
 
     def encode(self, message: str, /, **fields: Any) -> bytes:
         """A message as bytes.

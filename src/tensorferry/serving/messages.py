@@ -23,7 +23,6 @@ from tensorferry.codecs.protobuf import (
     Span,
     Tables,
     Writer,
-    frame,
     join,
     parse_schema,
     utf8,
@@ -108,7 +107,9 @@ WRITER = Writer(Reader.tables)
 def write_tensors(message: str, name: str, tensors: Mapping[str, Any]) -> Message:
     """A map of tensors as a field of a message, without copying them."""
     field = WRITER.tag(message, name)
-    entries = []
+    # Not through `frame` for each: a request is often a few small tensors.
+    buffers: list[Any] = []
+    total = 0
     for key in sorted(check_names(tensors)):
         array = as_dense(tensors[key], key)
         content = Buffers()
@@ -121,8 +122,11 @@ def write_tensors(message: str, name: str, tensors: Mapping[str, Any]) -> Messag
             size += len(buffer) if buffer.__class__ is bytes else buffer.nbytes
         text = utf8(key)
         head = _KEY + varint(len(text)) + text + _VALUE + varint(size)
-        entries.append(frame(field, Message([head, *content], len(head) + size)))
-    return join(entries)
+        head = field + varint(len(head) + size) + head
+        buffers.append(head)
+        buffers += content
+        total += len(head) + size
+    return Message(buffers, total)
 
 
 def finish(*parts: Message) -> list[Any]:

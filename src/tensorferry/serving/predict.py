@@ -82,11 +82,13 @@ class PredictRequest(Request):
 
     def _write(self) -> list[Any]:
         wanted = check_texts(self.output_filter, "output_filter")
-        return finish(
+        parts = [
             Message.of(WRITER.encode("PredictRequest", model_spec=write_spec(self))),
             write_tensors("PredictRequest", "inputs", self.inputs),
-            Message.of(WRITER.encode("PredictRequest", output_filter=wanted)),
-        )
+        ]
+        if wanted:
+            parts.append(Message.of(WRITER.encode("PredictRequest", output_filter=wanted)))
+        return finish(*parts)
 
     @classmethod
     def from_bytes(cls, data: Buffer, *, to: Framework = "numpy") -> PredictRequest:
