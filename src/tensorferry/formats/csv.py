@@ -14,7 +14,7 @@ PyArrow (the extra "arrow") parses and writes; blocks are `tensorferry.formats.t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,6 +27,9 @@ from tensorferry.formats.tables.writer import BatchWriter
 from tensorferry.storage.sink import Sink
 from tensorferry.storage.source import Source
 from tensorferry.tensors.values import Array
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 QUOTE = 34
 
@@ -138,7 +141,7 @@ class Writer:
         UnsupportedError: A column is no column of numbers or texts.
     """
 
-    def __init__(self, sink: Sink, schema: Any) -> None:
+    def __init__(self, sink: Sink, schema: pa.Schema) -> None:
         import pyarrow as pa
         from pyarrow import csv
 
@@ -153,7 +156,7 @@ class Writer:
                 write_options=csv.WriteOptions(quoting_style=style),
             )
 
-    def write_batch(self, batch: Any) -> None:
+    def write_batch(self, batch: pa.RecordBatch) -> None:
         """Takes a record batch."""
         import pyarrow as pa
 
@@ -179,7 +182,7 @@ class Writer:
         self._writer.close()
 
 
-def _as_text(field: Any) -> Any:
+def _as_text(field: pa.Field) -> Any:
     """The field of a column of numbers or texts."""
     import pyarrow as pa
 
@@ -202,7 +205,7 @@ def _as_text(field: Any) -> Any:
 class Writes(text.TextWrites):
     """Writes rows of columns."""
 
-    def begin(self, sink: Sink, schema: Any) -> BatchWriter:
+    def begin(self, sink: Sink, schema: pa.Schema) -> BatchWriter:
         """Begins a file."""
         return Writer(sink, schema)
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -30,6 +30,9 @@ from tensorferry.formats.tables.writer import BatchWriter
 from tensorferry.storage.sink import Sink
 from tensorferry.storage.source import Source
 from tensorferry.tensors.values import Array
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 
@@ -115,7 +118,7 @@ class Writer:
         UnsupportedError: A column holds what JSON has not.
     """
 
-    def __init__(self, sink: Sink, schema: Any) -> None:
+    def __init__(self, sink: Sink, schema: pa.Schema) -> None:
         from tensorferry.formats.tables.columns import Note
 
         self._sink = sink
@@ -130,7 +133,7 @@ class Writer:
                     hint="write Parquet or Arrow",
                 )
 
-    def write_batch(self, batch: Any) -> None:
+    def write_batch(self, batch: pa.RecordBatch) -> None:
         """Takes a record batch."""
         columns = []
         for name, array in zip(self._names, batch.columns, strict=True):
@@ -155,7 +158,7 @@ class Writer:
         """Nothing ends the file."""
 
 
-def _listed(array: Any) -> list[Any]:
+def _listed(array: pa.Array) -> list[Any]:
     """The values of a column as Python's; tensors of fixed shape as lists in lists."""
     import pyarrow as pa
 
@@ -181,7 +184,7 @@ def _plain(value: Any) -> Any:
 class Writes(text.TextWrites):
     """Writes rows of columns."""
 
-    def begin(self, sink: Sink, schema: Any) -> BatchWriter:
+    def begin(self, sink: Sink, schema: pa.Schema) -> BatchWriter:
         """Begins a file."""
         return Writer(sink, schema)
 

@@ -39,35 +39,39 @@ Put = Callable[[Any], None]
 class Tensors(Protocol):
     """Tensors of a framework to our values and back."""
 
-    def owns(self, value: Any) -> bool:
+    def owns(self, value: Foreign) -> bool:
         """Whether a value is one of the framework's tensors."""
 
-    def to_value(self, value: Any) -> Tensor:
+    def to_value(self, value: Foreign) -> Tensor:
         """A tensor as one of our values, sharing memory where possible.
 
         Raises:
             UnsupportedError: The tensor has no values yet, or none that can be read.
         """
 
-    def from_value(self, value: Tensor) -> Any:
+    def from_value(self, value: Tensor) -> Foreign:
         """One of our values as a tensor of the framework.
 
         Raises:
             UnsupportedError: The framework has no such tensor.
         """
 
-    def origin(self, value: Any) -> dict[str, Any]:
+    def origin(self, value: Foreign) -> dict[str, Any]:
         """Facts about a tensor besides its values, to be kept with it; {} if there are none."""
 
-    def restore(self, value: Tensor, origin: Origin) -> Any:
+    def restore(self, value: Tensor, origin: Origin) -> Foreign:
         """As `from_value`, with what `origin` gave; a framework that keeps nothing ignores it.
 
         Raises:
             UnsupportedError: The framework has no such tensor, or no such device here.
         """
 
-    def is_bulk(self, value: Any) -> bool:
+    def is_bulk(self, value: Foreign) -> bool:
         """Whether a value is a tensor that every pickler is known to keep."""
+
+
+Foreign = Any
+"""An object of a framework or of a user: its types are theirs, and not ours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,10 +131,10 @@ class Variable:
 class Variables(Protocol):
     """Variables of a framework, and of the models that know their own."""
 
-    def is_variable(self, value: Any) -> bool:
+    def is_variable(self, value: Foreign) -> bool:
         """Whether a value is a variable of the framework."""
 
-    def make_variable(self, value: Any, name: str, put: Put | None = None) -> Variable:
+    def make_variable(self, value: Foreign, name: str, put: Put | None = None) -> Variable:
         """One of the framework's variables as ours.
 
         Args:
@@ -140,12 +144,12 @@ class Variables(Protocol):
                 tensors never change need it.
         """
 
-    def is_model(self, value: Any) -> bool:
+    def is_model(self, value: Foreign) -> bool:
         """Whether `list_variables` knows more about a value than its attributes tell."""
 
     def list_variables(
-        self, model: Any, *, build_optimizer: bool = False
-    ) -> list[tuple[Any, Variable]]:
+        self, model: Foreign, *, build_optimizer: bool = False
+    ) -> list[tuple[Foreign, Variable]]:
         """The variables of a model, each beside the framework's own object.
 
         Args:
@@ -161,17 +165,17 @@ class Variables(Protocol):
 class Objects(Protocol):
     """The object graph of TensorFlow: what an object tracks, and the paths in checkpoints."""
 
-    def is_tracked(self, value: Any) -> bool:
+    def is_tracked(self, value: Foreign) -> bool:
         """Whether TensorFlow knows the parts of an object, as it does for a `tf.Module`."""
 
-    def tracked_children(self, value: Any) -> dict[str, Any]:
+    def tracked_children(self, value: Foreign) -> dict[str, Any]:
         """The parts of a tracked object by their names in checkpoints.
 
         Raises:
             UnsupportedError: TensorFlow cannot tell the parts.
         """
 
-    def object_paths(self, model: Any) -> dict[int, list[str]]:
+    def object_paths(self, model: Foreign) -> dict[int, list[str]]:
         """The paths to each part of a tracked model by the part's id, the preferred one first."""
 
 
@@ -181,16 +185,16 @@ class Programs(Protocol):
 
     def plan(
         self,
-        model: Any,
+        model: Foreign,
         *,
-        signatures: Any = None,
-        inputs: Any = None,
+        signatures: Foreign = None,
+        inputs: Foreign = None,
         forward: Callable[..., Any] | None = None,
-        known: tuple[Any, ...] | None = None,
+        known: tuple[Foreign, ...] | None = None,
     ) -> Program:
         """Everything that writing a model needs, and what the file will keep of it."""
 
-    def specs_of(self, structure: Any) -> Any:
+    def specs_of(self, structure: Foreign) -> Foreign:
         """Symbolic tensors of Keras as specs with the same names."""
 
     def write(self, program: Program, directory: str) -> None:
@@ -201,32 +205,36 @@ class Programs(Protocol):
 class Loading(Protocol):
     """SavedModels back as functions."""
 
-    def load(self, path: str, tags: Iterable[str] | None) -> Any:
+    def load(self, path: str, tags: Iterable[str] | None) -> Foreign:
         """The objects of a SavedModel."""
 
-    def signatures_of(self, loaded: Any) -> Mapping[str, Any]:
+    def signatures_of(self, loaded: Foreign) -> Mapping[str, Any]:
         """The signatures of a loaded model by name."""
 
-    def describe_inputs(self, concrete: Any) -> dict[str, str]:
+    def describe_inputs(self, concrete: Foreign) -> dict[str, str]:
         """Dtype and shape of each argument of a signature by name."""
 
-    def describe_results(self, concrete: Any) -> dict[str, str]:
+    def describe_results(self, concrete: Foreign) -> dict[str, str]:
         """Dtype and shape of each result of a signature by name."""
 
     def call_signature(
-        self, concrete: Any, name: str, positional: tuple[Any, ...], named: Mapping[str, Any]
+        self,
+        concrete: Foreign,
+        name: str,
+        positional: tuple[Foreign, ...],
+        named: Mapping[str, Any],
     ) -> dict[str, Any]:
         """The results of a signature for a user's values."""
 
-    def model_function(self, loaded: Any) -> Any:
+    def model_function(self, loaded: Foreign) -> Foreign:
         """The function that stands for the whole model; None if there is none."""
 
     def call_function(
-        self, function: Any, positional: tuple[Any, ...], named: Mapping[str, Any]
-    ) -> Any:
+        self, function: Foreign, positional: tuple[Foreign, ...], named: Mapping[str, Any]
+    ) -> Foreign:
         """The result of a model's own function for a user's values."""
 
-    def variables_of(self, loaded: Any, *, by_name: bool) -> list[Variable]:
+    def variables_of(self, loaded: Foreign, *, by_name: bool) -> list[Variable]:
         """The variables of a loaded model."""
 
 
@@ -242,36 +250,36 @@ class Graphs(Protocol):
 class KerasModels(Protocol):
     """Models as Keras 3 knows them, and `.keras` files."""
 
-    def is_layer(self, value: Any) -> bool:
+    def is_layer(self, value: Foreign) -> bool:
         """Whether a value is a layer or model of Keras 3."""
 
-    def forward(self, model: Any) -> Callable[..., Any]:
+    def forward(self, model: Foreign) -> Callable[..., Any]:
         """The function that a model computes outside of training."""
 
-    def known_inputs(self, model: Any) -> Any:
+    def known_inputs(self, model: Foreign) -> Foreign:
         """The inputs of a model as symbolic tensors; None if the model does not know them."""
 
-    def describe(self, model: Any) -> Any:
+    def describe(self, model: Foreign) -> Foreign:
         """The config that a `.keras` file of the model has."""
 
-    def describe_if_possible(self, model: Any) -> Any:
+    def describe_if_possible(self, model: Foreign) -> Foreign:
         """As `describe`; None for a model without a config."""
 
-    def lost_by_export(self, model: Any) -> list[NotKept]:
+    def lost_by_export(self, model: Foreign) -> list[NotKept]:
         """What a SavedModel leaves out of a model."""
 
-    def lost_by_archive(self, model: Any) -> Iterator[NotKept]:
+    def lost_by_archive(self, model: Foreign) -> Iterator[NotKept]:
         """What a `.keras` file leaves out of a model."""
 
-    def save(self, model: Any, path: str) -> None:
+    def save(self, model: Foreign, path: str) -> None:
         """Writes a `.keras` file."""
 
     def load(
         self, path: str, custom_objects: Mapping[str, Any], *, safe: bool, compile: bool
-    ) -> Any:
+    ) -> Foreign:
         """The model of a file."""
 
-    def predict(self, model: Any, arguments: tuple[Any, ...]) -> Any:
+    def predict(self, model: Foreign, arguments: tuple[Foreign, ...]) -> Foreign:
         """The result of a model outside of training."""
 
     def is_own_function(self, name: str) -> bool:
@@ -291,34 +299,34 @@ class Functions(Protocol):
     def is_own(self, kind: type) -> bool:
         """Whether a class is TensorFlow's."""
 
-    def is_module(self, value: Any) -> bool:
+    def is_module(self, value: Foreign) -> bool:
         """Whether a value is a plain `tf.Module`, whose attributes are all the user's."""
 
-    def is_function(self, value: Any) -> bool:
+    def is_function(self, value: Foreign) -> bool:
         """Whether a value is a `tf.function`, or one of its traces."""
 
-    def is_iterator(self, value: Any) -> bool:
+    def is_iterator(self, value: Foreign) -> bool:
         """Whether a value is an iterator over a dataset."""
 
-    def class_functions(self, value: Any) -> Iterator[tuple[str, str, Any]]:
+    def class_functions(self, value: Foreign) -> Iterator[tuple[str, str, Any]]:
         """The `tf.function` methods of an object: name, step to the undecorated one, function."""
 
-    def python_function(self, function: Any) -> FunctionType | None:
+    def python_function(self, function: Foreign) -> FunctionType | None:
         """The Python function behind a `tf.function`, if there is one."""
 
-    def traces(self, function: Any) -> list[Any]:
+    def traces(self, function: Foreign) -> list[Foreign]:
         """The graphs that a function has already."""
 
-    def is_exportable(self, function: Any) -> bool:
+    def is_exportable(self, function: Foreign) -> bool:
         """Whether a SavedModel will have a graph of the function."""
 
-    def captured(self, function: Any) -> set[int]:
+    def captured(self, function: Foreign) -> set[int]:
         """The ids of the handles that the function's graphs use."""
 
-    def calls_python(self, function: Any) -> bool:
+    def calls_python(self, function: Foreign) -> bool:
         """Whether the function's graphs call back into this process."""
 
-    def handle(self, value: Any) -> Any:
+    def handle(self, value: Foreign) -> Foreign:
         """The handle by which graphs know a variable or table; None for any other value."""
 
 
@@ -338,7 +346,7 @@ class KerasProblem:
     """
 
     step: str
-    value: Any
+    value: Foreign
     when: When
     reason: str
 
@@ -347,34 +355,34 @@ class KerasProblem:
 class KerasTracking(Protocol):
     """What Keras' own files keep of an object, and what prevents saving it."""
 
-    def is_saveable(self, value: Any) -> bool:
+    def is_saveable(self, value: Foreign) -> bool:
         """Whether Keras has its own way of saving an object."""
 
-    def is_composite(self, value: Any) -> bool:
+    def is_composite(self, value: Foreign) -> bool:
         """Whether the config of a model is that of its layers."""
 
-    def is_built(self, value: Any) -> bool:
+    def is_built(self, value: Foreign) -> bool:
         """Whether a layer has all of its variables."""
 
-    def build_config(self, value: Any) -> Any:
+    def build_config(self, value: Foreign) -> Foreign:
         """The argument for `build_from_config` of a new layer; None if there is none."""
 
-    def backing(self, variable: Any) -> Any:
+    def backing(self, variable: Foreign) -> Foreign:
         """The backend's own variable behind one of Keras'."""
 
-    def draws_seeds(self, value: Any) -> bool:
+    def draws_seeds(self, value: Foreign) -> bool:
         """Whether a value is an RNN cell with dropout, whose graph uses an untracked seed."""
 
-    def collections(self, value: Any) -> dict[str, Any]:
+    def collections(self, value: Foreign) -> dict[str, Any]:
         """The lists and dicts of a layer that SavedModels have and checkpoints do not."""
 
-    def parts(self, value: Any) -> Iterator[tuple[str, Any]]:
+    def parts(self, value: Foreign) -> Iterator[tuple[str, Foreign]]:
         """What the user put into an object: step and value."""
 
-    def kept(self, value: Any) -> Iterator[tuple[str, Any]]:
+    def kept(self, value: Foreign) -> Iterator[tuple[str, Foreign]]:
         """The parts that a file keeps: step and value."""
 
-    def problems(self, value: Any) -> list[KerasProblem]:
+    def problems(self, value: Foreign) -> list[KerasProblem]:
         """Why an object cannot be saved, or not be loaded again."""
 
 

@@ -18,6 +18,7 @@ import numpy as np
 from tensorferry import dtypes
 from tensorferry.errors import UnsupportedError
 from tensorferry.frameworks import contract, table
+from tensorferry.frameworks.contract import Foreign
 from tensorferry.tensors.values import (
     SCALARS,
     RaggedTensor,
@@ -28,7 +29,7 @@ from tensorferry.tensors.values import (
 )
 
 
-def accept(value: Any, *, origins: list[dict[str, Any]] | None = None) -> Any:
+def accept(value: Foreign, *, origins: list[dict[str, Any]] | None = None) -> Foreign:
     """A user's value as one of ours: arrays, SparseTensor, RaggedTensor, scalars, structures.
 
     Args:
@@ -47,7 +48,7 @@ def accept(value: Any, *, origins: list[dict[str, Any]] | None = None) -> Any:
             return as_tensor(value)
         return map_structure(_accept_leaf, value)
 
-    def accept_leaf(leaf: Any) -> Any:
+    def accept_leaf(leaf: Foreign) -> Foreign:
         if not isinstance(leaf, (*SCALARS, complex)):
             owner = _owner(leaf)
             origins.append({} if owner is None else owner.origin(leaf))
@@ -56,7 +57,7 @@ def accept(value: Any, *, origins: list[dict[str, Any]] | None = None) -> Any:
     return map_structure(accept_leaf, value)
 
 
-def _accept_leaf(value: Any) -> Any:
+def _accept_leaf(value: Foreign) -> Foreign:
     if isinstance(value, np.ndarray | np.generic):
         return as_tensor(value)
     if isinstance(value, (*SCALARS, complex, SparseTensor, RaggedTensor)):
@@ -65,7 +66,7 @@ def _accept_leaf(value: Any) -> Any:
     return as_tensor(_from_protocol(value)) if owner is None else owner.to_value(value)
 
 
-def _owner(value: Any) -> contract.Tensors | None:
+def _owner(value: Foreign) -> contract.Tensors | None:
     """The framework whose tensor a value is."""
     for name in table.NAMES:
         if sys.modules.get(name) is not None:
@@ -75,7 +76,7 @@ def _owner(value: Any) -> contract.Tensors | None:
     return None
 
 
-def framework_of(model: Any) -> str | None:
+def framework_of(model: Foreign) -> str | None:
     """The framework whose tensors a model takes, by the class of the model; None if unknown."""
     for kind in type(model).__mro__:
         root = kind.__module__.partition(".")[0]
@@ -87,7 +88,7 @@ def framework_of(model: Any) -> str | None:
     return None
 
 
-def _from_protocol(value: Any) -> Any:
+def _from_protocol(value: Foreign) -> Foreign:
     if hasattr(value, "__dlpack__"):
         try:
             return np.from_dlpack(value)
@@ -112,7 +113,7 @@ def _from_protocol(value: Any) -> Any:
         ) from None
 
 
-def give(value: Any, to: str, *, origin: contract.Origin | None = None) -> Any:
+def give(value: Foreign, to: str, *, origin: contract.Origin | None = None) -> Foreign:
     """One of our values with its tensors as a framework's; plain Python values stay as they are.
 
     Args:
@@ -137,7 +138,7 @@ def give(value: Any, to: str, *, origin: contract.Origin | None = None) -> Any:
         )
     framework = table.tensors(to)
 
-    def convert(leaf: Any) -> Any:
+    def convert(leaf: Foreign) -> Foreign:
         if isinstance(leaf, SCALARS):
             return leaf
         if origin:
@@ -147,7 +148,7 @@ def give(value: Any, to: str, *, origin: contract.Origin | None = None) -> Any:
     return map_structure(convert, value)
 
 
-def _canonical(tensor: Any) -> Tensor:
+def _canonical(tensor: Foreign) -> Tensor:
     if isinstance(tensor, SparseTensor | RaggedTensor):
         return tensor
     # An array that a format returned needs no second look at each of its strings.

@@ -16,30 +16,30 @@ import numpy as np
 
 from tensorferry import dtypes
 from tensorferry.errors import UnsupportedError
-from tensorferry.frameworks.contract import Origin, Put, Variable, lacks
+from tensorferry.frameworks.contract import Foreign, Origin, Put, Variable, lacks
 from tensorferry.frameworks.memory import LARGE, aligned_copy
 from tensorferry.tensors.values import Array, RaggedTensor, SparseTensor, Tensor, as_tensor
 
 _ENABLE_64_BITS = 'jax.config.update("jax_enable_x64", True)'
 
 
-def owns(value: Any) -> bool:
+def owns(value: Foreign) -> bool:
     """Whether a value is one of JAX's arrays."""
     return isinstance(value, jax.Array) or _is_sparse(value)
 
 
-def _is_sparse(value: Any) -> bool:
+def _is_sparse(value: Foreign) -> bool:
     # Importing the module takes as long as half of JAX. A program with such a value has done so.
     sparse = sys.modules.get("jax.experimental.sparse")
     return sparse is not None and isinstance(value, sparse.BCOO | sparse.BCSR)
 
 
-def _is_bcsr(value: Any) -> bool:
+def _is_bcsr(value: Foreign) -> bool:
     sparse = sys.modules.get("jax.experimental.sparse")
     return sparse is not None and isinstance(value, sparse.BCSR)
 
 
-def to_value(value: Any) -> Array | SparseTensor:
+def to_value(value: Foreign) -> Array | SparseTensor:
     """An array as one of our values.
 
     Raises:
@@ -61,7 +61,7 @@ def to_value(value: Any) -> Array | SparseTensor:
     return SparseTensor(indices, values, np.array(value.shape, np.int64))
 
 
-def _to_array(array: Any) -> Array:
+def _to_array(array: Foreign) -> Array:
     if isinstance(array, jax.core.Tracer):
         raise UnsupportedError(
             f"{array.aval.str_short()} is traced: it has no values while JAX transforms a function",
@@ -79,22 +79,22 @@ def _to_array(array: Any) -> Array:
     return as_tensor(values)
 
 
-def origin(value: Any) -> dict[str, Any]:
+def origin(value: Foreign) -> dict[str, Any]:
     """Nothing: JAX's arrays have no names, and JAX decides about devices itself."""
     return {}
 
 
-def restore(value: Tensor, origin: Origin) -> Any:
+def restore(value: Tensor, origin: Origin) -> Foreign:
     """As `from_value`: there is nothing else to give back."""
     return from_value(value)
 
 
-def is_bulk(value: Any) -> bool:
+def is_bulk(value: Foreign) -> bool:
     """False: an array may be traced or deleted, so the pickler itself is asked."""
     return False
 
 
-def from_value(value: Tensor) -> Any:
+def from_value(value: Tensor) -> Foreign:
     """One of our values as an array of JAX.
 
     Raises:
@@ -108,7 +108,7 @@ def from_value(value: Tensor) -> Any:
     return _from_sparse(value) if isinstance(value, SparseTensor) else _from_array(value)
 
 
-def _from_sparse(value: SparseTensor) -> Any:
+def _from_sparse(value: SparseTensor) -> Foreign:
     from jax.experimental import sparse
 
     indices = value.indices
@@ -122,7 +122,7 @@ def _from_sparse(value: SparseTensor) -> Any:
     return sparse.BCOO((_from_array(value.values), _from_array(indices)), shape=value.shape)
 
 
-def _from_array(array: Array) -> Any:
+def _from_array(array: Array) -> Foreign:
     row = dtypes.from_numpy(array.dtype)
     if row is dtypes.STRING or array.dtype.names:
         raise lacks("JAX", row)
@@ -140,12 +140,12 @@ def _narrows(dtype: np.dtype[Any]) -> bool:
     return bool(jax.dtypes.canonicalize_dtype(dtype) != dtype)
 
 
-def is_variable(value: Any) -> bool:
+def is_variable(value: Foreign) -> bool:
     """Whether a value is one of JAX's arrays: another one can be put in its place."""
     return owns(value)
 
 
-def make_variable(value: Any, name: str, put: Put | None = None) -> Variable:
+def make_variable(value: Foreign, name: str, put: Put | None = None) -> Variable:
     """An array as a variable, which `put` sets to another array."""
     fixed = None
     if put is None:
@@ -165,11 +165,13 @@ def make_variable(value: Any, name: str, put: Put | None = None) -> Variable:
     )
 
 
-def is_model(value: Any) -> bool:
+def is_model(value: Foreign) -> bool:
     """False: a model of JAX is a structure of arrays, or an object with such attributes."""
     return False
 
 
-def list_variables(model: Any, *, build_optimizer: bool = False) -> list[tuple[Any, Variable]]:
+def list_variables(
+    model: Foreign, *, build_optimizer: bool = False
+) -> list[tuple[Foreign, Variable]]:
     """Nothing, as no value is a model."""
     return []

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from tensorferry.frameworks.contract import Variable
+from tensorferry.frameworks.contract import Foreign, Variable
 
 # The signature that a call means if it names none, in TensorFlow and in its servers.
 DEFAULT = "serving_default"
@@ -87,7 +87,7 @@ class Program:
         assets: The files that are copied into the SavedModel.
     """
 
-    root: Any = field(repr=False)
+    root: Foreign = field(repr=False)
     functions: dict[str, Any] = field(repr=False)
     signatures: tuple[Signature, ...]
     variables: list[Variable]
@@ -130,13 +130,13 @@ def is_absolute(text: str) -> bool:
     return len(text) < 4096 and _ABSOLUTE.fullmatch(text) is not None
 
 
-def find_paths(tree: Any, place: str = "") -> Iterator[FoundPath]:
+def find_paths(tree: Foreign, place: str = "") -> Iterator[FoundPath]:
     """The absolute paths among the texts in a structure of dicts and lists."""
     if isinstance(tree, str):
         if is_absolute(tree):
             yield FoundPath(tree, place)
         return
-    pairs: Iterable[tuple[Any, Any]] = ()
+    pairs: Iterable[tuple[Foreign, Any]] = ()
     if isinstance(tree, Mapping):
         pairs = tree.items()
     elif isinstance(tree, list | tuple):

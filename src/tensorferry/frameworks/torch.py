@@ -14,7 +14,7 @@ import torch
 
 from tensorferry import dtypes
 from tensorferry.errors import UnsupportedError
-from tensorferry.frameworks.contract import Origin, Put, Variable, lacks
+from tensorferry.frameworks.contract import Foreign, Origin, Put, Variable, lacks
 from tensorferry.tensors.values import Array, RaggedTensor, SparseTensor, Tensor
 
 # Which dtypes there are depends on the version of PyTorch. Quantized tensors also have a scale;
@@ -34,12 +34,12 @@ _INTEGERS = {
 }
 
 
-def owns(value: Any) -> bool:
+def owns(value: Foreign) -> bool:
     """Whether a value is one of PyTorch's tensors."""
     return isinstance(value, torch.Tensor)
 
 
-def to_value(value: Any) -> Array | SparseTensor:
+def to_value(value: Foreign) -> Array | SparseTensor:
     """A tensor as one of our values.
 
     Raises:
@@ -60,7 +60,7 @@ def to_value(value: Any) -> Array | SparseTensor:
     )
 
 
-def _check(tensor: Any) -> None:
+def _check(tensor: Foreign) -> None:
     if tensor.is_nested:
         raise UnsupportedError(
             "a nested tensor has no counterpart",
@@ -83,7 +83,7 @@ def _check(tensor: Any) -> None:
         )
 
 
-def _to_array(tensor: Any) -> Array:
+def _to_array(tensor: Foreign) -> Array:
     dtype = _NUMPY_DTYPES[tensor.dtype]
     try:
         if dtype in _INTEGERS:
@@ -97,17 +97,17 @@ def _to_array(tensor: Any) -> Array:
     return array.view(dtype)
 
 
-def origin(value: Any) -> dict[str, Any]:
+def origin(value: Foreign) -> dict[str, Any]:
     """Nothing: PyTorch's tensors have no names, and come back on the CPU."""
     return {}
 
 
-def restore(value: Tensor, origin: Origin) -> Any:
+def restore(value: Tensor, origin: Origin) -> Foreign:
     """As `from_value`: there is nothing else to give back."""
     return from_value(value)
 
 
-def from_value(value: Tensor) -> Any:
+def from_value(value: Tensor) -> Foreign:
     """One of our values as a tensor of PyTorch.
 
     Raises:
@@ -129,7 +129,7 @@ def from_value(value: Tensor) -> Any:
         ) from error
 
 
-def _from_array(array: Array) -> Any:
+def _from_array(array: Array) -> Foreign:
     if array.dtype not in _DTYPES:
         raise lacks("PyTorch", dtypes.from_numpy(array.dtype))
     shareable = array.flags.writeable and array.flags.aligned
@@ -140,12 +140,12 @@ def _from_array(array: Array) -> Any:
     return torch.from_numpy(array)
 
 
-def is_variable(value: Any) -> bool:
+def is_variable(value: Foreign) -> bool:
     """Whether a value is a tensor: all tensors of PyTorch can be set."""
     return isinstance(value, torch.Tensor)
 
 
-def make_variable(value: Any, name: str, put: Put | None = None) -> Variable:
+def make_variable(value: Foreign, name: str, put: Put | None = None) -> Variable:
     """A tensor as a variable, which is set in place."""
     fixed = None
     if isinstance(value, torch.nn.parameter.UninitializedTensorMixin):
@@ -173,18 +173,20 @@ def make_variable(value: Any, name: str, put: Put | None = None) -> Variable:
     )
 
 
-def is_bulk(value: Any) -> bool:
+def is_bulk(value: Foreign) -> bool:
     """Whether a value is a plain dense tensor with values, which every pickler keeps."""
     plain = type(value) in (torch.Tensor, torch.nn.Parameter)
     return plain and value.layout is torch.strided and not value.is_meta
 
 
-def is_model(value: Any) -> bool:
+def is_model(value: Foreign) -> bool:
     """Whether a value is a module."""
     return isinstance(value, torch.nn.Module)
 
 
-def list_variables(model: Any, *, build_optimizer: bool = False) -> list[tuple[Any, Variable]]:
+def list_variables(
+    model: Foreign, *, build_optimizer: bool = False
+) -> list[tuple[Foreign, Variable]]:
     """Parameters and buffers by their names in `state_dict`; a tied one appears at each name."""
     known = dict(model.named_parameters(remove_duplicate=False))
     known.update(model.named_buffers(remove_duplicate=False))

@@ -24,7 +24,7 @@ import numpy as np
 from tensorferry import dtypes, limits
 from tensorferry.errors import LimitError, UnsupportedError
 from tensorferry.frameworks import table
-from tensorferry.frameworks.contract import Put, Variable
+from tensorferry.frameworks.contract import Foreign, Put, Variable
 from tensorferry.tensors.values import SCALARS, Array, as_tensor, is_namedtuple
 
 # Values of these types are never looked into. A class' attributes belong to all its instances.
@@ -40,7 +40,7 @@ _OPAQUE = (
 )
 
 
-def list_variables(model: Any, *, build_optimizer: bool = False) -> list[Variable]:
+def list_variables(model: Foreign, *, build_optimizer: bool = False) -> list[Variable]:
     """The variables of a model in the model's order, each of them once.
 
     Args:
@@ -82,11 +82,11 @@ class Held:
     """
 
     variables: list[Variable]
-    holders: list[Any] = field(repr=False)
-    objects: list[Any] = field(repr=False)
+    holders: list[Foreign] = field(repr=False)
+    objects: list[Foreign] = field(repr=False)
 
 
-def find_variables(model: Any, *, build_optimizer: bool = False) -> Held:
+def find_variables(model: Foreign, *, build_optimizer: bool = False) -> Held:
     """As `list_variables`, with the frameworks' own objects; finding no variable is no error."""
     walk = _Walk(build_optimizer)
     walk.visit(model, "", None, limits.depth)
@@ -105,7 +105,7 @@ def find_variables(model: Any, *, build_optimizer: bool = False) -> Held:
     return Held(_uniquely_named(variables), holders, others)
 
 
-def _object_paths(model: Any) -> dict[int, list[str]]:
+def _object_paths(model: Foreign) -> dict[int, list[str]]:
     """The paths in checkpoints to the parts of a tracked model, or of a dict of such models."""
     if not table.in_use("tensorflow"):
         return {}
@@ -151,7 +151,7 @@ class _Walk:
         # Holds the objects, so that no id is used a second time.
         self.seen: dict[int, Any] = {}
 
-    def visit(self, value: Any, path: str, put: Put | None, depth: int) -> None:
+    def visit(self, value: Foreign, path: str, put: Put | None, depth: int) -> None:
         """Takes a variable, or looks into an object that may hold variables."""
         if isinstance(value, _OPAQUE):
             return
@@ -173,7 +173,7 @@ class _Walk:
         for name, child, setter in self._children(value):
             self.visit(child, f"{path}/{name}" if path else name, setter, depth - 1)
 
-    def _take(self, held: Any, variable: Variable) -> None:
+    def _take(self, held: Foreign, variable: Variable) -> None:
         known = self.found.get(id(held))
         self.seen[id(held)] = held
         if known is not None:
@@ -183,10 +183,10 @@ class _Walk:
             variable = replace(known, aliases=(*known.aliases, *variable.names))
         self.found[id(held)] = variable
 
-    def _is_tracked(self, value: Any) -> bool:
+    def _is_tracked(self, value: Foreign) -> bool:
         return self._objects is not None and self._objects.is_tracked(value)
 
-    def _as_variable(self, value: Any, name: str, put: Put | None) -> Variable | None:
+    def _as_variable(self, value: Foreign, name: str, put: Put | None) -> Variable | None:
         if isinstance(value, np.ndarray):
             return _numpy_variable(value, name)
         for framework in self._frameworks:
@@ -194,7 +194,7 @@ class _Walk:
                 return framework.make_variable(value, name, put)
         return None
 
-    def _children(self, value: Any) -> Iterator[tuple[str, Any, Put | None]]:
+    def _children(self, value: Foreign) -> Iterator[tuple[str, Any, Put | None]]:
         if isinstance(value, Mapping):
             store = value.__setitem__ if isinstance(value, MutableMapping) else None
             for key, child in list(value.items()):
@@ -215,7 +215,7 @@ class _Walk:
                     yield name, child, partial(setattr, value, name)
 
 
-def attributes(value: Any) -> Iterator[tuple[str, Any]]:
+def attributes(value: Foreign) -> Iterator[tuple[str, Foreign]]:
     """The instance attributes and slots of an object; descriptors of its class are not called."""
     try:
         own = object.__getattribute__(value, "__dict__")

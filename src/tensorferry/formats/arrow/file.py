@@ -24,6 +24,8 @@ from tensorferry.storage import Sink
 from tensorferry.storage.source import Span
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from tensorferry.formats.tables.columns import Leaf
 
 FEATHER_V1 = b"FEA1"
@@ -67,7 +69,7 @@ def write(
             writer.write_batch(part)
 
 
-def begin(sink: Sink, schema: Any, *, compression: Compression | None, stream: bool) -> Any:
+def begin(sink: Sink, schema: pa.Schema, *, compression: Compression | None, stream: bool) -> Any:
     """A writer of PyArrow's that takes record batches of a schema.
 
     Raises:
@@ -116,7 +118,7 @@ class Reader:
         self.rows = [message.rows for message in self._messages.batches]
         with pieces.translated():
             self._open(())
-            self.schema: Any = self._reader.schema
+            self.schema: pa.Schema = self._reader.schema
             pieces.check_names(self.schema)
         if not self._messages.ended and arrow_values.is_ours(self.schema):
             raise TruncatedError(
@@ -134,7 +136,7 @@ class Reader:
         self._reader: Any = opener(pa.py_buffer(self._view), options=options)
         self._columns, self._next = columns, 0
 
-    def batches(self, index: int, columns: Sequence[str]) -> list[Any]:
+    def batches(self, index: int, columns: Sequence[str]) -> list[pa.RecordBatch]:
         """One record batch."""
         pieces.check_memory(self.memory(index, columns), held=self.size)
         with pieces.translated(offset=self._messages.batches[index].offset):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tensorferry.formats.arrow import file
 from tensorferry.formats.arrow.file import Compression
@@ -22,6 +22,9 @@ from tensorferry.storage.place import Target, size_of
 from tensorferry.storage.sink import Sink
 from tensorferry.storage.source import Source
 from tensorferry.tensors.content import Content
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 STREAM_SUFFIX = ".arrows"
 
@@ -95,7 +98,7 @@ class WritesRows:
     ) -> TableWriter:
         """Opens a writer."""
 
-        def begin(sink: Sink, schema: Any) -> BatchWriter:
+        def begin(sink: Sink, schema: pa.Schema) -> BatchWriter:
             stream = how.is_stream(target.path)
             writer: BatchWriter = file.begin(
                 sink, schema, compression=how.compression, stream=stream

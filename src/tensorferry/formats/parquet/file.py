@@ -27,6 +27,8 @@ from tensorferry.storage.source import Source, Span
 from tensorferry.tensors.values import RaggedTensor
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from tensorferry.formats.tables.columns import Leaf
     from tensorferry.formats.tables.outline import Outline
 
@@ -75,7 +77,7 @@ def write(
 
 
 def begin(
-    sink: Sink, schema: Any, *, compression: Compression | None, dictionary: Any = True
+    sink: Sink, schema: pa.Schema, *, compression: Compression | None, dictionary: Any = True
 ) -> Any:
     """A writer of PyArrow's that takes tables of a schema.
 
@@ -144,7 +146,7 @@ class Reader:
             self.schema = self._file.schema_arrow
             pieces.check_names(self.schema)
 
-    def batches(self, index: int, columns: Sequence[str]) -> list[Any]:
+    def batches(self, index: int, columns: Sequence[str]) -> list[pa.RecordBatch]:
         """A row group as record batches."""
         import pyarrow as pa
 
@@ -306,7 +308,7 @@ def _tail(source: Source, ranged: RangedFile | None, length: int) -> bytes:
     return bytes(source.range(size - length, size))
 
 
-def _check_type(kind: Any, name: str) -> None:
+def _check_type(kind: pa.DataType, name: str) -> None:
     """Refuses lists of fixed size 0, which PyArrow's reader does not survive in all places."""
     import pyarrow as pa
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tensorferry.formats.contract import Format, WriteOptions, Written
 from tensorferry.formats.parquet import file, groups
@@ -21,6 +21,9 @@ from tensorferry.storage.place import Target, size_of
 from tensorferry.storage.sink import Sink
 from tensorferry.storage.source import Source
 from tensorferry.tensors.content import Content
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 class Reads(TableReads):
@@ -84,7 +87,7 @@ class WritesRows:
     ) -> TableWriter:
         """Opens a writer."""
 
-        def begin(sink: Sink, schema: Any) -> BatchWriter:
+        def begin(sink: Sink, schema: pa.Schema) -> BatchWriter:
             return groups.GroupWriter(
                 sink, schema, compression=how.compression, rows=how.batch_rows, shards=count
             )

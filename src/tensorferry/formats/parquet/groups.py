@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tensorferry.formats.parquet import file
 from tensorferry.storage.sink import Sink
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 # Of a row group: small ones cost time and room, of a large one all is in memory.
 GROUP_ROWS = 1 << 16
@@ -29,7 +32,7 @@ class GroupWriter:
     def __init__(
         self,
         sink: Sink,
-        schema: Any,
+        schema: pa.Schema,
         *,
         compression: file.Compression | None,
         rows: int | None = None,
@@ -46,7 +49,7 @@ class GroupWriter:
         self._batches: list[Any] = []
         self._rows = self._bytes = 0
 
-    def write_batch(self, batch: Any) -> None:
+    def write_batch(self, batch: pa.RecordBatch) -> None:
         """Takes a record batch."""
         while self._rows + batch.num_rows >= self._most_rows:
             room = self._most_rows - self._rows
@@ -58,7 +61,7 @@ class GroupWriter:
         if self._most_bytes is not None and self._bytes >= self._most_bytes:
             self._write()
 
-    def _add(self, batch: Any) -> None:
+    def _add(self, batch: pa.RecordBatch) -> None:
         self._batches.append(batch)
         self._rows += batch.num_rows
         self._bytes += batch.nbytes
@@ -89,7 +92,7 @@ class GroupWriter:
             self._writer.close()
 
 
-def repeating(schema: Any) -> list[str]:
+def repeating(schema: pa.Schema) -> list[str]:
     """The columns of a schema whose values may well repeat, by their paths in Parquet.
 
     A dictionary makes them smaller. Floats hardly repeat, and trying it takes most of the time.

@@ -23,6 +23,8 @@ from tensorferry.tensors.note import Note
 from tensorferry.tensors.values import RaggedTensor, SparseTensor
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from tensorferry.formats.tables.columns import Leaf
     from tensorferry.formats.tables.files import Files
     from tensorferry.formats.tables.outline import Outline
@@ -101,7 +103,7 @@ def members(leaves: Sequence[Outline], names: Sequence[str] | None) -> list[Outl
 # What leaves are
 
 
-def note_of(schema: Any, path: str) -> tuple[Note, dict[str, Any]]:
+def note_of(schema: pa.Schema, path: str) -> tuple[Note, dict[str, Any]]:
     """What tensorferry noted in a schema's metadata, and the user's own."""
     from tensorferry.formats.tables import values as arrow_values
 
@@ -251,7 +253,7 @@ def between(batches: Sequence[Any], start: int, count: int) -> list[Any]:
     return parts
 
 
-def together(parts: Sequence[Any], schema: Any, apart: Sequence[Outline] = ()) -> Any:
+def together(parts: Sequence[Any], schema: pa.Schema, apart: Sequence[Outline] = ()) -> Any:
     """Record batches as one.
 
     Args:

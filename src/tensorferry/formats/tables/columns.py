@@ -23,7 +23,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -31,6 +31,9 @@ import pyarrow as pa
 from tensorferry import dtypes
 from tensorferry.errors import FormatError, UnsupportedError
 from tensorferry.tensors.values import Array, RaggedTensor, SparseTensor, as_tensor, check_budget
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Leaf = Array | SparseTensor | RaggedTensor | list[Array]
 
@@ -79,7 +82,7 @@ class Note:
         return {f"tensorferry.{key}": text for key, text in found.items() if text is not None}
 
     @classmethod
-    def of(cls, field: Any) -> Note:
+    def of(cls, field: pa.Field) -> Note:
         """The note in the metadata of a field.
 
         Raises:
@@ -436,7 +439,7 @@ def _elements(array: Array) -> tuple[Any, tuple[int, ...], dtypes.DType | None]:
     return _numbers(flat, pa.binary(array.dtype.itemsize)), (), row
 
 
-def _numbers(flat: Array, kind: Any) -> Any:
+def _numbers(flat: Array, kind: pa.DataType) -> Any:
     buffer = pa.py_buffer(flat.view(np.uint8))
     return pa.Array.from_buffers(kind, len(flat), [None, buffer])
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tensorferry.errors import UnknownFormatError
 from tensorferry.formats.contract import Facts, RowOptions
@@ -18,6 +18,9 @@ from tensorferry.formats.table import TABLE, to_read
 from tensorferry.formats.tables.pieces import Reader
 from tensorferry.storage.place import Place
 from tensorferry.storage.source import Source
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -52,7 +55,7 @@ class Opens(ABC):
             like: The schema of the first file of several, for formats whose files do not tell it.
         """
 
-    def settled(self, how: TableOptions, schema: Any) -> TableOptions:
+    def settled(self, how: TableOptions, schema: pa.Schema) -> TableOptions:
         """The options with which others open parts of a table, whose schema is known."""
         return how
 

@@ -21,6 +21,8 @@ from tensorferry.storage.source import Source
 from tensorferry.tensors.entries import Extent
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from tensorferry.formats.tables.outline import Outline
 
 Broken = Callable[[Place, FerryError], None]
@@ -76,7 +78,7 @@ class Files:
             self.outlines = arrow_outline.outline(self.schema)
 
     @property
-    def schema(self) -> Any:
+    def schema(self) -> pa.Schema:
         """The `pyarrow.Schema` of the first file."""
         assert self._first is not None
         return self._first[1]
@@ -118,7 +120,7 @@ class Files:
             del self._readers[oldest]
             oldest.close()
 
-    def _check(self, path: str, schema: Any) -> None:
+    def _check(self, path: str, schema: pa.Schema) -> None:
         from tensorferry.formats.tables import values as arrow_values
 
         if self._first is None:

@@ -15,7 +15,7 @@ Rows that follow must fit: an integer fits floats, an array of the same rank fit
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +25,9 @@ from tensorferry.errors import FerryError, UnsupportedError
 from tensorferry.formats.tables import columns as arrow_columns
 from tensorferry.formats.tables.values import is_list
 from tensorferry.tensors.values import Array, RaggedTensor, SparseTensor, as_tensor
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 # Rows are written together: so many for each file, or so many bytes of them.
 GATHERED_ROWS = 1024
@@ -72,7 +75,7 @@ class Gathered:
             if len(values) < self._count:
                 values.append(None)
 
-    def take(self, schema: Any, first: int) -> Any:
+    def take(self, schema: pa.Schema, first: int) -> Any:
         """The rows as a record batch; none are gathered then.
 
         Args:
@@ -114,7 +117,9 @@ def are_rows(column: Any) -> bool:
     )
 
 
-def to_batch(columns: Mapping[str, Any], lists: Sequence[str], schema: Any, first: int) -> Any:
+def to_batch(
+    columns: Mapping[str, Any], lists: Sequence[str], schema: pa.Schema, first: int
+) -> pa.RecordBatch:
     """Columns, of which some are lists of rows, as a record batch.
 
     Args:
@@ -164,7 +169,7 @@ def _size_of(value: Any) -> int:
     return value.flat_values.nbytes if isinstance(value, RaggedTensor) else 8
 
 
-def _column(name: str, values: Sequence[Any], field: Any) -> tuple[Any, Any]:
+def _column(name: str, values: Sequence[Any], field: pa.Field) -> tuple[Any, Any]:
     """The values of a column, nulls among them, and its field."""
     present = [value for value in values if value is not None]
     if not present:
@@ -190,7 +195,7 @@ def _column(name: str, values: Sequence[Any], field: Any) -> tuple[Any, Any]:
     return array, found.with_nullable(True) if field is None else field
 
 
-def _nulls(kind: Any, count: int) -> Any:
+def _nulls(kind: pa.DataType, count: int) -> Any:
     if isinstance(kind, pa.BaseExtensionType):
         return pa.ExtensionArray.from_storage(kind, pa.nulls(count, kind.storage_type))
     return pa.nulls(count, kind)

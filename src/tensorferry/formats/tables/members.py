@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from tensorferry.errors import UnsupportedError
 from tensorferry.formats.tables.values import is_list, list_parts
 
+if TYPE_CHECKING:
+    import pyarrow as pa
 
-def member_of(array: Any, path: str) -> Any:
+
+def member_of(array: pa.Array, path: str) -> Any:
     """A member of a struct, or of the structs in lists and maps.
 
     Args:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -20,6 +20,9 @@ from tensorferry.errors import FerryError, FormatError, UnsupportedError
 from tensorferry.formats.tables import columns as arrow_columns
 from tensorferry.formats.tables.columns import Note
 from tensorferry.formats.tables.values import is_list, no_counterpart
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +70,7 @@ class _Walk:
     nullable: bool = False
 
 
-def outline(schema: Any) -> list[Outline]:
+def outline(schema: pa.Schema) -> list[Outline]:
     """The leaves of a schema, in order; those that cannot be read have an `error`."""
     found: list[Outline] = []
     nodes = leaves = 0
@@ -84,11 +87,11 @@ def outline(schema: Any) -> list[Outline]:
     return found
 
 
-def _storage(kind: Any) -> Any:
+def _storage(kind: pa.DataType) -> Any:
     return kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
 
 
-def _columns(kind: Any) -> int:
+def _columns(kind: pa.DataType) -> int:
     """Number of columns that a type has in Parquet."""
     if pa.types.is_struct(kind) or is_list(kind) or pa.types.is_fixed_size_list(kind):
         return sum(_columns(_storage(kind.field(i).type)) for i in range(kind.num_fields))
@@ -145,7 +148,7 @@ def _walk(column: Any, walk: _Walk) -> Iterator[Outline]:
         yield _leaf("bool" if extension == "arrow.bool8" else _dtype(storage, walk.note), walk)
 
 
-def _descendants(kind: Any) -> int:
+def _descendants(kind: pa.DataType) -> int:
     storages = [_storage(kind.field(index).type) for index in range(kind.num_fields)]
     return len(storages) + sum(map(_descendants, storages))
 
@@ -191,7 +194,7 @@ def _refusal(dtype: str, name: str) -> UnsupportedError | None:
     return None if dtype in dtypes.BY_NAME else no_counterpart(dtype, name)
 
 
-def _dtype(kind: Any, note: Note) -> str:
+def _dtype(kind: pa.DataType, note: Note) -> str:
     if note.dtype is not None:
         return note.dtype.name
     types = pa.types

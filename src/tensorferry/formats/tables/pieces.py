@@ -11,7 +11,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -26,6 +26,9 @@ from tensorferry.storage import Sink
 from tensorferry.storage.source import Span
 from tensorferry.tensors.values import check_budget
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 
 class Reader(Protocol):
     """A file of columns, in pieces that are read when they are asked for.
@@ -38,11 +41,11 @@ class Reader(Protocol):
         size: Number of bytes of the file.
     """
 
-    schema: Any
+    schema: pa.Schema
     rows: list[int]
     size: int
 
-    def batches(self, index: int, columns: Sequence[str]) -> list[Any]:
+    def batches(self, index: int, columns: Sequence[str]) -> list[pa.RecordBatch]:
         """A piece as record batches, validated.
 
         Raises:
@@ -114,7 +117,7 @@ class SinkFile:
         """The sink stays open."""
 
 
-def pieces(batch: Any, rows: int | None) -> Iterator[Any]:
+def pieces(batch: pa.RecordBatch, rows: int | None) -> Iterator[Any]:
     """A record batch in pieces of so many rows."""
     if rows is None:
         yield batch
@@ -126,7 +129,7 @@ def pieces(batch: Any, rows: int | None) -> Iterator[Any]:
         yield batch.slice(start, rows)
 
 
-def check_names(schema: Any) -> None:
+def check_names(schema: pa.Schema) -> None:
     """Refuses a schema in which several columns have one name.
 
     Raises:

@@ -33,6 +33,8 @@ from tensorferry.tensors.infos import TensorInfo
 from tensorferry.tensors.note import Note
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from tensorferry.formats.contract import Facts, Progress, RowOptions
     from tensorferry.formats.tables.columns import Leaf
     from tensorferry.formats.tables.outline import Outline
@@ -144,7 +146,7 @@ class Table(Rows):
         return [leaf.name for leaf in self._chosen(None)]
 
     @property
-    def arrow_schema(self) -> Any:
+    def arrow_schema(self) -> pa.Schema:
         """The `pyarrow.Schema` of the columns, with those of several leaves as one."""
         return self._schema_of(choice.columns_of(self._chosen(None)))
 
@@ -346,7 +348,7 @@ class Table(Rows):
         leaves = self._settled(None)
         columns = choice.columns_of(leaves)
         order = sorted(set(numbers))
-        parts: list[Any] = []
+        parts: list[pa.RecordBatch] = []
         for start, stop in choice.runs(order) if columns else ():
             while start < stop:
                 place = int(np.searchsorted(starts, start, side="right")) - 1
@@ -365,7 +367,7 @@ class Table(Rows):
             total = len(self)
             yield from (([], min(rows, total - start)) for start in range(0, total, rows))
             return
-        parts: list[Any] = []
+        parts: list[pa.RecordBatch] = []
         missing = rows
         for batch in self._stream(columns):
             while batch.num_rows:
@@ -437,7 +439,7 @@ class Table(Rows):
         self._files.settled = True
         return self._chosen(None)
 
-    def _values(self, parts: list[Any], leaves: Sequence[Outline]) -> dict[str, Leaf]:
+    def _values(self, parts: list[pa.RecordBatch], leaves: Sequence[Outline]) -> dict[str, Leaf]:
         from tensorferry.formats.tables import values as arrow_values
 
         optional = self._optional(leaves)
@@ -450,7 +452,9 @@ class Table(Rows):
             raise error.located(path=self.path) from error.__cause__
         return {name: found[name] for name in wanted}
 
-    def _rows(self, parts: list[Any], leaves: Sequence[Outline], count: int) -> Iterator[Row]:
+    def _rows(
+        self, parts: list[pa.RecordBatch], leaves: Sequence[Outline], count: int
+    ) -> Iterator[Row]:
         if not leaves:
             return iter([{} for _ in range(count)])
         optional = self._optional(leaves)

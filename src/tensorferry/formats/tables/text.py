@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -36,6 +36,9 @@ from tensorferry.storage.sink import Sink
 from tensorferry.storage.source import Span
 from tensorferry.tensors.values import Array
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 BLOCK = 1 << 20
 # PyArrow counts the bytes of a block in an int32.
 LONGEST = (1 << 31) - 1
@@ -54,7 +57,7 @@ class TextOptions(TableOptions):
             block of the file tells it.
     """
 
-    schema: Any = None
+    schema: pa.Schema = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +186,7 @@ class TextReader(ABC):
         block = self._blocks[index]
         return pa.py_buffer(self._data[block.start : block.stop])
 
-    def batches(self, index: int, columns: Sequence[str]) -> list[Any]:
+    def batches(self, index: int, columns: Sequence[str]) -> list[pa.RecordBatch]:
         """A block, parsed."""
         block = self._blocks[index]
         with self._located(block):
@@ -273,7 +276,7 @@ class TextReads(TableReads):
 
     options = TextOptions
 
-    def settled(self, how: TableOptions, schema: Any) -> TableOptions:
+    def settled(self, how: TableOptions, schema: pa.Schema) -> TableOptions:
         """The options with the types that the first file told."""
         assert isinstance(how, TextOptions)
         return replace(how, schema=schema)
@@ -285,7 +288,7 @@ class TextWrites(ABC):
     options = WriteOptions
 
     @abstractmethod
-    def begin(self, sink: Sink, schema: Any) -> BatchWriter:
+    def begin(self, sink: Sink, schema: pa.Schema) -> BatchWriter:
         """Begins a file."""
 
     def writer(
@@ -300,13 +303,13 @@ class TextWrites(ABC):
         return TableWriter(target, self.begin, shards=shards)
 
 
-def _is_arrow(schema: Any) -> bool:
+def _is_arrow(schema: pa.Schema) -> bool:
     import pyarrow as pa
 
     return isinstance(schema, pa.Schema)
 
 
-def _types(schema: Any) -> dict[str, Any]:
+def _types(schema: pa.Schema) -> dict[str, Any]:
     """The types of Arrow's that a user, or a file before, gives to columns."""
     if schema is None:
         return {}
@@ -314,7 +317,7 @@ def _types(schema: Any) -> dict[str, Any]:
     return {field.name: as_text(field.type) for field in found}
 
 
-def as_text(kind: Any) -> Any:
+def as_text(kind: pa.DataType) -> Any:
     """A type with texts in place of bytes, of times, and of nothing at all."""
     import pyarrow as pa
 

@@ -21,7 +21,7 @@ import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -34,6 +34,9 @@ from tensorferry.formats.tables.chunks import Part
 from tensorferry.formats.tables.columns import Leaf, Note
 from tensorferry.tensors.values import Array, RaggedTensor, SparseTensor, check_budget, clean_bits
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 _NAME = b"ARROW:extension:name"
 _PARAMETERS = b"ARROW:extension:metadata"
 
@@ -41,7 +44,7 @@ _WITHOUT = "leave it out: columns=[...] names those to read"
 
 
 def from_batches(
-    schema: Any,
+    schema: pa.Schema,
     batches: Sequence[Any],
     *,
     optional: Collection[str] = (),
@@ -74,7 +77,7 @@ def from_batches(
 
 
 def from_chunks(
-    field: Any,
+    field: pa.Field,
     chunks: Iterable[Any],
     *,
     optional: Collection[str] = (),
@@ -94,17 +97,17 @@ def from_chunks(
         raise error.located(tensor=field.name) from None
 
 
-def in_rows(schema: Any) -> bool:
+def in_rows(schema: pa.Schema) -> bool:
     """Whether each row is an example, as in any file that says nothing about it."""
     return (schema.metadata or {}).get(arrow_columns.ROWS.encode()) != b"false"
 
 
-def is_ours(schema: Any) -> bool:
+def is_ours(schema: pa.Schema) -> bool:
     """Whether it notes how its leaves stand in rows."""
     return arrow_columns.ROWS.encode() in (schema.metadata or {})
 
 
-def metadata_of(schema: Any) -> dict[str, str]:
+def metadata_of(schema: pa.Schema) -> dict[str, str]:
     """The metadata of a schema, and the types of columns whose values do not tell them."""
     metadata = {
         key.decode(errors="backslashreplace"): value.decode(errors="backslashreplace")
@@ -150,7 +153,7 @@ class _Place:
             name == self.name or name.startswith(inside) for name in self.wanted
         )
 
-    def without_null(self, array: Any) -> _Place:
+    def without_null(self, array: pa.Array) -> _Place:
         """The place of what is left of an array whose rows may be null."""
         if not array.null_count:
             return self
@@ -164,13 +167,15 @@ class _Place:
         return replace(self, rows=int(present.sum()), present=present)
 
 
-def _empty(kind: Any) -> Any:
+def _empty(kind: pa.DataType) -> Any:
     if isinstance(kind, pa.BaseExtensionType):
         return pa.ExtensionArray.from_storage(kind, _empty(kind.storage_type))
     return pa.nulls(0, kind)
 
 
-def _parts(array: Any, field: Any, note: Note, wanted: Collection[str] | None) -> dict[str, Part]:
+def _parts(
+    array: pa.Array, field: pa.Field, note: Note, wanted: Collection[str] | None
+) -> dict[str, Part]:
     if note.sparse:
         return {field.name: _sparse(array, field.name, note)}
     parts: dict[str, Part] = {}
@@ -182,7 +187,7 @@ def _parts(array: Any, field: Any, note: Note, wanted: Collection[str] | None) -
     return parts
 
 
-def _walk(array: Any, field: Any, place: _Place) -> Iterator[tuple[str, Part]]:
+def _walk(array: pa.Array, field: pa.Field, place: _Place) -> Iterator[tuple[str, Part]]:
     """The leaves of an array, from the outside in."""
     kind, extension = array.type, _extension(field)
     if isinstance(kind, pa.BaseExtensionType):
@@ -218,13 +223,13 @@ def _walk(array: Any, field: Any, place: _Place) -> Iterator[tuple[str, Part]]:
         yield place.name, Part(_assembled(values, inner), inner.present)
 
 
-def _extension(field: Any) -> str:
+def _extension(field: pa.Field) -> str:
     """The extension type of a field that PyArrow does not know."""
     name: bytes = (field.metadata or {}).get(_NAME, b"")
     return name.decode(errors="replace")
 
 
-def is_list(kind: Any) -> bool:
+def is_list(kind: pa.DataType) -> bool:
     """Whether each value of a type is any number of others."""
     types = pa.types
     return bool(
@@ -232,11 +237,11 @@ def is_list(kind: Any) -> bool:
     )
 
 
-def _is_view(kind: Any) -> bool:
+def _is_view(kind: pa.DataType) -> bool:
     return bool(pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind))
 
 
-def list_parts(array: Any) -> tuple[Array, Any]:
+def list_parts(array: pa.Array) -> tuple[Array, Any]:
     """The splits of lists, and the values of all of them; a missing one is empty."""
     if array.null_count and pa.types.is_map(array.type):
         # PyArrow computes nothing of maps: their entries are the same as lists of structs.
@@ -256,7 +261,7 @@ def list_parts(array: Any) -> tuple[Array, Any]:
     return splits, array.values.slice(first, last - first)
 
 
-def _tensor_shape(kind: Any, size: int) -> tuple[tuple[int, ...], tuple[int, ...] | None]:
+def _tensor_shape(kind: pa.DataType, size: int) -> tuple[tuple[int, ...], tuple[int, ...] | None]:
     """The dimensions in a list of fixed size, and how they are permuted."""
     if not isinstance(kind, pa.FixedShapeTensorType):
         return (size,), None
@@ -271,7 +276,7 @@ def _tensor_shape(kind: Any, size: int) -> tuple[tuple[int, ...], tuple[int, ...
     return shape, tuple(order)
 
 
-def _flat(array: Any, dtype: dtypes.DType | None) -> Array:
+def _flat(array: pa.Array, dtype: dtypes.DType | None) -> Array:
     """The values of an array without inner arrays; anything where it is null."""
     kind = array.type
     types = pa.types
@@ -308,7 +313,7 @@ def no_counterpart(kind: str, name: str | None = None) -> UnsupportedError:
     )
 
 
-def _strings(array: Any) -> Array:
+def _strings(array: pa.Array) -> Array:
     strings: Array = array.to_numpy(zero_copy_only=False)
     return strings.astype(object, copy=False)
 
@@ -328,7 +333,7 @@ def _taken(values: Any, indices: Any, dtype: dtypes.DType | None) -> Array:
     return taken
 
 
-def _bits(array: Any) -> Array:
+def _bits(array: pa.Array) -> Array:
     count = array.offset + len(array)
     data = _buffer(array.buffers()[1], np.uint8, 0, -(-count // 8))
     return np.unpackbits(data, count=count, bitorder="little")[array.offset :].view(bool)
@@ -403,7 +408,7 @@ def _restored(values: Array, dtype: dtypes.DType | None) -> Array:
     return clean_bits(values.view(dtype.numpy))
 
 
-def _sparse(array: Any, name: str, note: Note) -> Part:
+def _sparse(array: pa.Array, name: str, note: Note) -> Part:
     """The entries of sparse rows, and their places in the order they had if that is another."""
     inner = note.shape
     kind = array.type
@@ -440,7 +445,7 @@ def _sparse(array: Any, name: str, note: Note) -> Part:
     return Part(leaf, order=None if order is None else order.flat_values)
 
 
-def _variable(array: Any, field: Any, place: _Place) -> Part:
+def _variable(array: pa.Array, field: pa.Field, place: _Place) -> Part:
     """Tensors of one rank and different shapes, as a list."""
     if place.levels:
         raise UnsupportedError("tensors of different shapes inside lists have no counterpart")
@@ -471,7 +476,7 @@ def _variable(array: Any, field: Any, place: _Place) -> Part:
     return Part(tensors, place.present)
 
 
-def _parameters(field: Any, rank: int) -> dict[str, Any]:
+def _parameters(field: pa.Field, rank: int) -> dict[str, Any]:
     kind = field.type
     if isinstance(kind, arrow_columns.VariableShapeTensorType):
         return dict(kind.parameters)

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from types import TracebackType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tensorferry import frameworks
 from tensorferry.errors import UnsupportedError
@@ -24,13 +24,16 @@ from tensorferry.storage import Sink, shards as names
 from tensorferry.storage.place import Target, size_of
 from tensorferry.tensors.note import Note
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 _SHORTHAND = re.compile(r"@[0-9]{1,9}(\.[^@/]*)?$")
 
 
 class BatchWriter(Protocol):
     """Writes one file of a format."""
 
-    def write_batch(self, batch: Any) -> None:
+    def write_batch(self, batch: pa.RecordBatch) -> None:
         """Takes a record batch of the schema."""
 
     def close(self) -> None:
@@ -183,7 +186,7 @@ class TableWriter:
         self._turn = (self._turn - min(turns, count) + count) % turns
         self._count += count
 
-    def _fitted(self, batch: Any) -> Any:
+    def _fitted(self, batch: pa.RecordBatch) -> Any:
         """A batch with the schema of the first."""
         import pyarrow as pa
 
@@ -197,11 +200,11 @@ class TableWriter:
             )
         return pa.RecordBatch.from_arrays(batch.columns, schema=self._schema)
 
-    def _start(self, schema: Any) -> None:
+    def _start(self, schema: pa.Schema) -> None:
         self._schema = schema.with_metadata({**(schema.metadata or {}), **self._texts})
         self._writers = [self._begin(sink, self._schema) for sink in self._sinks]
 
-    def _put(self, batch: Any) -> None:
+    def _put(self, batch: pa.RecordBatch) -> None:
         for part in pieces.pieces(batch, self._batch_rows):
             self._writers[self._turn].write_batch(part)
 
@@ -257,7 +260,7 @@ def _names(target: Target, count: int | None) -> list[str]:
     return names.shard_names(target.path, count)
 
 
-def _described(schema: Any) -> str:
+def _described(schema: pa.Schema) -> str:
     return ", ".join(f"{field.name}: {field.type}" for field in schema)[:200]
 
 

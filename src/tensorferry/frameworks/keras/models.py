@@ -15,6 +15,7 @@ import keras
 import numpy as np
 
 from tensorferry.errors import UnsupportedError
+from tensorferry.frameworks.contract import Foreign
 from tensorferry.frameworks.programs import NotKept
 
 # The modules in which Keras looks for functions that a config gives by name only.
@@ -29,12 +30,12 @@ _FUNCTIONS = (
 )
 
 
-def is_layer(value: Any) -> bool:
+def is_layer(value: Foreign) -> bool:
     """Whether a value is a layer or model of Keras 3."""
     return isinstance(value, keras.layers.Layer)
 
 
-def forward(model: Any) -> Callable[..., Any]:
+def forward(model: Foreign) -> Callable[..., Any]:
     """The function that a model computes outside of training.
 
     Raises:
@@ -47,18 +48,18 @@ def forward(model: Any) -> Callable[..., Any]:
             hint="save it as .keras, and load that where KERAS_BACKEND is tensorflow",
         )
 
-    def call(inputs: Any, *others: Any) -> Any:
+    def call(inputs: Foreign, *others: Foreign) -> Foreign:
         # A layer's own call need not take training=.
         return model(inputs, *others, **({"training": False} if _takes_training(model) else {}))
 
     return call
 
 
-def _takes_training(model: Any) -> bool:
+def _takes_training(model: Foreign) -> bool:
     return bool(getattr(model, "_call_has_training_arg", True))
 
 
-def known_inputs(model: Any) -> Any:
+def known_inputs(model: Foreign) -> Foreign:
     """The inputs of a model as symbolic tensors; None if the model does not know them.
 
     A functional model knows them from the start. A subclassed model remembers the shapes of its
@@ -75,7 +76,7 @@ def known_inputs(model: Any) -> Any:
     return _from_shapes(next(iter(shapes.values())), model.compute_dtype)
 
 
-def _from_shapes(shape: Any, dtype: str) -> Any:
+def _from_shapes(shape: Foreign, dtype: str) -> Foreign:
     if isinstance(shape, Mapping):
         return {key: _from_shapes(part, dtype) for key, part in shape.items()}
     if isinstance(shape, list | tuple) and shape and not _is_shape(shape):
@@ -83,11 +84,11 @@ def _from_shapes(shape: Any, dtype: str) -> Any:
     return keras.KerasTensor((None, *shape[1:]), dtype) if shape else None
 
 
-def _is_shape(shape: Any) -> bool:
+def _is_shape(shape: Foreign) -> bool:
     return all(size is None or isinstance(size, int) for size in shape)
 
 
-def describe(model: Any) -> Any:
+def describe(model: Foreign) -> Foreign:
     """The config that a `.keras` file of the model has.
 
     Raises:
@@ -102,12 +103,12 @@ def describe(model: Any) -> Any:
         ) from error
 
 
-def save(model: Any, path: str) -> None:
+def save(model: Foreign, path: str) -> None:
     """Writes a `.keras` file; the path must have that suffix."""
     keras.saving.save_model(model, path)
 
 
-def describe_if_possible(model: Any) -> Any:
+def describe_if_possible(model: Foreign) -> Foreign:
     """As `describe`; None for a model without a config, which can still be exported."""
     try:
         return describe(model)
@@ -115,7 +116,7 @@ def describe_if_possible(model: Any) -> Any:
         return None
 
 
-def lost_by_export(model: Any) -> list[NotKept]:
+def lost_by_export(model: Foreign) -> list[NotKept]:
     """What a SavedModel leaves out of a model."""
     lost = [NotKept("config", "a SavedModel has the traced program; .keras keeps the config")]
     if getattr(model, "optimizer", None) is not None and getattr(model, "compiled", False):
@@ -124,7 +125,7 @@ def lost_by_export(model: Any) -> list[NotKept]:
     return lost
 
 
-def lost_by_archive(model: Any) -> Iterator[NotKept]:
+def lost_by_archive(model: Foreign) -> Iterator[NotKept]:
     """What a `.keras` file leaves out of a model."""
     for kind in dict.fromkeys(type(layer) for layer in model._flatten_layers()):
         if kind.__module__.partition(".")[0] != "keras":
@@ -144,14 +145,14 @@ def lost_by_archive(model: Any) -> Iterator[NotKept]:
                     )
 
 
-def _is_foreign(value: Any) -> bool:
+def _is_foreign(value: Foreign) -> bool:
     """Whether a value is a variable of TensorFlow, told by its class: TensorFlow may be absent."""
     modules = {kind.__module__.partition(".")[0] for kind in type(value).__mro__}
     return "tensorflow" in modules and hasattr(value, "assign") and hasattr(value, "read_value")
 
 
-def _leaves(value: Any, place: str, depth: int) -> Iterator[tuple[str, Any]]:
-    pairs: Iterable[tuple[Any, Any]] | None = None
+def _leaves(value: Foreign, place: str, depth: int) -> Iterator[tuple[str, Foreign]]:
+    pairs: Iterable[tuple[Foreign, Any]] | None = None
     if isinstance(value, Mapping):
         pairs = value.items()
     elif isinstance(value, list | tuple):
@@ -163,7 +164,7 @@ def _leaves(value: Any, place: str, depth: int) -> Iterator[tuple[str, Any]]:
         yield from _leaves(part, f"{place}/{key}", depth - 1)
 
 
-def load(path: str, custom_objects: Mapping[str, Any], *, safe: bool, compile: bool) -> Any:
+def load(path: str, custom_objects: Mapping[str, Any], *, safe: bool, compile: bool) -> Foreign:
     """The model of a file that is harmless, or that the caller trusts.
 
     Args:
@@ -205,13 +206,13 @@ def registered_names() -> set[str]:
     return {*keras.saving.get_custom_objects()}
 
 
-def predict(model: Any, arguments: tuple[Any, ...]) -> Any:
+def predict(model: Foreign, arguments: tuple[Foreign, ...]) -> Foreign:
     """The result of a model outside of training."""
     given = [_as_input(part) for part in arguments]
     return model(*given, training=False) if _takes_training(model) else model(*given)
 
 
-def _as_input(value: Any) -> Any:
+def _as_input(value: Foreign) -> Foreign:
     """Lists of numbers are one tensor; other lists and dicts are inputs by position and name."""
     if isinstance(value, Mapping):
         return {key: _as_input(part) for key, part in value.items()}
@@ -223,7 +224,7 @@ def _as_input(value: Any) -> Any:
     return value
 
 
-def _is_numbers(value: Any) -> bool:
+def _is_numbers(value: Foreign) -> bool:
     if isinstance(value, list | tuple):
         return all(map(_is_numbers, value))
     return isinstance(value, int | float | str | bytes)

@@ -20,7 +20,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from tensorferry.frameworks.contract import KerasProblem
+from tensorferry.frameworks.contract import Foreign, KerasProblem
 
 # Arrays in a config that are larger than this are not tried: Keras writes out all their numbers.
 LARGE = 1 << 16
@@ -41,32 +41,32 @@ _COMPILED = frozenset(
 )
 
 
-def is_saveable(value: Any) -> bool:
+def is_saveable(value: Foreign) -> bool:
     """Whether Keras has its own way of saving an object."""
     # By its type: `__class__` may be whatever the object says.
     kinds = (keras.Operation, keras.Optimizer, keras.Metric, keras.Loss)
     return issubclass(type(value), kinds)
 
 
-def backing(variable: Any) -> Any:
+def backing(variable: Foreign) -> Foreign:
     """The backend's own variable behind one of Keras'."""
     return vars(variable).get("_value")
 
 
-def draws_seeds(value: Any) -> bool:
+def draws_seeds(value: Foreign) -> bool:
     """Whether a value is an RNN cell with dropout, whose graph uses an untracked seed."""
     if not hasattr(type(value), "get_dropout_mask"):
         return False
     return any(vars(value).get(name) for name in ("dropout", "recurrent_dropout"))
 
 
-def collections(value: Any) -> dict[str, Any]:
+def collections(value: Foreign) -> dict[str, Any]:
     """The lists and dicts of a layer that SavedModels have and checkpoints do not."""
     names = vars(value).get("_tracked", ()) if isinstance(value, keras.layers.Layer) else ()
     return {name: vars(value)[name] for name in names if name in vars(value)}
 
 
-def is_composite(value: Any) -> bool:
+def is_composite(value: Foreign) -> bool:
     """Whether the config of a model is that of its layers."""
     kind = value._obj_type() if isinstance(value, keras.Model) else None
     if kind not in ("Sequential", "Functional"):
@@ -74,12 +74,12 @@ def is_composite(value: Any) -> bool:
     return _is_own(_definer(type(value), "get_config"))
 
 
-def is_built(value: Any) -> bool:
+def is_built(value: Foreign) -> bool:
     """Whether a layer has all of its variables."""
     return not isinstance(value, keras.layers.Layer) or bool(value.built)
 
 
-def build_config(value: Any) -> Any:
+def build_config(value: Foreign) -> Foreign:
     """The argument for `build_from_config` of a new layer; None if it has to be called instead."""
     if not isinstance(value, keras.layers.Layer) or not value.built:
         return None
@@ -89,7 +89,7 @@ def build_config(value: Any) -> Any:
         return None
 
 
-def parts(value: Any) -> Iterator[tuple[str, Any]]:
+def parts(value: Foreign) -> Iterator[tuple[str, Foreign]]:
     """What the user put into an object, without Keras' own attributes."""
     if isinstance(value, keras.Model) and value._obj_type() in ("Sequential", "Functional"):
         for number, layer in enumerate(value.layers):
@@ -111,12 +111,12 @@ def parts(value: Any) -> Iterator[tuple[str, Any]]:
                 yield f"{_class_step(value, kind)}.__dict__[{name!r}]", child
 
 
-def _class_step(value: Any, kind: type) -> str:
+def _class_step(value: Foreign, kind: type) -> str:
     place = type(value).__mro__.index(kind)
     return "type({})" if place == 0 else f"type({{}}).__mro__[{place}]"
 
 
-def _is_of_users(child: Any) -> bool:
+def _is_of_users(child: Foreign) -> bool:
     """Whether an attribute of one of Keras' own layers is a layer or function of the user's."""
     if isinstance(child, FunctionType):
         return not child.__module__.startswith("keras")
@@ -133,7 +133,7 @@ def _layer_attributes() -> frozenset[str]:
     return frozenset({*vars(layer), *vars(model), *vars(compiled), *_COMPILED})
 
 
-def kept(value: Any) -> Iterator[tuple[str, Any]]:
+def kept(value: Foreign) -> Iterator[tuple[str, Foreign]]:
     """The parts of an object that a file has: layers, variables, and arguments in the config."""
     variables = {id(one) for one in getattr(value, "variables", ())}
     config = _config(value)
@@ -148,14 +148,14 @@ def kept(value: Any) -> Iterator[tuple[str, Any]]:
             yield step, child
 
 
-def _equal(first: Any, second: Any) -> bool:
+def _equal(first: Foreign, second: Foreign) -> bool:
     try:
         return bool(first == second)
     except Exception:  # arrays have no single answer
         return False
 
 
-def _holds(value: Any, variables: set[int], depth: int = 20) -> bool:
+def _holds(value: Foreign, variables: set[int], depth: int = 20) -> bool:
     if not isinstance(value, list | dict | tuple) or depth == 0:
         return False
     items = value.values() if isinstance(value, dict) else value
@@ -165,7 +165,7 @@ def _holds(value: Any, variables: set[int], depth: int = 20) -> bool:
     )
 
 
-def _config(value: Any) -> dict[str, Any]:
+def _config(value: Foreign) -> dict[str, Any]:
     if is_composite(value):
         return {}
     try:
@@ -175,7 +175,7 @@ def _config(value: Any) -> dict[str, Any]:
     return config if isinstance(config, dict) else {}
 
 
-def problems(value: Any) -> list[KerasProblem]:
+def problems(value: Foreign) -> list[KerasProblem]:
     """Why an object cannot be saved, or not be loaded again."""
     found = list(_problems(value, "{}", set()))
     if isinstance(value, keras.Model) and value.compiled:
@@ -183,7 +183,7 @@ def problems(value: Any) -> list[KerasProblem]:
     return found
 
 
-def _problems(value: Any, step: str, seen: set[int]) -> Iterator[KerasProblem]:
+def _problems(value: Foreign, step: str, seen: set[int]) -> Iterator[KerasProblem]:
     if id(value) in seen:
         return
     seen.add(id(value))
@@ -214,7 +214,7 @@ def _problems(value: Any, step: str, seen: set[int]) -> Iterator[KerasProblem]:
     yield from _variable_problems(value, step)
 
 
-def _unconfigured(value: Any, step: str, error: Exception) -> Iterator[KerasProblem]:
+def _unconfigured(value: Foreign, step: str, error: Exception) -> Iterator[KerasProblem]:
     """The arguments that are not plain values, of which Keras cannot write a config itself."""
     name = type(value).__name__
     blamed = False
@@ -237,13 +237,13 @@ def _unconfigured(value: Any, step: str, error: Exception) -> Iterator[KerasProb
         )
 
 
-def _own_names(value: Any) -> set[str]:
+def _own_names(value: Foreign) -> set[str]:
     """The names that the user's classes define."""
     return {name for kind in type(value).__mro__ if not _is_own(kind) for name in vars(kind)}
 
 
 def _item_problems(
-    value: Any, step: str, name: str, item: Any, seen: set[int]
+    value: Foreign, step: str, name: str, item: Foreign, seen: set[int]
 ) -> Iterator[KerasProblem]:
     """The problems of one value in a config."""
     held = vars(value).get(name)
@@ -270,7 +270,7 @@ def _item_problems(
     yield from _name_problems(serialized, at, thing)
 
 
-def _name_problems(serialized: Any, step: str, value: Any) -> Iterator[KerasProblem]:
+def _name_problems(serialized: Foreign, step: str, value: Foreign) -> Iterator[KerasProblem]:
     """Classes and functions that Keras will not find by name, and lambdas, which it refuses."""
     for found in _dicts(serialized):
         kind, name = found.get("class_name"), found.get("registered_name")
@@ -289,7 +289,7 @@ def _name_problems(serialized: Any, step: str, value: Any) -> Iterator[KerasProb
             yield KerasProblem(step, value, "load", reason)
 
 
-def _dicts(value: Any) -> Iterator[Mapping[str, Any]]:
+def _dicts(value: Foreign) -> Iterator[Mapping[str, Any]]:
     if isinstance(value, Mapping):
         yield value
         value = list(value.values())
@@ -298,7 +298,7 @@ def _dicts(value: Any) -> Iterator[Mapping[str, Any]]:
             yield from _dicts(item)
 
 
-def _argument_problems(value: Any, step: str, config: dict[str, Any]) -> Iterator[KerasProblem]:
+def _argument_problems(value: Foreign, step: str, config: dict[str, Any]) -> Iterator[KerasProblem]:
     """Arguments of the constructor that the config lacks or has too many of."""
     kind = type(value)
     signature = inspect.signature(kind.__init__)
@@ -326,7 +326,7 @@ def _argument_problems(value: Any, step: str, config: dict[str, Any]) -> Iterato
             yield KerasProblem(f"{step}.{name}", held, "lost", reason)
 
 
-def _variable_problems(value: Any, step: str) -> Iterator[KerasProblem]:
+def _variable_problems(value: Foreign, step: str) -> Iterator[KerasProblem]:
     save = getattr(value, "save_own_variables", None)
     if save is None:
         return
@@ -338,7 +338,7 @@ def _variable_problems(value: Any, step: str) -> Iterator[KerasProblem]:
         yield KerasProblem(step, value, "save", reason)
 
 
-def _compile_problems(model: Any) -> Iterator[KerasProblem]:
+def _compile_problems(model: Foreign) -> Iterator[KerasProblem]:
     try:
         compiled = model.get_compile_config() or {}
         json.dumps(compiled)
@@ -358,7 +358,7 @@ def _arguments(kind: type) -> dict[str, inspect.Parameter]:
     return {name: one for name, one in found.items() if one.kind not in variadic}
 
 
-def _is_simple(value: Any) -> bool:
+def _is_simple(value: Foreign) -> bool:
     if isinstance(value, list | tuple):
         return all(map(_is_simple, value))
     if isinstance(value, dict):

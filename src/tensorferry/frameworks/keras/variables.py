@@ -23,18 +23,18 @@ import numpy as np
 from tensorferry import dtypes
 from tensorferry.errors import UnsupportedError
 from tensorferry.frameworks import table
-from tensorferry.frameworks.contract import Put, Variable
+from tensorferry.frameworks.contract import Foreign, Put, Variable
 from tensorferry.frameworks.conversion import accept, give
 from tensorferry.tensors.values import Array
 
 
-def is_variable(value: Any) -> bool:
+def is_variable(value: Foreign) -> bool:
     """Whether a value is one of Keras' variables."""
     # By its type: `__class__` may be whatever the object says.
     return issubclass(type(value), keras.Variable)
 
 
-def make_variable(value: Any, name: str, put: Put | None = None) -> Variable:
+def make_variable(value: Foreign, name: str, put: Put | None = None) -> Variable:
     """A `keras.Variable` as ours."""
 
     def read() -> Array:
@@ -55,12 +55,14 @@ def make_variable(value: Any, name: str, put: Put | None = None) -> Variable:
     )
 
 
-def is_model(value: Any) -> bool:
+def is_model(value: Foreign) -> bool:
     """Whether a value is a model, a layer or an optimizer."""
     return issubclass(type(value), keras.layers.Layer | keras.optimizers.Optimizer)
 
 
-def list_variables(model: Any, *, build_optimizer: bool = False) -> list[tuple[Any, Variable]]:
+def list_variables(
+    model: Foreign, *, build_optimizer: bool = False
+) -> list[tuple[Foreign, Variable]]:
     """The weights of a model or layer, then the state of its optimizer.
 
     Raises:
@@ -102,7 +104,7 @@ def list_variables(model: Any, *, build_optimizer: bool = False) -> list[tuple[A
     return found
 
 
-def _optimizer_variables(optimizer: Any, prefix: str) -> list[tuple[Any, Variable]]:
+def _optimizer_variables(optimizer: Foreign, prefix: str) -> list[tuple[Foreign, Variable]]:
     """The state of an optimizer, numbered as in Keras' files.
 
     The paths of the variables would contain those of the weights.
@@ -134,7 +136,7 @@ class _Places:
         automatic: The names of layers that Keras made up.
     """
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Foreign) -> None:
         self.names: dict[int, tuple[str, str]] = {}
         self._layers: dict[int, Any] = {}
         self._containers: dict[int, Any] = {}
@@ -142,7 +144,7 @@ class _Places:
         everything = [*model._flatten_layers(), *self._layers.values()]
         self.automatic = frozenset(layer.name for layer in everything if _is_automatic(layer))
 
-    def _visit(self, layer: Any, place: str, object_place: str) -> None:
+    def _visit(self, layer: Foreign, place: str, object_place: str) -> None:
         if id(layer) in self._layers:
             return
         self._layers[id(layer)] = layer
@@ -158,7 +160,7 @@ class _Places:
                 self._containers = {}
                 self._visit_all(child, f"{place}{name}/", f"{object_place}{name}/")
 
-    def _visit_layers(self, model: Any, place: str, object_place: str) -> None:
+    def _visit_layers(self, model: Foreign, place: str, object_place: str) -> None:
         """The layers of a Sequential or functional model; Keras 2 counts those with weights."""
         names = _unique_names()
         weighty = 0
@@ -169,7 +171,7 @@ class _Places:
                 weighty += 1
             self._visit(layer, f"{place}layers/{names(_class_name(layer))}/", objects)
 
-    def _visit_all(self, container: Any, place: str, object_place: str) -> None:
+    def _visit_all(self, container: Foreign, place: str, object_place: str) -> None:
         if id(container) in self._containers:
             return
         self._containers[id(container)] = container
@@ -183,7 +185,7 @@ class _Places:
                 self._visit_all(child, f"{place}{names('container')}/", objects)
 
 
-def _own_variables(layer: Any) -> list[tuple[str, Any]]:
+def _own_variables(layer: Foreign) -> list[tuple[str, Foreign]]:
     """The variables that a layer saves itself, by their names in its group."""
     store: dict[str, Any] = {}
     try:
@@ -193,12 +195,12 @@ def _own_variables(layer: Any) -> list[tuple[str, Any]]:
     return [(str(key), value) for key, value in store.items() if is_variable(value)]
 
 
-def _holds_layers(layer: Any) -> bool:
+def _holds_layers(layer: Foreign) -> bool:
     kind = getattr(layer, "_obj_type", lambda: None)()
     return kind in ("Sequential", "Functional")
 
 
-def _attributes(layer: Any) -> Iterator[tuple[str, Any]]:
+def _attributes(layer: Foreign) -> Iterator[tuple[str, Foreign]]:
     left_out = _common_attributes()
     if _holds_layers(layer):
         left_out |= {"operations", "_operations", "_functional"}
@@ -231,13 +233,13 @@ def _unique_names() -> Callable[[str], str]:
     return unique
 
 
-def _class_name(layer: Any) -> str:
+def _class_name(layer: Foreign) -> str:
     name = re.sub(r"\W+", "", type(layer).__name__)
     name = re.sub("(.)([A-Z][a-z]+)", r"\1_\2", name)
     return re.sub("([a-z])([A-Z])", r"\1_\2", name).lower()
 
 
-def _is_automatic(layer: Any) -> bool:
+def _is_automatic(layer: Foreign) -> bool:
     # Bidirectional prefixes the names of its two layers.
     made_up = rf"(forward_|backward_)?{re.escape(_class_name(layer))}(_\d+)?"
     return re.fullmatch(made_up, layer.name) is not None

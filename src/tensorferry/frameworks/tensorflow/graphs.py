@@ -15,11 +15,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 import tensorflow as tf
 
 from tensorferry.errors import FormatError
+from tensorferry.frameworks.contract import Foreign
 from tensorferry.frameworks.programs import Misuse, Seen
 
 # The name of the main graph among the bodies of functions.
@@ -55,7 +55,7 @@ def look(directory: str, tags: Iterable[str], suspects: frozenset[str]) -> Seen:
 
 
 class _Graph:
-    def __init__(self, graph: Any) -> None:
+    def __init__(self, graph: Foreign) -> None:
         self._objects = graph.object_graph_def
         library = graph.graph_def.library.function
         self._functions = {function.signature.name: function for function in library}
@@ -64,7 +64,7 @@ class _Graph:
         self._nodes = {
             name: {node.name: node for node in body} for name, body in self._bodies.items()
         }
-        self._callers: dict[str, list[tuple[str, Any]]] = defaultdict(list)
+        self._callers: dict[str, list[tuple[str, Foreign]]] = defaultdict(list)
         for name, body in self._bodies.items():
             for node in body:
                 for called in _called(node):
@@ -95,7 +95,7 @@ class _Graph:
             elif node.op in suspects:
                 yield Misuse(node.op, place, not node.op.startswith("Restore"))
 
-    def _reachable(self) -> Iterator[tuple[str, Any]]:
+    def _reachable(self) -> Iterator[tuple[str, Foreign]]:
         seen: set[str] = set()
         left: list[str] = []
         if self._objects.nodes:
@@ -113,7 +113,7 @@ class _Graph:
                 yield name, node
                 left += _called(node)
 
-    def _ancestors(self) -> Iterator[Any]:
+    def _ancestors(self) -> Iterator[Foreign]:
         """The nodes of the main graph that a call or the initialization needs."""
         nodes = self._nodes[_MAIN]
         seen: set[str] = set()
@@ -163,7 +163,7 @@ def _node_of(name: str) -> str:
     return name.lstrip("^").split(":")[0]
 
 
-def _called(node: Any) -> Iterator[str]:
+def _called(node: Foreign) -> Iterator[str]:
     """The functions that a node calls."""
     yield node.op
     for value in node.attr.values():

@@ -26,6 +26,7 @@ import numpy as np
 import tensorflow as tf
 
 from tensorferry.errors import LimitError, UnsupportedError
+from tensorferry.frameworks.contract import Foreign
 from tensorferry.frameworks.programs import (
     DEFAULT,
     FORWARD,
@@ -61,20 +62,20 @@ class _Model:
         mirrored: Whether the model's parts keep their names below the root.
     """
 
-    given: Any
-    forward: Any
+    given: Foreign
+    forward: Foreign
     known: Arguments | None
     held: Held
     mirrored: bool
 
 
 def plan(
-    model: Any,
+    model: Foreign,
     *,
-    signatures: Any = None,
-    inputs: Any = None,
+    signatures: Foreign = None,
+    inputs: Foreign = None,
     forward: Callable[..., Any] | None = None,
-    known: tuple[Any, ...] | None = None,
+    known: tuple[Foreign, ...] | None = None,
 ) -> Program:
     """Everything that writing a model needs, and what the file will keep of it.
 
@@ -120,10 +121,10 @@ def plan(
     )
 
 
-def specs_of(structure: Any) -> Any:
+def specs_of(structure: Foreign) -> Foreign:
     """Symbolic tensors of Keras as specs with the same names."""
 
-    def spec(leaf: Any) -> Any:
+    def spec(leaf: Foreign) -> Foreign:
         if getattr(leaf, "sparse", False):
             return tf.SparseTensorSpec(leaf.shape, leaf.dtype)
         if getattr(leaf, "ragged", False):
@@ -166,7 +167,7 @@ def _quiet() -> Iterator[None]:
 # Looking at the model
 
 
-def _look(model: Any, forward: Any, known: tuple[Any, ...] | None) -> _Model:
+def _look(model: Foreign, forward: Foreign, known: tuple[Foreign, ...] | None) -> _Model:
     if forward is not None:
         origin = "the model's own inputs"
         arguments = None if known is None else Arguments(known, {}, origin)
@@ -185,14 +186,14 @@ def _look(model: Any, forward: Any, known: tuple[Any, ...] | None) -> _Model:
     return looked
 
 
-def _find(model: Any) -> Held:
+def _find(model: Foreign) -> Held:
     try:
         return find_variables(model)
     except LimitError:
         return Held([], [], [])
 
 
-def _has_method(model: Any, name: str) -> bool:
+def _has_method(model: Foreign, name: str) -> bool:
     if isinstance(model, Mapping | list | tuple | np.ndarray):
         return False
     if name == "__call__":
@@ -200,13 +201,13 @@ def _has_method(model: Any, name: str) -> bool:
     return callable(getattr(model, name, None))
 
 
-def _referenced(function: Any) -> dict[str, Any]:
+def _referenced(function: Foreign) -> dict[str, Any]:
     """The objects that a function refers to by name and that may hold state."""
     while isinstance(function, partial):
         function = function.func
-    python = getattr(function, "python_function", function)
+    python: Foreign = getattr(function, "python_function", function)
     owner = getattr(python, "__self__", getattr(function, "__self__", None))
-    plain = getattr(python, "__func__", python)
+    plain: Foreign = getattr(python, "__func__", python)
     plain = getattr(plain, "__wrapped__", plain)
     found = {} if owner is None else {"self": owner}
     code = getattr(plain, "__code__", None)
@@ -223,7 +224,7 @@ def _referenced(function: Any) -> dict[str, Any]:
     return {name: value for name, value in found.items() if _may_hold(value)}
 
 
-def _may_hold(value: Any) -> bool:
+def _may_hold(value: Foreign) -> bool:
     if isinstance(value, Mapping | list | tuple):
         parts = value.values() if isinstance(value, Mapping) else value
         return any(map(_may_hold, list(parts)[:1000]))
@@ -233,7 +234,9 @@ def _may_hold(value: Any) -> bool:
 # Functions and signatures
 
 
-def _functions(model: _Model, signatures: Any, inputs: Any) -> dict[str, tuple[Any, Any]]:
+def _functions(
+    model: _Model, signatures: Foreign, inputs: Foreign
+) -> dict[str, tuple[Foreign, Any]]:
     """The function of each signature, with its example inputs or None."""
     if signatures is None:
         found = {}
@@ -276,7 +279,9 @@ def _functions(model: _Model, signatures: Any, inputs: Any) -> dict[str, tuple[A
     return named
 
 
-def _trace(name: str, function: Any, examples: Any, model: _Model) -> tuple[Any, Signature]:
+def _trace(
+    name: str, function: Foreign, examples: Foreign, model: _Model
+) -> tuple[Foreign, Signature]:
     if examples is not None:
         wanted = calls.example_arguments(function, examples)
         try:
@@ -301,7 +306,7 @@ def _trace(name: str, function: Any, examples: Any, model: _Model) -> tuple[Any,
     return calls.trace(name, function, arguments)
 
 
-def _own_functions(model: Any) -> Iterator[tuple[str, Any]]:
+def _own_functions(model: Foreign) -> Iterator[tuple[str, Foreign]]:
     """The tf.functions that are attributes of an object or its class."""
     names = dict.fromkeys(
         name
@@ -313,7 +318,7 @@ def _own_functions(model: Any) -> Iterator[tuple[str, Any]]:
         yield name, getattr(model, name)
 
 
-def _refuse_python(nodes: Mapping[str, list[Any]]) -> None:
+def _refuse_python(nodes: Mapping[str, list[Foreign]]) -> None:
     for name, held in nodes.items():
         for node in held:
             if node.op in PYTHON_OPS:
@@ -325,7 +330,7 @@ def _refuse_python(nodes: Mapping[str, list[Any]]) -> None:
                 )
 
 
-def _nodes(concrete: Any) -> Iterator[Any]:
+def _nodes(concrete: Foreign) -> Iterator[Foreign]:
     graph = concrete.graph.as_graph_def()
     yield from graph.node
     for function in graph.library.function:
@@ -335,7 +340,7 @@ def _nodes(concrete: Any) -> Iterator[Any]:
 # The root
 
 
-def _root(model: _Model) -> Any:
+def _root(model: _Model) -> Foreign:
     root = _Node()
     if model.mirrored:
         for name, child in objects.tracked_children(model.given).items():
@@ -348,7 +353,7 @@ def _root(model: _Model) -> Any:
     return root
 
 
-def _tensorflow_variables(held: Held) -> list[tuple[str, Any]]:
+def _tensorflow_variables(held: Held) -> list[tuple[str, Foreign]]:
     """TensorFlow's own variables with their names; a variable of Keras has one inside."""
     found = []
     for variable, holder in zip(held.variables, held.holders, strict=True):
@@ -358,7 +363,7 @@ def _tensorflow_variables(held: Held) -> list[tuple[str, Any]]:
     return found
 
 
-def _place(root: Any, path: str, variable: Any) -> None:
+def _place(root: Foreign, path: str, variable: Foreign) -> None:
     """Sets a variable at a path below the root."""
     node = root
     *above, last = path.split("/")
@@ -375,7 +380,7 @@ def _place(root: Any, path: str, variable: Any) -> None:
     setattr(node, last, variable)
 
 
-def _track_captured(root: Any, model: _Model, traced: Mapping[str, Any]) -> None:
+def _track_captured(root: Foreign, model: _Model, traced: Mapping[str, Any]) -> None:
     """Attaches the resources and variables that the functions use to the root."""
     known = _descendants(root)
     resources = []
@@ -399,14 +404,14 @@ def _track_captured(root: Any, model: _Model, traced: Mapping[str, Any]) -> None
         root.captured = captured
 
 
-def _descendants(model: Any) -> dict[int, Any]:
+def _descendants(model: Foreign) -> dict[int, Any]:
     return {id(part): part for part in tf.train.TrackableView(model).descendants()}
 
 
 # The report
 
 
-def _paths(root: Any, nodes: Mapping[str, list[Any]]) -> tuple[list[FoundPath], list[str]]:
+def _paths(root: Foreign, nodes: Mapping[str, list[Foreign]]) -> tuple[list[FoundPath], list[str]]:
     """The absolute paths in assets and constants, and the files that are copied."""
     assets = []
     found: dict[str, FoundPath] = {}

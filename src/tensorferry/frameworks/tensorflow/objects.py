@@ -13,18 +13,19 @@ from typing import Any
 import tensorflow as tf
 
 from tensorferry.errors import UnsupportedError
+from tensorferry.frameworks.contract import Foreign
 
 # Lists in which layers and optimizers of Keras 3 repeat variables that have a name elsewhere.
 REFERENCES = ("_trainable_variables", "_non_trainable_variables")
 
 
-def is_tracked(value: Any) -> bool:
+def is_tracked(value: Foreign) -> bool:
     """Whether TensorFlow knows the parts of an object, as it does for a `tf.Module`."""
     # By its type: `__class__` may be whatever the object says.
     return issubclass(type(value), tf.__internal__.tracking.Trackable)
 
 
-def tracked_children(value: Any) -> dict[str, Any]:
+def tracked_children(value: Foreign) -> dict[str, Any]:
     """The parts of a tracked object by their names in checkpoints.
 
     Raises:
@@ -38,7 +39,7 @@ def tracked_children(value: Any) -> dict[str, Any]:
         ) from error
 
 
-def object_paths(model: Any) -> dict[int, list[str]]:
+def object_paths(model: Foreign) -> dict[int, list[str]]:
     """The paths to each part of a tracked model by the part's id, the preferred one first.
 
     Preferred is the shortest path that leads through none of `REFERENCES`, if there is one. The
@@ -46,7 +47,7 @@ def object_paths(model: Any) -> dict[int, list[str]]:
     """
     paths: dict[int, list[str]] = {id(model): [""]}
     queue = deque([model])
-    references: deque[tuple[str, Any]] = deque()
+    references: deque[tuple[str, Foreign]] = deque()
     while queue or references:
         if not queue:
             path, child = references.popleft()
@@ -63,7 +64,7 @@ def object_paths(model: Any) -> dict[int, list[str]]:
     return paths
 
 
-def _add_path(paths: dict[int, list[str]], path: str, child: Any, queue: deque[Any]) -> None:
+def _add_path(paths: dict[int, list[str]], path: str, child: Foreign, queue: deque[Any]) -> None:
     if id(child) in paths:
         paths[id(child)].append(path)
     else:

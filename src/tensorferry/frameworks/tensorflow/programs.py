@@ -19,7 +19,7 @@ from typing import Any
 import tensorflow as tf
 
 from tensorferry.errors import MismatchError, UnsupportedError
-from tensorferry.frameworks.contract import Variable
+from tensorferry.frameworks.contract import Foreign, Variable
 from tensorferry.frameworks.tensorflow.signatures import as_tensors, show
 from tensorferry.frameworks.tensorflow.variables import make_variable
 from tensorferry.frameworks.variables import find_variables
@@ -28,7 +28,7 @@ from tensorferry.frameworks.variables import find_variables
 _CALLS = ("__call__", "serve")
 
 
-def load(path: str, tags: Iterable[str] | None) -> Any:
+def load(path: str, tags: Iterable[str] | None) -> Foreign:
     """The objects of a SavedModel.
 
     Raises:
@@ -43,23 +43,23 @@ def load(path: str, tags: Iterable[str] | None) -> Any:
         ) from error
 
 
-def signatures_of(loaded: Any) -> Mapping[str, Any]:
+def signatures_of(loaded: Foreign) -> Mapping[str, Any]:
     """The signatures of a loaded model by name."""
     return dict(loaded.signatures)
 
 
-def describe_inputs(concrete: Any) -> dict[str, str]:
+def describe_inputs(concrete: Foreign) -> dict[str, str]:
     """Dtype and shape of each argument of a signature by name, as in "float32[?, 3]"."""
     return _described(_inputs_of(concrete))
 
 
-def describe_results(concrete: Any) -> dict[str, str]:
+def describe_results(concrete: Foreign) -> dict[str, str]:
     """Dtype and shape of each result of a signature by name."""
     results = concrete.structured_outputs
     return _described(results) if isinstance(results, Mapping) else {}
 
 
-def _inputs_of(concrete: Any) -> dict[str, Any]:
+def _inputs_of(concrete: Foreign) -> dict[str, Any]:
     return dict(concrete.structured_input_signature[1])
 
 
@@ -67,7 +67,7 @@ def _described(specs: Mapping[str, Any]) -> dict[str, str]:
     return {name: show(spec) for name, spec in specs.items()}
 
 
-def variables_of(loaded: Any, *, by_name: bool) -> list[Variable]:
+def variables_of(loaded: Foreign, *, by_name: bool) -> list[Variable]:
     """The variables of a loaded model.
 
     Args:
@@ -81,7 +81,7 @@ def variables_of(loaded: Any, *, by_name: bool) -> list[Variable]:
 
 
 def call_signature(
-    concrete: Any, name: str, positional: tuple[Any, ...], named: Mapping[str, Any]
+    concrete: Foreign, name: str, positional: tuple[Foreign, ...], named: Mapping[str, Any]
 ) -> dict[str, Any]:
     """The results of a signature for a user's values.
 
@@ -118,7 +118,7 @@ def _listed(specs: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} ({show(spec)})" for name, spec in specs.items()) or "nothing"
 
 
-def model_function(loaded: Any) -> Any:
+def model_function(loaded: Foreign) -> Foreign:
     """The function that stands for the whole model; None if there is none."""
     for name in _CALLS:
         function = getattr(loaded, name, None)
@@ -127,7 +127,9 @@ def model_function(loaded: Any) -> Any:
     return None
 
 
-def call_function(function: Any, positional: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
+def call_function(
+    function: Foreign, positional: tuple[Foreign, ...], named: Mapping[str, Any]
+) -> Foreign:
     """The result of a model's own function for a user's values.
 
     Raises:
@@ -157,13 +159,13 @@ def call_function(function: Any, positional: tuple[Any, ...], named: Mapping[str
     )
 
 
-def _check_rest(rest: Any) -> None:
+def _check_rest(rest: Foreign) -> None:
     missing = [spec for spec in tf.nest.flatten(rest) if isinstance(spec, tf.TypeSpec)]
     if missing:
         raise MismatchError(f"{len(missing)} more tensors are expected")
 
 
-def _converted(value: Any, spec: Any, place: str) -> Any:
+def _converted(value: Foreign, spec: Foreign, place: str) -> Foreign:
     """A user's value as the tensors that a spec describes."""
     if spec is None or not tf.nest.flatten(spec):
         return as_tensors(value)
@@ -182,7 +184,7 @@ def _converted(value: Any, spec: Any, place: str) -> Any:
     return tf.nest.pack_sequence_as(spec, leaves)
 
 
-def _show_tree(spec: Any) -> str:
+def _show_tree(spec: Foreign) -> str:
     parts = [
         show(leaf) if isinstance(leaf, tf.TypeSpec) else repr(leaf)
         for leaf in tf.nest.flatten(spec)
@@ -190,7 +192,7 @@ def _show_tree(spec: Any) -> str:
     return f"of {', '.join(parts)}"
 
 
-def _fit(leaf: Any, spec: Any, place: str) -> Any:
+def _fit(leaf: Foreign, spec: Foreign, place: str) -> Foreign:
     if not isinstance(spec, tf.TypeSpec):  # a constant of the program: training=False
         if leaf is not spec and leaf != spec:
             raise MismatchError(f"{place} is {leaf!r}, expected {spec!r}")
@@ -208,7 +210,7 @@ def _fit(leaf: Any, spec: Any, place: str) -> Any:
     return leaf
 
 
-def _cast(tensor: Any, wanted: Any, place: str) -> Any:
+def _cast(tensor: Foreign, wanted: Foreign, place: str) -> Foreign:
     floats = tensor.dtype.is_floating and wanted.is_floating
     if floats or (tensor.dtype.is_integer and wanted.is_integer):
         result = tf.cast(tensor, wanted)

@@ -25,6 +25,7 @@ import tensorflow as tf
 
 from tensorferry.errors import FerryError, UnsupportedError
 from tensorferry.frameworks import conversion
+from tensorferry.frameworks.contract import Foreign
 from tensorferry.frameworks.programs import Signature
 from tensorferry.frameworks.tensorflow import tensors
 from tensorferry.tensors.values import RaggedTensor, SparseTensor, as_tensor, is_namedtuple
@@ -47,12 +48,12 @@ class Arguments:
         origin: Where they are known from.
     """
 
-    positional: tuple[Any, ...]
+    positional: tuple[Foreign, ...]
     named: Mapping[str, Any]
     origin: str
 
 
-def example_arguments(function: Any, examples: Any, *, exact: bool = False) -> Arguments:
+def example_arguments(function: Foreign, examples: Foreign, *, exact: bool = False) -> Arguments:
     """The arguments that examples stand for.
 
     Args:
@@ -71,7 +72,7 @@ def example_arguments(function: Any, examples: Any, *, exact: bool = False) -> A
     return Arguments(tuple(_spec(value, exact) for value in given), {}, origin)
 
 
-def known_arguments(function: Any) -> Arguments | None:
+def known_arguments(function: Foreign) -> Arguments | None:
     """The arguments that a tf.function declares or was called with; None if there are none."""
     if isinstance(function, Concrete):
         positional, named = function.structured_input_signature
@@ -90,13 +91,13 @@ def known_arguments(function: Any) -> Arguments | None:
     return Arguments(tuple(positional), dict(named), origin)
 
 
-def concrete_functions(function: Any) -> list[Any]:
+def concrete_functions(function: Foreign) -> list[Foreign]:
     """The traces that a tf.function has so far; saving keeps them."""
     listed = getattr(function, "_list_all_concrete_functions", None)
     return [] if listed is None else list(listed())
 
 
-def parameter_names(function: Any) -> list[str]:
+def parameter_names(function: Foreign) -> list[str]:
     """The names of a function's parameters, without *args and **kwargs."""
     try:
         if isinstance(function, Function):
@@ -109,7 +110,7 @@ def parameter_names(function: Any) -> list[str]:
     return [name for name, one in found.items() if one.kind not in gathered and name != "self"]
 
 
-def as_tensors(value: Any, spec: Any = None) -> Any:
+def as_tensors(value: Foreign, spec: Foreign = None) -> Foreign:
     """A user's value as TensorFlow's tensors; an array or a list of numbers is one tensor.
 
     Args:
@@ -137,22 +138,22 @@ def as_tensors(value: Any, spec: Any = None) -> Any:
     return tensors.from_value(as_tensor(value))
 
 
-def _inner(spec: Any, key: Any) -> Any:
+def _inner(spec: Foreign, key: Foreign) -> Foreign:
     try:
         return spec[key]
     except (KeyError, IndexError, TypeError):
         return None
 
 
-def _is_numbers(value: Any) -> bool:
+def _is_numbers(value: Foreign) -> bool:
     """Whether a value is a number or text, or lists of those, which are one tensor."""
     if isinstance(value, list | tuple):
         return type(value) in (list, tuple) and all(map(_is_numbers, value))
     return isinstance(value, int | float | complex | str | bytes)
 
 
-def _spec(example: Any, exact: bool) -> Any:
-    def of(leaf: Any) -> Any:
+def _spec(example: Foreign, exact: bool) -> Foreign:
+    def of(leaf: Foreign) -> Foreign:
         if isinstance(leaf, (*_FIXED, tf.TypeSpec)):
             return leaf
         return _relaxed(tf.type_spec_from_value(leaf), exact)
@@ -160,7 +161,7 @@ def _spec(example: Any, exact: bool) -> Any:
     return tf.nest.map_structure(of, as_tensors(example))
 
 
-def _relaxed(spec: Any, exact: bool) -> Any:
+def _relaxed(spec: Foreign, exact: bool) -> Foreign:
     """A spec with any size of the first axis: an example is one batch of many."""
     if exact or not spec.shape.rank:
         return spec
@@ -172,7 +173,7 @@ def _relaxed(spec: Any, exact: bool) -> Any:
     return tf.TensorSpec(shape, spec.dtype)
 
 
-def trace(name: str, function: Any, arguments: Arguments) -> tuple[Any, Signature]:
+def trace(name: str, function: Foreign, arguments: Arguments) -> tuple[Foreign, Signature]:
     """The concrete function of a signature, and the signature's description.
 
     Raises:
@@ -197,7 +198,7 @@ def trace(name: str, function: Any, arguments: Arguments) -> tuple[Any, Signatur
                 parts[part] = tf.TensorSpec(spec.shape, spec.dtype, name=part)
     structure = (arguments.positional, dict(arguments.named))
 
-    def flat(**given: Any) -> dict[str, Any]:
+    def flat(**given: Foreign) -> dict[str, Any]:
         held = []
         for where, leaf in leaves.items():
             if not isinstance(leaf, tf.TypeSpec):
@@ -233,7 +234,7 @@ def _first(error: BaseException) -> str:
     return (lines[-1] if lines else "")[:300]
 
 
-def show(spec: Any) -> str:
+def show(spec: Foreign) -> str:
     """Dtype and shape of a spec or tensor in text, as in "float32[?, 3]"."""
     if spec.shape.rank is None:
         return f"{spec.dtype.name}[...]"
@@ -241,7 +242,7 @@ def show(spec: Any) -> str:
     return f"{spec.dtype.name}[{sizes}]"
 
 
-def _part_names(spec: Any) -> list[str]:
+def _part_names(spec: Foreign) -> list[str]:
     """The names of the parts of a sparse or ragged tensor, in TensorFlow's order."""
     if isinstance(spec, tf.SparseTensorSpec | tf.SparseTensor):
         return ["indices", "values", "dense_shape"]
@@ -250,24 +251,24 @@ def _part_names(spec: Any) -> list[str]:
     return ["values", *(f"row_splits_{number}" for number in range(spec.ragged_rank))]
 
 
-def _named_leaves(function: Any, arguments: Arguments) -> Iterator[tuple[str, Any]]:
+def _named_leaves(function: Foreign, arguments: Arguments) -> Iterator[tuple[str, Foreign]]:
     """A name for each leaf of the arguments, in the order of `tf.nest`."""
     known = parameter_names(function)
-    tree: list[tuple[str, Any]] = []
+    tree: list[tuple[str, Foreign]] = []
     for place, value in enumerate(arguments.positional):
         tree.append((known[place] if place < len(known) else f"args_{place}", value))
     tree += sorted(arguments.named.items())
     yield from _unique(leaf for path, value in tree for leaf in _walk(value, path, top=True))
 
 
-def _walk(value: Any, path: str, *, top: bool = False) -> Iterator[tuple[str, Any]]:
+def _walk(value: Foreign, path: str, *, top: bool = False) -> Iterator[tuple[str, Foreign]]:
     if isinstance(value, Mapping):
         # Names inside an argument say enough: a server's client wants "mask", not "inputs_mask".
         for key in sorted(value):
             yield from _walk(value[key], str(key) if top else f"{path}_{key}")
     elif isinstance(value, list | tuple):
-        fields: Any = value
-        keys: Iterable[Any] = fields._fields if is_namedtuple(value) else range(len(value))
+        fields: Foreign = value
+        keys: Iterable[Foreign] = fields._fields if is_namedtuple(value) else range(len(value))
         for key, part in zip(keys, value, strict=True):
             yield from _walk(part, f"{path}_{key}")
     else:
@@ -275,7 +276,7 @@ def _walk(value: Any, path: str, *, top: bool = False) -> Iterator[tuple[str, An
         yield own or path, value
 
 
-def _unique(leaves: Iterator[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
+def _unique(leaves: Iterator[tuple[str, Foreign]]) -> Iterator[tuple[str, Foreign]]:
     used: set[str] = set()
     for path, leaf in leaves:
         name = re.sub(r"\W", "_", path.partition(":")[0], flags=re.ASCII) or "x"
@@ -288,7 +289,7 @@ def _unique(leaves: Iterator[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
         yield unique, leaf
 
 
-def _flat_results(result: Any, notes: list[str]) -> dict[str, Any]:
+def _flat_results(result: Foreign, notes: list[str]) -> dict[str, Any]:
     """The tensors of a result by name."""
     if isinstance(result, Mapping):
         named = [(str(key), part) for key, part in result.items()]
@@ -305,7 +306,7 @@ def _flat_results(result: Any, notes: list[str]) -> dict[str, Any]:
     return found
 
 
-def _add_result(found: dict[str, Any], path: str, leaf: Any, notes: list[str]) -> None:
+def _add_result(found: dict[str, Any], path: str, leaf: Foreign, notes: list[str]) -> None:
     if leaf is None:
         notes.append(f"the result {path} is None and left out")
         return
@@ -330,6 +331,6 @@ def _add_result(found: dict[str, Any], path: str, leaf: Any, notes: list[str]) -
         ) from None
 
 
-def call_function(function: Callable[..., Any]) -> Any:
+def call_function(function: Callable[..., Any]) -> Foreign:
     """A function as a tf.function, which TensorFlow traces and keeps."""
     return function if isinstance(function, Function) else tf.function(function)

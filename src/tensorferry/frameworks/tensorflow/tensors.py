@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from tensorferry import dtypes
 from tensorferry.errors import UnsupportedError
-from tensorferry.frameworks.contract import Origin, lacks
+from tensorferry.frameworks.contract import Foreign, Origin, lacks
 from tensorferry.frameworks.memory import LARGE, aligned_copy
 from tensorferry.tensors.values import Array, RaggedTensor, SparseTensor, Tensor, as_tensor
 
@@ -24,12 +24,12 @@ _KINDS = (tf.Tensor, tf.Variable, tf.SparseTensor, tf.RaggedTensor, tf.IndexedSl
 _HANDLES = (tf.resource, tf.variant)
 
 
-def owns(value: Any) -> bool:
+def owns(value: Foreign) -> bool:
     """Whether a value is one of TensorFlow's tensors."""
     return isinstance(value, _KINDS)
 
 
-def to_value(value: Any) -> Tensor:
+def to_value(value: Foreign) -> Tensor:
     """A tensor, or the value of a variable, as one of our values.
 
     Raises:
@@ -50,7 +50,7 @@ def to_value(value: Any) -> Tensor:
     return to_array(value.read_value() if isinstance(value, tf.Variable) else value)
 
 
-def to_array(tensor: Any) -> Array:
+def to_array(tensor: Foreign) -> Array:
     """The values of a dense tensor.
 
     Raises:
@@ -77,7 +77,7 @@ def to_array(tensor: Any) -> Array:
     return view
 
 
-def origin(value: Any) -> dict[str, Any]:
+def origin(value: Foreign) -> dict[str, Any]:
     """The device of a tensor, and the name of a variable; eager tensors have no names."""
     if isinstance(value, tf.Variable):
         return {"device": value.device, "name": value.name.removesuffix(":0"), "variable": True}
@@ -86,7 +86,7 @@ def origin(value: Any) -> dict[str, Any]:
     return {"device": part.device} if isinstance(part, tf.Tensor) and part.device else {}
 
 
-def restore(value: Tensor, origin: Origin) -> Any:
+def restore(value: Tensor, origin: Origin) -> Foreign:
     """One of our values as a tensor or variable, on the device and with the name it had.
 
     Raises:
@@ -110,7 +110,7 @@ def restore(value: Tensor, origin: Origin) -> Any:
         ) from None
 
 
-def from_value(value: Tensor) -> Any:
+def from_value(value: Tensor) -> Foreign:
     """One of our values as a tensor of TensorFlow.
 
     Raises:
@@ -130,7 +130,7 @@ def from_value(value: Tensor) -> Any:
     return _from_array(value)
 
 
-def _from_array(array: Array) -> Any:
+def _from_array(array: Array) -> Foreign:
     row = dtypes.from_numpy(array.dtype)
     try:
         dtype = tf.as_dtype(row.name)
@@ -142,7 +142,7 @@ def _from_array(array: Array) -> Any:
     return tf.raw_ops.Identity(input=aligned_copy(array))
 
 
-def is_bulk(value: Any) -> bool:
+def is_bulk(value: Foreign) -> bool:
     """Whether a value is a tensor or variable with values, which every pickler keeps."""
     # By its type: `__class__` may be whatever the object says.
     kind = type(value)

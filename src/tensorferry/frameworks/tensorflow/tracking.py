@@ -15,6 +15,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from tensorferry.frameworks.contract import Foreign
+
 _PYTHON = ("EagerPyFunc", "PyFunc", "PyFuncStateless")
 
 
@@ -23,12 +25,12 @@ def is_own(kind: type) -> bool:
     return kind.__module__.split(".")[0] in ("tensorflow", "tf_keras")
 
 
-def is_module(value: Any) -> bool:
+def is_module(value: Foreign) -> bool:
     """Whether a value is a plain `tf.Module`, whose attributes are all the user's."""
     return type(value) is tf.Module
 
 
-def is_function(value: Any) -> bool:
+def is_function(value: Foreign) -> bool:
     """Whether a value is a `tf.function`, or one of its traces."""
     return isinstance(
         value,
@@ -36,7 +38,7 @@ def is_function(value: Any) -> bool:
     )
 
 
-def class_functions(value: Any) -> Iterator[tuple[str, str, Any]]:
+def class_functions(value: Foreign) -> Iterator[tuple[str, str, Any]]:
     """The `tf.function` methods of an object: name, step to the undecorated one, function."""
     found: set[str] = set()
     for place, kind in enumerate(type(value).__mro__):
@@ -53,14 +55,14 @@ def class_functions(value: Any) -> Iterator[tuple[str, str, Any]]:
                 yield name, f"{start}.__dict__[{name!r}]", own
 
 
-def python_function(function: Any) -> FunctionType | None:
+def python_function(function: Foreign) -> FunctionType | None:
     """The Python function behind a `tf.function`, if there is one."""
     found = getattr(function, "python_function", None)
     found = getattr(found, "__wrapped__", found)
     return found if isinstance(found, FunctionType) else None
 
 
-def traces(function: Any) -> list[Any]:
+def traces(function: Foreign) -> list[Foreign]:
     """The graphs that a function has already."""
     if isinstance(function, tf.types.experimental.ConcreteFunction):
         return [function]
@@ -68,18 +70,18 @@ def traces(function: Any) -> list[Any]:
     return [] if cache is None else list(cache.values())
 
 
-def is_exportable(function: Any) -> bool:
+def is_exportable(function: Foreign) -> bool:
     """Whether a SavedModel will have a graph of a function."""
     signature = getattr(function, "input_signature", None)
     return signature is not None or bool(traces(function))
 
 
-def captured(function: Any) -> set[int]:
+def captured(function: Foreign) -> set[int]:
     """The ids of the handles that a function's graphs use."""
     return {id(part) for trace in traces(function) for part in trace.captured_inputs}
 
 
-def handle(value: Any) -> Any:
+def handle(value: Foreign) -> Foreign:
     """The handle by which graphs know a variable or table; None for any other value."""
     if issubclass(type(value), tf.Variable):
         return value.handle
@@ -91,7 +93,7 @@ def handle(value: Any) -> Any:
     return vars(value).get("_resource_handle") if own and hasattr(value, "__dict__") else None
 
 
-def calls_python(function: Any) -> bool:
+def calls_python(function: Foreign) -> bool:
     """Whether a function's graphs call back into this process."""
     return any(
         operation.type in _PYTHON
@@ -100,6 +102,6 @@ def calls_python(function: Any) -> bool:
     )
 
 
-def is_iterator(value: Any) -> bool:
+def is_iterator(value: Foreign) -> bool:
     """Whether a value is an iterator over a dataset."""
     return issubclass(type(value), tf.data.Iterator)

@@ -8,24 +8,23 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import Any
 
 import tensorflow as tf
 
 from tensorferry import dtypes
-from tensorferry.frameworks.contract import Put, Variable
+from tensorferry.frameworks.contract import Foreign, Put, Variable
 from tensorferry.frameworks.tensorflow.objects import is_tracked
 from tensorferry.frameworks.tensorflow.tensors import from_value, to_array
 from tensorferry.tensors.values import Array
 
 
-def is_variable(value: Any) -> bool:
+def is_variable(value: Foreign) -> bool:
     """Whether a value is a `tf.Variable`."""
     # By its type: `__class__` may be whatever the object says.
     return issubclass(type(value), tf.Variable)
 
 
-def make_variable(value: Any, name: str, put: Put | None = None) -> Variable:
+def make_variable(value: Foreign, name: str, put: Put | None = None) -> Variable:
     """A `tf.Variable` as ours; its name in TensorFlow becomes an alias."""
     own = value.name.removesuffix(":0")
     shape = None if value.shape.rank is None else tuple(value.shape.as_list())
@@ -44,7 +43,7 @@ def make_variable(value: Any, name: str, put: Put | None = None) -> Variable:
     )
 
 
-def is_model(value: Any) -> bool:
+def is_model(value: Foreign) -> bool:
     """Whether a value is a model, layer or optimizer of Keras 2, which name their weights."""
     named = isinstance(value, tf.Module) and isinstance(
         getattr(type(value), "weights", None), property
@@ -52,11 +51,13 @@ def is_model(value: Any) -> bool:
     return named or (is_tracked(value) and _is_optimizer(value))
 
 
-def _is_optimizer(value: Any) -> bool:
+def _is_optimizer(value: Foreign) -> bool:
     return hasattr(type(value), "apply_gradients") and hasattr(type(value), "variables")
 
 
-def list_variables(model: Any, *, build_optimizer: bool = False) -> list[tuple[Any, Variable]]:
+def list_variables(
+    model: Foreign, *, build_optimizer: bool = False
+) -> list[tuple[Foreign, Variable]]:
     """The weights of a model of Keras 2, then the state of its optimizer."""
     if _is_optimizer(model):
         return _optimizer_variables(model, "")
@@ -74,7 +75,7 @@ def list_variables(model: Any, *, build_optimizer: bool = False) -> list[tuple[A
     return found
 
 
-def _optimizer_variables(optimizer: Any, prefix: str) -> list[tuple[Any, Variable]]:
+def _optimizer_variables(optimizer: Foreign, prefix: str) -> list[tuple[Foreign, Variable]]:
     start = f"{prefix}/" if prefix else ""
     held = optimizer.variables
     listed = enumerate(held() if callable(held) else held)
@@ -87,7 +88,7 @@ def _optimizer_variables(optimizer: Any, prefix: str) -> list[tuple[Any, Variabl
     ]
 
 
-def _is_automatic(layer: Any) -> bool:
+def _is_automatic(layer: Foreign) -> bool:
     words = re.sub(
         "([a-z0-9])([A-Z])", r"\1_\2", re.sub(r"(.)([A-Z][a-z]+)", r"\1_\2", _kind(layer))
     )
@@ -96,5 +97,5 @@ def _is_automatic(layer: Any) -> bool:
     return re.fullmatch(made_up, layer.name) is not None
 
 
-def _kind(layer: Any) -> str:
+def _kind(layer: Foreign) -> str:
     return re.sub(r"\W+", "", type(layer).__name__)
