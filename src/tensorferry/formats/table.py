@@ -119,6 +119,7 @@ TABLE: dict[str, Facts] = {
             write_needs=_ARROW,
             streams_rows=True,
             typed=False,
+            read_by="many",
         ),
         Facts(
             name="jsonlines",
@@ -132,6 +133,7 @@ TABLE: dict[str, Facts] = {
             write_needs=_ARROW,
             streams_rows=True,
             typed=False,
+            read_by="many",
         ),
         Facts(
             name="tensorproto",

@@ -13,7 +13,10 @@ import numpy as np
 import pytest
 
 import tensorferry as ferry
-from tensorferry.formats.table import TABLE, writable
+from tensorferry.formats.table import TABLE as FORMATS, writable
+
+TABLE = {name: facts for name, facts in FORMATS.items() if facts.typed}
+"""Formats that say the types of their values; text is `test_text`."""
 
 SINGLE = ("npy", "tensorproto", "raw")
 """One tensor that has no name."""
@@ -147,7 +150,7 @@ def test_columns_to_rows_and_back(sources, tmp_path, source, between):
         assert value[name].dtype == column.dtype
 
 
-@pytest.mark.parametrize("between", [n for n in writable() if n not in SINGLE])
+@pytest.mark.parametrize("between", [n for n in writable() if n in TABLE and n not in SINGLE])
 def test_keras_and_back(sources, tmp_path, between):
     """Weights of Keras go through every format that keeps their names, and Keras loads them."""
     import keras
@@ -162,3 +165,26 @@ def test_keras_and_back(sources, tmp_path, between):
     model.load_weights(back)
 
     assert np.array_equal(model.layers[0].bias, content()["label"])
+
+
+@pytest.mark.parametrize("between", [name for name in FORMATS if name not in TABLE])
+@pytest.mark.parametrize("source", ["npz", "tfrecord", "parquet"])
+def test_text(sources, tmp_path, source, between):
+    """Text keeps the values of numbers and strings, in the widest dtype of their kind."""
+    made = tmp_path / f"file{FORMATS[between].suffixes[0]}"
+    report = ferry.convert(
+        sources[source], made, select=["label", "name"], durable=False, verify=True
+    )
+
+    assert (report.format, report.verified) == (between, True)
+    back = tmp_path / "back.npz"
+    ferry.convert(made, back, durable=False)
+    assert ferry.diff(sources[source], back, match=["label", "name"]).equal
+
+
+@pytest.mark.parametrize("name", ["file.csv.gz", "file.jsonl.zst"])
+def test_compressed_text(sources, tmp_path, name):
+    """What is not compressed is not written under the name of something that is."""
+    with pytest.raises(ferry.UnsupportedError, match="is not compressed as a whole"):
+        ferry.convert(sources["npz"], tmp_path / name, select=["label"])
+    assert not list(tmp_path.iterdir())
