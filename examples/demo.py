@@ -23,7 +23,7 @@ COLOUR = sys.stdout.isatty()
 
 
 def predictions() -> dict[str, Any]:
-    """What a small English-German model might give for three sentences."""
+    """Predictions as a small English-German model might return them for three sentences."""
     generator = np.random.default_rng(7)
     sentences = ["The ferry leaves at noon.", "Good morning!", "Where is the harbour?"]
     translated = ["Die Fähre legt mittags ab.", "Guten Morgen!", "Wo ist der Hafen?"]
@@ -66,7 +66,7 @@ def _bits(left: Any, right: Any) -> bool:
 
 
 def timed(function: Callable[[], Any]) -> tuple[Any, float]:
-    """A function's result and the shortest of several times."""
+    """The result of a function, and the shortest of several times."""
     function()
     times = []
     for _ in range(5):
@@ -85,7 +85,7 @@ def heading(text: str) -> None:
 
 
 def show(what: str, value: Any, *, format: str, **options: Any) -> None:
-    """One line: what went through which format, how large and how fast, and whether it held."""
+    """Prints one line: a value through a format, with size, times, and whether it came back."""
     data, write = timed(lambda: ferry.dumps(value, format=format))
     result, read = timed(lambda: ferry.loads(data, format=format, **options))
     verdict = paint("✓ same bits", "32") if same(value, result) else paint("✗ differs", "31")
@@ -108,7 +108,7 @@ def describe(name: str, value: Any) -> None:
 
 
 def weights() -> dict[str, Any]:
-    """Those of a small transformer, nested as a program has them."""
+    """The weights of a small transformer, nested as in a program."""
     generator = np.random.default_rng(3)
 
     def kernel(*shape: int) -> Any:
@@ -122,7 +122,7 @@ def weights() -> dict[str, Any]:
 
 
 def show_files(folder: Path, value: dict[str, Any]) -> None:
-    """Predictions and weights into files of every format and back."""
+    """Predictions and weights: a round trip through files of every format."""
     heading(f"{'Into files and back':<37} {'size':>12} {'write':>12} {'read':>12}")
     cases = {"predictions": value, "weights": weights()}
     names = (
@@ -164,7 +164,7 @@ def show_files(folder: Path, value: dict[str, Any]) -> None:
 
 
 def training_data(rows: int = 100_000) -> dict[str, Any]:
-    """Columns as a translation model is trained on."""
+    """Columns of training data for a translation model."""
     generator = np.random.default_rng(7)
     splits = np.concatenate([[0], np.cumsum(generator.integers(5, 25, rows))])
     texts = [b"sentence number %d" % row for row in range(rows)]
@@ -173,12 +173,12 @@ def training_data(rows: int = 100_000) -> dict[str, Any]:
         "tokens": ferry.RaggedTensor(generator.integers(0, 32_000, splits[-1]), (splits,)),
         "embedding": generator.standard_normal((rows, 16), dtype=np.float32),
         "text": np.array(texts, dtype=object),
-        "weight": generator.random(rows),  # float64, which an Example has no list for
+        "weight": generator.random(rows),  # float64: an Example has no list for it
     }
 
 
 def show_records(path: Path) -> None:
-    """A dataset into TFRecords and back; then a file that was damaged."""
+    """A round trip of a dataset through TFRecords; then a damaged file."""
     data = training_data()
     rows = len(data["id"])
     heading(f"{rows:,} training examples into TFRecords and back, both checksums on")
@@ -222,7 +222,7 @@ def read_records(path: str) -> list[Any]:
 
 
 def same_column(column: Any, parts: list[Any]) -> bool:
-    """Whether the batches of a column are the column."""
+    """Whether the batches of a column, joined, equal the column."""
     if isinstance(column, ferry.RaggedTensor):
         values = np.concatenate([part.flat_values for part in parts])
         return same(column.flat_values, values)

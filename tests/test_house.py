@@ -92,6 +92,35 @@ def test_options_have_types(trees):
     assert blind == []
 
 
+def imports_of(tree, known):
+    """The modules of ours that a module imports anywhere, but for types alone."""
+    found = set()
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            continue
+        if isinstance(node, ast.ImportFrom):
+            names = (f"{node.module}.{alias.name}" for alias in node.names)
+            found |= {name if name in known else node.module for name in names}
+        found |= imports_of(node, known)
+    return found & known
+
+
+def test_no_module_imports_itself_in_a_circle(trees):
+    """Imports have no circles, those inside of functions included."""
+    names = {path: ".".join(path.relative_to(ROOT / "src").with_suffix("").parts) for path in trees}
+    names = {path: name.removesuffix(".__init__") for path, name in names.items()}
+    known = set(names.values())
+    graph = {names[path]: imports_of(tree, known) - {names[path]} for path, tree in trees.items()}
+    while graph:
+        free = {name for name, imported in graph.items() if not imported}
+        if not free:
+            break
+        graph = {name: imported - free for name, imported in graph.items() if name not in free}
+
+    # What is left is in a circle, or imports something that is.
+    assert {name: sorted(imported) for name, imported in graph.items()} == {}
+
+
 def test_formats_are_listed_once(trees):
     """Only the table and the formats themselves spell suffixes of formats with a meaning."""
     from tensorferry.formats.table import TABLE

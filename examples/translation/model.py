@@ -1,6 +1,6 @@
-"""A small translation model: an encoder, a decoder that looks back at it, and two vocabularies.
+"""A small translation model: an encoder, a decoder with attention, and two vocabularies.
 
-It has what makes models hard to save: custom layers, lookup tables, strings, and a loop.
+The model is hard to save: it has custom layers, lookup tables, strings, and a loop.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-# What every vocabulary starts with: padding, the start and the end of a sentence, other words.
+# Every vocabulary starts with padding, the start and end of a sentence, and unknown words.
 PADDING, START, END, UNKNOWN = range(4)
 SPECIAL = ["", "[start]", "[end]", "[unknown]"]
 LONGEST = 12
@@ -30,17 +30,17 @@ class Encoder(keras.layers.Layer):
         self.summary = keras.layers.Dense(width, activation="tanh")
 
     def call(self, tokens: Any) -> tuple[Any, Any]:
-        """What each word means here, and all of it."""
+        """The encoding of each word in its context, and of the whole sentence."""
         outputs, forward, backward = self.recurrent(self.embedding(tokens))
         return outputs, self.summary(keras.ops.concatenate([forward, backward], axis=-1))
 
     def get_config(self) -> dict[str, Any]:
-        """What it is made anew with."""
+        """The arguments with which Keras builds the object again."""
         return {**super().get_config(), "words": self.words, "width": self.width}
 
 
 class Decoder(keras.layers.Layer):
-    """Writes a sentence word by word, and says for each which words it looked at."""
+    """Writes a sentence word by word, with the attention for each word."""
 
     def __init__(self, words: int, width: int = WIDTH, **options: Any) -> None:
         super().__init__(**options)
@@ -61,12 +61,12 @@ class Decoder(keras.layers.Layer):
         return logits, state, attention
 
     def get_config(self) -> dict[str, Any]:
-        """What it is made anew with."""
+        """The arguments with which Keras builds the object again."""
         return {**super().get_config(), "words": self.words, "width": self.width}
 
 
 class Translator(keras.Model):
-    """Logits for each next word of a translation, as training needs them."""
+    """The model for training: logits for each next word of a translation."""
 
     def __init__(self, source_words: int, target_words: int, **options: Any) -> None:
         super().__init__(**options)
@@ -82,13 +82,13 @@ class Translator(keras.Model):
         return logits
 
     def get_config(self) -> dict[str, Any]:
-        """What it is made anew with."""
+        """The arguments with which Keras builds the object again."""
         config = {"source_words": self.source_words, "target_words": self.target_words}
         return {**super().get_config(), **config}
 
 
 class Vocabulary(tf.Module):
-    """Words to numbers and back: a lookup table, which no pickle can keep."""
+    """Words to numbers and back: a lookup table, which cannot be pickled."""
 
     def __init__(self, sentences: list[str]) -> None:
         super().__init__()
@@ -114,7 +114,7 @@ class Vocabulary(tf.Module):
 
 
 class Service(tf.Module):
-    """From sentences to sentences: what is served."""
+    """The model for serving: from sentences to sentences."""
 
     def __init__(self, model: Translator, source: Vocabulary, target: Vocabulary) -> None:
         super().__init__(name="service")
@@ -122,7 +122,7 @@ class Service(tf.Module):
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="sentences")])
     def translate(self, sentences: Any) -> dict[str, Any]:
-        """The most likely words one after the other, until each sentence has its end."""
+        """Translates word by word, always the most likely word, until each sentence ends."""
         tokens = self.source.encode(sentences).to_tensor(PADDING)
         encoded, state = self.model.encoder(tokens)
         mask = tf.not_equal(tokens, PADDING)

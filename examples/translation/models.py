@@ -1,4 +1,4 @@
-"""The model itself: kept whole, loaded where its classes do not exist, and asked from its file."""
+"""The model itself: saved, loaded without its classes, and called from its file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from recipes import Recipe
 
 import tensorferry as ferry
 
-# A process that has none of our classes: it only knows the directory.
+# Runs in a process that has none of our classes and knows only the directory.
 ELSEWHERE = """
 import sys
 import tensorferry as ferry
@@ -42,7 +42,7 @@ def saved_model(folder: Path, service: Service, predictions: dict[str, Any]) -> 
 
 
 def looked_into(folder: Path, service: Service, predictions: dict[str, Any]) -> None:
-    """What the directory holds, told without TensorFlow: `ferry info FOLDER/service`."""
+    """The content of the directory, without TensorFlow: `ferry info FOLDER/service`."""
     with ferry.open(folder / "service") as variables:
         name = next(name for name in variables if name.endswith("query/_kernel"))
         np.testing.assert_array_equal(variables[name], service.model.decoder.query.kernel)
@@ -66,7 +66,7 @@ def asked_from_its_file(folder: Path, service: Service, predictions: dict[str, A
 
 
 def keras_file(folder: Path, service: Service, predictions: dict[str, Any]) -> None:
-    """Keras' own file needs the classes, which are named if they are not there."""
+    """A .keras file needs the classes; the error names those that are missing."""
     ferry.save_model(service.model, folder / "translator.keras")
     try:
         ferry.load_model(folder / "translator.keras")
@@ -79,7 +79,7 @@ def keras_file(folder: Path, service: Service, predictions: dict[str, Any]) -> N
 
 
 def training_state(folder: Path, service: Service, predictions: dict[str, Any]) -> None:
-    """Model, optimizer and step in one checkpoint, to go on from."""
+    """Model, optimizer and step in one checkpoint, to continue training."""
     optimizer: keras.optimizers.Optimizer = service.model.optimizer
     state = {"model": service.model, "optimizer": optimizer, "step": tf.Variable(900)}
     ferry.save_model(state, folder / "training.ckpt")
@@ -91,7 +91,7 @@ def training_state(folder: Path, service: Service, predictions: dict[str, Any]) 
 
 
 def diagnosed(folder: Path, service: Service, predictions: dict[str, Any]) -> None:
-    """Why no pickle keeps it, and what does."""
+    """Why the model cannot be pickled, and what works instead."""
     report = ferry.diagnose(service)
     assert any("table" in str(trouble) for trouble in report.troubles)
 

@@ -1,4 +1,4 @@
-"""The recipes people look for, each working: a tensor to bytes and back.
+"""Recipes that people look for, all of which run: a tensor to bytes and back.
 
 `translation.py` runs them on the trained model and its predictions. Each function is complete in
 itself: copy the one you need.

@@ -1,4 +1,4 @@
-"""What is translated: English numbers into German ones, which turn ones and tens around.
+"""The data: English numbers and their German translations, which swap ones and tens.
 
 "three hundred forty two" is "drei hundert zwei und vierzig".
 """
@@ -39,7 +39,7 @@ def english(number: int) -> str:
 
 
 def german(number: int) -> str:
-    """The same, with blanks between the parts of the one long word."""
+    """The same in German, with blanks between the parts of the one long word."""
     words = []
     for size, name in ((1000, "tausend"), (100, "hundert")):
         if number >= size:
@@ -57,7 +57,7 @@ def german(number: int) -> str:
 
 
 def pairs() -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
-    """Pairs to learn from, and others to translate."""
+    """Pairs of sentences for training, and other pairs for translating."""
     numbers = list(range(1, 10_000))
     random.Random(7).shuffle(numbers)
     every = [(english(number), german(number)) for number in numbers]

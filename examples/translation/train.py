@@ -32,7 +32,7 @@ def train(*, epochs: int = EPOCHS, verbose: int = 0) -> tuple[Service, list[str]
 
 
 def _around(words: Any) -> tuple[Any, Any]:
-    """The sentences behind a start, and the same before an end."""
+    """The sentences with a start in front, and the same sentences with an end behind."""
     count = words.nrows()
     start = tf.fill([count, 1], START)
     end = tf.fill([count, 1], END)

@@ -1,7 +1,7 @@
-"""Trains a translation model, and takes its predictions and itself through every format and back.
+"""Trains a translation model, then saves and loads its predictions and itself in every format.
 
-`python examples/translation/translation.py [FOLDER]` runs it. What TensorFlow wrote here,
-`read_back.py` reads in another process that has no TensorFlow.
+`python examples/translation/translation.py [FOLDER]` runs it. Another process, without
+TensorFlow, then reads the files: `read_back.py`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def predict(service: Any, sentences: list[str]) -> dict[str, Any]:
 
 
 def save_predictions(predictions: dict[str, Any], folder: Path) -> None:
-    """Into a file of each kind; one tensor each where a file holds only one."""
+    """Saves the predictions in every format, tensor by tensor where a file holds only one."""
     for suffix in SUFFIXES:
         ferry.save(predictions, folder / f"predictions.{suffix}", metadata={"model": "en-de"})
     for name in ("scores", "attention"):

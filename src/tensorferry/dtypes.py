@@ -1,8 +1,8 @@
-"""Element types: one table of all names that TensorFlow's dtypes go by.
+"""Dtypes: one table with every name and number of TensorFlow's dtypes.
 
-A value's dtype is a NumPy dtype; `ml_dtypes` has the small ones. TensorFlow's quantized kinds are
-one-field records, as `tf.DType.as_numpy_dtype` has them; strings are object arrays of `bytes`.
-Kinds narrower than a byte take one byte an element, in memory and in TensorFlow's files.
+The dtype of a value is a NumPy dtype; `ml_dtypes` has the small ones. TensorFlow's quantized dtypes
+are records of one field, as in `tf.DType.as_numpy_dtype`; strings are object arrays of `bytes`.
+Dtypes narrower than a byte take one byte per element, in memory and in TensorFlow's files.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ class DType:
     """A row of the table.
 
     Attributes:
-        name: TensorFlow's name, which is ours too.
-        enum: Its number in TensorFlow's `DataType`.
-        bits: The width of one element as a number, 0 for strings and opaque kinds.
-        safetensors: Its name there; None where it has none.
-        arrow: Its name in PyArrow (`pa.<name>()`); None where Arrow has no such type.
+        name: TensorFlow's name, which we use as well.
+        enum: The number in TensorFlow's `DataType`.
+        bits: The width of one element in bits; 0 for strings and opaque dtypes.
+        safetensors: The name in safetensors; None if that format lacks the dtype.
+        arrow: The name in PyArrow (`pa.<name>()`); None if Arrow lacks the dtype.
     """
 
     name: str
@@ -40,7 +40,7 @@ class DType:
 
     @property
     def numpy(self) -> np.dtype[Any] | None:
-        """The NumPy dtype of such values; None for what stays opaque."""
+        """The NumPy dtype of the values; None for an opaque dtype (resource, variant)."""
         return None if self._described is None else _numpy()[self.name]
 
 
@@ -100,7 +100,7 @@ BY_ENUM: dict[int, DType] = {row.enum: row for row in TABLE}
 
 @lru_cache(maxsize=1)
 def _numpy() -> dict[str, np.dtype[Any]]:
-    """The NumPy dtypes by name. Made on first use: who only looks at dtypes needs no NumPy."""
+    """The NumPy dtypes by name, made on first use: looking at names and widths needs no NumPy."""
     import ml_dtypes
     import numpy as np
 
@@ -147,14 +147,14 @@ def _advice(dtype: np.dtype[Any]) -> str:
 
 
 def as_dtype(dtype: Any) -> DType:
-    """The row of whatever names a dtype.
+    """The row of a dtype, however it is named.
 
     Args:
         dtype: A row, a name, TensorFlow's number, a NumPy dtype or scalar type, a `tf.DType` or a
             `torch.dtype`.
 
     Raises:
-        UnsupportedError: It names none of the table.
+        UnsupportedError: The table has no such dtype.
     """
     if isinstance(dtype, DType):
         return dtype

@@ -1,15 +1,15 @@
-"""How much a file may ask for: a budget for what formats allow but nobody sane means.
+"""Limits on the memory and nesting that a file may ask for.
 
-A declared size is always checked against the bytes that are there. Some formats let a few bytes
-stand for many values all the same (one number that fills a shape), or nest without end; these
-bound that, for the whole process:
+A declared size is always checked against the bytes that are there. Some formats still let a few
+bytes stand for many values (one number that fills a shape), or nest without end. Two limits bound
+that, for the whole process:
 
     import tensorferry as ferry
     ferry.limits.memory = 64 << 30
 """
 
 memory: int = 4 << 30
-"""Bytes a value may take when its file does not hold as many."""
+"""Number of bytes that a value may take in memory if its file does not hold as many."""
 
 depth: int = 100
-"""Messages, lists or dicts inside each other; protobuf's readers stop at 100 too."""
+"""Number of nested messages, lists or dicts; readers of protobuf also stop at 100."""

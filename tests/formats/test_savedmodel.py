@@ -42,7 +42,7 @@ def test_module(tf, module_path):
         "step": ("int64", (), False),
         "words": ("string", (2,), True),
     }
-    with model.open_variables() as opened:
+    with open_variables(model.place) as opened:
         assert set(opened.stored) == {"layer/kernel", "step", "words"}
         assert same(opened.stored["layer/kernel"].read(), loaded.layer.kernel.numpy())
         assert same(opened.stored["words"].read(), loaded.words.numpy())
@@ -144,7 +144,7 @@ def test_two_graphs_of_version_1(tf, tmp_path):
     assert model.find({"gpu", "serve"}).signatures == {}
     with pytest.raises(KeyError, match="2 MetaGraphs fit"):
         model.find()
-    with model.open_variables() as opened:
+    with open_variables(model.place) as opened:
         assert same(opened.stored["scope/w"].read(), np.ones((3, 2), np.float32))
 
 
@@ -247,7 +247,7 @@ def test_remote(s3, module_path):
     assert model.fingerprint == local.fingerprint
     assert model.find().functions == local.find().functions
     assert model.find().variables == local.find().variables
-    with model.open_variables() as opened, local.open_variables() as expected:
+    with open_variables(model.place) as opened, open_variables(local.place) as expected:
         assert set(opened.stored) == set(expected.stored)
         kernel = opened.stored["layer/kernel"]
         assert same(kernel.read(), expected.stored["layer/kernel"].read())

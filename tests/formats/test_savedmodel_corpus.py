@@ -41,7 +41,7 @@ def test_variables_of_others(tf, path):
     """Variables have the values that TensorFlow's reader of checkpoints gives, by their paths."""
     model = savedmodel.read(path)
     variables = model.meta_graphs[0].variables
-    with model.open_variables() as opened:
+    with open_variables(model.place) as opened:
         if not model.has_variables:
             assert not opened.stored
             return

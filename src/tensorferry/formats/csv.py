@@ -13,19 +13,17 @@ PyArrow (the extra "arrow") parses and writes; blocks are `tensorferry.formats.t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from tensorferry.errors import TruncatedError, UnsupportedError
+from tensorferry.errors import FormatError, TruncatedError, UnsupportedError
 from tensorferry.formats.contract import Format, WriteOptions
 from tensorferry.formats.tables import pieces, text
-from tensorferry.formats.tables.reads import TableOptions
+from tensorferry.formats.tables.contract import TableOptions
 from tensorferry.formats.tables.text import TextOptions
-from tensorferry.formats.tables.writer import BatchWriter, TableWriter
-from tensorferry.storage.place import Target
+from tensorferry.formats.tables.writer import BatchWriter
 from tensorferry.storage.sink import Sink
 from tensorferry.storage.source import Source
 from tensorferry.tensors.values import Array
@@ -54,6 +52,9 @@ class Reader(text.TextReader):
         blocks = text.cut(view, 0, row_ends)
         if not blocks:
             raise TruncatedError("no line, expected one with the names of columns", offset=0)
+        last = np.frombuffer(view[blocks[-1].start : blocks[-1].stop], np.uint8)
+        if (last == QUOTE).sum() % 2:
+            raise TruncatedError("the file ends inside of quotes", offset=len(view))
         first = np.frombuffer(view[blocks[0].start : blocks[0].stop], np.uint8)
         ends = [*row_ends(first).tolist(), len(first)]
         starts = [0, *(end + 1 for end in ends)]
@@ -73,13 +74,16 @@ class Reader(text.TextReader):
         from pyarrow import csv
 
         with pieces.translated(offset=0):
-            self._names = csv.read_csv(pa.BufferReader(self._header + b"\n")).column_names
+            header = csv.read_csv(pa.BufferReader(self._header + b"\n"))
+            if header.num_rows:
+                raise FormatError("lines end with a carriage return alone, expected a newline")
+            self._names = header.column_names
             pieces.check_names(pa.schema([(name, pa.null()) for name in self._names]))
         self._types = {name: kind for name, kind in given.items() if name in self._names}
         if self._blocks and not whole:
             with self._located(self._blocks[0]):
                 found = self._parse(self._text(0), self._names).schema
-            self._types = {name: text.as_text(found.field(name).type) for name in self._names}
+                self._types = {name: text.as_text(found.field(name).type) for name in self._names}
         kinds = {name: self._types.get(name, pa.string()) for name in self._names}
         return pa.schema(
             [pa.field(n, kind, nullable=kind != pa.string()) for n, kind in kinds.items()]
@@ -195,33 +199,15 @@ def _as_text(field: Any) -> Any:
     return pa.field(field.name, pa.string() if is_text else field.type)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CsvOptions(WriteOptions):
-    """How CSV files are written: there is only one way."""
+class Writes(text.TextWrites):
+    """Writes rows of columns."""
 
-
-class WritesRows:
-    """Writes rows one by one."""
-
-    options = CsvOptions
-
-    def writer(
-        self,
-        target: Target,
-        how: CsvOptions,
-        *,
-        shards: int | None = None,
-        metadata: Mapping[str, Any] | None = None,
-    ) -> TableWriter:
-        """Opens a writer."""
-
-        def begin(sink: Sink, schema: Any) -> BatchWriter:
-            return Writer(sink, schema)
-
-        return TableWriter(target, begin, shards=shards)
+    def begin(self, sink: Sink, schema: Any) -> BatchWriter:
+        """Begins a file."""
+        return Writer(sink, schema)
 
 
 _READS = Reads()
-FORMAT: Format[TextOptions, CsvOptions] = Format(
-    reads=_READS, reads_rows=_READS, writes_rows=WritesRows()
+FORMAT: Format[TextOptions, WriteOptions] = Format(
+    reads=_READS, reads_rows=_READS, writes_rows=Writes()
 )

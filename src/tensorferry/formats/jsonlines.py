@@ -15,8 +15,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -25,10 +24,9 @@ from tensorferry import limits
 from tensorferry.errors import LimitError, UnsupportedError
 from tensorferry.formats.contract import Format, WriteOptions
 from tensorferry.formats.tables import pieces, text
-from tensorferry.formats.tables.reads import TableOptions
+from tensorferry.formats.tables.contract import TableOptions
 from tensorferry.formats.tables.text import TextOptions
-from tensorferry.formats.tables.writer import BatchWriter, TableWriter
-from tensorferry.storage.place import Target
+from tensorferry.formats.tables.writer import BatchWriter
 from tensorferry.storage.sink import Sink
 from tensorferry.storage.source import Source
 from tensorferry.tensors.values import Array
@@ -53,7 +51,7 @@ class Reader(text.TextReader):
             with self._located(self._blocks[0]):
                 found = self._parse(self._text(0), ()).schema
                 pieces.check_names(found)
-            kinds = {field.name: text.as_text(field.type) for field in found}
+                kinds = {field.name: text.as_text(field.type) for field in found}
             self._known = pa.schema(list({**kinds, **given}.items()))
             self._is_whole = True
         return self._known
@@ -180,33 +178,15 @@ def _plain(value: Any) -> Any:
     return value
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class JsonLinesOptions(WriteOptions):
-    """How JSON Lines are written: there is only one way."""
+class Writes(text.TextWrites):
+    """Writes rows of columns."""
 
-
-class WritesRows:
-    """Writes rows one by one."""
-
-    options = JsonLinesOptions
-
-    def writer(
-        self,
-        target: Target,
-        how: JsonLinesOptions,
-        *,
-        shards: int | None = None,
-        metadata: Mapping[str, Any] | None = None,
-    ) -> TableWriter:
-        """Opens a writer."""
-
-        def begin(sink: Sink, schema: Any) -> BatchWriter:
-            return Writer(sink, schema)
-
-        return TableWriter(target, begin, shards=shards)
+    def begin(self, sink: Sink, schema: Any) -> BatchWriter:
+        """Begins a file."""
+        return Writer(sink, schema)
 
 
 _READS = Reads()
-FORMAT: Format[TextOptions, JsonLinesOptions] = Format(
-    reads=_READS, reads_rows=_READS, writes_rows=WritesRows()
+FORMAT: Format[TextOptions, WriteOptions] = Format(
+    reads=_READS, reads_rows=_READS, writes_rows=Writes()
 )

@@ -19,6 +19,7 @@ from tensorferry.codecs.hdf5.file import SIGNATURE
 from tensorferry.errors import FormatError, UnsupportedError
 from tensorferry.formats.keras import config as keras_config
 from tensorferry.formats.savedmodel import model as savedmodel, ops as savedmodel_ops
+from tensorferry.formats.savedmodel.reader import open_variables
 from tensorferry.frameworks import table
 from tensorferry.frameworks.contract import KerasModels, Loading
 from tensorferry.frameworks.programs import DEFAULT
@@ -107,7 +108,7 @@ def _load_program(
     except KeyError as error:
         raise UnsupportedError(str(error.args[0]), path=path, hint="tags= chooses one") from None
     if read.has_variables:
-        read.open_variables().close()  # finds damage before TensorFlow does
+        open_variables(read.place).close()  # finds damage before TensorFlow does
     found = dangers.in_savedmodel(read, graph)
     dangers.refuse(found, kinds, path)
     programs = table.loading()
@@ -133,7 +134,7 @@ def _load_program(
     call = _call_of(programs, loaded, signatures, signature)
     in_graph = graph.objects is None  # in TensorFlow 1, not all variables are objects
     variables = programs.variables_of(loaded, by_name=in_graph)
-    stored = read.open_variables().stored if in_graph and read.has_variables else None
+    stored = open_variables(read.place).stored if in_graph and read.has_variables else None
     values = Values(variables, stored)
     return LoadedModel(path, "savedmodel", signatures, values, to, allowed, loaded, call)
 

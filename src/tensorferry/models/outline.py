@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from tensorferry.dtypes import DType
     from tensorferry.formats.keras.outline import KerasModel
-    from tensorferry.formats.keras.reader import Weights
+    from tensorferry.formats.keras.weights import Weights
     from tensorferry.formats.savedmodel.model import (
         Asset,
         Fingerprint,

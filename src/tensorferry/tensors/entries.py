@@ -1,7 +1,8 @@
 """Entries: arrays of numbers as they lie in a file, read whole or in part.
 
-What formats of named arrays (npy, npz, safetensors) have in common: each finds out which arrays its
-file has and where they lie. What tensors these are parts of is `tensorferry.tensors.stored`.
+The formats of named arrays (npy, npz, safetensors) share this module: each finds the arrays of a
+file and makes an `Entry` of each. Putting arrays together to tensors is left to
+`tensorferry.tensors.stored`.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ import numpy as np
 from tensorferry.storage import Sink, Source
 from tensorferry.tensors.values import Array
 
-# How much of an array that does not lie in order is put in order at a time.
+# Number of elements of a non-contiguous array that are copied at a time.
 CHUNK = 1 << 20
-# Into how many reads a slice may fall: beyond, more is read than was asked for.
+# The most reads for one slice; a slice of more runs reads more bytes than it needs.
 MAX_RUNS = 1024
 
 
 Extent = tuple[Source, int, int]
-"""Some bytes: of which source, from where, and up to where."""
+"""A range of bytes: the source, the start, the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +34,14 @@ class Entry:
     """An array of numbers in a file.
 
     Attributes:
-        dtype: With the byte order of the file.
-        shape: Of the array.
+        dtype: The dtype, with the byte order of the file.
+        shape: The shape.
         source: The file.
-        offset: Where its bytes start; None where they have to be loaded as a whole.
+        offset: Where the bytes start; None if they can only be loaded as a whole.
         fortran: Whether the first index runs fastest.
-        load: Gives all of its bytes, decompressed and verified; by default they are just read.
-        stored: How many bytes of the file it takes, where those are not the array's own.
-        span: Where those bytes lie, as far as that is known.
+        load: Returns all bytes, decompressed and verified; by default they are read as they are.
+        stored: Number of bytes in the file, if it differs from the size of the array.
+        span: The range of the stored bytes in the file, if it is known.
     """
 
     dtype: np.dtype[Any]
@@ -58,7 +59,7 @@ class Entry:
         return math.prod(self.shape) * self.dtype.itemsize
 
     def extents(self) -> tuple[Extent, ...]:
-        """Where its bytes lie in the file, if that is known."""
+        """Where the bytes of the array lie in the file, if that is known."""
         if self.span is not None:
             return ((self.source, *self.span),)
         if self.offset is None:
@@ -66,13 +67,13 @@ class Entry:
         return ((self.source, self.offset, self.offset + self.nbytes),)
 
     def read(self) -> Array:
-        """The array: a view of the file wherever that is possible."""
+        """The array; a view of the file if possible."""
         return self._array(self._range() if self.load is None else self.load())
 
     def read_part(self, index: Any) -> Array:
-        """What `array[index]` gives. No more than that is read, where the file allows it.
+        """The result of `array[index]`; only this part is read, if the file allows it.
 
-        What is checked by a checksum over the whole array is not checked then.
+        A checksum over the whole array is not verified then.
 
         Args:
             index: Integers, slices and an ellipsis, as NumPy takes them.
@@ -94,7 +95,7 @@ class Entry:
 
 
 def _indexed(array: Array, index: Any) -> Array:
-    """An array even where the index leaves one element, which NumPy gives in its own order."""
+    """An array, also where NumPy would give a scalar in native byte order."""
     return np.asarray(array[index], array.dtype)
 
 
@@ -111,7 +112,7 @@ def _read_slice(entry: Entry, index: Any) -> Array:
     if not all(ranges):
         return np.empty(shape, entry.dtype)
     spans = [(min(picked), max(picked) + 1) for picked in ranges]
-    # Up to `depth` axes are read as asked, those behind them whole.
+    # The first `depth` axes are read as asked, all others whole.
     depth = len(spans)
     while depth and spans[depth - 1] == (0, entry.shape[depth - 1]):
         depth -= 1
@@ -151,7 +152,7 @@ def _slices(index: Any, shape: tuple[int, ...]) -> list[Any]:
 
 
 def _picks(index: Any, shape: tuple[int, ...]) -> list[range | int] | None:
-    """For each axis the places that are asked for, or the one; None for what is no plain slice."""
+    """The indices wanted along each axis, or one integer; None if the index is no plain slice."""
     parts = _slices(index, shape)
     if len(parts) != len(shape):
         return None
@@ -166,17 +167,17 @@ def _picks(index: Any, shape: tuple[int, ...]) -> list[range | int] | None:
 
 
 def write_array(array: Array, sink: Sink) -> None:
-    """Writes the values of an array, the last index running fastest, without a copy of them all."""
+    """Writes the values of an array, the last index running fastest, without copying it whole."""
     for chunk in chunks(array):
         sink.write(chunk)
 
 
 def chunks(array: Array) -> Iterator[Array]:
-    """The values of an array in order: itself, or pieces if it does not lie in memory so."""
+    """The values of an array in C order: the array itself if contiguous, otherwise pieces of it."""
     if array.flags.c_contiguous:
         yield array
         return
     units = array.view(f"u{array.dtype.itemsize}") if array.dtype.kind == "V" else array
     flags: Any = ["external_loop", "buffered", "zerosize_ok"]
     for chunk in np.nditer(units, flags, order="C", buffersize=CHUNK):
-        yield np.array(chunk)  # its memory is used again
+        yield np.array(chunk)  # nditer reuses the memory of its chunk

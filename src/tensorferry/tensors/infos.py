@@ -1,7 +1,7 @@
-"""Outlines of values: what is known of a tensor without its values, and classes of named tuples.
+"""`TensorInfo`: what is known of a tensor without reading it; and classes for named tuples.
 
-They are apart from `tensorferry.tensors.values`, whose names they are too, because they need no
-NumPy: looking into a file takes less time than importing it.
+`tensorferry.tensors.values` exports these names, too. They have a module of their own because they
+need no NumPy: looking into a file takes less time than importing NumPy.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from unicodedata import normalize
 
 from tensorferry.errors import FormatError
 
-# The name of a tensor that is a whole value.
+# The name of the tensor, where the whole value is one tensor.
 ROOT = "tensor"
 
 MAX_NAMEDTUPLE_FIELDS = 1000
@@ -33,15 +33,15 @@ class TensorInfo:
     """What is known of a tensor without reading it.
 
     Attributes:
-        name: Of the tensor, in its file.
-        dtype: Our name of it; where values are quantized, of what they stand for.
+        name: The name in the file.
+        dtype: The name of the dtype; for quantized values, the dtype before quantization.
         shape: None for each dimension that varies.
-        nbytes: How much of the file it takes; None where only reading tells.
-        kind: How it is made: "dense", "string", "sparse" or "ragged"; or "list", for a column of
-            arrays of different shapes.
-        quantized: The dtype that is stored, if the values are quantized.
-        origin: What else was kept of the tensor that was saved: its "name", its "device".
-        unreadable: Why the tensor cannot be read, if it cannot; the others can.
+        nbytes: Number of bytes in the file; None if only reading tells.
+        kind: "dense", "string", "sparse" or "ragged"; or "list", for a column of arrays of
+            different shapes.
+        quantized: The dtype in the file, if the values are quantized.
+        origin: Other facts about the tensor that was saved: its "name", its "device".
+        unreadable: The reason, if this tensor cannot be read; other tensors can be.
     """
 
     name: str
@@ -55,29 +55,29 @@ class TensorInfo:
 
 
 def elements_in(info: TensorInfo) -> int | None:
-    """How many values a tensor has; None where a dimension varies."""
+    """Number of elements of a tensor; None if a dimension varies."""
     sizes = [size for size in info.shape if size is not None]
     return math.prod(sizes) if len(sizes) == len(info.shape) else None
 
 
 def is_namedtuple(value: Any) -> bool:
-    """Whether it is an instance of a class made by `namedtuple` or `NamedTuple`."""
+    """Whether a value is an instance of a class made by `namedtuple` or `NamedTuple`."""
     return isinstance(value, tuple) and hasattr(value, "_fields")
 
 
 @lru_cache(maxsize=1024)
 def make_namedtuple(name: str, fields: tuple[str, ...]) -> type[tuple[Any, ...]]:
-    """A named tuple class for names found in a file.
+    """A named tuple class for names that a file gives.
 
     Raises:
-        FormatError: They cannot be the names of a class and its fields.
+        FormatError: The names cannot be those of a class and its fields.
     """
     if len(fields) > MAX_NAMEDTUPLE_FIELDS:
         raise FormatError(
             f"a named tuple of {len(fields)} fields, expected at most {MAX_NAMEDTUPLE_FIELDS}"
         )
     for word in (name, *fields):
-        # Python's parser takes letters that look alike for the same ("\ufb01" and "fi").
+        # Python's parser treats letters that look alike as the same ("\ufb01" and "fi").
         if not word.isidentifier() or iskeyword(word) or normalize("NFKC", word) != word:
             raise FormatError(
                 f"{word[:60]!r} names a named tuple or its field, expected an identifier"

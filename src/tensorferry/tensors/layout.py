@@ -1,13 +1,13 @@
-"""Layouts: how a structure is made of named tensors.
+"""Layouts: how named tensors form a structure.
 
-Files of named tensors have a flat list of them. A layout is what is missing to a structure: its
-nesting, and its plain Python values. It is JSON in the typed form of
-`tensorferry.formats.json.typed`, in which a tensor is only named:
+A file of named tensors is a flat list. A layout adds what the list lacks: the nesting of the
+structure, and its plain Python values. A layout is JSON in the typed form of
+`tensorferry.formats.json.typed`, with the name of each tensor in place of its values:
 
     {"value": {"$type": "tuple", "values": [{"$type": "tensor", "name": "0"}, null]}}
 
-A tensor's name is its place in the structure, as in "decoder/layers/0/kernel". A dict of tensors is
-just that, and needs no layout.
+The name of a tensor is its place in the structure, such as "decoder/layers/0/kernel". A flat dict
+of tensors needs no layout.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from tensorferry.tensors import tree as trees
 from tensorferry.tensors.infos import ROOT as ROOT
 from tensorferry.tensors.values import Tensor
 
-# Of a tensor that is the whole value.
+# The layout of a value that is one tensor.
 WHOLE = {"value": {trees.TYPE: "tensor", "name": ROOT}}
 
 Layout = dict[str, Any] | None
 
 
 def flatten(value: Any) -> tuple[dict[str, Tensor], Layout]:
-    """The tensors of a value by name, and its layout; None for a dict of tensors.
+    """The tensors of a value by name, and its layout, which is None for a flat dict of tensors.
 
     Raises:
-        UnsupportedError: Something in it is neither a tensor nor a structure nor a plain value.
-        LimitError: It nests deeper than `limits.depth`, or contains itself.
+        UnsupportedError: A leaf is neither a tensor nor a plain value.
+        LimitError: The value nests deeper than `limits.depth`, or contains itself.
     """
     tensors: dict[str, Tensor] = {}
 
@@ -51,10 +51,10 @@ def flatten(value: Any) -> tuple[dict[str, Tensor], Layout]:
 
 
 def rebuild(layout: Layout, tensors: Mapping[str, Tensor]) -> Any:
-    """The value of a layout.
+    """The value that a layout and its tensors form.
 
     Raises:
-        FormatError: It is no layout of these tensors.
+        FormatError: The layout is malformed, or does not fit the tensors.
     """
     if layout is None:
         return dict(tensors)

@@ -1,8 +1,7 @@
-"""Notes: what a file of tensors cannot say by its own means.
+"""Notes: facts about the tensors of a file that its format has no field for.
 
-A note is JSON, kept under the key "tensorferry" among the metadata that the file's format has a
-place for. Where there is nothing to say, there is no note: a dict of float32 arrays gives the file
-that the format's own library writes.
+A note is JSON under the key "tensorferry" in the metadata of the file. A file that needs no note
+has none: a dict of float32 arrays gives the same file that the format's own library writes.
 """
 
 from __future__ import annotations
@@ -22,13 +21,13 @@ class Note:
     """The fields of a note.
 
     Attributes:
-        layout: Of the value: see `tensorferry.tensors.layout`.
-        tensors: How those are made that are not just an array of their name: see
+        layout: The structure of the value: see `tensorferry.tensors.layout`.
+        tensors: The parts of tensors that are not one array of their name: see
             `tensorferry.tensors.stored`.
-        dtypes: The dtype of arrays that are stored as another.
+        dtypes: The dtype of each array that is stored as another dtype.
         quantized: How arrays were quantized: see `tensorferry.codecs.quantization`.
-        origins: What else was kept of tensors: their "name", their "device".
-        encoded: The keys of metadata that is JSON, because it was no string.
+        origins: Other facts about the tensors that were saved: their "name", their "device".
+        encoded: The keys of metadata that are stored as JSON, because they were not strings.
     """
 
     layout: dict[str, Any] | None = None
@@ -39,7 +38,7 @@ class Note:
     encoded: list[str] = field(default_factory=list)
 
     def to_metadata(self, metadata: dict[str, Any] | None) -> dict[str, str]:
-        """A user's metadata as strings, with the note among it."""
+        """The user's metadata as strings, together with the note if there is one."""
         found: dict[str, str] = {}
         for key, value in (metadata or {}).items():
             if not isinstance(key, str):
@@ -57,10 +56,10 @@ class Note:
 
     @classmethod
     def from_metadata(cls, metadata: dict[str, str]) -> tuple[Note, dict[str, Any]]:
-        """The note among a file's metadata, checked, and the metadata of the user.
+        """The note in the metadata of a file, checked, and the user's own metadata.
 
         Raises:
-            FormatError: It is no note that we know.
+            FormatError: The note is malformed, or of an unknown version.
         """
         user: dict[str, Any] = dict(metadata)
         text = user.pop(KEY, None)

@@ -1,16 +1,16 @@
-"""Trees: structures as JSON's own values, with something else in place of each tensor.
+"""Trees: structures as plain JSON values, with a placeholder for each tensor.
 
-None, booleans, integers, finite floats, strings, lists and dicts stand for themselves. Everything
-else is an object with a "$type":
+None, booleans, integers, finite floats, strings, lists and dicts stand for themselves. Every other
+value is an object with a "$type":
 
     tuple       values
     namedtuple  name, fields, values
     bytes       base64
     float       value: "nan", "inf" or "-inf"; or base64, for a NaN with other bits
-    dict        items: pairs, for a dict that has the key "$type" itself
+    dict        items: pairs, for a dict that itself has the key "$type"
 
-Tensors ("tensor", "sparse", "ragged") are encoded and decoded by the caller: the JSON format
-writes their values, a layout (`tensorferry.tensors.layout`) only their names.
+The caller encodes and decodes tensors ("tensor", "sparse", "ragged"): the JSON format writes their
+values, a layout (`tensorferry.tensors.layout`) only their names.
 """
 
 from __future__ import annotations
@@ -46,20 +46,20 @@ TENSORS = ("tensor", "sparse", "ragged")
 
 _NAN = struct.pack("<d", math.nan)
 
-# Turns a part of an object into its value: the part, and its name for errors.
+# Decodes a part of an object, given the part and its name, which errors show.
 Decode = Callable[[Any, str | int], Any]
 
-# How a tensor is put into a tree, given its place there, and taken out of one.
+# Encode a tensor, given its place in the structure; decode the object that stands for it.
 EncodeTensor = Callable[[Tensor, str], Any]
 DecodeTensor = Callable[[dict[str, Any], Decode], Any]
 
 
 def to_tree(value: Any, encode: EncodeTensor) -> Any:
-    """What `json.dumps` takes for a value.
+    """A value as an object that `json.dumps` takes.
 
     Args:
         value: A tensor or structure.
-        encode: Makes what stands for a tensor of any kind, whose place in the structure it is told.
+        encode: Makes the object that stands for a tensor, given the tensor and its place.
     """
     return _to_tree(value, encode, "", limits.depth)
 
@@ -118,8 +118,8 @@ def from_tree(tree: Any, decode: DecodeTensor) -> Any:
     """The value of a tree.
 
     Args:
-        tree: As from `tensorferry.codecs.json_text.parse`.
-        decode: Makes a tensor of the object that `to_tree` put there for it.
+        tree: A tree, for example from `tensorferry.codecs.json_text.parse`.
+        decode: Makes a tensor from the object that stands for it.
     """
     return _from_tree(tree, decode, limits.depth)
 
@@ -156,7 +156,7 @@ def _checked(text: str) -> str:
 
 
 def build(node: dict[str, Any], decode: Decode, decode_tensor: DecodeTensor) -> Any:
-    """The value of an object with a type."""
+    """The value of an object with a "$type"."""
     name = node[TYPE]
     if isinstance(name, str) and name in TENSORS:
         return decode_tensor(node, decode)
@@ -169,7 +169,7 @@ def build(node: dict[str, Any], decode: Decode, decode_tensor: DecodeTensor) -> 
 
 
 def fields(node: dict[str, Any], **types: type) -> list[Any]:
-    """The fields of an object, which has these and no others; `object` stands for any type."""
+    """The fields of an object, checked: these and no others; `object` accepts any type."""
     if node.keys() != {TYPE, *types}:
         found = ", ".join(sorted(key[:60] for key in node if key != TYPE)[:8])
         raise FormatError(

@@ -1,9 +1,9 @@
-"""Values: what a user has in hand, in NumPy's terms.
+"""Values: the tensors and structures that users pass in and get back, as NumPy arrays.
 
-A dense tensor is a NumPy array, a string tensor an object array of `bytes`. `SparseTensor` and
-`RaggedTensor` have the parts and names of TensorFlow's. A structure is any nesting of dicts with
-string keys, lists, tuples and named tuples over tensors, None, bool, int, float, str and bytes.
-Tensors of other frameworks are turned into these by `tensorferry.frameworks`.
+A dense tensor is a NumPy array, a string tensor is an object array of `bytes`. `SparseTensor` and
+`RaggedTensor` have the same parts and names as TensorFlow's. A structure is any nesting of dicts
+with string keys, lists, tuples and named tuples over tensors, None, bool, int, float, str and
+bytes. `tensorferry.frameworks` converts tensors of other frameworks.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ SCALARS = (type(None), bool, int, float, str, bytes)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SparseTensor:
-    """A tensor given by the places and values of its entries, as `tf.SparseTensor`.
+    """A tensor given by the indices and values of its entries, like `tf.SparseTensor`.
 
     Attributes:
-        indices: int64 [entries, rank], the place of each entry.
+        indices: int64 [entries, rank], the index of each entry.
         values: [entries], in the same order.
         dense_shape: int64 [rank].
     """
@@ -73,13 +73,13 @@ class SparseTensor:
 
     @classmethod
     def from_dense(cls, array: Any) -> SparseTensor:
-        """The entries of a dense tensor that are not zero (or not the empty string)."""
+        """A sparse tensor with the non-zero (or non-empty) elements of a dense one."""
         array = as_tensor(array)
         mask = array != (b"" if array.dtype == object else np.zeros((), array.dtype))
         return cls(np.argwhere(mask), array[mask], np.array(array.shape, np.int64))
 
     def rows(self) -> Iterator[SparseTensor]:
-        """Each row of the first dimension as a sparse tensor of one dimension less."""
+        """The rows along the first dimension, each a sparse tensor with one dimension less."""
         order = np.argsort(self.indices[:, 0], kind="stable")
         indices, values = self.indices[order], self.values[order]
         ends = np.searchsorted(indices[:, 0], np.arange(self.shape[0] + 1)).tolist()
@@ -87,7 +87,7 @@ class SparseTensor:
             yield SparseTensor(indices[start:end, 1:], values[start:end], self.dense_shape[1:])
 
     def to_dense(self) -> Array:
-        """The whole tensor, zero (or the empty string) where there is no entry."""
+        """The dense tensor, with zero (or the empty string) where there is no entry."""
         shape = tuple(self.dense_shape.tolist())
         check_budget(shape, self.values.dtype, what="the dense form")
         dense = np.full(shape, b"" if self.dtype == object else 0, self.dtype)
@@ -101,18 +101,18 @@ class SparseTensor:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of the whole tensor."""
+        """The shape of the dense tensor."""
         return tuple(self.dense_shape.tolist())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RaggedTensor:
-    """A tensor whose rows differ in length, at one or more levels, as `tf.RaggedTensor`.
+    """A tensor whose rows differ in length, at one or more levels, like `tf.RaggedTensor`.
 
     Attributes:
         flat_values: The values of all rows, one after the other; may have uniform inner dimensions.
-        nested_row_splits: For each ragged dimension, from the outside in, where each row starts and
-            the last one ends; int64 or int32.
+        nested_row_splits: For each ragged dimension, from the outermost inward, where each row
+            starts and the last one ends; int64 or int32.
     """
 
     flat_values: Array
@@ -136,7 +136,7 @@ class RaggedTensor:
 
     @classmethod
     def trusted(cls, flat_values: Array, nested_row_splits: tuple[Array, ...]) -> RaggedTensor:
-        """A ragged tensor of parts that are known to fit: nothing is checked or converted."""
+        """A ragged tensor of parts that are known to fit, without checks or conversions."""
         ragged = object.__new__(cls)
         object.__setattr__(ragged, "flat_values", flat_values)
         object.__setattr__(ragged, "nested_row_splits", nested_row_splits)
@@ -147,8 +147,9 @@ class RaggedTensor:
         """A ragged tensor of rows: nested lists, or arrays that differ in their first dimension.
 
         Args:
-            rows: Lists nested to one depth, or arrays of one inner shape.
-            dtype: Of the values; by default that of the arrays, or TensorFlow's choice for lists.
+            rows: Lists of equal depth, or arrays of one inner shape.
+            dtype: The dtype of the values; by default that of the arrays, or TensorFlow's choice
+                for lists.
         """
         level, nested = list(rows), []
         while True:
@@ -172,7 +173,7 @@ class RaggedTensor:
 
     @property
     def ragged_rank(self) -> int:
-        """How many dimensions vary."""
+        """Number of ragged dimensions."""
         return len(self.nested_row_splits)
 
     @property
@@ -189,7 +190,7 @@ class RaggedTensor:
         return len(self.nested_row_splits[0]) - 1
 
     def __getitem__(self, row: int) -> Array | RaggedTensor:
-        """One row: an array, or a ragged tensor of one ragged dimension less."""
+        """One row: an array, or a ragged tensor with one ragged dimension less."""
         index = operator.index(row)
         if not -len(self) <= index < len(self):
             raise IndexError(f"row {row} of a ragged tensor with {len(self)} rows")
@@ -206,7 +207,7 @@ class RaggedTensor:
         return (self[row] for row in range(len(self)))
 
     def to_list(self) -> list[Any]:
-        """Nested Python lists."""
+        """The values as nested Python lists."""
         nested: list[Any] = self.flat_values.tolist()
         for splits in reversed(self.nested_row_splits):
             ends = splits.tolist()
@@ -214,7 +215,7 @@ class RaggedTensor:
         return nested
 
 
-# Of any kind: what stands at the leaves of a structure, beside plain Python values.
+# A tensor of any kind: the leaves of a structure, besides plain Python values.
 Tensor = Array | SparseTensor | RaggedTensor
 
 
@@ -240,13 +241,13 @@ def check_budget(shape: Sequence[int], dtype: np.dtype[Any], *, what: str, held:
     """Refuses to allocate a tensor that neither the file nor `limits.memory` justifies.
 
     Args:
-        shape: Of the tensor.
-        dtype: Of the tensor.
-        what: What asks for it, for the message.
-        held: The size of the bytes that describe it.
+        shape: The shape of the tensor.
+        dtype: The dtype of the tensor.
+        what: A name for the tensor in the error message.
+        held: Number of bytes in the file that describe it.
 
     Raises:
-        LimitError: It is larger than both allow.
+        LimitError: The tensor is larger than both allow.
     """
     size = dtype.itemsize
     for dimension in shape:
@@ -265,11 +266,11 @@ def as_tensor(value: Any) -> Array:
     TensorFlow gives them: int32 (int64 where needed), float32, bool, complex128 or string.
 
     Raises:
-        UnsupportedError: It is no dense tensor, or of a dtype TensorFlow does not have.
+        UnsupportedError: The value is no dense tensor, or TensorFlow lacks its dtype.
     """
     if not isinstance(value, np.ndarray | np.generic):
         return _from_python(value)
-    # There are none before somebody imports what makes them.
+    # Masked arrays exist only if numpy.ma was imported.
     if "numpy.ma" in sys.modules and isinstance(value, np.ma.MaskedArray):
         raise UnsupportedError(
             "a masked array has no counterpart", hint="use array.filled(...) or a SparseTensor"
@@ -283,10 +284,10 @@ def as_tensor(value: Any) -> Array:
 
 
 def clean_bits(array: Array) -> Array:
-    """Bools as 0 or 1, and kinds narrower than a byte without bits beyond their width.
+    """Bools as 0 or 1, and dtypes narrower than a byte without bits beyond their width.
 
-    NumPy trusts these bytes blindly. The array itself is given back where they are good, as they
-    are for every other dtype.
+    NumPy trusts these bytes blindly. Arrays that need no change, and arrays of other dtypes, are
+    returned as they are.
     """
     row = dtypes.from_numpy(array.dtype)
     highest = 1 if row.name == "bool" else (1 << row.bits) - 1
@@ -326,7 +327,7 @@ def _from_python(value: Any) -> Array:
         array = np.empty((), dtype=object)
         array[()] = value
         return _as_strings(array)
-    if hasattr(value, "__array__"):  # another framework's tensor has a dtype of its own
+    if hasattr(value, "__array__"):  # a tensor of another framework, with its own dtype
         return as_tensor(np.asarray(value))
     if value is None or isinstance(value, dict | SparseTensor | RaggedTensor):
         raise UnsupportedError(
@@ -341,7 +342,7 @@ def _from_python(value: Any) -> Array:
             hint="use RaggedTensor.from_rows, or keep the list as a structure",
         ) from error
     if array.dtype.kind in "OSU":
-        # NumPy turns [1, "a"] into text and cuts trailing zero bytes: look at the objects instead.
+        # NumPy turns [1, "a"] into text and cuts trailing zero bytes, so the objects are kept.
         return _as_strings(np.array(value, dtype=object))
     if array.dtype == np.int64 and not isinstance(value, np.generic):
         narrow = array.astype(np.int32)
@@ -364,7 +365,7 @@ def _has_numpy_floats(value: Any) -> bool:
 
 
 def concatenate(tensors: Sequence[Tensor]) -> Tensor:
-    """Tensors of one kind, one behind the other along their first dimension."""
+    """Tensors of one kind, concatenated along their first dimension."""
     if isinstance(tensors[0], SparseTensor):
         return _concatenated_sparse(tensors)  # type: ignore[arg-type]
     if isinstance(tensors[0], RaggedTensor):
@@ -401,8 +402,8 @@ def map_structure(function: Callable[[Any], Any], value: Any, *, place: str = ""
     """The structure with `function` applied to each of its leaves.
 
     Raises:
-        UnsupportedError: A dict has a key that is no string.
-        LimitError: It nests deeper than `limits.depth`, or contains itself.
+        UnsupportedError: A dict has a key that is not a string.
+        LimitError: The structure nests deeper than `limits.depth`, or contains itself.
     """
     return _map(function, value, place, limits.depth)
 

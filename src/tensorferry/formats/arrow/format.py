@@ -15,7 +15,8 @@ from tensorferry.formats.arrow import file
 from tensorferry.formats.arrow.file import Compression
 from tensorferry.formats.contract import Format, WriteOptions, Written
 from tensorferry.formats.tables import pieces
-from tensorferry.formats.tables.reads import TableOptions, TableReads
+from tensorferry.formats.tables.contract import TableOptions
+from tensorferry.formats.tables.reads import TableReads
 from tensorferry.formats.tables.writer import BatchWriter, TableWriter
 from tensorferry.storage.place import Target, size_of
 from tensorferry.storage.sink import Sink

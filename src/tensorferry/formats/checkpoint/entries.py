@@ -23,6 +23,8 @@ from tensorferry._native import MessageFields
 from tensorferry.codecs.protobuf import Span, varint
 from tensorferry.dtypes import DType
 from tensorferry.errors import FormatError, UnsupportedError
+from tensorferry.formats.checkpoint import extents
+from tensorferry.formats.checkpoint.extents import Extents
 from tensorferry.formats.checkpoint.messages import TABLES, WRITER, Reader
 from tensorferry.tensors.infos import MAX_RANK
 
@@ -39,8 +41,6 @@ _FIELDS = TABLES["BundleEntryProto"]
 
 # The key of what we keep of tensors beside their values.
 NOTE = "_TENSORFERRY"
-
-Extents = tuple[tuple[int, int], ...]
 
 
 class Header(NamedTuple):
@@ -138,9 +138,7 @@ def parse_fields(reader: Reader, start: int, end: int) -> Entry:
         elif number == 6:
             crc = first
         elif number == 7:
-            from tensorferry.formats.checkpoint import slices
-
-            pieces.append(slices.parse(reader, Span(first, last)))
+            pieces.append(extents.parse(reader, Span(first, last)))
     kind = make_kind(enum, shape, start)
     return Entry(kind, shard, offset, size, crc, tuple(pieces))
 

@@ -18,13 +18,13 @@ from tensorferry.errors import FormatError, TruncatedError, UnsupportedError
 from tensorferry.formats.checkpoint.entries import (
     SIGNED,
     Entry,
-    Extents,
     Kind,
     parse_entry,
     parse_fields,
     parse_header,
     shown,
 )
+from tensorferry.formats.checkpoint.extents import Extents
 from tensorferry.formats.checkpoint.messages import Reader
 from tensorferry.tensors.values import Array
 

@@ -23,41 +23,18 @@ from typing import Any
 import numpy as np
 
 from tensorferry import dtypes
-from tensorferry.codecs.protobuf import Span
 from tensorferry.dtypes import DType
 from tensorferry.errors import FormatError, LimitError
-from tensorferry.formats.checkpoint.entries import Extents
-from tensorferry.formats.checkpoint.messages import Reader
+from tensorferry.formats.checkpoint.extents import WHOLE, Extents
 from tensorferry.tensors.entries import Extent
 from tensorferry.tensors.stored import Stored
 from tensorferry.tensors.values import Array, Kind, check_budget
 
-WHOLE = -1
 # What a number of one to ten bytes starts with, so that longer ones are greater.
 _HEADERS = [0xFFFF << 16 - size & 0xFFFF for size in range(11)]
-_MAX = 1 << 63
 # How many boxes slices may cut a tensor into.
 MAX_CELLS = 1 << 24
 _ESCAPED = re.compile(rb"[\x00\xff]")
-
-
-def parse(reader: Reader, span: Span) -> Extents:
-    """The starts and lengths of a TensorSliceProto; a length of -1 is the whole dimension.
-
-    Raises:
-        FormatError: A start is negative, or the end is beyond all numbers.
-    """
-    extents = []
-    for place in reader.each("TensorSliceProto", "extent", span):
-        extent = reader.read("Extent", place)
-        begin, length = extent.get("start", 0), extent.get("length", WHOLE)
-        if begin < 0 or length < WHOLE or begin + length >= _MAX or (length == WHOLE and begin):
-            raise FormatError(
-                f"a slice starts at {begin} and has a length of {length}, expected 0 or more",
-                offset=place.start,
-            )
-        extents.append((begin, length))
-    return tuple(extents)
 
 
 def key(name: bytes, extents: Extents) -> bytes:

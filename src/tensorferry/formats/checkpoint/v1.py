@@ -25,7 +25,8 @@ from tensorferry.codecs.protobuf import BYTES, Span
 from tensorferry.dtypes import DType
 from tensorferry.errors import FormatError
 from tensorferry.formats.checkpoint import entries, slices, state as states
-from tensorferry.formats.checkpoint.entries import Extents, Kind
+from tensorferry.formats.checkpoint.entries import Kind
+from tensorferry.formats.checkpoint.extents import Extents, parse as parse_extents
 from tensorferry.formats.checkpoint.messages import Reader
 from tensorferry.formats.tensorproto import message as tensorproto
 from tensorferry.storage.place import Place
@@ -77,8 +78,8 @@ def _parse_meta(reader: Reader, span: Span) -> tuple[str, Kind, list[Extents]]:
     fields = reader.read("SavedSliceMeta", span)
     shape = entries.parse_shape(reader, fields["shape"]) if "shape" in fields else ()
     kind = entries.make_kind(fields.get("type", 0), shape, span.start)
-    extents = [slices.parse(reader, place) for place in fields.get("slice", ())]
-    return fields.get("name", ""), kind, extents
+    places = [parse_extents(reader, place) for place in fields.get("slice", ())]
+    return fields.get("name", ""), kind, places
 
 
 def _make(name: str, kind: Kind, pieces: list[tuple[Extents, Table]]) -> Stored:

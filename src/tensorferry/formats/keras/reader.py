@@ -19,20 +19,17 @@ called, `layouts` in this folder; configs are `config`, sets of files `shards`, 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any
 
 from tensorferry.codecs.compression import BLOCK
-from tensorferry.codecs.hdf5.file import SIGNATURE, File, Node
+from tensorferry.codecs.hdf5.file import SIGNATURE, File
 from tensorferry.codecs.zip.archive import Archive, open_archive
 from tensorferry.codecs.zip.directory import STORED
 from tensorferry.errors import FerryError, FormatError, UnsupportedError
-from tensorferry.formats.keras import config as keras_config, layouts, values
-from tensorferry.formats.keras.config import Finding
-from tensorferry.formats.keras.layouts import Found, Layout, Link
+from tensorferry.formats.keras import config as keras_config, layouts, shards
+from tensorferry.formats.keras.weights import Weights, fill
 from tensorferry.storage import Source, is_url
 from tensorferry.storage.place import Place
-from tensorferry.tensors.stored import Stored, Unreadable
 
 CONFIG, METADATA, WEIGHTS, ASSETS = "config.json", "metadata.json", "model.weights.h5", "assets/"
 PICKLED_WEIGHTS = "model.weights.npz"
@@ -43,55 +40,6 @@ INDEX = ".weights.json"
 FETCHED = 64 << 20
 
 _ZIP = b"PK\x03\x04"
-
-
-@dataclass(slots=True)
-class Weights:
-    """The variables of a file, and what it says of their model.
-
-    Attributes:
-        stored: By name: first those of the model in its order, then those of the optimizer.
-        paths: Where each variable is in its HDF5 file, by name.
-        layers: The name of the layer that each group of an HDF5 file belongs to.
-        optimizer: The names of variables that belong to the optimizer or to metrics.
-        layout: How the variables are kept: see `tensorferry.formats.keras.layouts`.
-        metadata: What the file says of itself: "keras_version", "backend", "date_saved".
-        config: Of the model, as parsed JSON; None if there is none.
-        training: How the model was compiled, in a legacy file.
-        findings: What Keras would run or read beside layers if it loaded the config.
-        assets: The names of the other files in an archive.
-        checksums: Whether a checksum covers the values.
-        places: The files that are open.
-    """
-
-    stored: dict[str, Stored] = field(default_factory=dict)
-    paths: dict[str, str] = field(default_factory=dict)
-    layers: dict[str, str] = field(default_factory=dict)
-    optimizer: tuple[str, ...] = ()
-    layout: Layout = "keras3"
-    metadata: dict[str, str] = field(default_factory=dict)
-    config: Any = None
-    training: Any = None
-    findings: tuple[Finding, ...] = ()
-    assets: tuple[str, ...] = ()
-    checksums: bool = False
-    places: list[Place] = field(default_factory=list, repr=False)
-
-    @property
-    def files(self) -> list[str]:
-        """The paths of its files."""
-        return list(dict.fromkeys(place.path for place in self.places))
-
-    def close(self) -> None:
-        """Closes the files; arrays that were given out stay valid."""
-        for place in self.places:
-            place.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
 
 
 def open_weights(place: Place, *, verify: bool = True) -> Weights:
@@ -115,8 +63,6 @@ def open_weights(place: Place, *, verify: bool = True) -> Weights:
         elif head.startswith(_ZIP):
             weights = _read_archive(source, verify)
         elif source.path.endswith(INDEX) or head.lstrip().startswith(b"{"):
-            from tensorferry.formats.keras import shards
-
             weights = shards.read(place)
         else:
             raise FormatError(f"no weights of Keras: starts with {head.hex(' ')!r}", offset=0)
@@ -160,30 +106,6 @@ def read_file(
     )
     fill(weights, layouts.find(file.root, weights.config), check)
     return weights
-
-
-def fill(weights: Weights, found: Found, check: Callable[[], None] | None = None) -> None:
-    """Adds the datasets of an HDF5 file to weights."""
-    for name, node in found.datasets.items():
-        weights.stored[name] = _stored(node, check)
-        weights.paths[name] = node.path
-    weights.layers.update(found.layers)
-    weights.optimizer += found.optimizer
-    weights.layout = found.layout
-
-
-def _stored(node: Node | Link, check: Callable[[], None] | None) -> Stored:
-    """The values of a dataset; those that cannot be read are listed, so that others can be."""
-    if isinstance(node, Link):
-        return Unreadable(node.error, "link", (), 0)
-    try:
-        tag = node.attributes.get("dtype")
-        # h5py has no bfloat16: it becomes two opaque bytes, in legacy files without a tag.
-        dtype = tag if isinstance(tag, str) else "bfloat16"
-        return values.stored(node, dtype=dtype, check=check)
-    except UnsupportedError as error:
-        error.located(path=node.file.path, tensor=node.path[:200])
-        return Unreadable(error, *values.describe(node), 0)
 
 
 def _read_archive(source: Source, verify: bool) -> Weights:

@@ -16,7 +16,7 @@ import os
 from tensorferry.codecs.hdf5.file import File, Node
 from tensorferry.errors import FormatError
 from tensorferry.formats.keras import config as keras_config, layouts as keras_layouts
-from tensorferry.formats.keras.reader import Weights, fill
+from tensorferry.formats.keras.weights import Weights, fill
 from tensorferry.storage import Source
 from tensorferry.storage.place import Place
 

@@ -31,7 +31,8 @@ from tensorferry.codecs.zip.writer import Writer
 from tensorferry.errors import MismatchError, MissingExtraError, UnsupportedError
 from tensorferry.formats.contract import Written
 from tensorferry.formats.keras.layouts import VARIABLES
-from tensorferry.formats.keras.reader import INDEX, WEIGHTS, Weights, open_weights
+from tensorferry.formats.keras.reader import INDEX, WEIGHTS, open_weights
+from tensorferry.formats.keras.weights import Weights
 from tensorferry.storage import FileSink, Sink
 from tensorferry.storage.place import Place, Target
 from tensorferry.tensors.values import RaggedTensor, SparseTensor

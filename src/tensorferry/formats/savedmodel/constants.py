@@ -14,9 +14,8 @@ from tensorferry import dtypes
 from tensorferry.codecs.protobuf import Span
 from tensorferry.dtypes import DType
 from tensorferry.errors import UnsupportedError
-from tensorferry.formats.savedmodel.graph import no_values
 from tensorferry.formats.savedmodel.messages import Reader
-from tensorferry.formats.savedmodel.specs import read_tensor
+from tensorferry.formats.savedmodel.specs import no_values, read_tensor
 from tensorferry.tensors.stored import Stored, Unreadable
 from tensorferry.tensors.values import Array, Kind
 

@@ -26,6 +26,7 @@ from tensorferry.formats.savedmodel.messages import Reader
 from tensorferry.formats.savedmodel.specs import (
     Shape,
     TensorSpec,
+    no_values,
     read_dtype,
     read_shape,
 )
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
     from tensorferry.tensors.stored import Stored
 
 CONST = "Const"
-# Dtypes of TensorFlow's own objects.
-OBJECTS = ("resource", "variant")
 # Ops that hold a variable of TensorFlow 1.
 VARIABLES = frozenset({"Variable", "VariableV2", "VarHandleOp"})
 
@@ -70,13 +69,6 @@ class Function:
     nodes: int
     calls: tuple[str, ...]
     recursive: bool = False
-
-
-def no_values(row: DType) -> str | None:
-    """Why a constant of a dtype cannot be read; None if it can."""
-    if row.name not in OBJECTS:
-        return None
-    return f"a {row.name} constant holds objects of TensorFlow's, no values"
 
 
 class Constants(Mapping[str, "Stored"]):

@@ -49,7 +49,6 @@ from tensorferry.storage.place import Place
 
 if TYPE_CHECKING:  # looking into a model needs none of them
     from tensorferry.formats.checkpoint.names import Names
-    from tensorferry.formats.checkpoint.reader import Checkpoint
     from tensorferry.tensors.infos import TensorInfo
     from tensorferry.tensors.stored import Stored
 
@@ -186,11 +185,10 @@ class SavedModel:
             raise KeyError(f"{len(found)} MetaGraphs fit, expected one; the model has: {have}")
         return found[0]
 
-    def open_variables(self, *, verify: bool = True, names: Names = "paths") -> Checkpoint:
-        """Opens the values of the variables: see `tensorferry.formats.savedmodel.reader`."""
-        from tensorferry.formats.savedmodel import reader
-
-        return reader.open_variables(self._at(self.file), verify=verify, names=names)
+    @property
+    def place(self) -> Place:
+        """The place of the file that was read."""
+        return self._at(self.file)
 
     def open_asset(self, name: str) -> Source:
         """The file of an asset.
@@ -401,7 +399,7 @@ def list_variables(
 ) -> tuple[list[TensorInfo], list[str]] | None:
     """What the variables are like, or the constants of a frozen graph, and the files they are in.
 
-    None where that is not told quickly: `SavedModel.open_variables` opens what is remote, large or
+    None where that is not told quickly: `reader.open_variables` opens what is remote, large or
     damaged.
 
     Args:

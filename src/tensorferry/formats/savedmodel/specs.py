@@ -334,3 +334,14 @@ def _inner(structure: Any) -> Iterable[tuple[str, Any]]:
     if isinstance(structure, list | tuple):
         return ((str(place), element) for place, element in enumerate(structure))
     return ()
+
+
+# Dtypes of TensorFlow's own objects.
+OBJECTS = ("resource", "variant")
+
+
+def no_values(row: DType) -> str | None:
+    """Why a constant of a dtype cannot be read; None if it can."""
+    if row.name not in OBJECTS:
+        return None
+    return f"a {row.name} constant holds objects of TensorFlow's, no values"

@@ -14,7 +14,7 @@ errors are why the message is walked with `_native.MessageFields` and not by a p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ClassVar
 
 import numpy as np
@@ -202,20 +202,31 @@ class _Reader(protobuf.Reader):
             return tensorproto.read(self.data, start=first, end=last)
         if kind == "none_value":
             return None
-        found = Span(first, last)
         if kind in ("list_value", "tuple_value"):
-            spans = self.each("ValueList", "values", found)
-            elements = [self.value(*each, depth - 2) for each in spans]
+            elements = [
+                self.value(begin, stop, depth - 2) for begin, stop in self.messages(first, last)
+            ]
             return elements if kind == "list_value" else tuple(elements)
         if kind == "dict_value":
-            return self.pairs(self.each("ValueDict", "fields", found), depth - 3)
+            return self.pairs(self.messages(first, last), depth - 3)
         if kind == "named_tuple_value":
-            return self.named_tuple(found, depth)
+            return self.named_tuple(Span(first, last), depth)
         raise UnsupportedError(
             "a TensorSpec, shape or dtype describes a tensor and holds no value", offset=start
         )
 
-    def pairs(self, spans: Iterable[Span], depth: int) -> dict[str, Any]:
+    def messages(self, start: int, end: int) -> Iterator[tuple[int, int]]:
+        """Where the elements of a list, or the pairs of a dict, stand: the values of field 1."""
+        # Like `each`, but a plain tuple takes less time to make and to unpack than a Span.
+        for number, wire, first, last in MessageFields(self.data, start, end):
+            if number == 1:
+                if wire != BYTES:
+                    raise FormatError(
+                        f"field 1 has wire type {wire}, expected {BYTES}", offset=last
+                    )
+                yield first, last
+
+    def pairs(self, spans: Iterable[tuple[int, int]], depth: int) -> dict[str, Any]:
         """Keys and values, in order."""
         pairs: dict[str, Any] = {}
         for start, end in spans:

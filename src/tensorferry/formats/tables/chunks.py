@@ -72,3 +72,25 @@ def concatenate(leaves: Sequence[Leaf]) -> Leaf:
     if isinstance(leaves[0], list):
         return [tensor for leaf in leaves for tensor in leaf]  # type: ignore[union-attr, misc]
     return tensors.concatenate(leaves)  # type: ignore[arg-type]
+
+
+def out_of_one_row(leaves: dict[str, Leaf]) -> dict[str, Leaf]:
+    """The leaves that stand whole in the only row.
+
+    Raises:
+        FormatError: There is another number of rows, or a column that is no such leaf.
+    """
+    return {name: _out_of_one_row(leaf, name) for name, leaf in leaves.items()}
+
+
+def _out_of_one_row(leaf: Leaf, name: str) -> Leaf:
+    count = len(leaf) if isinstance(leaf, RaggedTensor | list) else leaf.shape[0]
+    if count != 1:
+        raise FormatError(f"a column of whole tensors has {count} rows, expected 1", tensor=name)
+    if isinstance(leaf, SparseTensor):
+        return SparseTensor(leaf.indices[:, 1:], leaf.values, leaf.dense_shape[1:])
+    if isinstance(leaf, np.ndarray):
+        return leaf.reshape(leaf.shape[1:])
+    if isinstance(leaf, list) or leaf.ragged_rank == 1:
+        raise FormatError("a column of whole tensors holds rows", tensor=name)
+    return RaggedTensor(leaf.flat_values, leaf.nested_row_splits[1:])

@@ -18,6 +18,7 @@ from tensorferry.formats.tables.pieces import Reader
 from tensorferry.rows.splits import Part
 from tensorferry.storage.place import OPEN_AT_ONCE, Place
 from tensorferry.storage.source import Source
+from tensorferry.tensors.entries import Extent
 
 if TYPE_CHECKING:
     from tensorferry.formats.tables.outline import Outline
@@ -154,6 +155,38 @@ class Files:
             for number in range(len(self))
             for index, rows in zip(self.pieces(number), self.rows(number), strict=True)
         ]
+
+    def parts(self, columns: Sequence[str]) -> list[Part]:
+        """The smallest parts that can be read alone: the pieces that have rows."""
+        found: list[Part] = []
+        for number, part in enumerate(self._parts):
+            first = part.first
+            for index, rows in zip(self.pieces(number), self.rows(number), strict=True):
+                if rows:
+                    spans = self.reader(number).spans(index, columns)
+                    size = sum(stop - start for start, stop in spans)
+                    found.append(Part(part.place, index, index + 1, first, rows, size))
+                first += rows
+        return found
+
+    def extents(self, column: str) -> Iterator[Extent]:
+        """Where the pieces of a column lie."""
+        for number, part in enumerate(self._parts):
+            for index in self.pieces(number):
+                reader = self.reader(number)
+                for start, stop in reader.spans(index, [column]):
+                    yield part.place.open(), start, stop
+
+    def check_memory(self, columns: Sequence[str]) -> None:
+        """Refuses columns that take, as a whole, more memory than their files justify."""
+        total = held = 0
+        for number in range(len(self)):
+            if self.pieces(number):
+                reader = self.reader(number)
+                total += sum(reader.memory(index, columns) for index in self.pieces(number))
+                held += reader.size
+        with self.located(0):
+            pieces.check_memory(total, held=held)
 
     def optional(self, leaves: Sequence[Outline]) -> set[str]:
         """The leaves that are null in some row of any file.

@@ -15,7 +15,6 @@ open as a `Bundle`, each of whose tensors reads its own column only.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -24,13 +23,11 @@ import numpy as np
 
 from tensorferry import dtypes
 from tensorferry.dtypes import DType
-from tensorferry.errors import UnknownFormatError
-from tensorferry.formats.contract import Facts, RowOptions
-from tensorferry.formats.detect import detect
-from tensorferry.formats.table import TABLE, to_read
-from tensorferry.formats.tables.pieces import Reader
+from tensorferry.formats.table import TABLE
+from tensorferry.formats.tables.contract import Opens, TableOptions
+from tensorferry.formats.tables.table import Table
+from tensorferry.rows.splits import Part
 from tensorferry.storage.place import Place
-from tensorferry.storage.source import Source
 from tensorferry.tensors.bundle import Bundle
 from tensorferry.tensors.entries import Extent
 from tensorferry.tensors.held import dequantized
@@ -40,44 +37,10 @@ from tensorferry.tensors.values import Array, SparseTensor
 
 if TYPE_CHECKING:
     from tensorferry.formats.tables.outline import Outline
-    from tensorferry.formats.tables.table import Table
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TableOptions(RowOptions):
-    """How files of columns are read.
-
-    Attributes:
-        optional: The columns that may be null, which batches have as none or one value a row. By
-            default they are found in the metadata of all files.
-        dequantize: Give the floats that quantized values stand for, of a bundle.
-        parts: Open a bundle of the columns as they are stored, whatever was noted about them.
-    """
-
-    optional: Sequence[str] | None = None
-    dequantize: bool = True
-    parts: bool = False
-
-
-class TableReads(ABC):
+class TableReads(Opens):
     """Reads a format of columns."""
-
-    name: str
-    options: type[TableOptions] = TableOptions
-
-    @abstractmethod
-    def pieces(self, source: Source, how: TableOptions, like: Any) -> Reader:
-        """Opens a file in pieces.
-
-        Args:
-            source: The file.
-            how: The options.
-            like: The schema of the first file of several, for formats whose files do not tell it.
-        """
-
-    def settled(self, how: TableOptions, schema: Any) -> TableOptions:
-        """The options with which others open parts of a table, whose schema is known."""
-        return how
 
     def find(self, place: Place) -> Place | None:
         """A table is one file, or several that are named."""
@@ -108,46 +71,7 @@ class TableReads(ABC):
 
     def open_all(self, places: Sequence[Place], how: TableOptions) -> Table:
         """Opens files as one table; their schemas must agree."""
-        from tensorferry.formats.tables.table import Table
-        from tensorferry.rows.splits import Part
-
         return Table.of_parts([Part(place) for place in places], how, facts=TABLE[self.name])
-
-
-def reads_of(facts: Facts) -> TableReads:
-    """The reader of a format of columns."""
-    reads: Any = to_read(facts.name).reads
-    assert isinstance(reads, TableReads)
-    return reads
-
-
-def recognised(place: Place) -> Facts:
-    """The format of columns that a file is of.
-
-    Raises:
-        UnknownFormatError: It is of none.
-    """
-    try:
-        found = detect(place)
-        if found.format is not None and found.compression is None:
-            facts = TABLE[found.format]
-            if facts.opens == "rows" and isinstance(to_read(facts.name).reads, TableReads):
-                return facts
-        head = found.head
-    except BaseException:
-        place.close()
-        raise
-    path = place.path
-    place.close()
-    raise UnknownFormatError(
-        f"bytes that start with {head[:16].hex(' ')!r} are neither Arrow nor Parquet",
-        path=path,
-        offset=0,
-        hint='format="arrow" reads streams of versions before 0.15',
-    )
-
-
-# Tensors of a bundle
 
 
 def _stored(table: Table) -> Iterable[tuple[str, Stored]]:

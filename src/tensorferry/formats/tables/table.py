@@ -22,8 +22,8 @@ import numpy as np
 from tensorferry.errors import FerryError, FormatError, OptionError, Problem
 from tensorferry.formats.table import TABLE
 from tensorferry.formats.tables import choice, pieces
+from tensorferry.formats.tables.contract import TableOptions, reads_of, recognised
 from tensorferry.formats.tables.files import Files
-from tensorferry.formats.tables.reads import TableOptions, reads_of, recognised
 from tensorferry.rows.rows import ROWS, Batch, Damage, Indices, Row, Rows, To, check_rows, hand
 from tensorferry.rows.schema import Schema
 from tensorferry.rows.splits import Part, Split, deal
@@ -79,8 +79,7 @@ class Table(Rows):
         given = source if isinstance(source, list | tuple) else [source]
         places = [one if isinstance(one, Place) else Place(one) for one in given]
         facts = recognised(places[0]) if format is None else TABLE[format]
-        options = reads_of(facts).options
-        how = options(columns=columns, verify=verify, on_error=on_error)
+        how = reads_of(facts).options(columns=columns, verify=verify, on_error=on_error)
         self._begin([Part(place) for place in places], how, facts)
 
     @classmethod
@@ -98,6 +97,7 @@ class Table(Rows):
                 f"on_error is {how.on_error!r}, expected 'raise' or 'skip' for {facts.name}"
             )
         self._parts = parts
+        self._described: tuple[list[Outline], dict[str, TensorInfo]] | None = None
         self._held: tuple[tuple[int, int, tuple[str, ...]], list[Any]] | None = None
         reads = reads_of(facts)
         try:
@@ -173,6 +173,8 @@ class Table(Rows):
     def info(self) -> dict[str, TensorInfo]:
         """The same as `infos()`."""
         leaves = self.leaves()
+        if self._described is not None and self._described[0] == leaves:
+            return self._described[1]
         rows = (len(self),) if self.in_rows else ()
         optional = self._optional([leaf for leaf in leaves if leaf.error is None])
         sizes: dict[str, int] = {}
@@ -180,7 +182,9 @@ class Table(Rows):
             if self._files.rows(number):
                 for name, size in self._files.reader(number).sizes().items():
                     sizes[name] = sizes.get(name, 0) + size
-        return {leaf.name: choice.describe(leaf, rows, optional, sizes) for leaf in leaves}
+        found = {leaf.name: choice.describe(leaf, rows, optional, sizes) for leaf in leaves}
+        self._described = leaves, found
+        return found
 
     def leaves(self) -> list[Outline]:
         """The leaves that `infos` tells of."""
@@ -267,44 +271,28 @@ class Table(Rows):
         import pyarrow as pa
 
         columns = choice.columns_of(self._settled(None))
-        self._check_memory(columns)
+        self._files.check_memory(columns)
         return pa.Table.from_batches(list(self._stream(columns)), schema=self._schema_of(columns))
 
     def value(self, *, to: To = "numpy") -> Batch:
         """All columns, whole."""
-        from tensorferry.formats.tables import values as arrow_values
+        from tensorferry.formats.tables.chunks import out_of_one_row
 
         leaves = self._settled(None)
         columns = choice.columns_of(leaves)
-        self._check_memory(columns)
+        self._files.check_memory(columns)
         batches = list(self._stream(columns))
         if to == "arrow":
             return choice.together(batches, self._schema_of(columns))  # type: ignore[no-any-return]
         values = self._values(batches, leaves)
         if not self.in_rows:
             with pieces.translated():
-                values = arrow_values.out_of_one_row(values)
+                values = out_of_one_row(values)
         return hand(values, to)  # type: ignore[no-any-return]
 
     def extents(self, column: str) -> Iterator[Extent]:
         """Where the pieces of a column of the schema lie."""
-        for number in range(len(self._files)):
-            source = self._parts[number].place.open()
-            for index in self._files.pieces(number):
-                for start, stop in self._files.reader(number).spans(index, [column]):
-                    yield source, start, stop
-
-    def _check_memory(self, columns: Sequence[str]) -> None:
-        """Refuses a whole table that takes more memory than its files justify."""
-        total = held = 0
-        for number in range(len(self._files)):
-            indexes = self._files.pieces(number)
-            if indexes:
-                reader = self._files.reader(number)
-                total += sum(reader.memory(index, columns) for index in indexes)
-                held += reader.size
-        with self._files.located(0):
-            pieces.check_memory(total, held=held)
+        return self._files.extents(column)
 
     # Batches and rows
 
@@ -475,23 +463,12 @@ class Table(Rows):
     def splits(self, count: int) -> list[Split]:
         """Parts that can be read alone: see `Rows.splits`. They are divided by file and piece."""
         leaves = self._settled(None)
-        columns = choice.columns_of(leaves)
         how = dataclasses.replace(
             reads_of(self.facts).settled(self._how, self._files.schema),
             columns=choice.names_of(leaves, self._files.outlines),
             optional=sorted(self._optional(leaves)),
         )
-        parts: list[Part] = []
-        for number in range(len(self._files)):
-            first, place = self._parts[number].first, self._parts[number].place
-            for index, rows in zip(
-                self._files.pieces(number), self._files.rows(number), strict=True
-            ):
-                if rows:
-                    spans = self._files.reader(number).spans(index, columns)
-                    size = sum(stop - start for start, stop in spans)
-                    parts.append(Part(place, index, index + 1, first, rows, size))
-                first += rows
+        parts = self._files.parts(choice.columns_of(leaves))
         if not parts:
             parts = [Part(self.place, 0, 0, 0, 0, 0)]
         groups = deal(parts, count)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,10 +19,20 @@ from typing import Any
 import numpy as np
 
 from tensorferry import limits
-from tensorferry.errors import FerryError, FormatError, LimitError, UnknownFeatureError
+from tensorferry.errors import (
+    FerryError,
+    FormatError,
+    LimitError,
+    UnknownFeatureError,
+)
+from tensorferry.formats.contract import WriteOptions
 from tensorferry.formats.tables import pieces
-from tensorferry.formats.tables.reads import TableOptions, TableReads
+from tensorferry.formats.tables.contract import TableOptions
+from tensorferry.formats.tables.reads import TableReads
+from tensorferry.formats.tables.writer import BatchWriter, TableWriter
 from tensorferry.rows.schema import as_schema
+from tensorferry.storage.place import Target
+from tensorferry.storage.sink import Sink
 from tensorferry.storage.source import Span
 from tensorferry.tensors.values import Array
 
@@ -267,6 +277,27 @@ class TextReads(TableReads):
         """The options with the types that the first file told."""
         assert isinstance(how, TextOptions)
         return replace(how, schema=schema)
+
+
+class TextWrites(ABC):
+    """Writes a text format."""
+
+    options = WriteOptions
+
+    @abstractmethod
+    def begin(self, sink: Sink, schema: Any) -> BatchWriter:
+        """Begins a file."""
+
+    def writer(
+        self,
+        target: Target,
+        how: WriteOptions,
+        *,
+        shards: int | None,
+        metadata: Mapping[str, Any],
+    ) -> TableWriter:
+        """Opens a writer of rows."""
+        return TableWriter(target, self.begin, shards=shards)
 
 
 def _is_arrow(schema: Any) -> bool:

@@ -21,7 +21,7 @@ from tensorferry.formats.contract import choose
 from tensorferry.formats.table import to_write
 from tensorferry.formats.tables import pieces
 from tensorferry.storage import Sink, shards as names
-from tensorferry.storage.place import Target
+from tensorferry.storage.place import Target, size_of
 from tensorferry.tensors.note import Note
 
 _SHORTHAND = re.compile(r"@[0-9]{1,9}(\.[^@/]*)?$")
@@ -98,6 +98,13 @@ class TableWriter:
     def count(self) -> int:
         """Number of rows it was given."""
         return self._count + len(self._gathered)
+
+    @property
+    def nbytes(self) -> int | None:
+        """Number of bytes that were written so far, if somebody counts them."""
+        sizes = [size_of(sink) for sink in self._sinks]
+        known = [size for size in sizes if size is not None]
+        return sum(known) if len(known) == len(sizes) else None
 
     def write(self, row: Mapping[str, Any]) -> None:
         """Writes one row: a dict from column names to values; None is null.

@@ -183,7 +183,7 @@ class Transfer:
         opened = self.subject.opened
         if self.target.takes != "arrays" or not isinstance(opened, Bundle):
             return {}
-        from tensorferry.formats.keras.reader import Weights
+        from tensorferry.formats.keras.weights import Weights
 
         weights = opened.details
         if not isinstance(weights, Weights) or weights.layout != "keras3":

@@ -140,7 +140,7 @@ class Schema(Mapping[str, Feature]):
         """The text of a TensorFlow Metadata schema, a `schema.pbtxt`."""
         from tensorferry.rows.schema import tfmd
 
-        return tfmd.write(self)
+        return tfmd.write(self.features)
 
     def to_arrow(self) -> Any:
         """The `pyarrow.Schema` of the columns.
@@ -322,7 +322,7 @@ def _from_tree(tree: Any) -> Schema:
     if schema_json.is_schema(tree):
         return Schema.from_json(tree)
     if tfds.is_features(tree):
-        return tfds.from_tree(tree)
+        return Schema(*tfds.from_tree(tree))
     raise UnknownFormatError(
         'no schema: expected an object with "version" and "features", or one with '
         '"pythonClassName" as TensorFlow Datasets writes'
@@ -337,7 +337,7 @@ def from_tfmd(text: str | bytes) -> Schema:
     """
     from tensorferry.rows.schema import tfmd
 
-    return tfmd.read(text)
+    return Schema(*tfmd.read(text))
 
 
 def from_tfds(text: str | bytes) -> Schema:
@@ -348,7 +348,7 @@ def from_tfds(text: str | bytes) -> Schema:
     """
     from tensorferry.rows.schema import tfds
 
-    return tfds.from_tree(schema_json.parse(text))
+    return Schema(*tfds.from_tree(schema_json.parse(text)))
 
 
 def find_beside(path: str | os.PathLike[str]) -> Schema | None:

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 
 from tensorferry import dtypes, limits
 from tensorferry.errors import FerryError, FormatError, LimitError
-from tensorferry.rows.schema import Schema, json as schema_json
+from tensorferry.rows.schema import json as schema_json
 from tensorferry.rows.schema.feature import Feature, Shape, make_feature
 
 # The names of the classes, and the field that each has in newer files.
@@ -72,7 +72,7 @@ def is_features(tree: Any) -> bool:
     return isinstance(name, str) and "." in name
 
 
-def from_tree(tree: Any) -> Schema:
+def from_tree(tree: Any) -> tuple[tuple[Feature, ...], tuple[str, ...]]:
     """The schema of the Examples of a dataset.
 
     Raises:
@@ -86,7 +86,7 @@ def from_tree(tree: Any) -> Schema:
         for leaf in _leaves(tree, (), notes, limits.depth)
         for feature in _to_features(leaf, notes)
     ]
-    return Schema(tuple(features), tuple(notes))
+    return tuple(features), tuple(notes)
 
 
 def _leaves(node: Any, path: tuple[str, ...], notes: list[str], depth: int) -> Iterator[_Leaf]:

@@ -22,12 +22,13 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterable
 from typing import Any
 
 from tensorferry.codecs import textproto
 from tensorferry.codecs.textproto import Message
 from tensorferry.errors import FerryError, FormatError
-from tensorferry.rows.schema import Schema, json as schema_json
+from tensorferry.rows.schema import json as schema_json
 from tensorferry.rows.schema.feature import DTYPES, Feature, Kind, Shape
 
 SEQUENCE = "##SEQUENCE##"
@@ -41,9 +42,9 @@ _KINDS: dict[str | int, Kind] = {
 _STRUCT = ("STRUCT", 4)
 
 
-def write(schema: Schema) -> str:
-    """The text of a schema."""
-    blocks = {feature: _block("feature", _to_lines(feature)) for feature in schema.features}
+def write(features: Iterable[Feature]) -> str:
+    """The text of a schema of features."""
+    blocks = {feature: _block("feature", _to_lines(feature)) for feature in features}
     lines = [line for feature in blocks if not feature.sequence for line in blocks[feature]]
     steps = [line for feature in blocks if feature.sequence for line in blocks[feature]]
     if steps:
@@ -95,7 +96,7 @@ def _needs_tag(feature: Feature) -> bool:
     return None in shape and len(shape) > 1
 
 
-def read(text: str | bytes) -> Schema:
+def read(text: str | bytes) -> tuple[tuple[Feature, ...], tuple[str, ...]]:
     """The schema in a text.
 
     Raises:
@@ -112,7 +113,7 @@ def read(text: str | bytes) -> Schema:
                     features += _read_feature(step, notes, sequence=True)
         else:
             notes.append(f"{_read_name(message)!r} is a STRUCT, which Examples cannot hold")
-    return Schema(tuple(features), tuple(notes))
+    return tuple(features), tuple(notes)
 
 
 def _read_feature(message: Message, notes: list[str], *, sequence: bool) -> list[Feature]:
