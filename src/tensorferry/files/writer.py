@@ -14,6 +14,7 @@ import os
 from collections.abc import Mapping
 from typing import Any, Unpack
 
+from tensorferry.codecs.compression import split_suffix
 from tensorferry.errors import UnsupportedError
 from tensorferry.files import keywords
 from tensorferry.files.find import format_named
@@ -129,7 +130,8 @@ def open_writer(
         metadata: Of the user.
 
     Raises:
-        UnsupportedError: The format is not written row by row, or has no place for metadata.
+        UnsupportedError: The format is not written row by row, not compressed as a whole, or has no
+            place for metadata.
     """
     facts = table.facts_of(format)
     if not facts.streams_rows:
@@ -137,6 +139,13 @@ def open_writer(
             f"{format} is not written row by row",
             path=target.path,
             hint=f"name it as one of {', '.join(table.streamable())}, or use tensorferry.save",
+        )
+    stem, packed = split_suffix(target.path)
+    if packed is not None and not facts.decompresses:
+        raise UnsupportedError(
+            f"{format} is not compressed as a whole while it is written row by row",
+            path=target.path,
+            hint=f"write {stem}, and compress it afterwards",
         )
     if metadata and facts.metadata == "nowhere":
         raise UnsupportedError(

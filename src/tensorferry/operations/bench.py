@@ -195,8 +195,10 @@ def time_value(
 
 
 def _can_hold(facts: Facts, count: int) -> bool:
-    """Whether a format takes so many tensors of any name; files of models do not."""
-    return count == 1 if facts.takes == "one array" else facts.takes != "arrays"
+    """Whether a format gives back so many tensors of any name; text and models do not."""
+    if facts.takes == "one array":
+        return count == 1
+    return facts.typed and facts.takes != "arrays"
 
 
 def _compressions(facts: Facts) -> Sequence[str]:

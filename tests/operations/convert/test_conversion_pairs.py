@@ -13,12 +13,10 @@ import numpy as np
 import pytest
 
 import tensorferry as ferry
-from tensorferry.formats import table
+from tensorferry.formats.table import TABLE as FORMATS, writable
 
-TEXT = ("csv", "jsonlines")
-"""Neither dtypes nor shapes: see `test_text`."""
-
-TABLE = {name: facts for name, facts in table.TABLE.items() if name not in TEXT}
+TABLE = {name: facts for name, facts in FORMATS.items() if facts.typed}
+"""Formats that say the types of their values; text is `test_text`."""
 
 SINGLE = ("npy", "tensorproto", "raw")
 """One tensor that has no name."""
@@ -46,7 +44,7 @@ def content() -> dict:
 def path_of(folder: Path, format: str) -> Path:
     """The name of a file of a format."""
     endings = {"keras": ".weights.h5", "savedmodel": ".model"}
-    return folder / f"file{endings.get(format) or table.TABLE[format].suffixes[0]}"
+    return folder / f"file{endings.get(format) or FORMATS[format].suffixes[0]}"
 
 
 @pytest.fixture(scope="session")
@@ -152,7 +150,7 @@ def test_columns_to_rows_and_back(sources, tmp_path, source, between):
         assert value[name].dtype == column.dtype
 
 
-@pytest.mark.parametrize("between", [n for n in table.writable() if n not in (*SINGLE, *TEXT)])
+@pytest.mark.parametrize("between", [n for n in writable() if n in TABLE and n not in SINGLE])
 def test_keras_and_back(sources, tmp_path, between):
     """Weights of Keras go through every format that keeps their names, and Keras loads them."""
     import keras
@@ -169,7 +167,7 @@ def test_keras_and_back(sources, tmp_path, between):
     assert np.array_equal(model.layers[0].bias, content()["label"])
 
 
-@pytest.mark.parametrize("text", TEXT)
+@pytest.mark.parametrize("text", [name for name in FORMATS if name not in TABLE])
 @pytest.mark.parametrize("source", ["tfrecord", "arrow", "parquet", "npz"])
 def test_text(tmp_path, source, text):
     """Numbers of 64 bits and texts go into text and back; others are refused, or numbers."""
@@ -184,7 +182,15 @@ def test_text(tmp_path, source, text):
     else:
         with ferry.writer(given, durable=False) as out:
             out.write_batch(values)
-    ferry.convert(given, made, durable=False)
+    assert ferry.convert(given, made, durable=False, verify=True).verified
     ferry.convert(made, back, durable=False)
 
     assert ferry.diff(given, back).equal
+
+
+@pytest.mark.parametrize("name", ["file.csv.gz", "file.jsonl.zst"])
+def test_compressed_text(sources, tmp_path, name):
+    """What is not compressed is not written under the name of something that is."""
+    with pytest.raises(ferry.UnsupportedError, match="is not compressed as a whole"):
+        ferry.convert(sources["npz"], tmp_path / name, select=["label"])
+    assert not list(tmp_path.iterdir())

@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypedDict
 
-from tensorferry import storage
+from tensorferry import dtypes, storage
 from tensorferry.errors import UnknownFormatError, UnsupportedError
 from tensorferry.files import keywords
 from tensorferry.files.find import format_named
@@ -248,22 +248,25 @@ def _verified(
     storage_options: Mapping[str, Any] | None,
 ) -> ConvertReport:
     """The report, with what differs between the target and the source."""
+    facts = table.facts_of(report.format)
     rtol, atol = (0.0, 0.0) if changes.dtype is None else casting.error_of(changes.dtype)
     # The one tensor may have had another name; formats without names call it "tensor".
-    single = table.facts_of(report.format).takes == "one array"
+    single = facts.takes == "one array"
     target = list(report.files) if len(report.files) > 1 else report.target
     with (
         _open(source, options, storage_options) as first,
         open_one(target, storage_options=storage_options, thorough=True) as second,
     ):
+        # Text has a float32 in as many digits as tell it from others, and gives back a float64.
+        typed = facts.typed and first.facts.typed
         found = compare(
             first,
             second,
-            rtol=rtol,
+            rtol=rtol if typed else max(rtol, casting.error_of(dtypes.as_dtype("float32"))[0]),
             atol=max(atol, report.quantized or 0.0),
             map={"*": ROOT} if single else dict(changes.rename.rules),
             match=changes.select,
-            ignore_dtype=changes.dtype is not None,
+            ignore_dtype=changes.dtype is not None or not typed,
         )
     return replace(report, verified=found.equal, differences=None if found.equal else found)
 

@@ -137,7 +137,7 @@ class Transfer:
     def _write(self) -> tuple[int | None, Saved | None]:
         only_rows = self.target.takes == "rows"
         if only_rows and self.how.quantize is not None:
-            raise UnsupportedError("records are not quantized", hint="dtype= makes them smaller")
+            raise UnsupportedError("rows are not quantized", hint="dtype= makes them smaller")
         is_whole = codecs.split_suffix(self.path)[1] is not None or self.how.quantize is not None
         in_rows = self.target.streams_rows and self.subject.holds != "tensors" and not is_whole
         if only_rows or in_rows:
