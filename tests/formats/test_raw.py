@@ -222,6 +222,12 @@ def test_dtype_is_required():
         ferry.loads(b"1234", format="raw")
 
 
+def test_bytes_that_look_compressed():
+    """Raw bytes are just that, though they start as gzip, zstd or zlib do."""
+    for start in (b"\x1f\x8b\x08\x00", b"\x28\xb5\x2f\xfd", b"\x78\x9c\x00\x00"):
+        assert ferry.loads(start, format="raw", dtype="uint8").tobytes() == start
+
+
 def test_never_recognised():
     """Raw bytes are never taken for a format of their own accord."""
     assert recognise(Glimpse("", bytes(64))) is None

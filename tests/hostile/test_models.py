@@ -411,6 +411,22 @@ def test_weights_that_lead_elsewhere(hostile, tmp_path):
         ferry.load_model(path, allow=True)
 
 
+def test_weights_in_other_files(hostile, tmp_path):
+    """Values that lie in another file are refused before the HDF5 library opens it."""
+    (tmp_path / "secret").write_bytes(bytes(4096))
+    (_, legacy) = hostile()
+    with h5py.File(legacy, "a") as file:
+        names = []
+        file.visititems(lambda name, node: names.append(name) if hasattr(node, "dtype") else None)
+        kernel = file[names[0]]
+        shape, dtype = kernel.shape, kernel.dtype
+        del file[names[0]]
+        outside = [(str(tmp_path / "secret"), 0, h5py.h5f.UNLIMITED)]
+        file.create_dataset(names[0], shape, dtype, external=outside)
+    with pytest.raises(UnsupportedError):
+        ferry.load_model(legacy, allow=True)
+
+
 def test_names_that_lie(hostile, tmp_path):
     """Keras goes by the name and we by the bytes: both have to say the same."""
     (archive, legacy) = hostile()

@@ -175,7 +175,9 @@ def _read(
 
     chosen = keywords.given(options)
     common = {name: chosen.pop(name) for name in _COMMON if name in chosen}
-    how = Reading(format, to, given=chosen, preferred={"raw": True}, **common)
+    # Bytes of a format that was named are just that, whatever they start with.
+    unpack = format is None
+    how = Reading(format, to, given=chosen, preferred={"raw": True}, unpack=unpack, **common)
     try:
         with how.open(Place(source)) as opened:
             if isinstance(opened, Rows):

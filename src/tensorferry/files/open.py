@@ -23,7 +23,7 @@ from tensorferry.files import keywords, sidecars
 from tensorferry.files.find import Found, resolve
 from tensorferry.formats import table
 from tensorferry.formats.contract import Facts, Format, Kept, choose
-from tensorferry.formats.detect import detect, unknown
+from tensorferry.formats.detect import detect, packing, unknown
 from tensorferry.rows.rows import Rows
 from tensorferry.storage.place import Place
 from tensorferry.storage.source import Source
@@ -138,6 +138,7 @@ class Reading:
         parts: Give the arrays of a bundle as they are stored.
         given: Options of the user's, which the format must have.
         preferred: Options that are used where the format has them.
+        unpack: Whether a file of a format that was named may be compressed as a whole.
     """
 
     format: str | None = None
@@ -148,6 +149,7 @@ class Reading:
     parts: bool = False
     given: Mapping[str, Any] = field(default_factory=dict)
     preferred: Mapping[str, Any] = field(default_factory=dict)
+    unpack: bool = True
 
     def open(self, path: Any, storage_options: Mapping[str, Any] | None = None) -> Bundle | Rows:
         """Opens what a name stands for."""
@@ -173,13 +175,14 @@ class Reading:
     def _recognise(self, found: Found) -> Bundle | Rows:
         place, name, packed = found.place, found.format, None
         facts = None if name is None else table.facts_of(name)
-        if facts is None or facts.files == "one":
+        if facts is None:
             looked = detect(place)
             packed = looked.compression
-            name = name or looked.format
-            if name is None:
+            if looked.format is None:
                 raise unknown(looked.head, path=place.shown)
-            facts = table.facts_of(name)
+            facts = table.facts_of(looked.format)
+        elif facts.files == "one" and (self.unpack or facts.decompresses):
+            packed = packing(place, zlib=facts.decompresses)
         known = table.to_read(facts.name)
         if len(found.places) > 1:
             rows = self._open_many(found, known, facts)

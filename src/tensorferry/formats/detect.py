@@ -52,6 +52,21 @@ def detect(place: Place) -> Detected:
     return Detected(recognise(Glimpse(stem, head, tail)), compression, head)
 
 
+def packing(place: Place, *, zlib: bool) -> Kind | None:
+    """How a file of a known format is compressed as a whole, by its first bytes.
+
+    Args:
+        place: The file.
+        zlib: Whether files of the format are compressed by zlib, whose two bytes are often
+            something else.
+    """
+    head = place.open().head(HEAD)
+    kind = codecs.detect(head)
+    if kind is None or signatures.tfrecord(Glimpse("", head)) == "surely":
+        return None
+    return None if kind == "zlib" and not zlib else kind
+
+
 def recognise(glimpse: Glimpse) -> str | None:
     """The format of a file, by a glimpse of it; None if no format is called for."""
     doubtful = []

@@ -18,6 +18,7 @@ from tensorferry import storage
 from tensorferry.codecs.hdf5.file import SIGNATURE
 from tensorferry.errors import FormatError, UnsupportedError
 from tensorferry.formats.keras import config as keras_config
+from tensorferry.formats.keras.weights import Weights
 from tensorferry.formats.savedmodel import model as savedmodel, ops as savedmodel_ops
 from tensorferry.formats.savedmodel.reader import open_variables
 from tensorferry.frameworks import table
@@ -28,6 +29,7 @@ from tensorferry.models import dangers
 from tensorferry.models.dangers import Allow, Danger
 from tensorferry.models.loaded import LoadedModel, LoadedSignature, Values
 from tensorferry.storage.place import Place
+from tensorferry.tensors.stored import Unreadable
 
 # Signatures that start so are TensorFlow 1's, to run something when a model is loaded.
 _HIDDEN = "__saved_model"
@@ -205,6 +207,7 @@ def _load_archive(
         config = opened.config
         findings = opened.findings
         training = opened.training
+        _check_weights(opened)
     if config is None:
         raise UnsupportedError(
             "it holds weights and no config, so there is no model to make",
@@ -222,6 +225,15 @@ def _load_archive(
     call = partial(_predict, keras, model)
     values = Values(find_variables(model).variables)
     return LoadedModel(path, "keras", {}, values, to, allowed, model, call)
+
+
+def _check_weights(weights: Weights) -> None:
+    """Refuses weights that the HDF5 library would look for elsewhere, or that we cannot judge."""
+    for link in weights.links():
+        raise link
+    for stored in weights.stored.values():
+        if isinstance(stored, Unreadable):
+            stored.read()
 
 
 def _check_kind(path: str) -> None:

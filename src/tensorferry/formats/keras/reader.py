@@ -86,7 +86,7 @@ def read_file(
         config: Of the model, where it is known from elsewhere.
         check: Called before values are read as a whole.
     """
-    weights = Weights(config=config)
+    weights = Weights(config=config, roots=[file.root])
     attributes = file.root.attributes
     group = layouts.weights_group(file.root)
     for holder in () if group is None else (group.attributes, attributes):

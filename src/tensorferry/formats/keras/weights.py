@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -35,6 +35,7 @@ class Weights:
         assets: The names of the other files in an archive.
         checksums: Whether a checksum covers the values.
         places: The files that are open.
+        roots: The root groups of the HDF5 files.
     """
 
     stored: dict[str, Stored] = field(default_factory=dict)
@@ -49,11 +50,20 @@ class Weights:
     assets: tuple[str, ...] = ()
     checksums: bool = False
     places: list[Place] = field(default_factory=list, repr=False)
+    roots: list[Node] = field(default_factory=list, repr=False)
 
     @property
     def files(self) -> list[str]:
         """The paths of its files."""
         return list(dict.fromkeys(place.path for place in self.places))
+
+    def links(self) -> Iterator[UnsupportedError]:
+        """The errors of all links in the files: the HDF5 library would follow them."""
+        waiting = list(self.roots)
+        while waiting:
+            node = waiting.pop()
+            yield from node.links.values()
+            waiting += node.members.values()
 
     def close(self) -> None:
         """Closes the files; arrays that were given out stay valid."""
