@@ -149,6 +149,53 @@ class Opening(Reading, total=False):
     parts: bool
 
 
+class WritingWeights(TypedDict, total=False):
+    """Options with which weights are saved: those of `tensorferry.save`.
+
+    Attributes:
+        metadata: What to keep with the weights: strings, or anything that JSON takes.
+        compression: As in `tensorferry.save`.
+        quantize: Makes floats smaller: "int8", ("int8", max_error).
+        shard_size: Of safetensors and Keras' weights: the most bytes in a file, as in "5GB".
+        storage_options: For the store of a URL.
+        layout: Of checkpoints: keys are "names", or paths of "objects". By default objects, if
+            TensorFlow tracks the model.
+        shards: Of checkpoints: number of data files.
+        state: Of checkpoints: make it the latest of its folder.
+        keep: Of checkpoints: how many the folder keeps.
+        level: Of npz: of the compression.
+    """
+
+    metadata: Mapping[str, Any] | None
+    compression: str | None
+    quantize: Any
+    shard_size: int | str | None
+    storage_options: Mapping[str, Any] | None
+    layout: Literal["names", "objects"] | None
+    shards: int | None
+    state: bool | None
+    keep: int | None
+    level: int | None
+
+
+class ReadingWeights(TypedDict, total=False):
+    """Options with which weights are loaded: those of `tensorferry.open`.
+
+    Attributes:
+        format: Of the file; by default recognised.
+        verify: Check the checksums, where the format has them.
+        dequantize: Load the floats that quantized values stand for.
+        names: How a checkpoint or SavedModel names its tensors: by "paths", "variables" or "keys".
+        storage_options: For the store of a URL.
+    """
+
+    format: str | None
+    verify: bool
+    dequantize: bool
+    names: Literal["paths", "keys", "variables"] | None
+    storage_options: Mapping[str, Any] | None
+
+
 def shown(keywords: type) -> Callable[[F], F]:
     """Makes `help()` list the keywords of a function that takes them as `**options`.
 

@@ -34,7 +34,6 @@ from tensorferry.tensors.values import (
     concatenate,
     is_namedtuple,
 )
-from tensorferry.weights.saving import Quantize
 
 # The name of an output that has none.
 OUTPUT = "output"
@@ -91,7 +90,7 @@ def save_predictions(
     format: str | None = None,
     metadata: Mapping[str, Any] | None = None,
     compression: str | None = None,
-    quantize: Quantize | None = None,
+    quantize: Any = None,
     shard_size: int | str | None = None,
     durable: bool = True,
     storage_options: Mapping[str, Any] | None = None,

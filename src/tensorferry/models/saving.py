@@ -17,12 +17,13 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 import numpy as np
 
 from tensorferry import dtypes, storage
 from tensorferry.errors import FormatError, UnsupportedError
+from tensorferry.files import keywords
 from tensorferry.formats.keras import config as keras_config
 from tensorferry.formats.table import named
 from tensorferry.frameworks import table
@@ -33,8 +34,7 @@ from tensorferry.models import dangers
 from tensorferry.models.report import ModelReport
 from tensorferry.storage.directory import replacing_path
 from tensorferry.tensors.values import TensorInfo
-from tensorferry.weights import saving as weights_saving
-from tensorferry.weights.saving import Layout, Quantize, WriteOptions
+from tensorferry.weights.saving import save_weights
 
 Kind = Literal["program", "archive", "weights"]
 
@@ -57,6 +57,7 @@ _OTHERS = (".h5", ".hdf5", ".pb", ".pbtxt", ".tflite", ".onnx", ".pt", ".pth", "
 _NUMBERED = re.compile(r"\.ckpt-\d+")
 
 
+@keywords.shown(keywords.WritingWeights)
 def save_model(
     model: Any,
     path: str | os.PathLike[str],
@@ -68,16 +69,7 @@ def save_model(
     dry_run: bool = False,
     optimizer: bool = True,
     durable: bool = True,
-    metadata: Mapping[str, Any] | None = None,
-    compression: str | None = None,
-    quantize: Quantize | None = None,
-    shard_size: int | str | None = None,
-    storage_options: Mapping[str, Any] | None = None,
-    layout: Layout | None = None,
-    shards: int | None = None,
-    state: bool | None = None,
-    keep: int | None = None,
-    level: int | None = None,
+    **options: Unpack[keywords.WritingWeights],
 ) -> ModelReport:
     """Writes a model, and reports what the file keeps of it and what it leaves out.
 
@@ -100,17 +92,8 @@ def save_model(
         dry_run: Write nothing, and report what would be kept.
         optimizer: If variables alone are kept: include those of the optimizer.
         durable: Wait until the bytes are on disk.
-        metadata: This and all following options are for files with variables alone: see
-            `save_weights`.
-        compression: See `save_weights`.
-        quantize: See `save_weights`.
-        shard_size: See `save_weights`.
-        storage_options: See `save_weights`.
-        layout: See `save_weights`; checkpoints have objects by default.
-        shards: See `save_weights`.
-        state: See `save_weights`.
-        keep: See `save_weights`.
-        level: See `save_weights`.
+        **options: For files with variables alone: see
+            `tensorferry.files.keywords.WritingWeights`. Checkpoints have objects by default.
 
     Raises:
         UnsupportedError: The model, or a part of it, cannot be saved that way; the error says why.
@@ -123,18 +106,6 @@ def save_model(
         >>> [signature.name for signature in report.signatures]
         ['serving_default']
     """
-    options = WriteOptions(
-        metadata=metadata,
-        compression=compression,
-        quantize=quantize,
-        shard_size=shard_size,
-        storage_options=storage_options,
-        layout=layout,
-        shards=shards,
-        state=state,
-        keep=keep,
-        level=level,
-    )
     name = storage.localize(path)
     kind = _kind_of(name, format)
     if kind != "weights":
@@ -174,9 +145,9 @@ def _exists(path: str) -> bool:
     return any(storage.exists(f"{path}{end}") for end in ("", ".index"))
 
 
-def _check_target(path: str, kind: Kind, overwrite: bool, options: WriteOptions) -> None:
+def _check_target(path: str, kind: Kind, overwrite: bool, options: keywords.WritingWeights) -> None:
     """Refuses to replace anything but a model of the same kind."""
-    if given := options.given():
+    if given := keywords.given(options):
         raise TypeError(f"{', '.join(given)}: options are of files that keep variables alone")
     if storage.is_url(path):
         raise UnsupportedError(
@@ -362,7 +333,7 @@ def _save_variables(
     optimizer: bool,
     dry_run: bool,
     durable: bool,
-    options: WriteOptions,
+    options: keywords.WritingWeights,
 ) -> ModelReport:
     state = _as_state(model, path)
     listed = list_variables(state)
@@ -378,8 +349,8 @@ def _save_variables(
     files = [os.path.basename(path)]
     if found == "checkpoint":
         files = ["checkpoint", f"{files[0]}.data-00000-of-00001", f"{files[0]}.index"]
-        if options.layout is None:  # tf.train.Checkpoint restores objects
-            options = replace(options, layout="objects")
+        # tf.train.Checkpoint restores objects.
+        options["layout"] = options.get("layout") or "objects"
     report = ModelReport(
         path,
         found,
@@ -391,7 +362,7 @@ def _save_variables(
     )
     if dry_run:
         return report
-    weights_saving.write(state, path, options, optimizer=optimizer, format=found, durable=durable)
+    save_weights(state, path, optimizer=optimizer, format=found, durable=durable, **options)
     return replace(report, written=True)
 
 

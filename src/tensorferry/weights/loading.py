@@ -12,11 +12,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
-from typing import Any, BinaryIO, Literal, TypedDict
+from dataclasses import replace
+from typing import Any, BinaryIO, Unpack
 
 from tensorferry.errors import UnsupportedError
-from tensorferry.files import open as opening
+from tensorferry.files import keywords, open as opening
 from tensorferry.frameworks.variables import list_variables
 from tensorferry.tensors.bundle import Bundle
 from tensorferry.weights import offered
@@ -25,10 +25,8 @@ from tensorferry.weights.offered import Offered
 from tensorferry.weights.plan import Plan
 from tensorferry.weights.report import WeightsReport
 
-# How a checkpoint names its tensors.
-Names = Literal["paths", "variables", "keys"]
 
-
+@keywords.shown(keywords.ReadingWeights)
 def load_weights(
     model: Any,
     path: str | os.PathLike[str] | BinaryIO | Mapping[str, Any],
@@ -38,11 +36,7 @@ def load_weights(
     optimizer: bool = False,
     cast: bool = True,
     structure: bool = True,
-    format: str | None = None,
-    verify: bool = True,
-    dequantize: bool = True,
-    names: Names | None = None,
-    storage_options: Mapping[str, Any] | None = None,
+    **options: Unpack[keywords.ReadingWeights],
 ) -> WeightsReport:
     """Sets the variables of a model to the tensors of a file.
 
@@ -65,11 +59,7 @@ def load_weights(
         cast: Convert floats to the model's floats, and integers to its integers; a value beyond
             the range of the variable's dtype is a mismatch. If false, dtypes must be equal.
         structure: Also match tensors by structure and shape if their names do not help.
-        format: The format of the file; by default it is recognised.
-        verify: Check checksums, if the format has them.
-        dequantize: Load the floats that quantized values stand for.
-        names: How a checkpoint or SavedModel names its tensors: by "paths", "variables" or "keys".
-        storage_options: Options for the store of a URL.
+        **options: See `tensorferry.files.keywords.ReadingWeights`.
 
     Returns:
         Which tensor went where, how it was found, and what was left over.
@@ -94,13 +84,6 @@ def load_weights(
     for variable in chosen:
         if variable.fixed is not None:
             raise UnsupportedError(f"cannot be set: {variable.fixed}", tensor=variable.name)
-    options = ReadOptions(
-        format=format,
-        verify=verify,
-        dequantize=dequantize,
-        names=names,
-        storage_options=storage_options,
-    )
     with ExitStack() as stack:
         tensors = _open(path, options, stack)
         plan = Plan(chosen, tensors, cast=cast, kept=variables)
@@ -115,34 +98,12 @@ def load_weights(
     return replace(report, applied=True)
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReadOptions:
-    """How a file of weights is opened: see `load_weights`."""
-
-    format: str | None = None
-    verify: bool = True
-    dequantize: bool = True
-    names: Names | None = None
-    storage_options: Mapping[str, Any] | None = None
-
-    def given(self) -> list[str]:
-        """The names of the options that differ from their defaults."""
-        defaults = vars(ReadOptions())
-        return [name for name, value in vars(self).items() if value != defaults[name]]
-
-
-class _Own(TypedDict, total=False):
-    """The option that only checkpoints and SavedModels have: it is passed on if it was given."""
-
-    names: Names
-
-
-def _open(path: Any, options: ReadOptions, stack: ExitStack) -> Offered:
+def _open(path: Any, options: keywords.ReadingWeights, stack: ExitStack) -> Offered:
     if isinstance(path, Mapping):  # a bundle is one, too
-        if given := options.given():
+        if given := keywords.given(options):
             raise TypeError(f"{', '.join(given)}: only files are opened with options")
         return offered.from_bundle(path) if isinstance(path, Bundle) else offered.from_mapping(path)
-    opened = stack.enter_context(_opened(path, options))
+    opened = stack.enter_context(opening.open(path, **options))
     if not isinstance(opened, Bundle):
         raise UnsupportedError(
             "it holds records, expected named tensors",
@@ -150,15 +111,3 @@ def _open(path: Any, options: ReadOptions, stack: ExitStack) -> Offered:
             hint="npz, safetensors and checkpoints hold weights",
         )
     return offered.from_bundle(opened)
-
-
-def _opened(path: Any, options: ReadOptions) -> Any:
-    own: _Own = {} if options.names is None else {"names": options.names}
-    return opening.open(
-        path,
-        format=options.format,
-        verify=options.verify,
-        dequantize=options.dequantize,
-        storage_options=options.storage_options,
-        **own,
-    )

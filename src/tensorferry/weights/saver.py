@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Unpack
 
+from tensorferry.files import keywords
 from tensorferry.files.save import Saved
 from tensorferry.frameworks.variables import list_variables
-from tensorferry.weights.loading import Names, load_weights
+from tensorferry.weights.loading import load_weights
 from tensorferry.weights.name_map import NameMap
 from tensorferry.weights.report import WeightsReport
-from tensorferry.weights.saving import Layout, Quantize, save_weights
+from tensorferry.weights.saving import save_weights
 
 
 class Saver:
@@ -34,43 +35,22 @@ class Saver:
     def __repr__(self) -> str:
         return f"Saver({', '.join(self._variables)})"
 
+    @keywords.shown(keywords.WritingWeights)
     def save(
         self,
         path: str | os.PathLike[str] | BinaryIO,
         *,
         optimizer: bool = True,
         format: str | None = None,
-        metadata: Mapping[str, Any] | None = None,
-        compression: str | None = None,
-        quantize: Quantize | None = None,
-        shard_size: int | str | None = None,
         durable: bool = True,
-        storage_options: Mapping[str, Any] | None = None,
-        layout: Layout | None = None,
-        shards: int | None = None,
-        state: bool | None = None,
-        keep: int | None = None,
-        level: int | None = None,
+        **options: Unpack[keywords.WritingWeights],
     ) -> Saved:
         """Writes the variables to a file; the arguments are those of `save_weights`."""
         return save_weights(
-            self._variables,
-            path,
-            optimizer=optimizer,
-            format=format,
-            metadata=metadata,
-            compression=compression,
-            quantize=quantize,
-            shard_size=shard_size,
-            durable=durable,
-            storage_options=storage_options,
-            layout=layout,
-            shards=shards,
-            state=state,
-            keep=keep,
-            level=level,
+            self._variables, path, optimizer=optimizer, format=format, durable=durable, **options
         )
 
+    @keywords.shown(keywords.ReadingWeights)
     def restore(
         self,
         path: str | os.PathLike[str] | BinaryIO | Mapping[str, Any],
@@ -80,11 +60,7 @@ class Saver:
         optimizer: bool = True,
         cast: bool = True,
         structure: bool = False,
-        format: str | None = None,
-        verify: bool = True,
-        dequantize: bool = True,
-        names: Names | None = None,
-        storage_options: Mapping[str, Any] | None = None,
+        **options: Unpack[keywords.ReadingWeights],
     ) -> WeightsReport:
         """Sets the variables to the tensors with their names, as `load_weights` does."""
         return load_weights(
@@ -95,9 +71,5 @@ class Saver:
             optimizer=optimizer,
             cast=cast,
             structure=structure,
-            format=format,
-            verify=verify,
-            dequantize=dequantize,
-            names=names,
-            storage_options=storage_options,
+            **options,
         )
