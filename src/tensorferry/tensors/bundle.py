@@ -98,6 +98,7 @@ class Bundle(Mapping[str, Any]):
         self.facts = facts
         self.place = place
         self.path = place.path
+        self._shown = place.shown
         self.metadata: Mapping[str, Any] = metadata or {}
         self.details = details
         self.files: Sequence[str] = [place.path] if files is None else list(files)
@@ -215,13 +216,13 @@ class Bundle(Mapping[str, Any]):
             index: Integers, slices and an ellipsis: `np.s_[0:2, :]`.
         """
         name = self._resolve(name)
-        with _located(self.place.shown, name):
+        with _located(self._shown, name):
             return self._hand(name, self._stored[name].read_part(index))
 
     def value(self) -> Any:
         """All of it: the structure that was saved, or a dict of the tensors."""
         tensors = {name: self._hand(name, tensor) for name, tensor in self.read_many(self)}
-        with _located(self.place.shown, None):
+        with _located(self._shown, None):
             return layout.rebuild(self._note.layout, tensors)
 
     def read_many(self, names: Iterable[str]) -> Iterator[tuple[str, Tensor]]:
@@ -245,7 +246,11 @@ class Bundle(Mapping[str, Any]):
 
         Whoever reads each tensor when its name comes reads all of them by one plan.
         """
-        for group in self._groups([self._resolve(name) for name in names]):
+        wanted = [self._resolve(name) for name in names]
+        if not self.place.is_url:
+            yield from wanted
+            return
+        for group in self._groups(wanted):
             self._expect(group)
             yield from group
 
@@ -283,10 +288,8 @@ class Bundle(Mapping[str, Any]):
             yield group
 
     def _expect(self, names: Iterable[str]) -> None:
-        """Tells sources what will be read; only remote ones do something about it."""
+        """Tells remote sources what will be read."""
         spans: dict[int, tuple[Source, list[tuple[int, int]]]] = {}
-        if not self.place.is_url:
-            return
         for name in names:
             for source, start, stop in self._stored[name].extents():
                 spans.setdefault(id(source), (source, []))[1].append((start, stop))
@@ -294,7 +297,7 @@ class Bundle(Mapping[str, Any]):
             source.expect(pairs)
 
     def _tensor(self, name: str) -> Tensor:
-        with _located(self.place.shown, name):
+        with _located(self._shown, name):
             if self._check is not None:
                 self._check()
                 self._check = None

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from tensorferry.formats.tables.columns import Leaf
+    from tensorferry.formats.tables.outline import Outline
 
 FEATHER_V1 = b"FEA1"
 
@@ -155,16 +156,10 @@ class Reader:
         message = self._messages.batches[index]
         return [(message.offset, message.end)]
 
-    def optional(self, columns: Sequence[str]) -> set[str]:
+    def optional(self, leaves: Sequence[Outline]) -> set[str]:
         """The leaves that are null in some row, as the batches' metadata say."""
-        from tensorferry.formats.tables import outline as arrow_outline
-
         nulls = [message.nulls for message in self._messages.batches]
-        leaves = [
-            leaf
-            for leaf in arrow_outline.outline(self.schema)
-            if leaf.column in columns and not leaf.listed and leaf.nodes
-        ]
+        leaves = [leaf for leaf in leaves if leaf.nodes]
         last = max((leaf.nodes[-1] for leaf in leaves), default=0)
         for message in self._messages.batches:
             if leaves and len(message.nulls) <= last:

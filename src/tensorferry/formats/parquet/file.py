@@ -214,19 +214,9 @@ class Reader:
             pieces.check_memory(size, held=self.size)
             yield batch
 
-    def optional(self, columns: Sequence[str]) -> set[str]:
+    def optional(self, leaves: Sequence[Outline]) -> set[str]:
         """The leaves that are null in some row, as the statistics or the values say."""
-        from tensorferry.formats.tables import outline as arrow_outline
-
-        return {
-            leaf.name
-            for leaf in arrow_outline.outline(self.schema)
-            if leaf.column in columns
-            and leaf.nullable
-            and not leaf.listed
-            and leaf.error is None
-            and self._has_nulls(leaf)
-        }
+        return {leaf.name for leaf in leaves if leaf.error is None and self._has_nulls(leaf)}
 
     def sizes(self) -> dict[str, int]:
         """Number of bytes of the file that each column takes, compressed as it is."""

@@ -8,7 +8,7 @@ A column of the schema is one leaf, or several if it is a struct: "point" is "po
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -174,6 +174,14 @@ def _feature(leaf: Outline, optional: bool) -> Feature:
 
 
 # What is wrong with them
+
+
+def by_column(leaves: Sequence[Outline]) -> Iterable[list[Outline]]:
+    """The leaves of each column."""
+    found: dict[str, list[Outline]] = {}
+    for leaf in leaves:
+        found.setdefault(leaf.column, []).append(leaf)
+    return found.values()
 
 
 def unfit(files: Files, leaves: Sequence[Outline]) -> Iterator[tuple[Outline, FerryError]]:

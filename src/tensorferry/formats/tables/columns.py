@@ -93,6 +93,8 @@ class Note:
             for key, text in (field.metadata or {}).items()
             if key.startswith(b"tensorferry.")
         }
+        if not found:
+            return cls()
         name = found.get(b"dtype", b"").decode(errors="replace")
         kind = found.get(b"kind", b"").decode(errors="replace")
         shape, splits = (_listed(found.get(key), field.name) for key in (b"shape", b"row_splits"))

@@ -49,10 +49,10 @@ class Files:
         self._broken = broken
         self._readers: OrderedDict[Place, Reader] = OrderedDict()
         self._rows: dict[int, list[int]] = {}
-        self._optional: dict[str, set[str]] = {}
+        self._optional: dict[str, bool] = {}
+        self._outlines: list[Outline] | None = None
         self._first: tuple[str, Any] | None = None
         self._is_closed = False
-        self.outlines: list[Outline] = []
         self.settled = False
         self._open_first()
 
@@ -60,8 +60,6 @@ class Files:
         return len(self._parts)
 
     def _open_first(self) -> None:
-        from tensorferry.formats.tables import outline as arrow_outline
-
         failed: FerryError | None = None
         for number in range(len(self)):
             try:
@@ -74,8 +72,16 @@ class Files:
                 break
         if self._first is None:
             raise failed or ValueError("a table of no files")
-        with pieces.translated():
-            self.outlines = arrow_outline.outline(self.schema)
+
+    @property
+    def outlines(self) -> list[Outline]:
+        """The leaves of the columns, in order; those that cannot be read have an error."""
+        if self._outlines is None:
+            from tensorferry.formats.tables import outline as arrow_outline
+
+            with self.located(0), pieces.translated():
+                self._outlines = arrow_outline.outline(self.schema)
+        return self._outlines
 
     @property
     def schema(self) -> pa.Schema:
@@ -197,23 +203,21 @@ class Files:
         opened.
         """
         possible = [leaf for leaf in leaves if leaf.nullable and not leaf.listed]
-        new = list(dict.fromkeys(leaf.column for leaf in possible))
-        new = [column for column in new if column not in self._optional]
+        new = [leaf for leaf in possible if leaf.name not in self._optional]
         if new:
             found: set[str] = set()
             for number in range(len(self)):
                 if self.rows(number):
                     with self.located(number), pieces.translated():
                         found |= self.reader(number).optional(new)
-            for column in new:
-                self._optional[column] = found
-        return {leaf.name for leaf in possible if leaf.name in self._optional[leaf.column]}
+            self._optional |= {leaf.name: leaf.name in found for leaf in new}
+        return {leaf.name for leaf in possible if self._optional[leaf.name]}
 
     def refuse(self, leaf: Outline, error: FerryError) -> None:
         """Notes that a leaf cannot be read."""
         from dataclasses import replace
 
-        self.outlines = [
+        self._outlines = [
             replace(known, error=error) if known == leaf else known for known in self.outlines
         ]
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
@@ -56,8 +56,7 @@ class Outline:
     error: FerryError | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Walk:
+class _Walk(NamedTuple):
     """Where in a column a type stands."""
 
     name: str
@@ -75,6 +74,11 @@ def outline(schema: pa.Schema) -> list[Outline]:
     found: list[Outline] = []
     nodes = leaves = 0
     for column in schema:
+        storage = _storage(column.type)
+        if not storage.num_fields and not column.metadata:
+            found.append(_plain(column, nodes, leaves))
+            nodes, leaves = nodes + 1, leaves + 1
+            continue
         counters = itertools.count(nodes), itertools.count(leaves)
         try:
             found += _leaves(column, counters)
@@ -82,9 +86,20 @@ def outline(schema: pa.Schema) -> list[Outline]:
             error.located(tensor=column.name)
             name, kind = column.name, str(column.type)
             found.append(Outline(name, name, kind, (), False, False, (), leaves, error=error))
-        nodes += 1 + _descendants(_storage(column.type))
-        leaves += _columns(_storage(column.type))
+        nodes += 1 + _descendants(storage)
+        leaves += _columns(storage)
     return found
+
+
+def _plain(column: pa.Field, node: int, leaf: int) -> Outline:
+    """The leaf of a column of plain values, as nearly all are."""
+    name, kind = column.name, column.type
+    is_bool8 = isinstance(kind, pa.BaseExtensionType) and kind.extension_name == "arrow.bool8"
+    dtype = "bool" if is_bool8 else _dtype(_storage(kind), Note())
+    error = _refusal(dtype, name)
+    return Outline(
+        name, name, dtype, (), False, False, (node,), leaf, nullable=column.nullable, error=error
+    )
 
 
 def _storage(kind: pa.DataType) -> Any:
@@ -93,6 +108,8 @@ def _storage(kind: pa.DataType) -> Any:
 
 def _columns(kind: pa.DataType) -> int:
     """Number of columns that a type has in Parquet."""
+    if not kind.num_fields:
+        return 1
     if pa.types.is_struct(kind) or is_list(kind) or pa.types.is_fixed_size_list(kind):
         return sum(_columns(_storage(kind.field(i).type)) for i in range(kind.num_fields))
     return 1
@@ -117,10 +134,10 @@ def _walk(column: Any, walk: _Walk) -> Iterator[Outline]:
         storage, extension = kind.storage_type, kind.extension_name
     if not walk.listed:
         is_nullable = walk.nullable or column.nullable
-        walk = replace(walk, nodes=(*walk.nodes, node), nullable=is_nullable)
+        walk = walk._replace(nodes=(*walk.nodes, node), nullable=is_nullable)
     if pa.types.is_struct(storage):
         members = [
-            replace(walk, name=f"{walk.name}/{storage.field(index).name}")
+            walk._replace(name=f"{walk.name}/{storage.field(index).name}")
             for index in range(storage.num_fields)
         ]
         leaves = [
@@ -133,14 +150,14 @@ def _walk(column: Any, walk: _Walk) -> Iterator[Outline]:
         else:
             yield from leaves
     elif is_list(storage):
-        inner = replace(walk, shape=(*walk.shape, None), listed=True)
+        inner = walk._replace(shape=(*walk.shape, None), listed=True)
         yield from _walk(storage.field(0), inner)
     elif pa.types.is_fixed_size_list(storage):
         is_tensor = isinstance(kind, pa.FixedShapeTensorType)
         shape = tuple(kind.shape) if is_tensor else (storage.list_size,)
         if is_tensor and kind.permutation is not None:
             shape = tuple(shape[axis] for axis in kind.permutation)
-        inner = replace(walk, shape=(*walk.shape, *shape))
+        inner = walk._replace(shape=(*walk.shape, *shape))
         yield from _walk(storage.field(0), inner)
     else:
         for _ in range(_descendants(storage)):  # run ends and values, members of a union
@@ -149,6 +166,8 @@ def _walk(column: Any, walk: _Walk) -> Iterator[Outline]:
 
 
 def _descendants(kind: pa.DataType) -> int:
+    if not kind.num_fields:
+        return 0
     storages = [_storage(kind.field(index).type) for index in range(kind.num_fields)]
     return len(storages) + sum(map(_descendants, storages))
 

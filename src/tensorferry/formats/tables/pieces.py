@@ -29,6 +29,8 @@ from tensorferry.tensors.values import check_budget
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from tensorferry.formats.tables.outline import Outline
+
 
 class Reader(Protocol):
     """A file of columns, in pieces that are read when they are asked for.
@@ -60,8 +62,8 @@ class Reader(Protocol):
     def spans(self, index: int, columns: Sequence[str]) -> list[Span]:
         """Where a piece lies in the file."""
 
-    def optional(self, columns: Sequence[str]) -> set[str]:
-        """The leaves that are null in some row of any piece."""
+    def optional(self, leaves: Sequence[Outline]) -> set[str]:
+        """The names of those of some leaves, outside of lists, that are null in some row."""
 
     def sizes(self) -> dict[str, int]:
         """Number of bytes of the file that each column takes, where the file says that."""

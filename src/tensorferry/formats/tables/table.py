@@ -108,7 +108,8 @@ class Table(Rows):
                 lambda source, like: reads.pieces(source, how, like),
                 self._skip_file if how.on_error == "skip" else None,
             )
-            choice.choose(self._files.outlines, how.columns, self.path)
+            if how.columns is not None:
+                choice.choose(self._files.outlines, how.columns, self.path)
         except BaseException:
             self.close()
             raise
@@ -431,8 +432,7 @@ class Table(Rows):
         """
         if columns is not None or self._how.columns is not None or self._files.settled:
             return self._chosen(columns)
-        for name in choice.columns_of(self._chosen(None)):
-            leaves = [leaf for leaf in self._chosen(None) if leaf.column == name]
+        for leaves in choice.by_column(self._chosen(None)):
             for leaf, error in choice.unfit(self._files, leaves):
                 self._files.refuse(leaf, error)
                 self.notes.append(f"column {leaf.name!r} is left out: {error.message}")

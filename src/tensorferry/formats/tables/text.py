@@ -39,6 +39,8 @@ from tensorferry.tensors.values import Array
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from tensorferry.formats.tables.outline import Outline
+
 BLOCK = 1 << 20
 # PyArrow counts the bytes of a block in an int32.
 LONGEST = (1 << 31) - 1
@@ -231,16 +233,12 @@ class TextReader(ABC):
         """The lines."""
         return [(self._blocks[index].start, self._blocks[index].stop)]
 
-    def optional(self, columns: Sequence[str]) -> set[str]:
+    def optional(self, leaves: Sequence[Outline]) -> set[str]:
         """The leaves that are null in some row: all of the file is parsed for it."""
-        from tensorferry.formats.tables import outline as arrow_outline, values as arrow_values
+        from tensorferry.formats.tables import values as arrow_values
         from tensorferry.tensors.values import RaggedTensor
 
-        wanted = [
-            leaf
-            for leaf in arrow_outline.outline(self.schema)
-            if leaf.column in columns and leaf.nullable and not leaf.listed and not leaf.error
-        ]
+        wanted = [leaf for leaf in leaves if not leaf.error]
         found: set[str] = set()
         names = list(dict.fromkeys(leaf.column for leaf in wanted))
         for index in range(len(self.rows) if names else 0):
