@@ -75,9 +75,10 @@ def outline(schema: pa.Schema) -> list[Outline]:
     nodes = leaves = 0
     for column in schema:
         storage = _storage(column.type)
-        if not storage.num_fields and not column.metadata:
-            found.append(_plain(column, nodes, leaves))
-            nodes, leaves = nodes + 1, leaves + 1
+        plain = None if column.metadata else _plain(column, storage, nodes, leaves)
+        if plain is not None:
+            found.append(plain)
+            nodes, leaves = nodes + len(plain.nodes), leaves + 1
             continue
         counters = itertools.count(nodes), itertools.count(leaves)
         try:
@@ -91,14 +92,23 @@ def outline(schema: pa.Schema) -> list[Outline]:
     return found
 
 
-def _plain(column: pa.Field, node: int, leaf: int) -> Outline:
-    """The leaf of a column of plain values, as nearly all are."""
-    name, kind = column.name, column.type
+def _plain(column: pa.Field, storage: pa.DataType, node: int, leaf: int) -> Outline | None:
+    """The leaf of a column of numbers, texts or tensors of one shape, as nearly all are."""
+    name, kind, nullable = column.name, column.type, column.nullable
+    shape: tuple[int | None, ...] = ()
+    nodes: tuple[int, ...] = (node,)
+    if isinstance(kind, pa.FixedShapeTensorType) and not storage.value_type.num_fields:
+        order = kind.permutation
+        shape = tuple(kind.shape if order is None else [kind.shape[axis] for axis in order])
+        nullable = nullable or storage.field(0).nullable
+        storage, nodes = storage.value_type, (node, node + 1)
+    elif storage.num_fields:
+        return None
     is_bool8 = isinstance(kind, pa.BaseExtensionType) and kind.extension_name == "arrow.bool8"
-    dtype = "bool" if is_bool8 else _dtype(_storage(kind), Note())
+    dtype = "bool" if is_bool8 else _dtype(storage, Note())
     error = _refusal(dtype, name)
     return Outline(
-        name, name, dtype, (), False, False, (node,), leaf, nullable=column.nullable, error=error
+        name, name, dtype, shape, False, False, nodes, leaf, nullable=nullable, error=error
     )
 
 

@@ -213,7 +213,7 @@ class Table(Rows):
     @property
     def note(self) -> tuple[Note, dict[str, Any]]:
         """What tensorferry noted about the first file, and the user's metadata."""
-        return choice.note_of(self.arrow_schema, self.path)
+        return choice.note_of(self._files.schema, self.path)
 
     @property
     def in_rows(self) -> bool:
