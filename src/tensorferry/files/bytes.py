@@ -169,11 +169,28 @@ def loads(
 def _read(
     source: bytes | memoryview, format: str | None, to: Framework, options: Mapping[str, Any]
 ) -> Any:
+    from tensorferry.formats import table
+    from tensorferry.formats.contract import HEAD, Glimpse, choose
+    from tensorferry.formats.detect import recognise
+    from tensorferry.formats.wholes import WholeReader
+
+    chosen = keywords.given(options)
+    name = format or recognise(Glimpse("", bytes(source[:HEAD])))
+    reads = None if name is None else table.to_read(name).reads
+    if name is None or not isinstance(reads, WholeReader):
+        return _open(source, format, to, chosen)
+    # A whole value: no bundle has to be made of it.
+    value = reads.value(source, choose(reads.options, chosen, format=name))
+    return value if to == "numpy" else frameworks.give(value, to)
+
+
+def _open(
+    source: bytes | memoryview, format: str | None, to: Framework, chosen: dict[str, Any]
+) -> Any:
     from tensorferry.files.open import Reading
     from tensorferry.rows.rows import Rows
     from tensorferry.storage.place import Place
 
-    chosen = keywords.given(options)
     common = {name: chosen.pop(name) for name in _COMMON if name in chosen}
     # Bytes of a format that was named are just that, whatever they start with.
     unpack = format is None

@@ -23,6 +23,7 @@ class WholeReader(ABC, Generic[R]):
     """Reads a format of whole values: a format adds `value`."""
 
     name: str
+    options: type[R]
 
     @abstractmethod
     def value(self, source: bytes | memoryview, how: R) -> Any:
