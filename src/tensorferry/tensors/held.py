@@ -32,7 +32,7 @@ class Held(Stored):
 
     @property
     def kind(self) -> Kind:
-        """How it is made."""
+        """The kind of the tensor."""
         if isinstance(self.tensor, list):
             return "list"
         if isinstance(self.tensor, SparseTensor):
@@ -43,7 +43,7 @@ class Held(Stored):
 
     @property
     def dtype(self) -> DType:
-        """Of its values."""
+        """The dtype of its values."""
         if isinstance(self.tensor, list):
             return dtypes.from_numpy(
                 np.result_type(*self.tensor) if self.tensor else np.dtype("f4")
@@ -62,7 +62,7 @@ class Held(Stored):
 
     @property
     def nbytes(self) -> int:
-        """Of its parts in memory."""
+        """Number of bytes its parts take in memory."""
         if isinstance(self.tensor, list):
             return sum(array.nbytes for array in self.tensor)
         if isinstance(self.tensor, SparseTensor):
@@ -77,7 +77,7 @@ class Held(Stored):
         return self.tensor
 
     def read_part(self, index: Any) -> Any:
-        """What indexing it gives."""
+        """A slice of the tensor."""
         if isinstance(self.tensor, list):
             return self.tensor[index]
         if isinstance(self.tensor, SparseTensor):
@@ -94,12 +94,12 @@ class Quantized(Stored):
 
     @property
     def kind(self) -> Kind:
-        """How it is made."""
+        """The kind of the tensor."""
         return self.stored.kind
 
     @property
     def dtype(self) -> DType:
-        """Of the values that the stored ones stand for."""
+        """The dtype of the floats that the stored values stand for."""
         return dtypes.as_dtype(self.recipe.dtype)
 
     @property
@@ -114,7 +114,7 @@ class Quantized(Stored):
 
     @property
     def nbytes(self) -> int:
-        """How many bytes of the file it takes."""
+        """Number of bytes it takes in the file."""
         return self.stored.nbytes
 
     def extents(self) -> Iterable[Extent]:

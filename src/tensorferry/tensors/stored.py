@@ -1,14 +1,15 @@
-"""Parts: how tensors of every kind are made of arrays of numbers.
+"""Stored tensors: how a file holds tensors of every kind as arrays of numbers.
 
-A format of named arrays (npy, npz, safetensors) carries numbers of some dtypes. All else is made of
-those, in one way for all of them, so that the format's own readers still see the parts:
+A format of named arrays (npy, npz, safetensors) carries numbers of some dtypes. Every other tensor
+is taken apart to such arrays, in the same way for all formats, so that the format's own readers
+still see the parts:
 
     strings   name/bytes and name/offsets: where each string starts, and the last one ends
     sparse    name/indices, name/values and name/dense_shape
     ragged    name/flat_values and name/row_splits_0, name/row_splits_1, ... from the outside in
 
 A dtype that the format lacks is stored as another: int4 as int8, complex128 as pairs of float64,
-what remains as its bits. The note (`tensorferry.tensors.note`) says which tensors are made so.
+all others as their bits. The note (`tensorferry.tensors.note`) says which tensors are stored so.
 """
 
 from __future__ import annotations
@@ -49,10 +50,10 @@ def take_apart(
     """The arrays that a tensor is stored as, by name; what they cannot say is noted.
 
     Args:
-        name: Of the tensor.
-        tensor: Of any kind.
-        storage: What the format stores each dtype as.
-        note: Is added to.
+        name: The name of the tensor.
+        tensor: A tensor of any kind.
+        storage: The dtype as which the format stores each dtype.
+        note: Gets what the arrays cannot say.
     """
     if isinstance(tensor, SparseTensor):
         note.tensors[name] = {"kind": "sparse"}
@@ -132,11 +133,11 @@ class Stored:
 
         @property
         def kind(self) -> Kind:
-            """How it is made."""
+            """The kind of the tensor."""
 
         @property
         def dtype(self) -> DType:
-            """Of its values."""
+            """The dtype of its values."""
 
         @property
         def shape(self) -> tuple[int | None, ...]:
@@ -170,7 +171,7 @@ class Stored:
         raise NotImplementedError
 
     def read_part(self, index: Any) -> Array:
-        """What indexing it gives."""
+        """A slice of the tensor."""
         raise NotImplementedError
 
 
@@ -227,7 +228,7 @@ class StoredArray(Stored):
 
     @property
     def dtype(self) -> DType:
-        """Of its values."""
+        """The dtype of its values."""
         if self.row is not None:
             return self.row
         if self.entry.dtype.kind in "SU":
@@ -236,7 +237,7 @@ class StoredArray(Stored):
 
     @property
     def shape(self) -> tuple[int | None, ...]:
-        """As the values have it."""
+        """The shape of the values."""
         return self.entry.shape[:-1] if self._is_pairs else self.entry.shape
 
     @property
@@ -249,7 +250,7 @@ class StoredArray(Stored):
 
     @property
     def nbytes(self) -> int:
-        """How many bytes of the file it takes."""
+        """Number of bytes it takes in the file."""
         return self.entry.nbytes if self.entry.stored is None else self.entry.stored
 
     def extents(self) -> Iterable[Extent]:
@@ -284,7 +285,7 @@ class StoredStrings(Stored):
 
     @property
     def nbytes(self) -> int:
-        """How many bytes of the file it takes."""
+        """Number of bytes it takes in the file."""
         return StoredArray(self.data).nbytes + StoredArray(self.offsets).nbytes
 
     def extents(self) -> Iterable[Extent]:
@@ -328,7 +329,7 @@ class StoredSparse(Stored):
 
     @property
     def dtype(self) -> DType:
-        """Of its values."""
+        """The dtype of its values."""
         return self.values.dtype
 
     @property
@@ -338,7 +339,7 @@ class StoredSparse(Stored):
 
     @property
     def nbytes(self) -> int:
-        """How many bytes of the file it takes."""
+        """Number of bytes it takes in the file."""
         return self.indices.nbytes + self.values.nbytes + self.dense_shape.nbytes
 
     def extents(self) -> Iterable[Extent]:
@@ -365,7 +366,7 @@ class StoredRagged(Stored):
 
     @property
     def dtype(self) -> DType:
-        """Of its values."""
+        """The dtype of its values."""
         return self.values.dtype
 
     @property
@@ -376,7 +377,7 @@ class StoredRagged(Stored):
 
     @property
     def nbytes(self) -> int:
-        """How many bytes of the file it takes."""
+        """Number of bytes it takes in the file."""
         return self.values.nbytes + sum(splits.nbytes for splits in self.splits)
 
     def extents(self) -> Iterable[Extent]:

@@ -67,8 +67,8 @@ class StoredSlices(Stored):
     """A tensor in pieces.
 
     Attributes:
-        dtype: Of its values.
-        shape: Of the whole.
+        dtype: The dtype of the values.
+        shape: The shape of the whole tensor.
         pieces: Where each starts in every dimension, and what it is.
     """
 

@@ -106,7 +106,7 @@ class StoredColumn(Stored):
 
     @property
     def dtype(self) -> DType:
-        """Of its values."""
+        """The dtype of its values."""
         return dtypes.BY_NAME[self.leaf.dtype]
 
     def extents(self) -> Iterable[Extent]:
