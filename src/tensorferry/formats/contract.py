@@ -337,6 +337,8 @@ def choose(options: type[R] | type[W], given: Mapping[str, Any], *, format: str)
     Raises:
         OptionError: The format has no such option; the nearest one is named.
     """
+    if not given:
+        return options()
     known = [known.name for known in fields(options) if known.name != "kept"]
     for name in given:
         if name not in known and name != "kept":
