@@ -167,6 +167,7 @@ class Reader:
                     f"a batch has {len(message.nulls)} arrays, expected more than {last}",
                     offset=message.offset,
                 )
+        nulls = [counts for counts in nulls if counts.any()]
         return {
             leaf.name for leaf in leaves if any(counts[list(leaf.nodes)].any() for counts in nulls)
         }

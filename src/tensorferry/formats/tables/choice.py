@@ -193,8 +193,10 @@ def unfit(files: Files, leaves: Sequence[Outline]) -> Iterator[tuple[Outline, Fe
     from tensorferry.formats.tables import values as arrow_values
 
     suspects = [leaf for leaf in leaves if leaf.listed]
+    if not suspects:
+        return
     number = next((number for number in range(len(files)) if files.pieces(number)), None)
-    if not suspects or number is None or arrow_values.is_ours(files.schema):
+    if number is None or arrow_values.is_ours(files.schema):
         return
     column = suspects[0].column
     try:
