@@ -9,7 +9,7 @@ BUILD_TOOLS := "scikit-build-core>=0.11" "nanobind>=2.7" "cmake>=3.26" "ninja>=1
 SOURCES := $(shell find src native CMakeLists.txt pyproject.toml README.md -type f \
 	-not -name '*.so' -not -path '*/__pycache__/*')
 
-.PHONY: demo test lint format bench bench-peers fuzz frameworks clean
+.PHONY: demo test lint format bench bench-peers fuzz fuzz-python frameworks clean
 
 demo: $(VENV)/package.stamp $(VENV)/demo.stamp
 	@$(BIN)/python examples/demo.py
@@ -42,6 +42,15 @@ frameworks: $(VENV)/package.stamp $(VENV)/test.stamp
 
 fuzz:
 	native/fuzz/run.sh
+
+# The parsers that are written in Python. Atheris has wheels for Python 3.11 to 3.13.
+RUNS ?= 1000000
+FUZZ_TARGETS := hdf5 zip riegeli textproto arrow parquet npz keras savedmodel checkpoint structure notes
+fuzz-python: $(VENV)/package.stamp $(VENV)/test.stamp
+	$(PIP) install "atheris>=3"
+	for target in $(FUZZ_TARGETS); do \
+		$(BIN)/python tests/fuzz/run.py $$target -runs=$(RUNS) || exit 1; \
+	done
 
 $(VENV)/tools.stamp:
 	$(PYTHON) -m venv $(VENV)

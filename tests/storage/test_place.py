@@ -104,7 +104,7 @@ class TestOpening:
         for place in places:
             assert place.open().head(3) == DATA[:3]
             place.close()
-        assert len(os.listdir("/dev/fd")) == before
+        assert len(os.listdir("/dev/fd")) <= before
 
 
 class TestStreams:

@@ -52,6 +52,7 @@ def parse(source: bytes | memoryview, decoder: json.JSONDecoder | None = None) -
 
     Raises:
         FormatError: The text is no such JSON; with the offset where that shows, if it is known.
+        LimitError: It nests deeper than Python's parser goes.
     """
     decoder = decoder or STRICT
     if source[:3] == _BYTE_ORDER_MARK:
@@ -72,6 +73,8 @@ def parse(source: bytes | memoryview, decoder: json.JSONDecoder | None = None) -
         ) from None
     except FormatError:
         raise
+    except RecursionError:  # also where the caller left little of the stack
+        raise too_deep() from None
     except ValueError as error:  # Python's limit on the digits of an integer
         raise FormatError(f"a number is too long: {error}") from None
 

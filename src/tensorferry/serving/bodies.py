@@ -30,10 +30,7 @@ def read(data: Buffer | str) -> dict[str, Any]:
         FormatError: The body is no object, or reports an error of the server.
     """
     source = data.encode(errors="surrogatepass") if isinstance(data, str) else as_source(data)
-    try:
-        body = json.parse(source, json.SERVING)
-    except RecursionError:
-        raise json.too_deep() from None
+    body = json.parse(source, json.SERVING)
     if type(body) is not dict:
         raise FormatError(f"the body is {describe(body)}, expected an object")
     check_error(body)

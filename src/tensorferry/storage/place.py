@@ -218,6 +218,26 @@ class Place:
         raise TypeError(f"{self.shown} has no name to open it by, and cannot be pickled")
 
 
+class Recent:
+    """The places of a large set that were read last: `OPEN_AT_ONCE` of them stay open."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._places: dict[int, Place] = {}  # by identity: parts of a file have each their own
+
+    def read(self, place: Place, start: int, stop: int) -> bytes:
+        """A copy of some bytes of a place, which is opened if it is not."""
+        with self._lock:
+            self._places.pop(id(place), None)
+            self._places[id(place)] = place
+            if len(self._places) > OPEN_AT_ONCE:
+                self._places.pop(next(iter(self._places))).close()
+            return bytes(place.open().range(start, stop))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Recent, ()
+
+
 def _place(path: str, options: Mapping[str, Any] | None) -> Place:
     return Place(path, options=options)
 

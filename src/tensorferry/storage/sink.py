@@ -21,7 +21,7 @@ from functools import cache
 from typing import Any, BinaryIO, Protocol
 
 from tensorferry.errors import FormatError, UnsupportedError
-from tensorferry.storage.source import STANDARD_STREAM, as_bytes, byte_view
+from tensorferry.storage.source import STANDARD_STREAM, as_bytes, byte_view, unnameable
 
 # Small writes are gathered into this many bytes; larger ones go to the system as they are.
 WRITE_BUFFER = 1 << 18
@@ -243,6 +243,8 @@ def open_local_sink(path: str, *, durable: bool) -> FileSink:
         old = os.stat(path)
     except FileNotFoundError:
         old = None
+    except ValueError:
+        raise unnameable(path) from None
     if old is not None and not stat.S_ISREG(old.st_mode):
         return FileSink(open(path, "wb", WRITE_BUFFER), path=path, owned=True)
     target = os.path.realpath(path)

@@ -238,11 +238,19 @@ def open_local(given: str | Buffer | BinaryIO) -> Source:
             file = open(given, "rb")  # noqa: SIM115
         except IsADirectoryError:
             raise FormatError("is a directory, expected a file", path=given) from None
+        except ValueError:
+            raise unnameable(given) from None
         return _source_of_file(file, given, owned=True)
     # Users' file objects need no common base, and some pass `read` on to another object.
     if hasattr(given, "read"):
         return _source_of_file(given, _name_of(given), owned=False)
     return Source("<bytes>", buffer=memoryview(as_source(given)))
+
+
+def unnameable(path: str) -> UnsupportedError:
+    """The error for a path that no file can have."""
+    what = "a zero byte" if "\0" in path else "half a character"
+    return UnsupportedError(f"the path {path[:200]!r} holds {what}, which no name of a file does")
 
 
 def _name_of(file: Any) -> str:

@@ -159,8 +159,8 @@ class Bundle(Mapping[str, Any]):
         self.place.close()
         for close in self._closing:
             close()
-        self._stored = {}
-        self.info = {}
+        self._stored = _Closed(self._shown)
+        self.info = _Closed(self._shown)
 
     # What there is
 
@@ -186,9 +186,10 @@ class Bundle(Mapping[str, Any]):
         """The name of a tensor, or that of the tensor whose other name it is."""
         if name in self._stored:
             return name
+        stored = self._stored
         found = self._aliased(name)
         if found is None:
-            raise KeyError(name)
+            raise stored.error() if isinstance(stored, _Closed) else KeyError(name)
         return found
 
     def _aliased(self, name: str) -> str | None:
@@ -309,6 +310,19 @@ class Bundle(Mapping[str, Any]):
 
 def _call(reopen: Callable[[], Bundle]) -> Bundle:
     return reopen()
+
+
+class _Closed(dict[str, Any]):
+    """The tensors of a bundle that was closed, maybe while another thread reads: none."""
+
+    def __init__(self, shown: str) -> None:
+        self._shown = shown
+
+    def error(self) -> ValueError:
+        return ValueError(f"{self._shown} is closed")
+
+    def __missing__(self, name: str) -> Any:
+        raise self.error()
 
 
 class _Infos(Mapping[str, TensorInfo]):

@@ -66,7 +66,7 @@ class Note:
         if text is None:
             return cls(), user
         note = cls()
-        tree = json.parse(text.encode())
+        tree = json.parse(json.to_utf8(text))
         version = tree.pop("version", None) if isinstance(tree, dict) else None
         if version != VERSION:
             raise FormatError(
@@ -83,7 +83,7 @@ class Note:
         note._check()
         for key in note.encoded:
             if key in user:
-                user[key] = json.parse(user[key].encode())
+                user[key] = json.parse(json.to_utf8(user[key]))
         return note, user
 
     def _check(self) -> None:

@@ -75,8 +75,6 @@ def parse(source: bytes | memoryview, *, what: str) -> Any:
     """
     try:
         tree = text.parse(source, _DECODER)
-    except RecursionError:
-        raise text.too_deep() from None
     except FormatError as error:
         error.offset = None  # of the text, not of the file
         raise error.located(tensor=what) from None

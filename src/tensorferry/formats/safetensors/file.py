@@ -184,8 +184,6 @@ def read_parts(source: Source) -> Contents:
         )
     try:
         header = json.parse(source.range(8, 8 + length))
-    except RecursionError:
-        raise json.too_deep() from None
     except FormatError as error:
         error.offset = None if error.offset is None else 8 + error.offset
         raise error.located(path=source.path) from None

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 from tensorferry.errors import FerryError, FormatError, UnsupportedError
@@ -53,6 +54,7 @@ class Files:
         self._outlines: list[Outline] | None = None
         self._first: tuple[str, Any] | None = None
         self._is_closed = False
+        self._lock = RLock()
         self.settled = False
         self._open_first()
 
@@ -100,6 +102,10 @@ class Files:
             FormatError: The file is damaged, or its schema is another than that of the first.
             ValueError: The table is closed.
         """
+        with self._lock:
+            return self._open_reader(number)
+
+    def _open_reader(self, number: int) -> Reader:
         place = self._parts[number].place
         if self._is_closed:
             raise ValueError(f"{place.path}: the table is closed")
@@ -231,10 +237,11 @@ class Files:
 
     def close(self) -> None:
         """Closes all files."""
-        self._is_closed = True
-        self._readers.clear()
-        for part in self._parts:
-            part.place.close()
+        with self._lock:
+            self._is_closed = True
+            self._readers.clear()
+            for part in self._parts:
+                part.place.close()
 
 
 def check_schemas(found: Any, path: str, expected: Any) -> None:

@@ -20,7 +20,7 @@ from tensorferry.formats.tfrecord.frames import FOOTER, HEADER, Segment
 from tensorferry.formats.tfrecord.options import RecordOptions
 from tensorferry.rows.rows import Damage
 from tensorferry.rows.splits import Part
-from tensorferry.storage.place import Target
+from tensorferry.storage.place import OPEN_AT_ONCE, Target
 from tensorferry.tensors.values import Array
 
 
@@ -97,12 +97,16 @@ class Access:
 
     def _segment_at(self, file: int, record: int) -> Segment:
         part = self._files.parts[file]
-        buffer = part.place.open().everything()
         offset, length = self.indexes()[file][record].tolist()
         start, end = offset - HEADER, offset + length + FOOTER
         # Otherwise it was checked for the index, or is to be kept as it is.
         verify = self._how.verify and self._how.on_error == "raise"
-        return Segment(buffer, start, 1, end, 0, part.first + record, part.place.path, verify)
+        named = part.first + record, part.place.path, verify
+        if len(self._files.parts) <= OPEN_AT_ONCE:
+            return Segment(part.place.open().everything(), start, 1, end, 0, *named)
+        # Copied, because a view of a file keeps its descriptor.
+        frame = self._files.recent.read(part.place, start, end)
+        return Segment(frame, 0, 1, end - start, start, *named)
 
     def write_indexes(self) -> list[str]:
         """Writes an index beside each file, as text, and gives their names."""

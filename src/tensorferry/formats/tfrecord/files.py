@@ -14,7 +14,7 @@ from tensorferry.formats.tfrecord.frames import Frames, OnError, Segment
 from tensorferry.rows.rows import Damage
 from tensorferry.rows.splits import Part
 from tensorferry.storage import Source
-from tensorferry.storage.place import OPEN_AT_ONCE, Place
+from tensorferry.storage.place import OPEN_AT_ONCE, Place, Recent
 
 # As much is looked at to infer a schema: so many records, or so many bytes of them.
 INFER = 1000
@@ -30,11 +30,13 @@ class RecordFiles:
     Attributes:
         parts: In their order.
         is_stream: Whether one of the files can be read only once, and so all of them together.
+        recent: Those that random access keeps open, if there are many.
     """
 
     def __init__(self, parts: Sequence[Part]) -> None:
         self.parts = list(parts)
         self.is_stream = any(part.place.is_stream for part in self.parts)
+        self.recent = Recent()
         # Of streams: the files that were not read to their end, the first of them, the segments
         # that were given to `first`, and those of them that nobody took since.
         self._unread = list(self.parts) if self.is_stream else []
