@@ -309,9 +309,9 @@ def test_the_bound():
     assert quantize(array, ("int8", found)).report.largest_error == found
     with pytest.raises(UnsupportedError, match=r"largest error of int8 is 0\.0039") as caught:
         quantize(array, ("int8", 0.0005))
-    assert "within it are float16 (" in str(caught.value)
+    assert "exact enough are float16 (" in str(caught.value)
     assert "bfloat16" not in str(caught.value)
-    with pytest.raises(UnsupportedError, match="no kind keeps within it"):
+    with pytest.raises(UnsupportedError, match="no kind is that exact"):
         quantize(array, ("float16", 0))
 
 

@@ -251,7 +251,7 @@ def parse(spec: Spec | str | tuple[Any, ...] | Mapping[str, Any]) -> Spec:
     )
 
 
-# What overflows or is NaN (a signalling one warns when it is copied) is looked for in the results.
+# NumPy warns of overflow, and of a signalling NaN that is copied. The results are checked instead.
 _quiet = np.errstate(over="ignore", invalid="ignore")
 
 
@@ -288,10 +288,10 @@ def quantize(array: Array, spec: Spec | str | tuple[Any, ...] | Mapping[str, Any
 
 @_quiet
 def dequantize(values: Array, recipe: Recipe) -> Array:
-    """The tensor in its original dtype, as near as it gets.
+    """The tensor in its original dtype, with values close to the original ones.
 
     Raises:
-        FormatError: The values are not what the recipe is for.
+        FormatError: The recipe is for values of another dtype or shape.
     """
     kind = _numpy(recipe.kind)
     if values.dtype != kind:
@@ -304,13 +304,13 @@ def dequantize(values: Array, recipe: Recipe) -> Array:
 
 
 class _Counts:
-    """What a report tells, gathered chunk by chunk."""
+    """The numbers of a report, counted chunk by chunk."""
 
     def __init__(self) -> None:
         self.nans = self.infinities = self.clipped = 0
         self.largest = 0.0  # magnitude
         self.largest_error = 0.0
-        self.share = 0.0  # of each element in the mean error, summed up
+        self.share = 0.0  # the sum of error / total over the elements: see compare
 
     def compare(self, original: Array, restored: Array, total: int) -> None:
         exact = original.astype(np.float64)
@@ -322,7 +322,7 @@ class _Counts:
             largest = np.abs(exact[finite]).max(initial=0)
         self.largest = max(self.largest, float(largest))
         self.largest_error = max(self.largest_error, float(error.max(initial=0)))
-        # Divided first, because a sum of the largest numbers has no end.
+        # Each error is divided first: a sum of very large numbers would overflow.
         self.share += float((error / total).sum())
 
     def report(self, before: int, after: int, total: int) -> Report:
@@ -354,7 +354,7 @@ def _numpy(name: str) -> np.dtype[Any]:
 
 
 def _work(name: str) -> np.dtype[Any]:
-    """What is calculated in."""
+    """The dtype of the arithmetic."""
     return np.dtype(np.float64 if name == "float64" else np.float32)
 
 
@@ -363,7 +363,7 @@ def _largest(name: str) -> float:
 
 
 def _chunks(shape: tuple[int, ...]) -> Iterator[tuple[Any, ...]]:
-    """Places that cover a shape, each of at most `CHUNK` elements and of all its dimensions."""
+    """Indices that together cover a shape, each with at most `CHUNK` elements and full rank."""
     if 0 in shape:
         return
     if not shape:
@@ -382,7 +382,7 @@ def _chunks(shape: tuple[int, ...]) -> Iterator[tuple[Any, ...]]:
 
 
 def _spread(part: Array, axis: int | None, place: tuple[Any, ...], rank: int) -> Array:
-    """The scales or zero points of a chunk, in a shape that meets it."""
+    """The scales or zero points of a chunk, in a shape that broadcasts against it."""
     if axis is None:
         return part
     chunk: Array = part[place[axis]]
@@ -423,7 +423,7 @@ def _cast(array: Array, recipe: Recipe, clip: bool, counts: _Counts) -> Array:
 
 
 def _measure(array: Array, name: str, wanted: Spec, counts: _Counts) -> Recipe:
-    """The scales and zero points for what is in an array."""
+    """Finds the scales and zero points that cover the values of an array."""
     work, rank = _work(name), array.ndim
     axis = wanted.axis
     if axis is not None:
@@ -432,7 +432,7 @@ def _measure(array: Array, name: str, wanted: Spec, counts: _Counts) -> Recipe:
         axis %= rank
     shape = () if axis is None else (array.shape[axis],)
     others = tuple(n for n in range(rank) if n != axis)
-    # Zero is always in the range.
+    # The range always includes zero.
     low, high = np.zeros(shape, work), np.zeros(shape, work)
     for place in _chunks(array.shape):
         chunk = array[place].astype(work)
@@ -460,9 +460,9 @@ def _measure(array: Array, name: str, wanted: Spec, counts: _Counts) -> Recipe:
     least_value, most_value, middle = _bounds(kind, scheme)
     if scheme == "symmetric":
         scale = np.maximum(-low, high).astype(np.float64) / 127
-    else:  # divided first, because the difference of the largest numbers has no end
+    else:  # each is divided first: their difference may overflow
         scale = high.astype(np.float64) / 255 - low.astype(np.float64) / 255
-    # Below the smallest normal number a scale would have few digits, or none.
+    # A scale below the smallest normal number would lose precision, or become zero.
     scale = np.where((low == 0) & (high == 0), 1, np.maximum(scale, np.finfo(work).tiny))
     scale = scale.astype(work)
     zero_point = np.full(shape, middle, np.float64)
@@ -473,7 +473,7 @@ def _measure(array: Array, name: str, wanted: Spec, counts: _Counts) -> Recipe:
 
 
 def _bounds(kind: Kind, scheme: Scheme) -> tuple[int, int, int]:
-    """The smallest and largest value of a kind, and the one for zero if that is fixed."""
+    """The smallest and largest value of a kind, and the zero point of a symmetric scheme."""
     low, high = (-128, 127) if kind == "int8" else (0, 255)
     return (low + 1, high, (low + high + 1) // 2) if scheme == "symmetric" else (low, high, 0)
 
@@ -500,7 +500,7 @@ def _round(array: Array, recipe: Recipe, counts: _Counts) -> Array:
 def _restored(
     values: Array, recipe: Recipe, place: tuple[Any, ...], shape: tuple[int, ...]
 ) -> Array:
-    """A chunk in the original dtype."""
+    """Converts a chunk back to the original dtype."""
     work, dtype = _work(recipe.dtype), _numpy(recipe.dtype)
     result = values.astype(work)
     limit = _largest(recipe.dtype)
@@ -511,13 +511,13 @@ def _restored(
     rank = len(shape)
     result -= _spread(cast(Array, recipe.zero_point).astype(work), recipe.axis, place, rank)
     result *= _spread(cast(Array, recipe.scale), recipe.axis, place, rank)
-    # Half a step beyond the largest number there may be nothing.
+    # Rounding may have gone half a step beyond the largest number of the dtype.
     np.clip(result, -limit, limit, out=result)
     return result.astype(dtype)
 
 
 def _alternatives(array: Array, wanted: Spec) -> str:
-    """Which kinds keep within the error."""
+    """The hint that lists the kinds whose error is small enough."""
     good = []
     for kind in KINDS:
         axis = wanted.axis if SCHEMES[kind] != ("cast",) else None
@@ -531,8 +531,8 @@ def _alternatives(array: Array, wanted: Spec) -> str:
                 label = kind if scheme == "cast" else f"{scheme} {kind}"
                 good.append(f"{label} ({error:.3g})")
     if not good:
-        return "no kind keeps within it: leave the tensor as it is"
-    return f"within it are {', '.join(good)}"
+        return "no kind is that exact: leave the tensor as it is"
+    return f"exact enough are {', '.join(good)}"
 
 
 def _is_int(value: Any) -> bool:
@@ -553,7 +553,7 @@ def _choice(plain: dict[Any, Any], name: str, choices: tuple[str, ...]) -> str:
 
 
 def _listed(plain: Any, axis: int | None, name: str) -> list[Any]:
-    """One number, or as many as a list has."""
+    """The numbers of an entry: one without an axis, a list of them with one."""
     if (axis is None) == isinstance(plain, list):
         expected = "a number" if axis is None else "a list"
         raise FormatError(
