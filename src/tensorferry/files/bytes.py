@@ -169,18 +169,13 @@ def loads(
 def _read(
     source: bytes | memoryview, format: str | None, to: Framework, options: Mapping[str, Any]
 ) -> Any:
-    from tensorferry.formats import table
-    from tensorferry.formats.contract import HEAD, Glimpse, choose
-    from tensorferry.formats.detect import recognise
-    from tensorferry.formats.wholes import WholeReader
+    from tensorferry.formats import wholes
 
     chosen = keywords.given(options)
-    name = format or recognise(Glimpse("", bytes(source[:HEAD])))
-    reads = None if name is None else table.to_read(name).reads
-    if name is None or not isinstance(reads, WholeReader):
+    whole = wholes.reader_of(source, format)
+    if whole is None:
         return _open(source, format, to, chosen)
-    # A whole value: no bundle has to be made of it.
-    value = reads.value(source, choose(reads.options, chosen, format=name))
+    value = whole.read(source, chosen)  # no bundle has to be made of it
     return value if to == "numpy" else frameworks.give(value, to)
 
 

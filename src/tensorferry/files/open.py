@@ -12,7 +12,7 @@ or zstd if it is compressed as a whole, and by the ending of its name where the 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -22,7 +22,7 @@ from tensorferry.errors import FerryError, FormatError, LimitError
 from tensorferry.files import keywords, sidecars
 from tensorferry.files.find import Found, resolve
 from tensorferry.formats import table
-from tensorferry.formats.contract import Facts, Format, Kept, choose
+from tensorferry.formats.contract import Facts, Format, Kept, choose, option_names
 from tensorferry.formats.detect import detect, packing, unknown
 from tensorferry.rows.rows import Rows
 from tensorferry.storage.place import Place
@@ -223,7 +223,7 @@ class Reading:
         return choose(known.reads.options, given, format=facts.name)
 
     def _given(self, format: Format[Any, Any]) -> dict[str, Any]:
-        known = {known.name for known in fields(format.reads.options)}
+        known = option_names(format.reads.options)
         common = {"verify": self.verify, "dequantize": self.dequantize, "parts": self.parts}
         chosen = {**common, **self.preferred}
         return {**{name: chosen[name] for name in chosen if name in known}, **self.given}

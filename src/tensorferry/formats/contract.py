@@ -14,8 +14,8 @@ dataclasses. A format that is read with more than the common options has a subcl
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar, runtime_checkable
 
 from tensorferry.errors import OptionError, Problem
@@ -339,11 +339,17 @@ def choose(options: type[R] | type[W], given: Mapping[str, Any], *, format: str)
     """
     if not given:
         return options()
-    known = [known.name for known in fields(options) if known.name != "kept"]
+    known = option_names(options)
     for name in given:
-        if name not in known and name != "kept":
-            raise refuse(name, known, who=format)
+        if name not in known:
+            raise refuse(name, [name for name in known if name != "kept"], who=format)
     return options(**given)
+
+
+def option_names(options: type[Any]) -> Collection[str]:
+    """The names of the options in a format's dataclass; asked at every open."""
+    known: dict[str, Any] = options.__dataclass_fields__
+    return known
 
 
 def refuse(name: str, known: Sequence[str], *, who: str) -> OptionError:

@@ -76,7 +76,8 @@ def recognise(glimpse: Glimpse) -> str | None:
             return name
         if answer == "perhaps":
             doubtful.append(name)
-    return named(glimpse.name) or next(iter(doubtful), None)
+    ending = named(glimpse.name) if glimpse.name else None
+    return ending or next(iter(doubtful), None)
 
 
 def detect_bytes(data: bytes | memoryview) -> str:

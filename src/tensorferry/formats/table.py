@@ -275,6 +275,15 @@ def streamable() -> list[str]:
 
 def named(path: str) -> str | None:
     """The format that the ending of a path stands for: the longest one that fits."""
-    ends = ((suffix, facts.name) for facts in TABLE.values() for suffix in facts.suffixes)
-    fitting = [(len(suffix), name) for suffix, name in ends if path.endswith(suffix)]
-    return max(fitting, default=(0, None), key=lambda pair: pair[0])[1]
+    if not path.endswith(tuple(_ENDINGS)):
+        return None
+    return next(name for suffix, name in _ENDINGS.items() if path.endswith(suffix))
+
+
+_ENDINGS = dict(
+    sorted(
+        ((suffix, facts.name) for facts in TABLE.values() for suffix in facts.suffixes),
+        key=lambda pair: -len(pair[0]),
+    )
+)
+"""The format of each suffix, the longest suffix first."""

@@ -7,16 +7,30 @@ that are in memory, so that every verb of bundles works on it.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import Any, Generic
 
 from tensorferry.errors import FormatError
-from tensorferry.formats.contract import R, TensorOptions
-from tensorferry.formats.table import TABLE
+from tensorferry.formats import table
+from tensorferry.formats.contract import HEAD, Glimpse, R, TensorOptions, choose
+from tensorferry.formats.detect import recognise
 from tensorferry.storage.place import Place
 from tensorferry.tensors import layout
 from tensorferry.tensors.bundle import Bundle
 from tensorferry.tensors.held import Held, dequantized
 from tensorferry.tensors.note import Note
+
+
+def reader_of(source: bytes | memoryview, format: str | None) -> WholeReader[Any] | None:
+    """The reader of some bytes, if they are a whole value.
+
+    Args:
+        source: The bytes.
+        format: As the user named it; by default recognised.
+    """
+    name = format or recognise(Glimpse("", bytes(source[:HEAD])))
+    reads = None if name is None else table.to_read(name).reads
+    return reads if isinstance(reads, WholeReader) else None
 
 
 class WholeReader(ABC, Generic[R]):
@@ -28,6 +42,10 @@ class WholeReader(ABC, Generic[R]):
     @abstractmethod
     def value(self, source: bytes | memoryview, how: R) -> Any:
         """The value in a buffer."""
+
+    def read(self, source: bytes | memoryview, given: Mapping[str, Any]) -> Any:
+        """The value in a buffer, with the options that a user gave."""
+        return self.value(source, choose(self.options, given, format=self.name))
 
     def find(self, place: Place) -> Place | None:
         """The place itself: it is one file."""
@@ -46,7 +64,7 @@ class WholeReader(ABC, Generic[R]):
         stored = {name: Held(tensor) for name, tensor in tensors.items()}
         return Bundle(
             dequantized(stored, note) if how.dequantize else stored,
-            facts=TABLE[self.name],
+            facts=table.TABLE[self.name],
             place=place,
             note=note,
             metadata=user,

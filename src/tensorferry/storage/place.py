@@ -58,11 +58,22 @@ class Place:
     Attributes:
         path: The path or URL; the name of a file object; "<bytes>" for bytes.
         options: The storage options of a URL.
+        is_url: Whether the bytes are in a store, on a web server or in another file system.
     """
 
     MEMORY = "<bytes>"
 
-    __slots__ = ("_given", "_lock", "_once", "_source", "_spent", "options", "path")
+    __slots__ = (
+        "_given",
+        "_lock",
+        "_once",
+        "_pipe",
+        "_source",
+        "_spent",
+        "is_url",
+        "options",
+        "path",
+    )
 
     def __init__(
         self,
@@ -73,6 +84,7 @@ class Place:
         self.options = options
         self._lock = Lock()
         self._once = self._spent = False
+        self._pipe: bool | None = None  # until the system was asked
         self._source: Source | None = None
         self._given: Buffer | BinaryIO | Source | None = None
         if isinstance(given, str | os.PathLike):
@@ -83,16 +95,12 @@ class Place:
             self.path = self._source.path
             # Nobody knows how a given source was opened.
             self._once = self._source.size is None or isinstance(given, Source)
+        self.is_url = storage.is_url(self.path)
 
     @property
     def is_named(self) -> bool:
         """Whether the path names these bytes, so that anybody can open them again."""
         return self._given is None and self.path != STANDARD_STREAM and not self._is_pipe()
-
-    @property
-    def is_url(self) -> bool:
-        """Whether the bytes are in a store, on a web server or in another file system."""
-        return storage.is_url(self.path)
 
     @property
     def is_stream(self) -> bool:
@@ -102,13 +110,16 @@ class Place:
         return self.path == STANDARD_STREAM or self._is_pipe()
 
     def _is_pipe(self) -> bool:
+        if self._pipe is not None:
+            return self._pipe
         if self._given is not None or self.is_url or self.path == STANDARD_STREAM:
             return False
         try:
             mode = os.stat(self.path).st_mode
         except (OSError, ValueError):
-            return False
-        return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
+            return False  # it may come into being
+        self._pipe = not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
+        return self._pipe
 
     def open(self) -> Source:
         """The source: opened by the first call, and the same one until the place is closed.

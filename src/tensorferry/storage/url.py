@@ -36,7 +36,7 @@ class Parts(NamedTuple):
 
 def is_url(path: object) -> bool:
     """Whether a name is a URL; those of local files (file://) are URLs, too."""
-    return isinstance(path, str) and _URL.match(path) is not None
+    return isinstance(path, str) and "://" in path and _URL.match(path) is not None
 
 
 def split(url: str) -> Parts:
@@ -50,6 +50,8 @@ def split(url: str) -> Parts:
 
 def shown(url: str) -> str:
     """A URL as errors show it: without passwords, and without the query of a signed URL."""
+    if "//" not in url:
+        return url
     url = _PASSWORD.sub(r"\1:***@", url)
     if split(url).scheme in ("http", "https") and "?" in url:
         return f"{url.partition('?')[0]}?..."
@@ -79,6 +81,8 @@ def localize(given: str | os.PathLike[str]) -> str:
         UnsupportedError: The URL names a file on another host.
     """
     path = os.fspath(given)
+    if "://" not in path:
+        return path
     parts = split(path)
     if parts.scheme != "file":
         return path

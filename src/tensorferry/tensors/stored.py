@@ -147,20 +147,21 @@ class Stored:
         def nbytes(self) -> int:
             """Number of bytes it takes in the file."""
 
+        @property
+        def quantized(self) -> str | None:
+            """The dtype that is stored, if its values stand for others."""
+
+        @property
+        def unreadable(self) -> str | None:
+            """Why the tensor cannot be read, if it cannot."""
+
+    else:
+        quantized = unreadable = None  # of nearly all tensors
+
     @property
     def dtype_name(self) -> str:
         """The name of its dtype, which we may have no counterpart of."""
         return self.dtype.name
-
-    @property
-    def quantized(self) -> str | None:
-        """The dtype that is stored, if its values stand for others."""
-        return None
-
-    @property
-    def unreadable(self) -> str | None:
-        """Why the tensor cannot be read, if it cannot."""
-        return None
 
     def extents(self) -> Iterable[Extent]:
         """Where its bytes lie, as far as that is known: to plan many reads together."""
@@ -415,6 +416,8 @@ def put_together(entries: Mapping[str, Entry | Unreadable], note: Note) -> dict[
         if name not in left:
             raise FormatError("the note has a dtype for what the file lacks", tensor=name[:60])
     builder = _Builder(left, note)
+    if not note.tensors:
+        return {name: builder.tensor(name) for name in entries}
     values = {"sparse": "values", "ragged": "flat_values"}
     inner = {f"{name}/{values.get(str(d.get('kind')))}" for name, d in note.tensors.items()}
     made = {name: builder.build(name) for name in note.tensors if name not in inner}
@@ -443,7 +446,7 @@ class _Builder:
                 tensor=name[:60],
             )
         if kind == "dense":
-            return self._tensor(name)
+            return self.tensor(name)
         if kind == "string":
             shape = description.get("shape")
             if not isinstance(shape, list) or not all(type(n) is int and n >= 0 for n in shape):
@@ -462,7 +465,8 @@ class _Builder:
         splits = [self._array(f"{name}/row_splits_{level}") for level in range(levels)]
         return StoredRagged(self.build(f"{name}/flat_values", FLAT), tuple(splits))
 
-    def _tensor(self, name: str) -> Stored:
+    def tensor(self, name: str) -> Stored:
+        """A tensor of one entry."""
         found = self.left.get(name)
         if isinstance(found, Unreadable):
             return self.left.pop(name)  # type: ignore[return-value]

@@ -190,11 +190,11 @@ def unfit(files: Files, leaves: Sequence[Outline]) -> Iterator[tuple[Outline, Fe
     Only leaves inside of lists, and columns that PyArrow may refuse, are looked at: of the others
     the type has told.
     """
-    from tensorferry.formats.tables import values as arrow_values
-
     suspects = [leaf for leaf in leaves if leaf.listed]
     if not suspects:
         return
+    from tensorferry.formats.tables import values as arrow_values
+
     number = next((number for number in range(len(files)) if files.pieces(number)), None)
     if number is None or arrow_values.is_ours(files.schema):
         return

@@ -88,13 +88,15 @@ class Note:
         Raises:
             FormatError: It says what none says.
         """
+        if not field.metadata:
+            return _NOTHING
         found = {
             key.removeprefix(b"tensorferry."): text
             for key, text in (field.metadata or {}).items()
             if key.startswith(b"tensorferry.")
         }
         if not found:
-            return cls()
+            return _NOTHING
         name = found.get(b"dtype", b"").decode(errors="replace")
         kind = found.get(b"kind", b"").decode(errors="replace")
         shape, splits = (_listed(found.get(key), field.name) for key in (b"shape", b"row_splits"))
@@ -107,6 +109,9 @@ class Note:
         if splits is not None and not all(name in ("int32", "int64") for name in splits):
             raise FormatError(f"its note has row splits of {splits!r:.60}", tensor=field.name)
         return cls(dtypes.BY_NAME[name] if name else None, bool(kind), shape, splits)
+
+
+_NOTHING = Note()
 
 
 def _listed(text: bytes | None, name: str) -> tuple[Any, ...] | None:

@@ -23,7 +23,7 @@ import pyarrow as pa
 from tensorferry import frameworks
 from tensorferry.errors import FerryError, UnsupportedError
 from tensorferry.formats.tables import columns as arrow_columns
-from tensorferry.formats.tables.values import is_list
+from tensorferry.formats.tables.values import NUMBERS, is_list
 from tensorferry.tensors.values import Array, RaggedTensor, SparseTensor, as_tensor
 
 if TYPE_CHECKING:
@@ -227,7 +227,7 @@ def _scalars(values: Sequence[Any], wanted: Any) -> Array:
                 "all lists are empty, so that nothing tells what the column is",
                 hint="write a row with values first, or give arrays, which have a dtype",
             )
-        return np.empty(0, wanted.to_pandas_dtype())
+        return np.empty(0, bool if pa.types.is_boolean(wanted) else NUMBERS.get(wanted.id, object))
     if any(isinstance(value, str | bytes) for value in values):
         return as_tensor(list(values))
     array = np.array(values)
@@ -277,7 +277,7 @@ def _typed(array: Array, wanted: Any) -> Array:
     while wanted is not None and pa.types.is_fixed_size_list(wanted):
         wanted = wanted.value_type
     if wanted is not None and array.dtype.kind in "iu" and pa.types.is_floating(wanted):
-        return array.astype(wanted.to_pandas_dtype())
+        return array.astype(NUMBERS[wanted.id])
     return array
 
 

@@ -19,7 +19,7 @@ from tensorferry import dtypes
 from tensorferry.errors import FerryError, FormatError, UnsupportedError
 from tensorferry.formats.tables import columns as arrow_columns
 from tensorferry.formats.tables.columns import Note
-from tensorferry.formats.tables.values import is_list, no_counterpart
+from tensorferry.formats.tables.values import NUMBERS, is_list, no_counterpart
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -223,9 +223,14 @@ def _refusal(dtype: str, name: str) -> UnsupportedError | None:
     return None if dtype in dtypes.BY_NAME else no_counterpart(dtype, name)
 
 
+_NAMES = {number: dtype.name for number, dtype in NUMBERS.items()}
+
+
 def _dtype(kind: pa.DataType, note: Note) -> str:
     if note.dtype is not None:
         return note.dtype.name
+    if kind.id in _NAMES:
+        return _NAMES[kind.id]
     types = pa.types
     if types.is_dictionary(kind) or types.is_run_end_encoded(kind):
         return _dtype(kind.value_type, note)
@@ -233,10 +238,6 @@ def _dtype(kind: pa.DataType, note: Note) -> str:
         return f"int{kind.bit_width}"
     if types.is_boolean(kind):
         return "bool"
-    if types.is_integer(kind):
-        return str(kind)
-    if types.is_floating(kind):
-        return f"float{kind.bit_width}"
     text = (
         types.is_string,
         types.is_binary,

@@ -20,8 +20,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -123,8 +122,7 @@ def metadata_of(schema: pa.Schema) -> dict[str, str]:
 # One chunk of a column
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
+class _Place(NamedTuple):
     """Where in a column an array stands, and what is known of it.
 
     Attributes:
@@ -164,7 +162,7 @@ class _Place:
                 hint=f"fill them with pyarrow.compute.fill_null, or {_WITHOUT}",
             )
         present = _bits(array.is_valid())
-        return replace(self, rows=int(present.sum()), present=present)
+        return self._replace(rows=int(present.sum()), present=present)
 
 
 def _empty(kind: pa.DataType) -> Any:
@@ -197,12 +195,12 @@ def _walk(array: pa.Array, field: pa.Field, place: _Place) -> Iterator[tuple[str
         yield place.name, _variable(array, field, place)
     elif pa.types.is_struct(storage):
         for member, child in zip(storage, array.flatten(), strict=True):
-            inner = replace(place, name=f"{place.name}/{member.name}")
+            inner = place._replace(name=f"{place.name}/{member.name}")
             if inner.is_wanted:
                 yield from _walk(child, member, inner)
     elif is_list(storage):
         splits, values = list_parts(array)
-        inner = replace(place, levels=(*place.levels, splits))
+        inner = place._replace(levels=(*place.levels, splits))
         yield from _walk(values, storage.field(0), inner)
     elif pa.types.is_fixed_size_list(storage):
         inner = place.without_null(array)
@@ -211,7 +209,7 @@ def _walk(array: pa.Array, field: pa.Field, place: _Place) -> Iterator[tuple[str
         size = storage.list_size
         values = array.values.slice(array.offset * size, len(array) * size)
         shape, order = _tensor_shape(kind, size)
-        inner = replace(inner, levels=(*inner.levels, *shape), order=order)
+        inner = inner._replace(levels=(*inner.levels, *shape), order=order)
         yield from _walk(values, storage.field(0), inner)
     else:
         inner = place.without_null(array)
@@ -240,6 +238,16 @@ _LISTS = frozenset(
         pa.large_list_view(pa.null()),
     )
 )
+
+
+NUMBERS = {
+    getattr(pa, name)().id: np.dtype(name)
+    for name in (
+        *("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+        *("float16", "float32", "float64"),
+    )
+}
+"""NumPy's dtypes of Arrow's numbers."""
 
 
 def is_list(kind: pa.DataType) -> bool:
@@ -289,11 +297,12 @@ def _tensor_shape(kind: pa.DataType, size: int) -> tuple[tuple[int, ...], tuple[
 def _flat(array: pa.Array, dtype: dtypes.DType | None) -> Array:
     """The values of an array without inner arrays; anything where it is null."""
     kind = array.type
+    number = NUMBERS.get(kind.id)
+    if number is not None:
+        return _buffer(array.buffers()[1], number, array.offset, len(array))
     types = pa.types
     if types.is_boolean(kind):
         return _bits(array)
-    if types.is_integer(kind) or types.is_floating(kind):
-        return _buffer(array.buffers()[1], kind.to_pandas_dtype(), array.offset, len(array))
     if types.is_temporal(kind) and not types.is_interval(kind):
         return _buffer(array.buffers()[1], f"i{kind.bit_width // 8}", array.offset, len(array))
     if types.is_fixed_size_binary(kind) and dtype is not None and kind.byte_width:
