@@ -13,13 +13,15 @@
     └── UnknownFeatureError (KeyError)           no feature of a schema has that name
 
 Each says where (`path`, `offset`, `tensor`) and what to do next (`hint`), and survives pickling,
-because workers send errors between processes.
+because workers send errors between processes. Its text is safe to print, whatever the file holds.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any, Self
+
+from tensorferry.display import clean, clean_lines
 
 
 class FerryError(Exception):
@@ -53,14 +55,15 @@ class FerryError(Exception):
         place = ", ".join(
             part
             for part in (
-                self.path,
+                clean(self.path) if self.path else None,
                 None if self.offset is None else f"byte {self.offset}",
                 None if self.tensor is None else f"tensor {self.tensor!r}",
             )
             if part
         )
-        text = f"{place}: {self.message}" if place else self.message
-        return f"{text}\nhint: {self.hint}" if self.hint else text
+        message = clean_lines(self.message)
+        text = f"{place}: {message}" if place else message
+        return f"{text}\nhint: {clean(self.hint)}" if self.hint else text
 
     def __reduce__(self) -> tuple[Any, ...]:
         places = {

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tensorferry.cli import output
 from tensorferry.cli.failures import DEBUG, FINE, INTERRUPTED, fail, say
 
 if TYPE_CHECKING:
@@ -131,6 +132,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
             )  # a name of a file may be half a character
     given = list(sys.argv[1:] if arguments is None else arguments)
     if "_FERRY_COMPLETE" in os.environ:
+        from tensorferry.cli import shells
+
+        shells.register()
         application.main(given, prog_name="ferry")
     debug = "--debug" in given
     # Everywhere, not only before the command.
@@ -147,7 +151,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return INTERRUPTED
     except Exception as error:
         if debug:
-            raise
+            import traceback
+
+            output.notes("".join(traceback.format_exception(error)).rstrip())
         return fail(error)
     return code
 

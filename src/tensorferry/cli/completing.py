@@ -38,7 +38,12 @@ def names(context: click.Context, parameter: click.Parameter, typed: str) -> lis
         from tensorferry.operations.list import list_tensors
 
         found = [info.name for info in list_tensors(path).tensors]
-    fitting = [name for name in found if name.startswith(last) and name.isprintable()]
+    # A name with a dash in front would be taken for an option.
+    fitting = [
+        name
+        for name in found
+        if name.startswith(last) and name.isprintable() and not name.startswith("-")
+    ]
     return [CompletionItem(f"{before}{comma}{name}") for name in fitting[:MOST]]
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from tensorferry.cli import completing, options as shared, text
+from tensorferry.cli import completing, options as shared, output, text
 from tensorferry.cli.failures import Inputs
 from tensorferry.cli.progress import ProgressLine, duration
 
@@ -72,9 +71,9 @@ def convert_command(
         inputs.echo_json("convert", conversions=reports)
     else:
         for report in reports:
-            print(render(report), file=sys.stderr)
+            output.note(render(report))
             for note in report.notes:
-                print(text.clean(f"note: {note}"), file=sys.stderr)
+                output.note(text.clean(f"note: {note}"))
     return inputs.code or (1 if any(report.verified is False for report in reports) else 0)
 
 

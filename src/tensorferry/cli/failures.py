@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from tensorferry.cli import output
 from tensorferry.cli.hints import for_command
 from tensorferry.errors import FerryError, MissingExtraError, Problem
 
@@ -31,7 +32,7 @@ def fail(error: Exception) -> int:
         context = error.ctx if isinstance(error, click.UsageError) else None
         say(error.format_message())
         if context is not None and "hint:" not in error.format_message():
-            print(f"hint: {context.command_path} --help", file=sys.stderr)
+            output.note(f"hint: {context.command_path} --help")
         return WRONG
     if isinstance(error, FerryError):
         error.hint = for_command(error.hint)
@@ -64,7 +65,8 @@ def say(text: str) -> None:
         lines[0] = f"\x1b[31mferry:\x1b[0m {lines[0]}"
     else:
         lines[0] = f"ferry: {lines[0]}"
-    print("\n".join(lines[:3]), file=sys.stderr)
+    for line in lines[:3]:
+        output.note(line)
 
 
 class Inputs:

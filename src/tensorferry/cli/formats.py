@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tensorferry.cli import options as shared, text
+from tensorferry.cli import options as shared, output, text
 
 if TYPE_CHECKING:
     from tensorferry.operations.formats import FormatInfo
@@ -42,10 +42,10 @@ def formats_command(as_json: bool) -> None:
             colour=None if row.available else "yellow",
         )
     shared.echo(table.lines())
-    print(text.paint("Every file can also be compressed as a whole: .gz, .zst", "dim"))
+    output.line(text.paint("Every file can also be compressed as a whole: .gz, .zst", "dim"))
     for place in places:
         state = "yes" if place.available else f"no: {place.install}"
-        print(text.paint(f"URLs ({place.name}): {state}", "dim"))
+        output.line(text.paint(f"URLs ({place.name}): {state}", "dim"))
 
 
 def _here(row: FormatInfo) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tensorferry.cli import completing, options as shared, text
+from tensorferry.cli import completing, options as shared, output, text
 from tensorferry.cli.failures import Inputs
 
 if TYPE_CHECKING:
@@ -48,10 +48,10 @@ def hash_command(
         reports.append(report)
         if as_json:
             continue
-        print(f"{report.digest}  {text.clean(report.path)}")
+        output.line(f"{report.digest}  {text.clean(report.path)}")
         if tensors:
             for one in report.tensors:
-                print(f"  {one.digest}  {text.clean(one.name)}")
+                output.line(f"  {one.digest}  {text.clean(one.name)}")
     if as_json:
         inputs.echo_json("hash", files=reports)
     return inputs.code

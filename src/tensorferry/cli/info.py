@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from tensorferry.cli import options as shared, text
+from tensorferry.cli import options as shared, output, text
 from tensorferry.cli.failures import Inputs
 from tensorferry.errors import Problem
 from tensorferry.operations.inspect import FileInfo
@@ -38,7 +38,7 @@ def info_command(
     for info in inputs.each(lambda given: inspect(given, format=format, **options)):
         if not as_json:
             if found:
-                print()
+                output.line()
             shared.echo(render(info))
         found.append(info)
     if as_json:

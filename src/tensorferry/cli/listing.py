@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from tensorferry.cli import completing, options as shared, text
+from tensorferry.cli import completing, options as shared, output, text
 from tensorferry.cli.failures import Inputs
 from tensorferry.errors import FormatError
 
@@ -111,7 +110,7 @@ def _find_model(found: Found | str, wanted: dict[str, Any]) -> ModelInfo | None:
     try:
         return inspect(found, format=wanted["format"], **wanted["options"]).model
     except FormatError as error:
-        print(text.clean(f"ferry: no signatures: {error}".splitlines()[0]), file=sys.stderr)
+        output.note(text.clean(f"ferry: no signatures: {error}".splitlines()[0]))
         return None
 
 
@@ -133,7 +132,9 @@ def _headed(
 
     for place, (found, listing) in enumerate(inputs.each(work)):
         if len(inputs) > 1 and not quiet:
-            print(("\n" if place else "") + text.paint(text.clean(listing.path), "bold"))
+            if place:
+                output.line()
+            output.line(text.paint(text.clean(listing.path), "bold"))
         yield found, listing
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from tensorferry.cli import completing
+from tensorferry.cli import completing, output
 
 if TYPE_CHECKING:
     from tensorferry.files.find import Found
@@ -64,15 +64,14 @@ def _parse_options(context: Any, parameter: Any, given: tuple[str, ...]) -> dict
 
 def echo(lines: Iterable[str]) -> None:
     """Prints lines."""
-    for line in lines:
-        print(line)
+    output.lines(lines)
 
 
 def echo_json(command: str, **parts: Any) -> None:
     """Prints a JSON document."""
     from tensorferry.cli import plain
 
-    print(plain.document(command, **parts))
+    output.block(plain.document(command, **parts))
 
 
 def parse_sizes(text: str) -> tuple[int, ...]:

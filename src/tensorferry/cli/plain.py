@@ -1,7 +1,7 @@
 """Plain: results as what JSON has, with the number of the shape they are in.
 
 Floats that JSON lacks are the texts "NaN", "Infinity" and "-Infinity"; bytes are text where they
-are UTF-8, and else an object {"base64": ...}.
+are UTF-8, and else an object {"base64": ...}. Characters that a terminal obeys are escapes.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
+from tensorferry.display import escape_json
+
 VERSION = 1
 """Of the shape of all documents; it rises when something in them changes its meaning."""
 
@@ -21,12 +23,13 @@ VERSION = 1
 def document(command: str, **parts: Any) -> str:
     """The JSON document of a command: one line, or readable on a terminal."""
     tree = {"version": VERSION, "command": command, **plain(parts)}
-    return json.dumps(tree, indent=2 if sys.stdout.isatty() else None, ensure_ascii=False)
+    indent = 2 if sys.stdout.isatty() else None
+    return escape_json(json.dumps(tree, indent=indent, ensure_ascii=False))
 
 
 def line(value: Any) -> str:
     """A value as JSON on one line."""
-    return json.dumps(plain(value), ensure_ascii=False, separators=(", ", ": "))
+    return escape_json(json.dumps(plain(value), ensure_ascii=False, separators=(", ", ": ")))
 
 
 def plain(value: Any) -> Any:

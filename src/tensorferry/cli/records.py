@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from tensorferry.cli import completing, options as shared, text
+from tensorferry.cli import completing, options as shared, output, text
 from tensorferry.cli.failures import Inputs
 from tensorferry.cli.progress import ProgressLine
 
@@ -35,14 +34,13 @@ def repair_command(source: str, target: str, force: bool, as_json: bool) -> None
         shared.echo_json("repair", **_parts(report))
         return
     lost = len(report.damages)
-    print(
+    output.note(
         f"{text.clean(target)}: {text.plural(report.count, 'record')}, "
-        f"{text.plural(lost, 'damage')} left out",
-        file=sys.stderr,
+        f"{text.plural(lost, 'damage')} left out"
     )
     for damage in report.damages[:LISTED]:
         place = f"record {damage.record}, byte {damage.offset}, {damage.size} bytes"
-        print(f"  {place}: {text.clean(damage.problem)}", file=sys.stderr)
+        output.note(f"  {place}: {text.clean(damage.problem)}")
 
 
 @click.command("index")
@@ -128,7 +126,7 @@ def _convert(command: str, source: Found, target: str, as_json: bool, **given: A
     if as_json:
         shared.echo_json(command, **_parts(report))
     else:
-        print(render(report), file=sys.stderr)
+        output.note(render(report))
 
 
 @click.command("slice")
@@ -147,7 +145,7 @@ def slice_command(source: str, target: str, part: str | None, as_json: bool, **g
     if as_json:
         shared.echo_json("slice", **_parts(report))
     else:
-        print(f"{text.clean(target)}: {text.plural(report.count, 'record')}", file=sys.stderr)
+        output.note(f"{text.clean(target)}: {text.plural(report.count, 'record')}")
 
 
 def _range(part: str | None) -> dict[str, Any]:

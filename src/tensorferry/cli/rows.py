@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from tensorferry.cli import completing, options as shared, plain, text
+from tensorferry.cli import completing, options as shared, output, plain, text
 from tensorferry.cli.cells import cell
 from tensorferry.cli.options import Function
 
@@ -97,7 +97,7 @@ def _print(
         _print_document(command, rows)
     elif not text.is_terminal():
         for row in rows:
-            print(plain.line(row))
+            output.line(plain.line(row))
     else:
         _print_table(rows)
 
@@ -105,10 +105,10 @@ def _print(
 def _print_document(command: str, rows: Iterator[dict[str, Any]]) -> None:
     """The document, row by row: there may be more than fit into memory."""
     start = json.dumps({"version": plain.VERSION, "command": command})
-    print(f'{start[:-1]}, "rows": [')
+    output.line(f'{start[:-1]}, "rows": [')
     for number, row in enumerate(rows):
-        print(("," if number else "") + plain.line(row))
-    print("]}")
+        output.line(("," if number else "") + plain.line(row))
+    output.line("]}")
 
 
 def _print_table(rows: Iterator[dict[str, Any]]) -> None:
@@ -125,4 +125,4 @@ def _print_table(rows: Iterator[dict[str, Any]]) -> None:
     if table is not None:
         shared.echo(table.lines())
     if not found:
-        print(text.paint("no rows", "dim"))
+        output.line(text.paint("no rows", "dim"))

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from tensorferry.cli import completing, options as shared
+from tensorferry.cli import completing, options as shared, output
 
 
 @click.command("schema")
@@ -31,4 +31,4 @@ def schema_command(
     if as_json:
         shared.echo_json("schema", schema=schema.to_json(), text=write_schema(schema, language))
     else:
-        print(write_schema(schema, language))
+        output.block(write_schema(schema, language))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tensorferry.cli import completing, options as shared, text
+from tensorferry.cli import completing, options as shared, output, text
 from tensorferry.cli.failures import Inputs, name_of
 from tensorferry.cli.progress import ProgressLine
 
@@ -52,7 +52,9 @@ def stats_command(
         reports.append(report)
         if not as_json:
             if len(paths) > 1:
-                print(("\n" if place else "") + text.paint(text.clean(report.path), "bold"))
+                if place:
+                    output.line()
+                output.line(text.paint(text.clean(report.path), "bold"))
             shared.echo(_render(report))
     if as_json:
         inputs.echo_json("stats", files=reports)

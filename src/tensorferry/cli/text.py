@@ -1,7 +1,8 @@
 """Text: tables, sizes and numbers for people, as wide as the terminal; nothing is cut in a pipe.
 
 Whatever comes out of a file is printed through `clean`: names and strings of a file may hold
-escape sequences, which a terminal would obey.
+escape sequences, which a terminal would obey. `tensorferry.cli.output` prints, and cleans whatever
+was forgotten.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 from unicodedata import combining, east_asian_width
+
+from tensorferry.display import clean as clean
 
 Colour = Literal["bold", "dim", "red", "green", "yellow", "cyan"]
 
@@ -38,16 +41,6 @@ def paint(text: str, colour: Colour | None) -> str:
     if colour is None or not text or not is_terminal() or os.environ.get("NO_COLOR"):
         return text
     return f"\x1b[{CODES[colour]}m{text}\x1b[0m"
-
-
-def clean(text: Any) -> str:
-    """The text without characters that do something to a terminal, or that UTF-8 lacks."""
-    found = str(text)
-    if found.isprintable():
-        return found
-    return "".join(
-        character if character.isprintable() else repr(character)[1:-1] for character in found
-    )
 
 
 def size(count: int | None) -> str:
@@ -108,7 +101,7 @@ class Table:
     """Lines of cells, aligned.
 
     Attributes:
-        headers: Of the columns.
+        headers: Of the columns; cleaned.
         right: Which columns are aligned to the right.
         flexible: Which columns give way on a narrow terminal.
         cut_ends: Whether cells lose their ends then, not their middles.
@@ -123,6 +116,9 @@ class Table:
     def add(self, *cells: Any, colour: Colour | None = None) -> None:
         """Adds a line; cells are cleaned."""
         self._lines.append((["" if cell is None else clean(cell) for cell in cells], colour))
+
+    def __post_init__(self) -> None:
+        self.headers = [clean(header) for header in self.headers]
 
     def __len__(self) -> int:
         return len(self._lines)

@@ -1,0 +1,72 @@
+r"""Display: text that came out of a file, made safe for the place where it is shown.
+
+Names and strings of a file may hold characters that a terminal obeys (escape sequences, the C1
+controls), that turn the order of what is read around (bidirectional controls), or that end a line.
+Whatever is shown of a file goes through one of these functions:
+
+    clean           a terminal, a log or an error: such characters become escapes, as in "\x1b"
+    clean_lines     the same for a text of several lines
+    escape_json     a JSON document: the same text for a parser, and safe for a terminal
+    escape_html     a page: cleaned, and without markup
+
+Python's own `str.isprintable` decides: it is false for control, format, private and unassigned
+characters, for halves of characters, and for all spaces but " ".
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def clean(text: Any) -> str:
+    r"""The text on one line, with escapes for the characters that cannot be seen.
+
+    >>> clean("a\x1b[2Jb\u202ec\n")
+    'a\\x1b[2Jb\\u202ec\\n'
+    """
+    found = str(text)
+    if found.isprintable():
+        return found
+    return "".join(
+        character if character.isprintable() else repr(character)[1:-1] for character in found
+    )
+
+
+def clean_lines(text: Any) -> str:
+    """The text with its line ends; lines behind the first are indented, so that they look it."""
+    first, *others = (clean(line) for line in str(text).split("\n"))
+    indented = (line if line.startswith("  ") or not line else f"  {line}" for line in others)
+    return "\n".join((first, *indented))
+
+
+def escape_json(text: str) -> str:
+    r"""A JSON document in which characters that cannot be seen are `\u` escapes, as JSON has them.
+
+    Args:
+        text: What `json.dumps` gave, with `ensure_ascii=False` or without.
+    """
+    return "\n".join(map(_escape_json_line, text.split("\n")))
+
+
+def _escape_json_line(line: str) -> str:
+    if line.isprintable():
+        return line
+    return "".join(
+        character if character.isprintable() else _json_escape(character) for character in line
+    )
+
+
+def _json_escape(character: str) -> str:
+    units = character.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[n]:02x}{units[n + 1]:02x}" for n in range(0, len(units), 2))
+
+
+def escape_html(text: Any) -> str:
+    r"""The text for a page, between tags or inside a quoted attribute.
+
+    >>> escape_html("<b>\x1b")
+    '&lt;b&gt;\\x1b'
+    """
+    import html
+
+    return html.escape(clean(text))
