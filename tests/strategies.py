@@ -103,6 +103,31 @@ def sparse_tensors(draw: Any) -> SparseTensor:
     return SparseTensor(np.array(indices, np.int64).reshape(count, len(shape)), values, shape)
 
 
+def with_arrays(value: Any) -> Any:
+    """What a file of tensors gives back: numbers, lists of numbers and dicts of those as arrays."""
+
+    def numbers(part: Any) -> bool:
+        if type(part) in (list, tuple):
+            return len(part) > 0 and all(numbers(element) for element in part)
+        return type(part) in (bool, int, float, complex)
+
+    if isinstance(value, dict):
+        arrays = {
+            key: with_arrays(entry) for key, entry in value.items() if not isinstance(entry, dict)
+        }
+        flat = len(arrays) == len(value) and all(
+            isinstance(entry, np.ndarray | RaggedTensor | SparseTensor) for entry in arrays.values()
+        )
+        return arrays if flat else value
+    if not numbers(value):
+        return value
+    try:
+        array = np.array(value)
+    except ValueError:
+        return value
+    return value if array.dtype == object else array
+
+
 def same(left: Any, right: Any) -> bool:
     """Whether two values agree in type, dtype, shape and every bit."""
     if isinstance(left, np.ndarray | np.generic) and isinstance(right, np.ndarray | np.generic):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 from numpy import ndarray
 
 from tensorferry import frameworks
-from tensorferry.errors import FerryError, FormatError, UnsupportedError
+from tensorferry.errors import FerryError, FormatError, OptionError, UnsupportedError
 from tensorferry.files import keywords
 from tensorferry.formats.tensorproto import message as tensorproto
 from tensorferry.storage import Buffers, Sink, as_source, byte_view
@@ -136,10 +136,10 @@ def loads(
     Where the bytes hold the values as they lie in memory, the arrays are views of `data`:
     read-only, at no cost for any size. `np.array(value)` gives one that is writable and aligned.
 
-        ferry.loads(tf.io.serialize_tensor(tensor).numpy())
+        ferry.loads(tf.io.serialize_tensor(tensor))
 
     Args:
-        data: Bytes, or anything with a buffer.
+        data: Bytes, anything with a buffer, or a tensor of one string.
         format: As in `dumps`; by default recognised from the bytes ("raw" has to be named).
         to: Whose tensors to give back.
         **options: `verify`, `dequantize` and `parts` as in `tensorferry.open`, and those of the
@@ -150,7 +150,10 @@ def loads(
         FormatError: The bytes are damaged, or of no known format.
         OptionError: The format has no such option.
     """
-    source = data if data.__class__ is bytes else as_source(data)
+    if data.__class__ is bytes:
+        source: bytes | memoryview = data
+    else:
+        source = _source_of(data)
     if format is None and not options and source[:1] == tensorproto.START:
         try:
             value = tensorproto.read(source)
@@ -164,6 +167,16 @@ def loads(
             return _read(source, found, to, options)
         return value if to == "numpy" else frameworks.give(value, to)
     return _read(source, format, to, options)
+
+
+def _source_of(data: Buffer | str) -> bytes | memoryview:
+    if isinstance(data, str):
+        name = data if len(data) <= 60 else data[:60] + "..."
+        raise OptionError(
+            "a text, expected bytes",
+            hint=f"tensorferry.load({name!r}) reads a file; text.encode() gives a text's bytes",
+        )
+    return as_source(data)
 
 
 def _read(

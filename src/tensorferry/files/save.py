@@ -73,7 +73,9 @@ def save(
     Args:
         value: A tensor of any framework, a SparseTensor or RaggedTensor, a structure of those and
             of plain Python values, a bundle, or a generator of pairs of a name and a tensor, of
-            which only one is in memory at a time.
+            which only one is in memory at a time. A number, a list of numbers, and those in a dict
+            of tensors are tensors, with the dtype that NumPy gives them; a nested structure keeps
+            Python's values.
         path: A local path, a URL, "-" for the standard output, or a binary file object.
         format: By default that of the path's ending.
         metadata: What to keep with it: strings, or whatever JSON takes. Of TensorFlow's tensors

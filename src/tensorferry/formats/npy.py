@@ -201,7 +201,7 @@ class Writer:
 
     def write(self, content: Content, target: Target, how: WriteOptions) -> Written:
         """Writes the one array that the value is."""
-        if not content.is_tensor:
+        if content.tensor() is None:
             raise refused()
         parts = list(content.parts(storage))
         content.note.layout = None

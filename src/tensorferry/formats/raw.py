@@ -265,7 +265,8 @@ class Writer:
 
     def write(self, content: Content, target: Target, how: Writing) -> Written:
         """Writes the one dense tensor that the value is; how to read it again is reported."""
-        value = content.value()
+        value = content.tensor()
+        value = content.value() if value is None else value
         how_to_read = reading_options(
             value, dtype=how.dtype, byteorder=how.byteorder, order=how.order
         )

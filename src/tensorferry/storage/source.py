@@ -17,7 +17,13 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
 from tensorferry import limits
-from tensorferry.errors import FormatError, LimitError, TruncatedError, UnsupportedError
+from tensorferry.errors import (
+    FormatError,
+    LimitError,
+    OptionError,
+    TruncatedError,
+    UnsupportedError,
+)
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -36,10 +42,42 @@ Span = tuple[int, int]
 
 
 def as_source(data: Buffer) -> bytes | memoryview:
-    """A read-only view of the bytes of a buffer."""
+    """A read-only view of the bytes of a buffer; of a tensor of one string, that string.
+
+    Raises:
+        OptionError: The data is neither.
+    """
     if type(data) is bytes:
         return data
-    return memoryview(data).toreadonly().cast("B")
+    if isinstance(data, bytes):
+        return bytes(data)  # NumPy's own kind exports no zero bytes at its end
+    try:
+        view = memoryview(data)
+    except (TypeError, ValueError):
+        return _only_string(data)
+    # The memory of an array of objects holds addresses, and that of an array of text no bytes.
+    if not _OBJECTS.isdisjoint(view.format):
+        return _only_string(data)
+    return view.toreadonly().cast("B")
+
+
+# Of the buffer protocol: Python's objects, and text.
+_OBJECTS = frozenset("Ouw")
+
+
+def _only_string(data: Any) -> bytes:
+    """The bytes in an array of one element, or in a tensor of any framework."""
+    numpy: Any = sys.modules.get("numpy")  # if it is not loaded, there are no arrays
+    if numpy is not None and hasattr(data, "__array__"):
+        array = numpy.asarray(data)
+        if array.size == 1 and array.dtype.kind == "S":
+            return bytes(array.tobytes())  # an element would lose the zero bytes at its end
+        if array.size == 1 and isinstance(array.item(), bytes):
+            return bytes(array.item())
+        found = f"a tensor of {array.dtype} and shape {list(array.shape)}"
+        hint = "a tensor of one string counts as its bytes; take the strings one by one"
+        raise OptionError(f"{found}, expected bytes", hint=hint)
+    raise OptionError(f"a value of type {type(data).__name__}, expected bytes")
 
 
 def as_bytes(buffer: Any) -> Any:

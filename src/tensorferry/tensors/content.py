@@ -95,9 +95,13 @@ class Content:
     def _flatten(self) -> None:
         if not self._whole:
             return
-        tensors, structure = layout.flatten(self._whole.pop())
+        made: list[Array] = []
+        value = _with_arrays(self._whole.pop(), made)
+        tensors, structure = layout.flatten(value, lists=made)
         self._tensors, self._note.layout = list(tensors.items()), structure
-        named = zip(tensors, self._origins, strict=False)
+        numbers = {id(array) for array in made}
+        given = [name for name, tensor in tensors.items() if id(tensor) not in numbers]
+        named = zip(given, self._origins, strict=False)
         self._note.origins = {name: origin for name, origin in named if origin}
 
     def adding(self, metadata: Mapping[str, Any] | None, quantize: Any) -> Content:
@@ -132,6 +136,18 @@ class Content:
     def _parts(self, storage: Storage) -> Iterator[tuple[str, Array]]:
         for name, tensor in self.tensors():
             yield from take_apart(name, tensor, storage, self.note)
+
+    def tensor(self) -> Tensor | None:
+        """The one tensor, number or list of numbers that the value is; None if it is more.
+
+        Its layout need not be noted then.
+        """
+        if self.note.layout != WHOLE:
+            return None
+        tensor: Tensor
+        ((_, tensor),) = self.tensors()
+        self.note.layout = None
+        return tensor
 
     def value(self) -> Any:
         """The value as a whole; its layout need not be noted then."""
@@ -183,3 +199,27 @@ class Content:
         self.note.quantized[name] = quantized.recipe.to_json()
         self.reports[name] = quantized.report
         return with_values(tensor, quantized.values)
+
+
+def _with_arrays(value: Any, made: list[Array]) -> Any:
+    """A number, a list of numbers, or a dict of those and of tensors, as NumPy sees it: as arrays.
+
+    The arrays are appended to `made`. Every other structure stays as it is.
+    """
+    if not isinstance(value, dict):
+        return _as_array(value, made)
+    entries = {name: _as_array(entry, made) for name, entry in value.items()}
+    if all(
+        isinstance(entry, np.ndarray | SparseTensor | RaggedTensor) for entry in entries.values()
+    ):
+        return entries
+    made.clear()
+    return value
+
+
+def _as_array(value: Any, made: list[Array]) -> Any:
+    array = layout.array_of_numbers(value)
+    if array is None:
+        return value
+    made.append(array)
+    return array

@@ -6,20 +6,23 @@ structure, and its plain Python values. A layout is JSON in the typed form of
 
     {"value": {"$type": "tuple", "values": [{"$type": "tensor", "name": "0"}, null]}}
 
-The name of a tensor is its place in the structure, such as "decoder/layers/0/kernel". A flat dict
-of tensors needs no layout.
+The name of a tensor is its place in the structure, such as "decoder/layers/0/kernel". A tensor with
+"list": true was a list of numbers, and is rebuilt as one. A flat dict of tensors needs no layout.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+import numpy as np
+
+from tensorferry import dtypes
 from tensorferry.codecs.json_text import too_deep
 from tensorferry.errors import FormatError
 from tensorferry.tensors import tree as trees
 from tensorferry.tensors.infos import ROOT as ROOT
-from tensorferry.tensors.values import Tensor
+from tensorferry.tensors.values import Array, Tensor
 
 # The layout of a value that is one tensor.
 WHOLE = {"value": {trees.TYPE: "tensor", "name": ROOT}}
@@ -27,8 +30,13 @@ WHOLE = {"value": {trees.TYPE: "tensor", "name": ROOT}}
 Layout = dict[str, Any] | None
 
 
-def flatten(value: Any) -> tuple[dict[str, Tensor], Layout]:
+def flatten(value: Any, *, lists: list[Array] | None = None) -> tuple[dict[str, Tensor], Layout]:
     """The tensors of a value by name, and its layout, which is None for a flat dict of tensors.
+
+    Args:
+        value: A tensor or a structure.
+        lists: If given, the lists of numbers among the entries of a dict are tensors too, and are
+            appended here.
 
     Raises:
         UnsupportedError: A leaf is neither a tensor nor a plain value.
@@ -47,6 +55,12 @@ def flatten(value: Any) -> tuple[dict[str, Tensor], Layout]:
 
     tree = trees.to_tree(value, take)
     is_plain = isinstance(value, dict) and list(value) == list(tensors)
+    if lists is not None and isinstance(value, dict) and trees.TYPE not in value:
+        for name, entry in value.items():
+            array = array_of_numbers(entry) if _is_uniform_list(entry) else None
+            if array is not None:
+                lists.append(array)
+                tree[name] = {**take(array, name), "list": True}
     return tensors, None if is_plain else {"value": tree}
 
 
@@ -62,14 +76,15 @@ def rebuild(layout: Layout, tensors: Mapping[str, Tensor]) -> Any:
         raise FormatError("a layout has one field, its value")
     left = set(tensors)
 
-    def find(node: dict[str, Any], decode: trees.Decode) -> Tensor:
-        name = node.get("name")
-        if node.keys() != {trees.TYPE, "name"} or not isinstance(name, str):
+    def find(node: dict[str, Any], decode: trees.Decode) -> Any:
+        name, listed = node.get("name"), node.get("list", False)
+        if not node.keys() <= {trees.TYPE, "name", "list"} or not isinstance(name, str):
             raise FormatError("a tensor of the layout has other fields than its name")
         if name not in tensors:
             raise FormatError("the layout has a tensor that the file lacks", tensor=name[:60])
         left.discard(name)
-        return tensors[name]
+        tensor = tensors[name]
+        return tensor.tolist() if listed and isinstance(tensor, np.ndarray) else tensor
 
     try:
         value = trees.from_tree(layout["value"], find)
@@ -82,3 +97,35 @@ def rebuild(layout: Layout, tensors: Mapping[str, Tensor]) -> Any:
             hint="tensorferry.open(path) has all of them; another program may have added some",
         )
     return value
+
+
+def array_of_numbers(value: Any) -> Array | None:
+    """A Python number, or lists of numbers of equal lengths, as NumPy's array; None for others."""
+    if not _are_numbers(value):
+        return None
+    try:
+        array = np.asarray(value)
+    except ValueError:  # lists of different lengths are a structure
+        return None
+    # An integer of 70 bits has no dtype.
+    return array if array.dtype in dtypes.BY_NUMPY and array.dtype != object else None
+
+
+def _are_numbers(value: Any) -> bool:
+    """Whether a value is a Python number, or lists of numbers in any depth, and not empty."""
+    if value.__class__ in (list, tuple):
+        return bool(value) and all(map(_are_numbers, value))
+    return isinstance(value, bool | int | float | complex)
+
+
+def _is_uniform_list(value: Any) -> bool:
+    """Whether a value is lists of numbers of one type, which an array gives back as they were."""
+    return value.__class__ is list and len(set(_types(value))) == 1
+
+
+def _types(value: Any) -> Iterator[type]:
+    if value.__class__ is list:
+        for element in value:
+            yield from _types(element)
+    else:
+        yield type(value)
