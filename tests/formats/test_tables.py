@@ -355,6 +355,10 @@ def test_neighbours():
     counts = {}
     for path in [*folder.glob("*.parquet"), *folder.glob("*.parq")]:
         with Table(path) as table:
+            if path.name == "large_string_map.brotli.parquet":  # 4 kB that are 4 GB
+                with pytest.raises(LimitError, match=r"limits\.memory"):
+                    list(table)
+                continue
             rows = list(table)
             expected = pq.ParquetFile(path).metadata.num_rows
             assert len(rows) == len(table) == expected

@@ -67,7 +67,7 @@ def refused(data, kind, match, *, stream=False, peak=2 << 20):
 def test_enormous_length(length, stream):
     """A length beyond the file, with a checksum that fits: refused before anything is allocated."""
     data = SAMPLE + header(length) + bytes(100)
-    kind = ferry.LimitError if stream and length > ferry.limits.memory else ferry.TruncatedError
+    kind = ferry.LimitError if stream and length > ferry.limits.stream else ferry.TruncatedError
     error = refused(data, kind, "record 4", stream=stream, peak=8 << 20)
 
     assert error.offset == len(SAMPLE)
@@ -230,7 +230,7 @@ def test_bomb_without_records():
 
 def test_bomb_in_one_record(monkeypatch):
     """A record that a small file inflates to more than the budget is refused unread."""
-    monkeypatch.setattr(ferry.limits, "memory", 1 << 20)
+    monkeypatch.setattr(ferry.limits, "stream", 1 << 20)
     data = gzip.compress(frame(bytes(8 << 20)))
     refused(data, ferry.LimitError, "1048576 are allowed", peak=8 << 20)
 

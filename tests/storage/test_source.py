@@ -262,10 +262,10 @@ class TestParts:
 
     def test_an_endless_stream(self, monkeypatch):
         """A stream without an end does not fill the memory."""
-        monkeypatch.setattr(limits, "memory", 5 << 20)
+        monkeypatch.setattr(limits, "stream", 5 << 20)
         with open("/dev/zero", "rb") as file, storage.open_source(file) as source:
             assert source.head(3) == bytes(3)
-            with pytest.raises(LimitError, match=r"limits\.memory"):
+            with pytest.raises(LimitError, match=r"limits\.stream"):
                 source.everything()
 
     def test_closed(self, path):

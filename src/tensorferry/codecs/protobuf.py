@@ -35,6 +35,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, ClassVar, NamedTuple
 
 from tensorferry._native import MessageFields
+from tensorferry.budget import Budget
 from tensorferry.errors import FerryError, FormatError, UnsupportedError
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
@@ -194,9 +195,22 @@ class Reader:
 
     tables: ClassVar[Tables] = {}
 
+    _budget: Budget | None = None  # most messages need none
+
     def __init__(self, data: bytes | memoryview, path: str = "") -> None:
         self.data = data
         self.path = path
+
+    @property
+    def budget(self) -> Budget:
+        """Counts what the tensors of the buffer take in memory beside it."""
+        if self._budget is None:
+            self._budget = Budget(len(self.data))
+        return self._budget
+
+    @budget.setter
+    def budget(self, budget: Budget) -> None:
+        self._budget = budget
 
     def read(self, message: str, span: tuple[int, int], *, without: str = "") -> dict[str, Any]:
         """The fields of a message by name: numbers, texts, spans, or lists of those.

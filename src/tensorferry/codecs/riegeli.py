@@ -22,12 +22,12 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from tensorferry import _native, limits
+from tensorferry import _native
+from tensorferry.budget import Budget
 from tensorferry.codecs.protobuf import read_varint
 from tensorferry.errors import (
     ChecksumError,
     FormatError,
-    LimitError,
     TruncatedError,
     UnsupportedError,
 )
@@ -63,21 +63,25 @@ def sniff(head: bytes) -> bool:
     return head[: len(START)] == START
 
 
-def read_records(source: bytes | memoryview, *, verify: bool = True) -> Iterator[Record]:
+def read_records(
+    source: bytes | memoryview, *, verify: bool = True, budget: Budget | None = None
+) -> Iterator[Record]:
     """The records of a file, in order.
 
     Args:
         source: The whole file.
         verify: Check the hashes of data; the hashes of headers are always checked.
+        budget: Counts what is decompressed; by default the file has its own.
 
     Raises:
         FormatError: It is no Riegeli file, or a damaged one.
-        LimitError: A chunk would take more memory than `limits.memory`.
+        LimitError: The chunks take far more memory than the file.
         UnsupportedError: Records are stored by column.
     """
     data = memoryview(source)
     if not sniff(bytes(data[: len(START)])):
         raise FormatError("no Riegeli file: it does not start with a file signature", offset=0)
+    budget = Budget(len(data)) if budget is None else budget
     begin = 0
     while begin < len(data):
         header, place = _take(data, begin, HEADER.size)
@@ -95,7 +99,7 @@ def read_records(source: bytes | memoryview, *, verify: bool = True) -> Iterator
         if verify:
             _check_hash(body, stored_data, "the data of a chunk", begin)
         if kind == SIMPLE:
-            for number, record in enumerate(_read_simple(body, count, decoded, begin)):
+            for number, record in enumerate(_read_simple(body, count, decoded, begin, budget)):
                 yield Record(begin + number, record)
         elif kind == TRANSPOSED:
             raise UnsupportedError(
@@ -142,7 +146,9 @@ def _check_hash(data: memoryview, stored: int, what: str, offset: int) -> None:
         raise ChecksumError(f"{what} has hash {found:#x}, stored {stored:#x}", offset=offset)
 
 
-def _read_simple(body: memoryview, count: int, decoded: int, begin: int) -> Iterator[memoryview]:
+def _read_simple(
+    body: memoryview, count: int, decoded: int, begin: int, budget: Budget
+) -> Iterator[memoryview]:
     """The records of a chunk."""
     if not body:
         raise TruncatedError("a chunk of records without data", offset=begin)
@@ -153,8 +159,8 @@ def _read_simple(body: memoryview, count: int, decoded: int, begin: int) -> Iter
     if length > len(body) - place:
         raise TruncatedError(f"sizes of {length} bytes do not fit their chunk", offset=begin)
     # A varint is at most ten bytes.
-    sizes = _decompress(body[0], body[place : place + length], None, 10 * count, begin)
-    values = _decompress(body[0], body[place + length :], decoded, decoded, begin)
+    sizes = _decompress(body[0], body[place : place + length], None, 10 * count, begin, budget)
+    values = _decompress(body[0], body[place + length :], decoded, decoded, begin, budget)
     position = start = 0
     for _ in range(count):
         try:
@@ -170,7 +176,7 @@ def _read_simple(body: memoryview, count: int, decoded: int, begin: int) -> Iter
 
 
 def _decompress(
-    kind: int, body: memoryview, expected: int | None, most: int, begin: int
+    kind: int, body: memoryview, expected: int | None, most: int, begin: int, budget: Budget
 ) -> memoryview:
     if kind == 0:
         size, place = len(body), 0
@@ -181,14 +187,9 @@ def _decompress(
             raise FormatError("compressed bytes without their size", offset=begin) from None
     if size > most or (expected is not None and size != expected):
         raise FormatError(f"{size} bytes where the header has {most}", offset=begin)
-    if size > limits.memory:
-        raise LimitError(
-            f"a chunk of {size} bytes, {limits.memory} are allowed",
-            offset=begin,
-            hint="raise tensorferry.limits.memory if the file is to be trusted",
-        )
     if kind == 0:
         return body
+    budget.take(size, what="a chunk", key=("chunk", begin, expected is None), offset=begin)
     import cramjam
     import numpy as np
 

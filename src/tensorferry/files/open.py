@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 
-from tensorferry import frameworks, limits
+from tensorferry import frameworks
 from tensorferry.codecs import compression as codecs
-from tensorferry.errors import FerryError, FormatError, LimitError
+from tensorferry.errors import FerryError, FormatError
 from tensorferry.files import keywords, sidecars
 from tensorferry.files.find import Found, resolve
 from tensorferry.formats import table
@@ -31,9 +31,6 @@ from tensorferry.tensors.bundle import Bundle, Framework
 
 if TYPE_CHECKING:
     from tensorferry.tensors.values import Tensor
-
-# How many times larger than its file a decompressed file may be, whatever `limits.memory` says.
-MAX_RATIO = 16
 
 
 @keywords.shown(keywords.Reading)
@@ -258,14 +255,17 @@ class _Giver:
 def _unpacked(place: Place, kind: codecs.Kind) -> Place:
     """A place in memory with the bytes of a compressed file."""
     source = place.reader()
+    budget = source.budget
     data = bytearray()
-    for block in codecs.decompressed(source.read, kind, path=source.path):
+
+    def read(size: int) -> bytes:
+        block = source.read(size)
+        if source.size is None:  # of a stream, as much is stored as came
+            budget.stored += len(block)
+        return block
+
+    for block in codecs.decompressed(read, kind, path=source.path):
         data += block
-        if len(data) > max(limits.memory, MAX_RATIO * (source.size or 0)):
-            raise LimitError(
-                f"more than {len(data)} decompressed bytes, {limits.memory} are allowed",
-                path=source.path,
-                hint="raise tensorferry.limits.memory if the file is to be trusted",
-            )
+        budget.take(len(data), what="the decompressed file", key="file", path=source.path)
     place.close()
-    return Place(Source(place.path, buffer=memoryview(data).toreadonly()))
+    return Place(Source(place.path, buffer=memoryview(data).toreadonly(), budget=budget))

@@ -20,6 +20,7 @@ from typing import Any, Literal, SupportsIndex, get_args
 import numpy as np
 
 from tensorferry import dtypes
+from tensorferry.budget import Budget
 from tensorferry.dtypes import DType
 from tensorferry.errors import FormatError, OptionError, TruncatedError, UnsupportedError
 from tensorferry.formats.contract import Format, TensorOptions, WriteOptions, Written
@@ -242,7 +243,9 @@ class Reader(WholeReader[Reading]):
     name = NAME
     options = Reading
 
-    def value(self, source: bytes | memoryview, how: Reading) -> Array:
+    def value(
+        self, source: bytes | memoryview, how: Reading, budget: Budget | None = None
+    ) -> Array:
         """The tensor."""
         return read(
             source, dtype=how.dtype, shape=how.shape, byteorder=how.byteorder, order=how.order

@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, Generic
 
+from tensorferry.budget import Budget
 from tensorferry.errors import FormatError
 from tensorferry.formats import table
 from tensorferry.formats.contract import HEAD, Glimpse, R, TensorOptions, choose
@@ -40,8 +41,15 @@ class WholeReader(ABC, Generic[R]):
     options: type[R]
 
     @abstractmethod
-    def value(self, source: bytes | memoryview, how: R) -> Any:
-        """The value in a buffer."""
+    def value(self, source: bytes | memoryview, how: R, budget: Budget | None = None) -> Any:
+        """The value in a buffer.
+
+        Args:
+            source: The buffer.
+            how: The options.
+            budget: Counts what the value takes beside the buffer; by default the buffer has its
+                own.
+        """
 
     def read(self, source: bytes | memoryview, given: Mapping[str, Any]) -> Any:
         """The value in a buffer, with the options that a user gave."""
@@ -55,7 +63,8 @@ class WholeReader(ABC, Generic[R]):
         """Reads a file, and gives its tensors as a bundle."""
         assert isinstance(how, TensorOptions)
         try:
-            value = self.value(place.open().everything(), how)
+            source = place.open()
+            value = self.value(source.everything(), how, source.budget)
             kept = {} if how.kept is None else dict(how.kept.metadata)
             note, user = Note.from_metadata(kept)
         except FormatError as error:

@@ -89,7 +89,7 @@ class Reader(SavedModelReader):
             if name in found:
                 raise self.twice(f"the tensor {name[:60]!r}", span.start)
             try:
-                tensor = tensorproto.read(self.data, start=start, end=end)
+                tensor = tensorproto.read(self.data, start=start, end=end, budget=self.budget)
                 if tensor.__class__ is not np.ndarray:
                     raise FormatError(
                         f"a {type(tensor).__name__} as a variant, expected a dense tensor",

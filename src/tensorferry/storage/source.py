@@ -17,6 +17,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
 from tensorferry import limits
+from tensorferry.budget import Budget
 from tensorferry.errors import (
     FormatError,
     LimitError,
@@ -112,6 +113,8 @@ class Source:
         size: Number of bytes; None for a stream that was not read to its end.
     """
 
+    _budget: Budget | None = None  # most files expand to nothing
+
     path: str
     buffer: memoryview | None
     size: int | None
@@ -123,14 +126,24 @@ class Source:
         buffer: memoryview | None = None,
         file: BinaryIO | None = None,
         owned: bool = False,
+        budget: Budget | None = None,
     ) -> None:
         self.path = path
+        if budget is not None:
+            self._budget = budget
         self.buffer = buffer
         self.size = None if buffer is None else buffer.nbytes
         self._file = file
         self._owned = owned
         self._position = 0
         self._peeked = b""  # the next bytes of a stream, which `head` has read
+
+    @property
+    def budget(self) -> Budget:
+        """Counts what the file expands to, over everything that is read from it."""
+        if self._budget is None:
+            self._budget = Budget(self.size or 0)
+        return self._budget
 
     def read(self, size: int) -> bytes:
         """The next bytes, fewer than `size` only at the end."""
@@ -180,7 +193,7 @@ class Source:
         Raises:
             TruncatedError: The source ends before `stop`.
             UnsupportedError: The source is a stream, and some of it was read.
-            LimitError: The stream has more than `tensorferry.limits.memory` bytes.
+            LimitError: The stream has more than `tensorferry.limits.stream` bytes.
         """
         buffer = self._whole()
         self._check_range(start, stop, buffer.nbytes)
@@ -208,7 +221,7 @@ class Source:
         """
         if self.buffer is None:
             return self
-        return Source(self.path, buffer=self.buffer)
+        return Source(self.path, buffer=self.buffer, budget=self.budget)
 
     def close(self) -> None:
         """Drops the bytes. A file object that the caller opened stays open."""
@@ -231,11 +244,11 @@ class Source:
             while piece := self._read_file(STREAM_PIECE):
                 pieces.append(piece)
                 size += len(piece)
-                if size > limits.memory:
+                if size > limits.stream:
                     raise LimitError(
-                        f"the stream has more than {limits.memory} bytes, which is the limit",
+                        f"the stream has more than {limits.stream} bytes, which is the limit",
                         path=self.path,
-                        hint="copy it into a file, or raise tensorferry.limits.memory",
+                        hint="copy it into a file, or raise tensorferry.limits.stream",
                     )
             self._peeked = b""
             self.buffer = memoryview(b"".join(pieces))

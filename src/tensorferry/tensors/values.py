@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from tensorferry import _native, dtypes, limits
+from tensorferry.budget import Budget
 from tensorferry.errors import FormatError, LimitError, UnsupportedError
 from tensorferry.tensors.infos import (
     MAX_RANK as MAX_RANK,
@@ -249,14 +250,15 @@ def check_budget(shape: Sequence[int], dtype: np.dtype[Any], *, what: str, held:
     Raises:
         LimitError: The tensor is larger than both allow.
     """
+    Budget(held).take(size_of(shape, dtype), what=what)
+
+
+def size_of(shape: Sequence[int], dtype: np.dtype[Any]) -> int:
+    """Number of bytes that a tensor takes in memory; its dimensions may be beyond int64."""
     size = dtype.itemsize
     for dimension in shape:
         size *= int(dimension)
-    if size > max(limits.memory, 16 * held):
-        raise LimitError(
-            f"{what} takes {size} bytes, {limits.memory} are allowed",
-            hint="raise tensorferry.limits.memory if the file is to be trusted",
-        )
+    return size
 
 
 def as_tensor(value: Any) -> Array:

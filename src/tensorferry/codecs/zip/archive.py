@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from isal import igzip_lib, isal_zlib
 
-from tensorferry import limits
+from tensorferry.budget import Budget
 from tensorferry.codecs.compression import BLOCK, CHUNK
 from tensorferry.codecs.zip.directory import (
     DESCRIPTOR,
@@ -40,7 +40,6 @@ from tensorferry.errors import (
     ChecksumError,
     FerryError,
     FormatError,
-    LimitError,
     UnsupportedError,
 )
 from tensorferry.storage.source import Source as Stored
@@ -58,9 +57,6 @@ LONGEST_DESCRIPTOR = 24
 
 GROUP = 256
 """The local headers of so many remote members are fetched by one plan."""
-
-RATIO = 100
-"""A member beyond `limits.memory` may be at most so many times as large as its stored bytes."""
 
 HIGHEST_RATIO = 1032
 """Deflate's shortest code is two bits, for 258 bytes."""
@@ -85,6 +81,7 @@ class Archive:
         # Where reads are worth planning: bytes in memory or in a mapped file are at hand.
         self._remote = source if isinstance(source, Stored) and source.buffer is None else None
         self._expected: frozenset[str] = frozenset()
+        self._budget = source.budget if isinstance(source, Stored) else Budget(source.size or 0)
 
     def __contains__(self, name: object) -> bool:
         return name in self.members
@@ -149,7 +146,7 @@ class Archive:
         Raises:
             KeyError: There is no such member.
             ChecksumError: It was changed since it was written.
-            LimitError: It is far larger than its stored bytes, and larger than `limits.memory`.
+            LimitError: The member, or all that were read, are far larger than what is stored.
             FormatError: Its bytes are not what the directory says.
         """
         member = self.members[name]
@@ -259,15 +256,14 @@ class Archive:
             )
 
     def _check_budget(self, member: Member) -> None:
-        """Refuses a member that is larger than both its stored bytes and `limits.memory` allow."""
-        if member.size > max(limits.memory, RATIO * member.stored_size):
-            raise LimitError(
-                f"member {member.name!r} takes {member.size} bytes, {limits.memory} are allowed, "
-                f"or {RATIO} times the {member.stored_size} that are stored",
-                path=self._source.path,
-                offset=member.header_offset,
-                hint="raise tensorferry.limits.memory if the file is to be trusted",
-            )
+        """Refuses a member that takes more than it, or all members, may take in memory."""
+        self._budget.take(
+            member.size,
+            what=f"member {member.name!r}",
+            key=("member", member.name),
+            offset=member.header_offset,
+            path=self._source.path,
+        )
         if member.size > HIGHEST_RATIO * member.stored_size:
             raise self._wrong(
                 member,

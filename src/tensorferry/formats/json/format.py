@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from tensorferry.budget import Budget
 from tensorferry.formats.contract import Format, TensorOptions, WriteOptions, Written
 from tensorferry.formats.json import typed
 from tensorferry.formats.json.bodies import Form
@@ -36,7 +37,7 @@ class Reader(WholeReader[Reading]):
     name = typed.NAME
     options = Reading
 
-    def value(self, source: bytes | memoryview, how: Reading) -> Any:
+    def value(self, source: bytes | memoryview, how: Reading, budget: Budget | None = None) -> Any:
         """The value."""
         return typed.read(source, serving=how.serving, dtypes=how.dtypes)
 

@@ -139,7 +139,8 @@ def _weights_file(
     member = archive.members[WEIGHTS]
     if member.method != STORED:
         data = archive.read(WEIGHTS, verify=verify)
-        return File(Source(f"{source.path}/{WEIGHTS}", buffer=data)), None
+        inside = Source(f"{source.path}/{WEIGHTS}", buffer=data, budget=source.budget)
+        return File(inside), None
     is_checked, start = not verify, archive.offset(WEIGHTS)
 
     def check() -> None:

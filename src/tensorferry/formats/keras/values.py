@@ -21,12 +21,12 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from tensorferry import dtypes, limits
+from tensorferry import dtypes
 from tensorferry.codecs.hdf5 import file as hdf5, types as hdf5_types
 from tensorferry.codecs.hdf5.file import Node
 from tensorferry.codecs.hdf5.types import UNDEFINED, Datatype
 from tensorferry.dtypes import DType
-from tensorferry.errors import ChecksumError, FormatError, LimitError
+from tensorferry.errors import ChecksumError, FormatError
 from tensorferry.tensors.entries import Entry, Extent
 from tensorferry.tensors.stored import Stored, StoredArray
 from tensorferry.tensors.values import MAX_RANK, Array, Kind
@@ -38,9 +38,6 @@ FILTERS = {4: "szip", 5: "nbit", 6: "scaleoffset", 32000: "lzf", 32001: "blosc",
 # The classes of types that have no counterpart among our dtypes, by what HDF5 calls them.
 CLASSES = {2: "time", 4: "bitfield", 5: "opaque", 6: "compound", 7: "reference", 8: "enumeration"}
 CLASSES |= {9: "sequence", 10: "array"}
-
-RATIO = 1000
-"""An array larger than `limits.memory` may be so many times as large as what is stored of it."""
 
 # Called before values are read as a whole.
 Check = Callable[[], None]
@@ -200,12 +197,23 @@ class _Reader:
         """Values that were never written."""
         if self.type.numpy is None:
             return StoredTexts(self.node, self.type, self.shape, None, 0, self.check)
-        self._check_size(0)
         return self._array(None, self._fill, 0)
 
-    def _fill(self) -> Array:
+    def _fill(self, decoded: int = 0) -> Array:
+        """An array of the value that stands where nothing was written.
+
+        Args:
+            decoded: Number of bytes that chunks are decoded to, some of which may lie outside.
+        """
         if self.check is not None:
             self.check()
+        self.file.bytes.source.budget.take(
+            max(self.nbytes, decoded),
+            what=f"an array of shape {list(self.shape)}",
+            key=("dataset", self.node.address),
+            path=self.file.path,
+            offset=self.file.bytes.start + self.node.address,
+        )
         assert self.type.numpy is not None
         message = self._message(hdf5.FILL_VALUE)
         value = b"" if message is None else hdf5_types.read_fill_value(message.data)
@@ -234,10 +242,7 @@ class _Reader:
                 self._refuse(f"its chunks went through the filter {name}")
         chunks = [] if address == UNDEFINED else self._find_chunks(address, rank, block)
         held = sum(chunk.size for chunk in chunks)
-        self._check_size(held)
         decode = _Decoder(self.file, tuple(block), self.type, pipeline)
-        if math.prod(block) * self.type.size > max(limits.memory, RATIO * held):
-            self._check_size(0, math.prod(block) * self.type.size)
         load = partial(self._put_together, chunks, decode)
         return self._array(None, load, held, self._span(chunks, held))
 
@@ -268,7 +273,7 @@ class _Reader:
         return chunks
 
     def _put_together(self, chunks: list[Chunk], decode: _Decoder) -> Array:
-        array = self._fill()
+        array = self._fill(len(chunks) * math.prod(decode.block) * self.type.size)
         for chunk in chunks:
             place = tuple(
                 slice(start, start + step)
@@ -277,17 +282,6 @@ class _Reader:
             part = array[place]
             part[...] = decode(chunk)[tuple(slice(0, n) for n in part.shape)]
         return array
-
-    def _check_size(self, held: int, claimed: int | None = None) -> None:
-        claimed = self.nbytes if claimed is None else claimed
-        if claimed > max(limits.memory, RATIO * held):
-            raise LimitError(
-                f"{claimed} bytes of values, of which {held} are stored; {limits.memory} are "
-                f"allowed, or {RATIO} times what is stored",
-                path=self.file.path,
-                offset=self.file.bytes.start + self.node.address,
-                hint="raise tensorferry.limits.memory if the file is to be trusted",
-            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -399,8 +393,11 @@ class StoredTexts(Stored):
             self.check()
         count = math.prod(self.shape)
         if self.address is None:
-            if count > limits.memory // 8:
-                raise LimitError(f"{count} strings of which none is stored")
+            self.node.file.bytes.source.budget.take(
+                8 * count,
+                what=f"{count} strings of which none is stored",
+                key=("dataset", self.node.address),
+            )
             values = [b""] * count
         else:
             data = self.node.file.bytes.take(self.address, self.nbytes)

@@ -9,7 +9,8 @@ where each chunk is and what it is of:
 
 A chunk is merged into the message, or into the field that the way leads to. What a way passes is
 taken apart, all else stays the bytes that it is; at the end they are one message again, which is
-read like any other. No chunk is used twice, so the result is never longer than its chunks.
+read like any other. No chunk and no record is used twice, so the result is never longer than they
+are; what they are decompressed to is counted (`tensorferry.budget`).
 """
 
 from __future__ import annotations
@@ -19,16 +20,36 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from tensorferry import _native, limits
+from tensorferry.budget import Budget
 from tensorferry.codecs import riegeli
-from tensorferry.codecs.protobuf import BYTES, FIXED32, FIXED64, VARINT, Field, Span, varint
+from tensorferry.codecs.protobuf import (
+    BYTES,
+    FIXED32,
+    FIXED64,
+    VARINT,
+    Field,
+    Message,
+    Span,
+    frame,
+    join,
+    varint,
+)
 from tensorferry.errors import FerryError, FormatError, LimitError
 from tensorferry.formats.savedmodel.messages import TABLES, Reader
 
 MESSAGE, RAW = 1, 2
 
+PARSED = 64
+"""A byte of a message that is taken apart takes so many in memory: a field may have two bytes."""
+
 
 def merge(
-    source: bytes | memoryview, message: str, *, verify: bool = True, path: str = ""
+    source: bytes | memoryview,
+    message: str,
+    *,
+    verify: bool = True,
+    path: str = "",
+    budget: Budget | None = None,
 ) -> bytes:
     """The bytes of the message that a file has in chunks.
 
@@ -37,15 +58,18 @@ def merge(
         message: Its name in `tensorferry.formats.savedmodel.messages`.
         verify: Check the hashes of data.
         path: Names the file in errors.
+        budget: Counts what the chunks take in memory; by default the file has its own.
 
     Raises:
         FormatError: The file is damaged, or a chunk is not there, or used twice.
+        LimitError: The chunks take far more memory than the file.
     """
-    records = list(riegeli.read_records(source, verify=verify))
+    budget = Budget(len(source)) if budget is None else budget
+    records = list(riegeli.read_records(source, verify=verify, budget=budget))
     if not records:
         raise FormatError("a file without records, expected at least one", path=path)
     try:
-        return _Merger(records, path).merge(message)
+        return _Merger(records, path, budget).merge(message)
     except FerryError as error:
         error.offset = None  # inside a chunk, which was compressed
         raise
@@ -60,19 +84,25 @@ class _Step(NamedTuple):
 
 
 class _Merger:
-    def __init__(self, records: list[riegeli.Record], path: str) -> None:
+    def __init__(self, records: list[riegeli.Record], path: str, budget: Budget) -> None:
         self.metadata = Reader(records[-1].data, path)
         self.records = {record.position: record.data for record in records[:-1]}
         self.used: set[int] = set()
+        self.budget = budget
 
     def merge(self, message: str) -> bytes:
         reader = self.metadata
+        self.budget.take(PARSED * len(reader.data), what="the list of chunks")
         fields = reader.whole("ChunkMetadata")
+        count = len(fields.get("chunks", []))
+        if count > len(self.records):
+            raise FormatError(f"{count} chunks are listed, there are {len(self.records)} records")
+        self.room = _Room(count)
         self.chunks = [reader.read("ChunkInfo", place) for place in fields.get("chunks", [])]
         root = _Tree(message)
         if "message" in fields:
             self.fill(root, fields["message"], limits.depth)
-        return root.encode()
+        return b"".join(root.encode().buffers)
 
     def fill(self, tree: _Tree, span: Span, depth: int) -> None:
         """Merges what a ChunkedMessage says."""
@@ -80,7 +110,9 @@ class _Merger:
             raise LimitError(f"chunks nest deeper than {limits.depth} messages")
         fields = self.metadata.read("ChunkedMessage", span)
         if "chunk_index" in fields:
-            tree.merge(self.chunk(fields["chunk_index"], MESSAGE))
+            data = self.chunk(fields["chunk_index"], MESSAGE)
+            self.budget.take(PARSED * len(data), what=f"chunk {fields['chunk_index']}")
+            tree.merge(data)
         parts = []
         for place in fields.get("chunked_fields", []):
             part = self.metadata.read("ChunkedField", place)
@@ -92,7 +124,7 @@ class _Merger:
             parts.append((order, index, way, inner))
         parts.sort(key=lambda part: part[:2])
         for _, index, way, inner in parts:
-            target, last = tree.follow(way, len(self.chunks))
+            target, last = tree.follow(way, self.room)
             if last is None:
                 if target is not None:
                     self.fill(target, inner, depth - 2)
@@ -117,6 +149,8 @@ class _Merger:
                 steps.append(_Step(number, key=_encode_key(key)))
             else:
                 raise FormatError("the way to a chunk has a step that is nothing")
+        if len(steps) > limits.depth:
+            raise LimitError(f"the way to a chunk passes more than {limits.depth} messages")
         return steps
 
     def chunk(self, index: int, kind: int) -> memoryview:
@@ -127,9 +161,12 @@ class _Merger:
             raise FormatError(f"chunk {index} is used twice, expected once")
         self.used.add(index)
         info = self.chunks[index]
-        record = self.records.get(info.get("offset", 0))
+        record = self.records.pop(info.get("offset", 0), None)
         if record is None:
-            raise FormatError(f"chunk {index} is at {info.get('offset', 0)}, where no record is")
+            raise FormatError(
+                f"chunk {index} is at {info.get('offset', 0)}, where no record is, "
+                "or one that another chunk has"
+            )
         if info.get("size", 0) != len(record):
             raise FormatError(
                 f"chunk {index} has {len(record)} bytes, expected {info.get('size', 0)}"
@@ -151,8 +188,15 @@ def _encode_key(key: dict[str, Any]) -> bytes:
 
 
 @dataclass(slots=True)
+class _Room:
+    """How many elements may still be added in front of those that chunks are for."""
+
+    left: int
+
+
+@dataclass(slots=True)
 class _Part:
-    """A field of a message, as its bytes or taken apart."""
+    """A field of a message, as its bytes, as a list of them, or taken apart."""
 
     number: int
     wire: int
@@ -190,12 +234,13 @@ class _Tree:
             known = table.get(number)
             before = self.places.get(number)
             if known is None or known.repeated or not before:
-                self.add(number, wire, value)
+                part = self.add(number, wire, value)
+                if number in self.keys and known is not None:
+                    self.keys[number][self.key_of(part, known.kind)] = part
             elif known.kind in TABLES and wire == BYTES:
                 self.expand(before[0], known.kind).merge(value)
             else:
                 before[0].wire, before[0].value, before[0].tree = wire, value, None
-        self.keys.clear()
 
     def expand(self, part: _Part, message: str) -> _Tree:
         """Takes a field apart."""
@@ -206,7 +251,7 @@ class _Tree:
             part.tree.merge(part.value)
         return part.tree
 
-    def follow(self, way: list[_Step], most: int) -> tuple[_Tree | None, _Step | None]:
+    def follow(self, way: list[_Step], room: _Room) -> tuple[_Tree | None, _Step | None]:
         """The message that a way ends in, and the step that is left if it ends in a value.
 
         A way through fields that nobody here looks into ends nowhere.
@@ -222,10 +267,10 @@ class _Tree:
                         f"the way to a chunk passes {known.name}, which is no message"
                     )
                 return tree, step
-            tree = tree.enter(step, known, most)
+            tree = tree.enter(step, known, room)
         return tree, None
 
-    def enter(self, step: _Step, known: Field, most: int) -> _Tree:
+    def enter(self, step: _Step, known: Field, room: _Room) -> _Tree:
         """The message in a field, made if it is not there."""
         if step.key is not None:
             entries = self.entries(step.number, known.kind)
@@ -236,11 +281,13 @@ class _Tree:
                 self.expand(part, known.kind).add(1, key.wire, step.key)
                 entries[step.key] = part
             value = TABLES[known.kind][2]
-            return self.expand(part, known.kind).enter(_Step(2), value, most)
+            return self.expand(part, known.kind).enter(_Step(2), value, room)
         index = step.element or 0
         parts = self.places.setdefault(step.number, [])
-        if index > len(parts) + most or (index and not known.repeated):
+        missing = index - len(parts)  # in front of the element
+        if missing > room.left or (index and not known.repeated):
             raise FormatError(f"{known.name}[{index}] of a chunk, there are {len(parts)}")
+        room.left -= max(missing, 0)
         while index >= len(parts):
             self.add(step.number, BYTES, b"")
         return self.expand(parts[index], known.kind)
@@ -252,10 +299,14 @@ class _Tree:
                 raise FormatError("the way to a chunk has a key of what is no map")
             found = self.keys[number] = {}
             for part in self.places.get(number, []):
-                keys = self.expand(part, message).places.get(1)
-                key = keys[0].value if keys else b""
-                found[varint(key) if isinstance(key, int) else bytes(key)] = part
+                found[self.key_of(part, message)] = part
         return self.keys[number]
+
+    def key_of(self, part: _Part, message: str) -> bytes:
+        """The key of an entry of a map."""
+        keys = self.expand(part, message).places.get(1)
+        key = keys[0].value if keys else b""
+        return varint(key) if isinstance(key, int) else bytes(key)
 
     def put(self, step: _Step, chunk: memoryview) -> None:
         """Makes a chunk the value of a field; several are one behind the other."""
@@ -272,23 +323,26 @@ class _Tree:
                 self.add(step.number, BYTES, chunk)
         elif parts:
             before = parts[0].value
-            parts[0].value = b"".join((before, chunk)) if len(before) else chunk
+            if not isinstance(before, list):
+                before = parts[0].value = [before]
+            before.append(chunk)
         else:
             self.add(step.number, BYTES, chunk)
 
-    def encode(self) -> bytes:
-        """The bytes of the message."""
-        out: list[Any] = []
-        for part in self.parts:
-            out.append(varint(part.number << 3 | part.wire))
-            if part.wire == BYTES:
-                value = part.value if part.tree is None else part.tree.encode()
-                out.append(varint(len(value)))
-                out.append(value)
-            elif part.wire == VARINT:
-                out.append(varint(part.value))
-            elif part.wire in (FIXED32, FIXED64):
-                out.append(struct.pack("<I" if part.wire == FIXED32 else "<Q", part.value))
-            else:
-                raise FormatError(f"field {part.number} has wire type {part.wire}")
-        return b"".join(out)
+    def encode(self) -> Message:
+        """The bytes of the message, as buffers."""
+        return join(_encode(part) for part in self.parts)
+
+
+def _encode(part: _Part) -> Message:
+    tag = varint(part.number << 3 | part.wire)
+    if part.wire == BYTES:
+        if part.tree is not None:
+            return frame(tag, part.tree.encode())
+        buffers = part.value if isinstance(part.value, list) else [part.value]
+        return frame(tag, Message(buffers, sum(map(len, buffers))))
+    if part.wire == VARINT:
+        return Message.of(tag + varint(part.value))
+    if part.wire in (FIXED32, FIXED64):
+        return Message.of(tag + struct.pack("<I" if part.wire == FIXED32 else "<Q", part.value))
+    raise FormatError(f"field {part.number} has wire type {part.wire}")

@@ -27,6 +27,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 from tensorferry import storage
+from tensorferry.budget import Budget
 from tensorferry.codecs.protobuf import BYTES, Span
 from tensorferry.errors import FerryError, FormatError
 from tensorferry.formats.savedmodel import (
@@ -318,8 +319,11 @@ def load(place: Place, *, verify: bool = True) -> Loaded:
         if path.endswith(".cpb"):
             from tensorferry.formats.savedmodel import chunks
 
-            merged = chunks.merge(data, "SavedModel", verify=verify, path=path)
-            return Loaded(path, "chunks", Reader(merged, path))
+            budget = Budget(len(data))
+            merged = chunks.merge(data, "SavedModel", verify=verify, path=path, budget=budget)
+            reader = Reader(merged, path)
+            reader.budget = budget
+            return Loaded(path, "chunks", reader)
         reader = Reader(data, path)
         kind: Kind = "graph" if _starts_as_graph(reader) else "binary"
     except FerryError as error:

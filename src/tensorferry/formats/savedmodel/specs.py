@@ -169,7 +169,7 @@ def read_tensor(reader: Reader, span: Span) -> Any:
     from tensorferry.formats.tensorproto import message as tensorproto
 
     try:
-        return tensorproto.read(reader.data, start=span.start, end=span.end)
+        return tensorproto.read(reader.data, start=span.start, end=span.end, budget=reader.budget)
     except FerryError as error:
         raise reader.located(error) from None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tensorferry.budget import Budget
 from tensorferry.formats.contract import Format, TensorOptions, WriteOptions, Written
 from tensorferry.formats.structure import message
 from tensorferry.formats.wholes import WholeReader
@@ -17,9 +18,11 @@ class Reader(WholeReader[TensorOptions]):
     name = message.NAME
     options = TensorOptions
 
-    def value(self, source: bytes | memoryview, how: TensorOptions) -> Any:
+    def value(
+        self, source: bytes | memoryview, how: TensorOptions, budget: Budget | None = None
+    ) -> Any:
         """The structure."""
-        return message.read(source)
+        return message.read(source, budget=budget)
 
 
 class Writer:

@@ -21,6 +21,7 @@ import numpy as np
 
 from tensorferry import limits
 from tensorferry._native import MessageFields
+from tensorferry.budget import Budget
 from tensorferry.codecs import protobuf
 from tensorferry.codecs.protobuf import (
     BYTES,
@@ -165,13 +166,21 @@ def _repeated(tag: bytes, messages: list[Message]) -> Message:
 # Reading
 
 
-def read(source: bytes | memoryview) -> Any:
-    """The value in a buffer; its tensors lie in the buffer where the bytes allow it."""
-    return _Reader(source).value(0, len(source), limits.depth)
+def read(source: bytes | memoryview, *, budget: Budget | None = None) -> Any:
+    """The value in a buffer; its tensors lie in the buffer where the bytes allow it.
+
+    Args:
+        source: The buffer.
+        budget: Counts what the tensors take beside the buffer; by default the buffer has its own.
+    """
+    reader = _Reader(source)
+    if budget is not None:
+        reader.budget = budget
+    return reader.value(0, len(source), limits.depth)
 
 
 class _Reader(protobuf.Reader):
-    """Reads the values of one buffer."""
+    """Reads the values of one buffer; what they take beside it is counted together."""
 
     tables: ClassVar[Tables] = _TABLES
 
@@ -199,7 +208,7 @@ class _Reader(protobuf.Reader):
         if kind == "string_value":
             return self.text(first, last)
         if kind in ("tensor_value", "numpy_value"):
-            return tensorproto.read(self.data, start=first, end=last)
+            return tensorproto.read(self.data, start=first, end=last, budget=self.budget)
         if kind == "none_value":
             return None
         if kind in ("list_value", "tuple_value"):

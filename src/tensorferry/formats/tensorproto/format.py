@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from tensorferry.budget import Budget
 from tensorferry.formats.contract import Format, TensorOptions, WriteOptions, Written
 from tensorferry.formats.tensorproto import message
 from tensorferry.formats.wholes import WholeReader
@@ -18,9 +19,11 @@ class Reader(WholeReader[TensorOptions]):
     name = message.NAME
     options = TensorOptions
 
-    def value(self, source: bytes | memoryview, how: TensorOptions) -> Any:
+    def value(
+        self, source: bytes | memoryview, how: TensorOptions, budget: Budget | None = None
+    ) -> Any:
         """The tensor."""
-        return message.read(source)
+        return message.read(source, budget=budget)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

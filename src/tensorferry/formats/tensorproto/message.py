@@ -21,13 +21,14 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy import ndarray
 
-from tensorferry import _native, dtypes
+from tensorferry import _native, dtypes, limits
+from tensorferry.budget import Budget
 from tensorferry.codecs import protobuf
 from tensorferry.codecs.protobuf import Tables, parse_schema
 from tensorferry.errors import FormatError, UnsupportedError
 from tensorferry.formats.messages import TENSORS
 from tensorferry.storage import Sink
-from tensorferry.tensors.values import Array, RaggedTensor, as_tensor, check_budget, clean_bits
+from tensorferry.tensors.values import Array, RaggedTensor, as_tensor, clean_bits, size_of
 
 NAME = "tensorproto"
 
@@ -131,16 +132,30 @@ def _check_size(size: int) -> None:
         )
 
 
-def read(source: bytes | memoryview, *, start: int = 0, end: int | None = None) -> Any:
-    """The tensor in a buffer, or in the part of it from `start` to `end`."""
+def read(
+    source: bytes | memoryview,
+    *,
+    start: int = 0,
+    end: int | None = None,
+    budget: Budget | None = None,
+) -> Any:
+    """The tensor in a buffer, or in the part of it from `start` to `end`.
+
+    Args:
+        source: The buffer.
+        start: Where the message starts.
+        end: Where the message ends; by default where the buffer does.
+        budget: Of the file, for tensors that take more memory than the message does; by default
+            the message has its own.
+    """
     enum, shape, elements, offset, size, held = _native.tensorproto_scan(source, start, end)
     if size and not held and enum in _IN_PLACE and len(shape) <= MAX_NUMPY_RANK:
         dtype, itemsize = _IN_PLACE[enum]
         if size == elements * itemsize:
             return ndarray(shape, dtype, source, offset)
-    return _read_slowly(
-        _Parts(enum, shape, elements, offset, size, held), source, start, end or len(source)
-    )
+    end = len(source) if end is None else end
+    parts = _Parts(enum, shape, elements, offset, size, held, budget)
+    return _read_slowly(parts, source, start, end)
 
 
 class _Parts(NamedTuple):
@@ -150,6 +165,19 @@ class _Parts(NamedTuple):
     content: int
     content_size: int
     held: int
+    budget: Budget | None
+
+    def take(self, dtype: np.dtype[Any], start: int, end: int) -> None:
+        """Counts a tensor that the bytes of the message need not hold."""
+        size = size_of(self.shape, dtype)
+        if self.budget is None and size <= limits.memory:
+            return
+        (self.budget or Budget(end - start)).take(
+            size,
+            what=f"a tensor of shape {list(self.shape)}",
+            key=(start, end),
+            offset=start,
+        )
 
 
 def _read_slowly(parts: _Parts, source: bytes | memoryview, start: int, end: int) -> Any:
@@ -177,9 +205,7 @@ def _read_slowly(parts: _Parts, source: bytes | memoryview, start: int, end: int
         return _read_strings(parts, source, start, end)
     if parts.content_size:
         return _read_content(row, parts, source)
-    check_budget(
-        parts.shape, row.numpy, what=f"a tensor of shape {list(parts.shape)}", held=end - start
-    )
+    parts.take(row.numpy, start, end)
     array = np.empty(parts.shape, row.numpy)
     values = next((values for values in fields if values.field in present), fields[0])
     _native.tensorproto_fill(
@@ -211,8 +237,7 @@ def _read_strings(parts: _Parts, source: bytes | memoryview, start: int, end: in
         content = parts.content, parts.content + parts.content_size
         values = _native.decode_string_list(source, *content, parts.elements)
     else:
-        what = f"a string tensor of shape {list(parts.shape)}"
-        check_budget(parts.shape, np.dtype(object), what=what, held=end - start)
+        parts.take(np.dtype(object), start, end)
         values = _native.decode_string_values(source, start, end)
     del values[parts.elements :]
     array = np.empty(parts.elements, dtype=object)
@@ -236,7 +261,10 @@ def _read_opaque(
     for first, last in tensors:  # variants inside variants could nest without end
         if _native.tensorproto_scan(source, first, last)[0] == row.enum:
             raise opaque
-    *splits, values = [read(source, start=first, end=last) for first, last in tensors]
+    budget = parts.budget or Budget(end - start)
+    *splits, values = [
+        read(source, start=first, end=last, budget=budget) for first, last in tensors
+    ]
     return RaggedTensor(values, tuple(splits))
 
 

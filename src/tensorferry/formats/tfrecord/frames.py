@@ -288,16 +288,16 @@ class Frames:
         if status != Status.SHORT_DATA or self._more is None:
             return WINDOW
         length = int.from_bytes(self.window[self.position : self.position + 8], "little")
-        if length <= limits.memory:
+        if length <= limits.stream:
             missing = HEADER + length + FOOTER - (len(self.window) - self.position)
             return max(WINDOW, missing)
         if self.on_error != "raise":
             return 0
         raise LimitError(
-            f"record {self.record} is said to take {length} bytes, {limits.memory} are allowed",
+            f"record {self.record} is said to take {length} bytes, {limits.stream} are allowed",
             path=self.path,
             offset=self.base + self.position,
-            hint="raise tensorferry.limits.memory if the file is to be trusted",
+            hint="raise tensorferry.limits.stream if the file is to be trusted",
         )
 
     def _advance(self, wanted: int) -> bool:

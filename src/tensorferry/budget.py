@@ -1,0 +1,76 @@
+"""Budgets: what one file may make us allocate beyond the bytes that it holds.
+
+Every open file has one `Budget` (`Source.budget`). Whatever makes many bytes of few takes its size
+from the budget before it allocates: a compressed member, a chunk, one number that fills a shape.
+The limit is `limits.memory`, or `RATIO` times the size of the file where that is more. A tensor
+that is read a second time is not counted again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from threading import Lock
+
+from tensorferry import limits
+from tensorferry.errors import LimitError
+
+RATIO = 100
+"""A file may take so many times its size in memory, whatever `limits.memory` says."""
+
+
+class Budget:
+    """Counts what a file expands to.
+
+    Args:
+        stored: Number of bytes of the file.
+    """
+
+    __slots__ = ("_lock", "_taken", "stored", "total")
+
+    def __init__(self, stored: int) -> None:
+        self.stored = stored
+        self.total = 0
+        self._taken: dict[Hashable, int] = {}
+        self._lock = Lock()
+
+    def take(
+        self,
+        size: int,
+        *,
+        what: str,
+        key: Hashable = None,
+        offset: int | None = None,
+        path: str | None = None,
+    ) -> None:
+        """Counts bytes that are about to be allocated.
+
+        Args:
+            size: Number of bytes.
+            what: Names in errors what takes them.
+            key: Identifies it, so that reading it again counts nothing; None counts always.
+            offset: Where it stands in the file.
+            path: The file.
+
+        Raises:
+            LimitError: It, or all that was counted, is more than the file may take.
+        """
+        with self._lock:
+            known = 0 if key is None else self._taken.get(key, 0)
+            total = self.total + max(0, size - known)
+            if total > max(limits.memory, RATIO * self.stored):
+                more = f"{what} takes {size} bytes"
+                if total > size:
+                    more += f", {total} together with what was read before"
+                raise _too_much(more, self.stored, offset, path)
+            self.total = total
+            if key is not None:
+                self._taken[key] = max(size, known)
+
+
+def _too_much(what: str, stored: int, offset: int | None, path: str | None) -> LimitError:
+    return LimitError(
+        f"{what}; {limits.memory} are allowed, or {RATIO} times the {stored} that are stored",
+        path=path,
+        offset=offset,
+        hint="raise tensorferry.limits.memory if the file is to be trusted",
+    )
