@@ -8,6 +8,7 @@ Whatever is shown of a file goes through one of these functions:
     clean_lines     the same for a text of several lines
     escape_json     a JSON document: the same text for a parser, and safe for a terminal
     escape_html     a page: cleaned, and without markup
+    shown, scrub    a URL, and a text with URLs: without passwords and signatures
 
 Python's own `str.isprintable` decides: it is false for control, format, private and unassigned
 characters, for halves of characters, and for all spaces but " ".
@@ -15,7 +16,11 @@ characters, for halves of characters, and for all spaces but " ".
 
 from __future__ import annotations
 
+import re
 from typing import Any
+
+_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+_INSIDE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s'\"<>]+")
 
 
 def clean(text: Any) -> str:
@@ -70,3 +75,31 @@ def escape_html(text: Any) -> str:
     import html
 
     return html.escape(clean(text))
+
+
+def shown(url: str) -> str:
+    """A path or URL as errors show it: without passwords, and without the query of a signed URL.
+
+    >>> shown("https://me:secret@host/x.npy?signature=secret")
+    'https://me:***@host/x.npy?...'
+    """
+    match = _URL.match(url) if "://" in url else None
+    if match is None:
+        return url
+    rest = url[match.end() :]
+    is_web = match[1].lower() in ("http", "https")
+    if is_web:
+        name = re.split("[?#]", rest, maxsplit=1)[0]
+        rest = name if name == rest else f"{name}?..."
+    # A password may hold "/" and "@", though it should not.
+    outside, at, inside = rest.rpartition("@")
+    if at and ("/" not in outside or ":" in outside.partition("/")[0]):
+        user, colon, _ = outside.partition(":")
+        name = f"{user}:***" if colon else "***" if is_web else user
+        rest = f"{name}@{inside}"
+    return url[: match.end()] + rest
+
+
+def scrub(text: str) -> str:
+    """A text of others, such as an error of a library, in which URLs are as errors show them."""
+    return _INSIDE.sub(lambda found: shown(found[0]), text)

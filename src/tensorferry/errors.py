@@ -21,7 +21,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Self
 
-from tensorferry.display import clean, clean_lines
+from tensorferry.display import clean, clean_lines, shown
 
 
 class FerryError(Exception):
@@ -29,7 +29,8 @@ class FerryError(Exception):
 
     Args:
         message: What was found and what was expected, in lower case and without a final period.
-        path: The file, or whatever names the source of the bytes.
+        path: The file, or whatever names the source of the bytes; of a URL, passwords and the query
+            are left out.
         offset: The byte in it where the problem lies.
         tensor: The name or place of the tensor inside a file or structure.
         hint: One thing to do next.
@@ -46,7 +47,7 @@ class FerryError(Exception):
     ) -> None:
         super().__init__(message)
         self.message = message
-        self.path = path
+        self.path = path and shown(path)
         self.offset = offset
         self.tensor = tensor
         self.hint = hint
@@ -76,7 +77,7 @@ class FerryError(Exception):
 
     def located(self, *, path: str | None = None, tensor: str | None = None) -> Self:
         """The same error, with the places it did not know yet."""
-        self.path = self.path or path
+        self.path = self.path or (path and shown(path))
         self.tensor = self.tensor or tensor
         return self
 
@@ -176,7 +177,7 @@ class Problem:
         """The problem that an error tells of."""
         return cls(
             error.message,
-            path=error.path or path,
+            path=error.path or (path and shown(path)),
             offset=error.offset,
             tensor=error.tensor,
             hint=error.hint,

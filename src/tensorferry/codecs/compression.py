@@ -28,6 +28,7 @@ from tensorferry.errors import (
     TruncatedError,
     UnsupportedError,
 )
+from tensorferry.storage.url import bare
 
 Kind = Literal["gzip", "zlib", "zstd"]
 
@@ -63,7 +64,11 @@ class Compressor(Protocol):
 
 
 def split_suffix(name: str) -> tuple[str, Kind | None]:
-    """The name of a file without the suffix of its compression, and that compression."""
+    """The name of a file without the suffix of its compression, and that compression.
+
+    The query of a web address is no part of the name.
+    """
+    name = bare(name)
     for suffix, kind in SUFFIXES.items():
         if name.endswith(suffix):
             return name[: -len(suffix)], kind

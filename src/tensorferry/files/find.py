@@ -26,7 +26,7 @@ from tensorferry.formats import table
 from tensorferry.formats.table import TABLE
 from tensorferry.storage import STANDARD_STREAM, shards
 from tensorferry.storage.place import Place
-from tensorferry.storage.url import split
+from tensorferry.storage.url import shown, split
 
 Options = Mapping[str, Any] | None
 
@@ -36,7 +36,7 @@ class Found:
     """One thing that can be opened.
 
     Attributes:
-        name: As the user named it.
+        name: As the user named it; of a URL, without what is secret.
         places: Its file, or its files in order.
         format: The name of its format, where the name or the user says it; else the bytes will.
     """
@@ -44,6 +44,9 @@ class Found:
     name: str
     places: tuple[Place, ...]
     format: str | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", shown(self.name))
 
     @property
     def place(self) -> Place:

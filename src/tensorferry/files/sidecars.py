@@ -19,7 +19,7 @@ from typing import Any
 from tensorferry import _native, storage
 from tensorferry.codecs import json_text as json
 from tensorferry.errors import ChecksumError, FormatError
-from tensorferry.storage import Source, byte_view
+from tensorferry.storage import Source, byte_view, url as urls
 from tensorferry.storage.place import Place
 
 SUFFIX = ".json"
@@ -117,13 +117,19 @@ def find(place: Place) -> About | None:
 
 def _read(path: str, options: Mapping[str, Any] | None) -> list[About]:
     """What a file's sidecar says, if there is one."""
+    if urls.is_signed(path):
+        return []  # the signature holds for this file alone
     try:
-        with storage.open_source(path + SUFFIX, options=options) as source:
+        with storage.open_source(urls.extended(path, SUFFIX), options=options) as source:
             if source.size is not None and source.size > MAX_SIZE:
                 return []
             tree = json.parse(source.everything())
     except FileNotFoundError:
         return []
+    except PermissionError:
+        if urls.bare(path) == path:
+            raise
+        return []  # the query may hold for this file alone
     except FormatError as error:
         raise error.located(path=path + SUFFIX) from None
     if not isinstance(tree, dict) or KEY not in tree:
@@ -177,7 +183,7 @@ def replacing(path: str, *, durable: bool, options: Mapping[str, Any] | None = N
     if written and written[0] is not None:
         _write(path, [written[0]], durable=durable, options=options)
     elif written and old:
-        storage.remove(path + SUFFIX, options=options)
+        storage.remove(urls.extended(path, SUFFIX), options=options)
 
 
 def _describe(path: str, options: Mapping[str, Any] | None) -> list[About]:
@@ -194,5 +200,5 @@ def _write(
     path: str, files: list[About], *, durable: bool, options: Mapping[str, Any] | None
 ) -> None:
     tree = {KEY: VERSION, "files": [vars(about) for about in files]}
-    with storage.open_sink(path + SUFFIX, durable=durable, options=options) as sink:
+    with storage.open_sink(urls.extended(path, SUFFIX), durable=durable, options=options) as sink:
         sink.write(json.to_text(tree))

@@ -77,7 +77,7 @@ class ArrayReader(ABC, Generic[R]):
             note=note,
             metadata=user,
             check=None if how.kept is None or not how.verify else how.kept.check,
-            files=list(dict.fromkeys((place.path, *sources))),
+            files=[place.path, *dict.fromkeys(path for path in sources if path != place.shown)],
             version=found.version,
             compression=found.compression,
         )

@@ -14,6 +14,7 @@ from typing import Any
 from tensorferry.errors import MissingExtraError, UnknownFormatError, UnsupportedError
 from tensorferry.formats import signatures
 from tensorferry.formats.contract import Extra, Facts, Format
+from tensorferry.storage import url as urls
 
 _ARROW = Extra("pyarrow", "arrow")
 
@@ -275,6 +276,7 @@ def streamable() -> list[str]:
 
 def named(path: str) -> str | None:
     """The format that the ending of a path stands for: the longest one that fits."""
+    path = urls.bare(path)
     if not path.endswith(tuple(_ENDINGS)):
         return None
     return next(name for suffix, name in _ENDINGS.items() if path.endswith(suffix))

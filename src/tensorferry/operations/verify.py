@@ -16,6 +16,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
+from tensorferry.display import shown
 from tensorferry.errors import (
     FerryError,
     FormatError,
@@ -97,7 +98,7 @@ def verify(
         OptionError: The format has no such option.
         OSError: The file cannot be read at all.
     """
-    name = path.name if isinstance(path, Found) else str(path)
+    name = path.name if isinstance(path, Found) else shown(str(path))
     try:
         subject = open_one(
             path,

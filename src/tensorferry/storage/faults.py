@@ -1,6 +1,7 @@
 """Errors of object stores and web servers, translated into errors that name the URL.
 
-obstore's own errors do not name the URL, do not say what to do, and show Rust structures.
+obstore's own errors do not name the URL, do not say what to do, and show Rust structures. They also
+show signatures, so that none of them is chained to an error of ours.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from contextlib import contextmanager
 from typing import NoReturn
 
 from tensorferry.errors import FerryError, TruncatedError, UnsupportedError
-from tensorferry.storage.url import split
+from tensorferry.storage.url import scrub, split
 
 # The texts of errors that mean: this machine has no credentials.
 _NO_CREDENTIALS = re.compile(
@@ -47,34 +48,34 @@ def translated(url: str) -> Iterator[None]:
         yield
     except (FerryError, NoRangesError):
         raise
-    except FileNotFoundError as error:
-        raise FileNotFoundError(errno.ENOENT, "no such object", url) from error
+    except FileNotFoundError:
+        raise FileNotFoundError(errno.ENOENT, "no such object", url) from None
     except ValueError as error:
         if "Could not parse path" not in str(error):
-            raise
+            raise ValueError(scrub(str(error))) from None
         raise UnsupportedError(
             f"this is no name for an object: {_first_line(str(error))}", path=url
-        ) from error
+        ) from None
     except Exception as error:
         if not type(error).__module__.startswith("obstore"):
             raise
-        _raise(url, type(error).__name__, str(error), error)
+        _raise(url, type(error).__name__, str(error))
 
 
-def _raise(url: str, kind: str, text: str, cause: Exception) -> NoReturn:
+def _raise(url: str, kind: str, text: str) -> NoReturn:
     if "Range request not supported" in text:
-        raise NoRangesError from cause
+        raise NoRangesError from None
     if kind in ("UnknownConfigurationKeyError", "InvalidPathError", "NotSupportedError"):
-        raise UnsupportedError(_first_line(text), path=url) from cause
+        raise UnsupportedError(_first_line(text), path=url) from None
     if kind == "PreconditionError" or "416 Range" in text or "412 Precondition" in text:
-        raise changed(url) from cause
+        raise changed(url) from None
     if kind == "GenericError" and not url.startswith("http") and _NO_CREDENTIALS.search(text):
-        raise no_credentials(url, _first_line(text)) from cause
+        raise no_credentials(url, _first_line(text)) from None
     if kind in ("PermissionDeniedError", "UnauthenticatedError") or re.search(
         "non-2xx status code: 40[13]", text
     ):
         what = f"access denied: {_first_line(text)}"
-        raise _named(PermissionError, errno.EACCES, url, what, _hint(url)) from cause
+        raise _named(PermissionError, errno.EACCES, url, what, _hint(url)) from None
     if "TimedOut" in text or "kind: Timeout" in text:
         raise _named(
             TimeoutError,
@@ -82,16 +83,16 @@ def _raise(url: str, kind: str, text: str, cause: Exception) -> NoReturn:
             url,
             f"no answer in time: {_first_line(text)}",
             "tensorferry.storage.remote.settings.timeout is the number of seconds that is waited",
-        ) from cause
+        ) from None
     if "UnexpectedEof" in text:
         raise TruncatedError(
             f"the server ends its answer too early: {_first_line(text)}", path=url
-        ) from cause
+        ) from None
     if "redirect" in text and "region" in text:
-        raise _named(OSError, errno.EREMOTE, url, _first_line(text), "set AWS_REGION") from cause
+        raise _named(OSError, errno.EREMOTE, url, _first_line(text), "set AWS_REGION") from None
     if "error sending request" in text or "response body error" in text:
-        raise _named(ConnectionError, errno.ECONNREFUSED, url, _first_line(text)) from cause
-    raise _named(OSError, errno.EIO, url, _first_line(text)) from cause
+        raise _named(ConnectionError, errno.ECONNREFUSED, url, _first_line(text)) from None
+    raise _named(OSError, errno.EIO, url, _first_line(text)) from None
 
 
 def _named(kind: type[OSError], number: int, url: str, text: str, hint: str = "") -> OSError:
@@ -117,9 +118,9 @@ def no_credentials(url: str, reason: str) -> OSError:
 def _first_line(text: str) -> str:
     """The message of an obstore error, without its structures and the server's page."""
     message = re.search("<Message>(.*?)</Message>", text)
-    line = text.split("\n", 1)[0].split("<?xml", 1)[0].rstrip(": ")
-    # A signed URL is a secret, and the error names the URL anyway.
-    line = re.sub(r"https?://\S+", "the server", line)
+    line = text.split("\n", 1)[0].split("<", 1)[0].rstrip(": ")
+    # A signed URL is a secret, and the error names the URL anyway. Servers repeat queries, too.
+    line = scrub(re.sub(r"\?\S*=\S*", "?...", re.sub(r"https?://\S+", "the server", line)))
     return f"{line}: {message[1]}" if message else line[:300]
 
 

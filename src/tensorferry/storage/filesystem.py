@@ -18,7 +18,7 @@ from tensorferry.storage.backend import Options
 from tensorferry.storage.ranged import RangedSource
 from tensorferry.storage.sink import FileSink
 from tensorferry.storage.source import Source
-from tensorferry.storage.url import shown, split
+from tensorferry.storage.url import scrub, shown, split
 
 
 def _locate(url: str, options: Options) -> tuple[Any, str]:
@@ -35,34 +35,35 @@ def _locate(url: str, options: Options) -> tuple[Any, str]:
             system, path = fsspec.core.url_to_fs(url, **(options or {}))
         except ImportError as error:
             raise MissingExtraError(
-                f"{scheme}:// needs a package that is not installed: {error}", path=url
-            ) from error
+                f"{scheme}:// needs a package that is not installed: {scrub(str(error))}", path=url
+            ) from None
         except ValueError as error:
             raise UnsupportedError(
-                f"nothing here reads {scheme}:// URLs: {error}",
+                f"nothing here reads {scheme}:// URLs: {scrub(str(error))}",
                 path=url,
                 hint="s3, gs, az, http and https are built in, others are those of fsspec",
-            ) from error
+            ) from None
         return system, path
 
 
 @contextmanager
 def translated(url: str) -> Iterator[None]:
-    """Adds the URL to errors that do not name it."""
+    """Adds the URL to errors that do not name it, and takes secrets out of them."""
     url = shown(url)
     try:
         yield
     except FerryError:
         raise
-    except FileNotFoundError as error:
-        raise FileNotFoundError(errno.ENOENT, "no such file", url) from error
+    except FileNotFoundError:
+        raise FileNotFoundError(errno.ENOENT, "no such file", url) from None
     except IsADirectoryError:
         raise FormatError("is a directory, expected a file", path=url) from None
     except OSError as error:
-        if url in str(error):
+        text = scrub(str(error))
+        if url in text and text == str(error):
             raise
         kind = type(error) if isinstance(error, PermissionError | ConnectionError) else OSError
-        raise kind(f"{url}: {error}") from error
+        raise kind(text if url in text else f"{url}: {text}") from None
 
 
 def open_source(url: str, options: Options) -> Source:

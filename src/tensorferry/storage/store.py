@@ -17,6 +17,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from tensorferry.errors import MissingExtraError, UnsupportedError
+from tensorferry.storage import redirects
 from tensorferry.storage.faults import no_credentials, translated
 from tensorferry.storage.url import shown, split
 
@@ -123,6 +124,7 @@ def locate(url: str, options: Mapping[str, Any] | None) -> tuple[Any, str]:
     parts = split(url)
     scheme = SPELLINGS.get(parts.scheme, parts.scheme)
     if scheme in ("http", "https"):  # path and query are used as they are
+        redirects.check(url, options)
         root, name = url.partition("#")[0], ""
     else:
         root, name = f"{scheme}://{parts.place}", parts.name

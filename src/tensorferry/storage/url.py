@@ -14,11 +14,16 @@ import os
 import re
 from typing import NamedTuple
 
+from tensorferry.display import scrub as scrub, shown as shown
 from tensorferry.errors import UnsupportedError
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
-_PASSWORD = re.compile(r"(//[^/:@]*):[^/@]*@")
 _MAGIC = re.compile(r"[*?[]")
+# Queries that hold for one object of a store, and those that tell a secret of whatever kind.
+_SIGNED = re.compile(r"[?&](X-Amz-Signature|X-Goog-Signature|Signature)=", re.I)
+_SECRET = re.compile(
+    r"[?&][^=&]*(sig|signature|token|secret|password|passwd|credential|key|auth)[^=&]*=", re.I
+)
 
 
 class Parts(NamedTuple):
@@ -48,14 +53,33 @@ def split(url: str) -> Parts:
     return Parts(match[1].lower(), place, name)
 
 
-def shown(url: str) -> str:
-    """A URL as errors show it: without passwords, and without the query of a signed URL."""
-    if "//" not in url:
-        return url
-    url = _PASSWORD.sub(r"\1:***@", url)
-    if split(url).scheme in ("http", "https") and "?" in url:
-        return f"{url.partition('?')[0]}?..."
-    return url
+def bare(path: str) -> str:
+    """A name without the query and fragment of a web address."""
+    if "://" not in path or split(path).scheme not in ("http", "https"):
+        return path
+    return _without_query(path)
+
+
+def is_signed(path: str) -> bool:
+    """Whether a web address has a signature that holds for this one object."""
+    return "://" in path and _SIGNED.search(path) is not None
+
+
+def has_secret(path: str) -> bool:
+    """Whether the query of a web address holds a secret, such as a signature or a token."""
+    return "://" in path and _SECRET.search(path) is not None
+
+
+def extended(path: str, suffix: str) -> str:
+    """The name of a file whose name is longer by a suffix; the query of a web address stays."""
+    if not is_url(path):
+        return path + suffix
+    name = bare(path)
+    return name + suffix + path[len(name) :]
+
+
+def _without_query(path: str) -> str:
+    return re.split("[?#]", path, maxsplit=1)[0]
 
 
 def beside(path: str, name: str) -> str:
