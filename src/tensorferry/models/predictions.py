@@ -11,7 +11,7 @@ numbered. Padded outputs become ragged tensors if another output has their lengt
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ from tensorferry.files.save import Saved, save
 from tensorferry.files.writer import open_writer
 from tensorferry.formats import table
 from tensorferry.models.dangers import Allow
+from tensorferry.models.inputs import Inputs, inputs_of
 from tensorferry.rows import columns as slices
 from tensorferry.storage.place import Target
 from tensorferry.tensors.values import (
@@ -56,7 +57,7 @@ def predict(
     Args:
         model: The path of a SavedModel or Keras file, a loaded model, or a function.
         inputs: One tensor, a dict of tensors by the names of the model's arguments, or an iterator
-            of such batches, as `records.batches(64)` is.
+            of such batches, as `records.batches(64)` is. The model gets the columns that it takes.
         signature: The signature to call; by default the one that calling the model means.
         batch_size: The number of rows in a call; by default all rows.
         lengths: Makes padded outputs ragged. Maps the name of each to the output that has the
@@ -68,7 +69,8 @@ def predict(
         NumPy arrays, ragged and sparse tensors by name.
 
     Raises:
-        MismatchError: The batches have different outputs.
+        MismatchError: The batches have different outputs, or it is not clear which of the inputs
+            the model takes.
 
     Example:
         >>> ferry.predict("encoder", np.ones((4, 3), "f4"), batch_size=2)["output_0"].shape
@@ -171,14 +173,15 @@ class _Work:
             from tensorferry.models.loading import load_model
 
             model = load_model(model, allow=allow)
-        self._function = _function_of(model, signature)
+        self._inputs = _inputs_of(model, signature)
+        self._framework = frameworks.framework_of(self._inputs.function)
         self._lengths = lengths
         self._keep = keep
 
     def run(self, inputs: Any, batch_size: int | None) -> Iterator[Columns]:
         """The outputs of each batch."""
-        for batch in _batches(inputs, batch_size):
-            outputs = _named(self._function(batch))
+        for batch in _batches(inputs, batch_size, self._inputs):
+            outputs = _named(self._call(batch))
             for name, beside in self._lengths.items():
                 outputs[name] = _as_ragged(outputs, name, beside)
             for beside in set(self._lengths.values()):
@@ -188,6 +191,11 @@ class _Work:
                     raise MismatchError(f"no input is called {name!r}, which is to be kept")
                 outputs.setdefault(name, batch[name])
             yield outputs
+
+    def _call(self, batch: Any) -> Any:
+        framework = self._framework
+        given = batch if framework is None else frameworks.give(batch, framework)
+        return frameworks.accept(self._inputs.call(given, self._keep))
 
     def run_all(self, inputs: Any, batch_size: int | None) -> Columns:
         """The outputs of all batches, concatenated."""
@@ -202,8 +210,8 @@ class _Work:
         return {name: _joined(name, outputs) for name, outputs in parts.items()}
 
 
-def _function_of(model: Any, signature: str | None) -> Callable[[Any], Any]:
-    """The function that takes a batch: a tensor, or a dict of tensors by name."""
+def _inputs_of(model: Any, signature: str | None) -> Inputs:
+    """What the model, or one of its signatures, takes."""
     signatures = getattr(model, "signatures", None)
     if signature is not None:
         if not isinstance(signatures, Mapping) or signature not in signatures:
@@ -214,25 +222,23 @@ def _function_of(model: Any, signature: str | None) -> Callable[[Any], Any]:
         model = next(iter(signatures.values()))
     if not callable(model):
         raise UnsupportedError(f"a model of type {type(model).__name__} cannot be called")
-    framework = frameworks.framework_of(model)
-    # Keras takes all inputs as one argument, whatever their structure.
-    together = any(kind.__module__.startswith("keras.") for kind in type(model).__mro__)
-
-    def call(batch: Any) -> Any:
-        given = batch if framework is None else frameworks.give(batch, framework)
-        if isinstance(given, Mapping) and not together:
-            return frameworks.accept(model(**given))
-        return frameworks.accept(model(given))
-
-    return call
+    return inputs_of(model)
 
 
-def _batches(inputs: Any, size: int | None) -> Iterator[Any]:
+def _batches(inputs: Any, size: int | None, takes: Inputs) -> Iterator[Any]:
     if isinstance(inputs, Iterator):
         for batch in inputs:
+            if isinstance(batch, tuple):
+                raise MismatchError(
+                    f"a batch is a tuple of {len(batch)} parts, which does not say what they are",
+                    hint="give the tensor alone, or a dict of tensors by the names of the inputs",
+                )
             yield frameworks.accept(batch)
         return
     given = frameworks.accept(inputs)
+    several = takes.names is not None and len(takes.names) > 1
+    if several and isinstance(given, list | tuple):
+        given = takes.named(given)
     columns = given if isinstance(given, Mapping) else {OUTPUT: _column(given)}
     columns = {name: _column(column) for name, column in columns.items()}
     whole = max([slices.length_of(column) for column in columns.values()], default=0)

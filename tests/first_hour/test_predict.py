@@ -1,0 +1,134 @@
+"""Predictions for columns as people have them: inputs go by name, and never by their order."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tensorferry as ferry
+
+X = np.arange(8, dtype=np.float32).reshape(4, 2)
+Y = X * 10
+IDS = np.array([b"a", b"b", b"c", b"d"], object)
+
+
+@pytest.fixture(scope="module")
+def keras():
+    """Keras, which decides what its models take."""
+    return pytest.importorskip("keras")
+
+
+@pytest.fixture(scope="module")
+def models(keras, tf, tmp_path_factory):
+    """One input and two, in every form that Keras, TensorFlow and Python have."""
+    x, y = keras.Input((2,), name="x"), keras.Input((2,), name="y")
+    one, two = keras.Model(x, x + 1), keras.Model([x, y], x - y)
+    folder = tmp_path_factory.mktemp("models")
+    one.save(folder / "one.keras")
+    two.save(folder / "two.keras")
+    two.export(folder / "two", verbose=False)
+
+    class Module(tf.Module):
+        @tf.function
+        def __call__(self, x, y):
+            return x - y
+
+    class Subclassed(keras.Model):
+        def call(self, x, training=None):
+            return x + 1
+
+    subclassed = Subclassed()
+    subclassed(X)
+    return {
+        "functional": one,
+        "sequential": keras.Sequential([keras.Input((2,)), keras.layers.Lambda(lambda x: x + 1)]),
+        "subclassed": subclassed,
+        "file": folder / "one.keras",
+        "function": lambda x: x + 1,
+        "list": two,
+        "dict": keras.Model({"x": x, "y": y}, x - y),
+        "two.keras": folder / "two.keras",
+        "exported": folder / "two",
+        "signature": tf.saved_model.load(str(folder / "two")).signatures["serving_default"],
+        "module": Module(),
+        "lambda": lambda y, x: x - y,
+    }
+
+
+ONE = ("functional", "sequential", "subclassed", "file", "function")
+TWO = ("list", "dict", "two.keras", "exported", "signature", "module", "lambda")
+
+
+@pytest.mark.parametrize("name", ONE)
+def test_one_input_of_several_columns(models, name):
+    """`keep=("id",)` carries the others along, and the model gets its own, whatever the order."""
+    for columns in ({"id": IDS, "x": X}, {"x": X, "id": IDS}, {"id": IDS, "other": X}):
+        found = ferry.predict(models[name], columns, keep=("id",), batch_size=3)
+
+        (output,) = (value for key, value in found.items() if key != "id")
+        np.testing.assert_array_equal(output, X + 1)
+        assert found["id"].tolist() == IDS.tolist()
+
+
+@pytest.mark.parametrize("name", TWO)
+def test_two_inputs_by_name(models, name):
+    """Columns are inputs by their names: neither the order nor a column more changes anything."""
+    for columns in ({"x": X, "y": Y}, {"a": IDS, "y": Y, "x": X}):
+        (output,) = ferry.predict(models[name], columns, batch_size=2).values()
+
+        np.testing.assert_array_equal(output, X - Y)
+
+
+def test_save_predictions_keeps_ids(models, tmp_path):
+    """`save_predictions(model, columns, path, keep=("id",))` writes outputs beside their ids."""
+    path = tmp_path / "out.parquet"
+    columns = {"id": IDS, "x": X, "label": np.arange(4)}
+
+    ferry.save_predictions(models["functional"], columns, path, keep=("id",), batch_size=2)
+
+    rows = ferry.load(path)
+    assert sorted(rows) == ["id", "output"]
+    assert rows["id"].tolist() == IDS.tolist()
+    np.testing.assert_array_equal(rows["output"], X + 1)
+
+
+@pytest.mark.parametrize("name", [*ONE, *TWO])
+def test_what_is_not_clear_is_refused(models, name):
+    """Two columns of unknown names are never fed by their order."""
+    columns = {"u": X, "v": Y} if name != "subclassed" else {"u": X, "v": Y, "w": Y}
+    with pytest.raises(ferry.MismatchError, match="the model takes"):
+        ferry.predict(models[name], columns)
+
+
+def test_lists_of_inputs(models):
+    """A list of inputs is what Keras takes it for; another number of inputs is refused."""
+    (output,) = ferry.predict(models["list"], [X, Y], batch_size=2).values()
+    np.testing.assert_array_equal(output, models["list"].predict([X, Y], verbose=0))
+
+    with pytest.raises(ferry.MismatchError, match="3 inputs in a list, the model takes 'x', 'y'"):
+        ferry.predict(models["list"], [X, Y, Y])
+
+
+def test_labels_are_no_inputs(models, tf):
+    """Pairs of inputs and labels, as `tf.data` gives them, are refused and not guessed at."""
+    dataset = tf.data.Dataset.from_tensor_slices((X, Y)).batch(2)
+    with pytest.raises(ferry.MismatchError, match="a tuple of 2 parts"):
+        ferry.predict(models["list"], iter(dataset))
+    found = ferry.predict(models["functional"], (x for x, _ in dataset))
+    np.testing.assert_array_equal(found["output"], X + 1)
+
+
+def test_functions_of_any_arguments():
+    """Arguments with defaults are taken when their columns are there; `**rest` takes all others."""
+
+    def scaled(x, scale=2):
+        return x * scale
+
+    def total(x, **rest):
+        return x + sum(rest.values())
+
+    np.testing.assert_array_equal(ferry.predict(scaled, {"x": X})["output"], X * 2)
+    found = ferry.predict(scaled, {"scale": Y, "x": X})
+    np.testing.assert_array_equal(found["output"], X * Y)
+    found = ferry.predict(total, {"a": Y, "x": X, "id": IDS}, keep=("id",))
+    np.testing.assert_array_equal(found["output"], X + Y)
