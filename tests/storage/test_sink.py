@@ -211,10 +211,11 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before >> 10)
         assert stat.S_ISFIFO(fifo.stat().st_mode)
 
     def test_refusals(self, tmp_path):
-        """A directory and a missing one are no targets."""
+        """A directory and a path behind a file are no targets."""
         with pytest.raises(IsADirectoryError), storage.open_sink(tmp_path):
             pass
-        with pytest.raises(FileNotFoundError), storage.open_sink(tmp_path / "no/x"):
+        (tmp_path / "no").touch()
+        with pytest.raises(NotADirectoryError), storage.open_sink(tmp_path / "no/x"):
             pass
 
     @pytest.mark.parametrize("threads", ["there are", "there are no more"])

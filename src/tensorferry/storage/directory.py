@@ -26,7 +26,7 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from typing import Any
 
-from tensorferry.storage.sink import UNSYNCED_DIRECTORY, replace
+from tensorferry.storage.sink import make_folder, naming, remove_folders, replace, sync
 
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
@@ -41,7 +41,8 @@ def replacing_path(target: str, *, suffix: str = "", durable: bool = True) -> It
     If the block raises, the target stays as it was and nothing is left beside it.
 
     Args:
-        target: A local path; a link stays a link, and the path that it leads to is replaced.
+        target: A local path; a link stays a link, and the path that it leads to is replaced. Its
+            folder is made if it is missing.
         suffix: The end of the temporary path, for writers that look at the suffix.
         durable: Whether to wait until the disk has the bytes, and then the names.
 
@@ -50,8 +51,10 @@ def replacing_path(target: str, *, suffix: str = "", durable: bool = True) -> It
     """
     target = os.path.realpath(target)
     temporary = _beside(target, suffix)
+    made = make_folder(os.path.dirname(target), durable=durable)
     try:
-        yield temporary
+        with naming(temporary, target):
+            yield temporary
         if durable:
             _sync_tree(temporary)
         if not os.path.isdir(temporary):
@@ -61,7 +64,11 @@ def replacing_path(target: str, *, suffix: str = "", durable: bool = True) -> It
         else:
             os.rename(temporary, target)
         if durable:
-            _sync(os.path.dirname(target))
+            sync(os.path.dirname(target))
+    except BaseException:
+        _remove(temporary)
+        remove_folders(made)
+        raise
     finally:
         _remove(temporary)
 
@@ -84,7 +91,7 @@ def _replace_directory(temporary: str, target: str, durable: bool) -> None:
         os.rename(old, target)
         raise
     if durable:
-        _sync(os.path.dirname(target))
+        sync(os.path.dirname(target))
     _remove(old)
 
 
@@ -122,21 +129,10 @@ def _sync_tree(path: str) -> None:
     """Syncs a file, or all files of a directory and then the directories."""
     for place, _, files in os.walk(path, topdown=False):
         for file in files:
-            _sync(os.path.join(place, file))
-        _sync(place)
+            sync(os.path.join(place, file))
+        sync(place)
     if not os.path.isdir(path):
-        _sync(path)
-
-
-def _sync(path: str) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    except OSError as error:
-        if error.errno not in UNSYNCED_DIRECTORY:
-            raise
-    finally:
-        os.close(descriptor)
+        sync(path)
 
 
 def _remove(path: str) -> None:

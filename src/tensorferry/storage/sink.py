@@ -108,10 +108,13 @@ class ReplacingSink(FileSink):
         target: The path that is replaced, with links resolved.
         mode: The permission bits of the file; by default those of the umask.
         durable: Whether to wait until the disk has the bytes, and then the name.
+
+    The folder of the target is made if it is missing.
     """
 
     def __init__(self, target: str, *, mode: int | None = None, durable: bool = True) -> None:
         directory, name = os.path.split(target)
+        self._made = make_folder(directory, durable=durable)
         # 50 characters of the name at most, because file names have at most 255 bytes.
         self._temporary = os.path.join(directory, f".{name[:50]}.{os.urandom(8).hex()}.tmp")
         # Opened first, so that opening cannot fail after everything is written.
@@ -120,6 +123,7 @@ class ReplacingSink(FileSink):
             file = open(self._temporary, "xb", WRITE_BUFFER)  # noqa: SIM115
         except BaseException as error:
             self._close_folder()
+            remove_folders(self._made)
             if isinstance(error, OSError):
                 error.filename = target  # the user does not know the temporary name
             raise
@@ -168,7 +172,8 @@ class ReplacingSink(FileSink):
 
     def commit(self) -> None:
         """Renames the file onto its target."""
-        replace(self._temporary, self.path)
+        with naming(self._temporary, self.path):
+            replace(self._temporary, self.path)
         if self._folder is not None:
             try:
                 os.fsync(self._folder)
@@ -179,16 +184,86 @@ class ReplacingSink(FileSink):
                 self._close_folder()
 
     def abort(self) -> None:
-        """Removes the temporary file."""
+        """Removes the temporary file, and the folders that were made for it."""
         super().abort()
         with suppress(OSError):  # the file or its folder is gone: the first error says more
             os.unlink(self._temporary)
         self._close_folder()
+        remove_folders(self._made)
 
     def _close_folder(self) -> None:
         if self._folder is not None:
             folder, self._folder = self._folder, None
             os.close(folder)
+
+
+def make_folder(path: str, *, durable: bool) -> list[str]:
+    """Makes a folder and all that it lies in, where they are missing.
+
+    Returns:
+        The folders that were made, the outermost first.
+
+    Raises:
+        NotADirectoryError: A part of the path is a file.
+        OSError: The system's own error.
+    """
+    missing = []
+    while path and not os.path.isdir(path):
+        if os.path.lexists(path):
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
+        missing.append(path)
+        path = os.path.dirname(path)
+    made = []
+    try:
+        for folder in reversed(missing):
+            with suppress(FileExistsError):  # another process was faster
+                os.mkdir(folder)
+                made.append(folder)
+                if durable:
+                    sync(os.path.dirname(folder))
+    except BaseException:
+        remove_folders(made)
+        raise
+    return made
+
+
+def remove_folders(made: list[str]) -> None:
+    """Removes folders that `make_folder` made, as far as nothing is in them."""
+    for folder in reversed(made):
+        with suppress(OSError):
+            os.rmdir(folder)
+
+
+def sync(path: str) -> None:
+    """Waits until the disk has a file, or the names in a folder."""
+    descriptor = os.open(path or ".", os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in UNSYNCED_DIRECTORY:
+            raise
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def naming(temporary: str, target: str) -> Iterator[None]:
+    """Makes errors name the target, where they would name the temporary file or what is in it."""
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, OSError) and error.filename2 is not None:
+            error.filename, error.filename2 = error.filename2, None  # "temporary -> target"
+        if isinstance(error, OSError) and isinstance(error.filename, str):
+            error.filename = error.filename.replace(temporary, target)
+        for name, value in vars(error).items():
+            if isinstance(value, str) and temporary in value:
+                setattr(error, name, value.replace(temporary, target))
+        error.args = tuple(
+            part.replace(temporary, target) if isinstance(part, str) else part
+            for part in error.args
+        )
+        raise
 
 
 @cache
@@ -241,7 +316,7 @@ def open_local_sink(path: str, *, durable: bool) -> FileSink:
         return FileSink(sys.stdout.buffer, path="<stdout>")
     try:
         old = os.stat(path)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         old = None
     except ValueError:
         raise unnameable(path) from None
