@@ -69,10 +69,13 @@ if TYPE_CHECKING:
         SparseTensor as SparseTensor,
         TensorInfo as TensorInfo,
     )
+    from tensorferry.weights.callback import weights_callback as weights_callback
     from tensorferry.weights.loading import load_weights as load_weights
+    from tensorferry.weights.manager import CheckpointManager as CheckpointManager
     from tensorferry.weights.report import WeightsReport as WeightsReport
     from tensorferry.weights.saver import Saver as Saver
     from tensorferry.weights.saving import save_weights as save_weights
+    from tensorferry.weights.steps import latest_checkpoint as latest_checkpoint
 
 __version__ = "0.1.0"
 
@@ -112,6 +115,9 @@ _HOMES = {
     "tensorferry.files.bytes": ("dumps", "dumps_buffers", "dumps_into", "loads"),
     "tensorferry.weights.loading": ("load_weights",),
     "tensorferry.weights.saver": ("Saver",),
+    "tensorferry.weights.manager": ("CheckpointManager",),
+    "tensorferry.weights.callback": ("weights_callback",),
+    "tensorferry.weights.steps": ("latest_checkpoint",),
     "tensorferry.weights.saving": ("save_weights",),
     "tensorferry.weights.report": ("WeightsReport",),
     "tensorferry.operations.verify": ("VerifyReport", "verify"),

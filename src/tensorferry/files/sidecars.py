@@ -124,7 +124,7 @@ def _read(path: str, options: Mapping[str, Any] | None) -> list[About]:
             if source.size is not None and source.size > MAX_SIZE:
                 return []
             tree = json.parse(source.everything())
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return []
     except PermissionError:
         if urls.bare(path) == path:

@@ -282,6 +282,11 @@ class KerasModels(Protocol):
     def predict(self, model: Foreign, arguments: tuple[Foreign, ...]) -> Foreign:
         """The result of a model outside of training."""
 
+    def callback(
+        self, save: Callable[[Foreign, int, int | None, Mapping[str, Any]], None], every: int | None
+    ) -> Foreign:
+        """A callback that calls `save` after each epoch, or after so many batches."""
+
     def is_own_function(self, name: str) -> bool:
         """Whether Keras itself has a function with that name for configs."""
 

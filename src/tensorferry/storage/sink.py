@@ -252,8 +252,8 @@ def naming(temporary: str, target: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if isinstance(error, OSError) and error.filename2 is not None:
-            error.filename, error.filename2 = error.filename2, None  # "temporary -> target"
+        if isinstance(error, OSError) and error.filename2 is not None:  # "temporary -> target"
+            raise OSError(error.errno, error.strerror, target) from None
         if isinstance(error, OSError) and isinstance(error.filename, str):
             error.filename = error.filename.replace(temporary, target)
         for name, value in vars(error).items():

@@ -149,6 +149,23 @@ def update(
     return [path for path in full if os.path.dirname(path) == own]
 
 
+def forget(prefixes: list[str], *, options: Options = None) -> None:
+    """Takes checkpoints of one folder off the list of its `checkpoint` file, if it has one."""
+    folder = os.path.dirname(prefixes[0]) if prefixes else ""
+    try:
+        state = read(Place(folder, options=options)) if prefixes else None
+    except FormatError:
+        return
+    if state is None:
+        return
+    gone = {_full(folder, os.path.basename(prefix)) for prefix in prefixes}
+    left = [path for path in state.all if _full(folder, path) not in gone]
+    if left != state.all:
+        shorter = State(state.latest, left, [], state.last_preserved)
+        with storage.open_sink(join(folder, NAME), options=options) as sink:
+            sink.write(shorter.encode())
+
+
 def _full(folder: str, path: str) -> str:
     """A path of the list in a form that can be compared with others."""
     found = join(folder, path)

@@ -228,3 +228,36 @@ def _is_numbers(value: Foreign) -> bool:
     if isinstance(value, list | tuple):
         return all(map(_is_numbers, value))
     return isinstance(value, int | float | str | bytes)
+
+
+def callback(
+    save: Callable[[Foreign, int, int | None, Mapping[str, Any]], None], every: int | None
+) -> Foreign:
+    """A callback that calls `save` after each epoch, or after so many batches.
+
+    Args:
+        save: Is given the model, the epoch and the batch, both counted from 1, and the metrics.
+        every: The number of batches; None for each epoch.
+    """
+    return _Saving(save, every)
+
+
+class _Saving(keras.callbacks.Callback):  # type: ignore[misc]  # Keras has no types
+    """Calls a function after epochs or batches."""
+
+    def __init__(self, save: Callable[..., None], every: int | None) -> None:
+        super().__init__()
+        self._save, self._every = save, every
+        self._epoch = self._batches = 0
+
+    def on_epoch_begin(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
+        self._epoch = epoch + 1
+
+    def on_epoch_end(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
+        if self._every is None:
+            self._save(self.model, epoch + 1, None, logs or {})
+
+    def on_train_batch_end(self, batch: int, logs: Mapping[str, Any] | None = None) -> None:
+        self._batches += 1
+        if self._every is not None and self._batches % self._every == 0:
+            self._save(self.model, self._epoch, batch + 1, logs or {})
