@@ -42,7 +42,7 @@ def test_wheel_in_an_empty_environment(tmp_path):
     (wheel,) = tmp_path.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
         packed = set(archive.namelist())
-    assert "tensorferry/formats/savedmodel/op_names.txt" in packed
+    assert "tensorferry/formats/savedmodel/ops.txt" in packed
     venv.create(tmp_path / "empty", with_pip=False, symlinks=True)
     python = str(tmp_path / "empty/bin/python")
     subprocess.run([*pip, "-q", "--python", python, "install", str(wheel)], check=True)

@@ -13,7 +13,6 @@ from strategies import same
 from tensorferry import dtypes
 from tensorferry.formats.savedmodel import (
     model as savedmodel,
-    ops as savedmodel_ops,
 )
 from tensorferry.formats.savedmodel.reader import open_variables
 from tensorferry.storage.place import Place
@@ -262,20 +261,3 @@ def test_variables_that_are_not_there(module_path, tmp_path):
     assert not savedmodel.read(tmp_path).has_variables
     with pytest.raises(FileNotFoundError, match="not there"):
         open_variables(Place(tmp_path))
-
-
-def test_names_of_ops(tf):
-    """Every op of TensorFlow that a model may have is known as its own."""
-    from tensorflow.core.framework import op_def_pb2
-    from tensorflow.python.client import pywrap_tf_session as session
-
-    registered = op_def_pb2.OpList.FromString(session.TF_GetBuffer(session.TF_GetAllOpList()))
-    names = {op.name for op in registered.op}
-
-    assert len(savedmodel_ops.known_names() & names) > 1700
-    assert savedmodel_ops.find_custom(["Addons>Sparsemax", "MatMul"]) == ("Addons>Sparsemax",)
-    # All but those of accelerators, and those that are custom themselves, are TensorFlow's.
-    assert {op for op in savedmodel_ops.EFFECTS if op not in names} <= {
-        "TRTEngineOp",
-        "RemoteFusedGraphExecute",
-    }

@@ -30,7 +30,7 @@ def test_models_of_others(tf, path):
             assert same(stored.read(), value)
         named_assets = {(a.filename, a.tensor_info.name) for a in expected.asset_file_def}
         assert {(a.name, a.tensor) for a in model.assets if a.tensor} == named_assets
-        assert graph.custom_ops == (("TRTEngineOp",) if "tftrt" in str(path) else ())
+        assert graph.custom_ops == ()
         assert graph.recursive_functions == ()
     assert all(asset.problem is None and asset.size is not None for asset in model.assets)
 

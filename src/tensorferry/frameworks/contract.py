@@ -242,8 +242,14 @@ class Loading(Protocol):
 class Graphs(Protocol):
     """What TensorFlow sees in a SavedModel, without loading it."""
 
-    def look(self, directory: str, tags: Iterable[str], suspects: frozenset[str]) -> Seen:
-        """The ops and assets of a graph, and the `suspects` that are used in an unusual way."""
+    def look(
+        self,
+        directory: str,
+        tags: Iterable[str],
+        placed: frozenset[str],
+        attributes: Mapping[str, tuple[str, tuple[bytes, ...]]],
+    ) -> Seen:
+        """The ops and assets of a graph, and what in it is used in an unusual way."""
 
 
 @runtime_checkable

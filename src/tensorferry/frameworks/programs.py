@@ -98,17 +98,17 @@ class Program:
 
 
 class Misuse(NamedTuple):
-    """An op that is used for something else than saving, restoring or filling tables.
+    """Something in a graph that does more than compute, because of where or how it is used.
 
     Attributes:
-        op: The name of the op.
-        place: The function and the node that use it.
-        writes: Whether the op writes files; otherwise it reads them.
+        kind: A kind of danger: see `tensorferry.models.dangers`.
+        place: The function and the node; "" if there is no single place.
+        detail: What would happen.
     """
 
-    op: str
+    kind: str
     place: str
-    writes: bool
+    detail: str
 
 
 class Seen(NamedTuple):
@@ -117,7 +117,7 @@ class Seen(NamedTuple):
     Attributes:
         ops: The names of all ops, including those in functions.
         assets: The file names of the assets.
-        misused: Ops that read or write files although no saving or restoring leads to them.
+        misused: Ops and objects that do more than compute, because of where or how they are used.
     """
 
     ops: frozenset[str]

@@ -14,10 +14,18 @@ that kind:
     registered  a class or function that the program registered, under a name from the file
     python      ops that call Python functions
     native      ops that run native code, custom ops among them
+    graph       ops that run a program which stands in a string: a graph, StableHLO, TFLite
+    dataset     ops that make and run datasets
+    device      ops of TPUs and of meshes of devices
+    internal    ops that TensorFlow makes itself, and no exporter writes
+    process     ops that end the process
     read        ops and layers that read files
     write       ops that write files
     network     ops that reach other machines
     asset       files of the model that are missing, or lie outside of its directory
+
+Ops are judged by a list of those that only compute (`tensorferry.formats.savedmodel.ops`); whatever
+is not in it is a danger.
 """
 
 from __future__ import annotations
@@ -29,7 +37,7 @@ from typing import Any, Protocol
 from tensorferry.errors import UnsupportedError
 from tensorferry.formats.keras import config as keras_config
 from tensorferry.formats.keras.config import Finding
-from tensorferry.formats.savedmodel import model as savedmodel
+from tensorferry.formats.savedmodel import model as savedmodel, ops as savedmodel_ops
 
 KINDS = (
     "lambda",
@@ -41,6 +49,11 @@ KINDS = (
     "registered",
     "python",
     "native",
+    "graph",
+    "dataset",
+    "device",
+    "internal",
+    "process",
     "read",
     "write",
     "network",
@@ -49,13 +62,7 @@ KINDS = (
 
 Allow = bool | str | Iterable[str]
 
-_OF_EFFECT = {
-    "runs Python": "python",
-    "runs native code": "native",
-    "reads files": "read",
-    "writes files": "write",
-    "uses network": "network",
-}
+_OF_EFFECT = {effect: kind for kind, effect in savedmodel_ops.EFFECT_OF.items()}
 _OF_FINDING = {"bytecode": "lambda", "file": "read"}
 # How many dangers an error names.
 SHOWN = 8
@@ -122,20 +129,33 @@ def refuse(dangers: Iterable[Danger], allow: frozenset[str], path: str) -> tuple
     )
 
 
-def in_savedmodel(model: savedmodel.SavedModel, graph: savedmodel.MetaGraph) -> list[Danger]:
-    """The dangers in one graph of a SavedModel and in its assets."""
+def in_savedmodel(
+    model: savedmodel.SavedModel,
+    graph: savedmodel.MetaGraph,
+    problems: Iterable[tuple[str, str]] = (),
+) -> list[Danger]:
+    """The dangers in one graph of a SavedModel and in its files.
+
+    Args:
+        model: The model.
+        graph: The graph of it that is loaded.
+        problems: Files that lie elsewhere, and why they do.
+    """
     found = [
         Danger(_OF_EFFECT[risk.effect], "", f"the op {risk.op} {risk.effect}, {risk.count} times")
         for risk in graph.risks
         if not risk.expected
     ]
     found += [
-        Danger("native", "", f"the op {name} is not TensorFlow's own") for name in graph.custom_ops
+        Danger("native", "", f"the op {name[:100]} is not TensorFlow's own")
+        for name in graph.custom_ops
     ]
+    elsewhere = dict(problems)
+    found += [Danger("asset", name[:100], problem) for name, problem in elsewhere.items()]
     found += [
         Danger("asset", asset.name[:100], asset.problem)
         for asset in model.assets
-        if asset.problem is not None
+        if asset.problem is not None and f"assets/{asset.name}" not in elsewhere
     ]
     return found
 

@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import os
+import weakref
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
@@ -19,13 +20,17 @@ from tensorferry.codecs.hdf5.file import SIGNATURE
 from tensorferry.errors import FormatError, UnsupportedError
 from tensorferry.formats.keras import config as keras_config
 from tensorferry.formats.keras.weights import Weights
-from tensorferry.formats.savedmodel import model as savedmodel, ops as savedmodel_ops
+from tensorferry.formats.savedmodel import (
+    assets as savedmodel_assets,
+    model as savedmodel,
+    ops as savedmodel_ops,
+)
 from tensorferry.formats.savedmodel.reader import open_variables
 from tensorferry.frameworks import table
 from tensorferry.frameworks.contract import KerasModels, Loading
 from tensorferry.frameworks.programs import DEFAULT
 from tensorferry.frameworks.variables import find_variables
-from tensorferry.models import dangers
+from tensorferry.models import dangers, private
 from tensorferry.models.dangers import Allow, Danger
 from tensorferry.models.loaded import LoadedModel, LoadedSignature, Values
 from tensorferry.storage.place import Place
@@ -102,17 +107,37 @@ def _load_program(
     tags: Iterable[str] | None,
     to: str,
 ) -> LoadedModel:
-    _check_file(path)
-    read = savedmodel.read(path)
+    file = _check_file(path)
+    copy = private.copy_savedmodel(file, links="asset" in kinds)
+    try:
+        with copy.named():
+            model = _load_copy(copy, path, signature, kinds, tags, to)
+    except BaseException:
+        copy.remove()
+        raise
+    # Assets are read when the model is saved again, values of TensorFlow 1 when they are asked for.
+    weakref.finalize(model.model, copy.remove)
+    return model
+
+
+def _load_copy(
+    copy: private.Copy,
+    path: str,
+    signature: str | None,
+    kinds: frozenset[str],
+    tags: Iterable[str] | None,
+    to: str,
+) -> LoadedModel:
+    read = savedmodel.read(copy.path)
     wanted = None if tags is None else tuple(tags)
     try:
         graph = read.find(wanted)
     except KeyError as error:
         raise UnsupportedError(str(error.args[0]), path=path, hint="tags= chooses one") from None
+    found = dangers.in_savedmodel(read, graph, copy.problems)
+    dangers.refuse(found, kinds, path)
     if read.has_variables:
         open_variables(read.place).close()  # finds damage before TensorFlow does
-    found = dangers.in_savedmodel(read, graph)
-    dangers.refuse(found, kinds, path)
     programs = table.loading()
     allowed = dangers.refuse([*found, *_dangers_of(read, graph)], kinds, path)
     loaded = programs.load(read.path, graph.tags)
@@ -141,8 +166,8 @@ def _load_program(
     return LoadedModel(path, "savedmodel", signatures, values, to, allowed, loaded, call)
 
 
-def _check_file(path: str) -> None:
-    """Refuses a directory in which TensorFlow may read another file than we do."""
+def _check_file(path: str) -> str:
+    """The file of the program; refuses a directory that has several."""
     file = savedmodel.find(Place(path))
     directory = "." if file is None else os.path.dirname(file.path) or "."
     found = [name for name in savedmodel.FILES if os.path.exists(os.path.join(directory, name))]
@@ -156,6 +181,7 @@ def _check_file(path: str) -> None:
         raise UnsupportedError(
             f"TensorFlow loads no {found[0]} in Python", path=path, hint="ferry.open reads it"
         )
+    return os.path.join(directory, found[0])
 
 
 def _dangers_of(model: savedmodel.SavedModel, graph: savedmodel.MetaGraph) -> list[Danger]:
@@ -164,19 +190,20 @@ def _dangers_of(model: savedmodel.SavedModel, graph: savedmodel.MetaGraph) -> li
     Raises:
         FormatError: TensorFlow sees another model than our own reader.
     """
-    seen = table.graphs().look(model.path, graph.tags, savedmodel_ops.EXPECTED)
+    ops = savedmodel_ops
+    seen = table.graphs().look(model.path, graph.tags, ops.placed(), ops.ATTRIBUTES)
     strange = seen.ops.symmetric_difference(graph.ops)
-    strange |= seen.assets - {asset.name for asset in model.assets}
     if strange:
         raise FormatError(
             f"TensorFlow sees another model in it than we do: {', '.join(sorted(strange)[:5])}",
             path=model.path,
         )
-    found = []
-    for misuse in seen.misused:
-        kind = "write" if misuse.writes else "read"
-        detail = f"the op {misuse.op} {kind}s files that are not the model's own"
-        found.append(Danger(kind, misuse.place[:100], detail))
+    found = [Danger(one.kind, one.place, one.detail) for one in seen.misused]
+    # Old graphs have assets in a collection, whose names nobody looked at yet.
+    for name in sorted(seen.assets - {asset.name for asset in model.assets}):
+        problem = savedmodel_assets.check_name(name)
+        if problem is not None:
+            found.append(Danger("asset", name[:100], problem))
     return found
 
 

@@ -5,10 +5,11 @@
     reader         opening the values of its variables
     variables      what the variables are called
     graph          nodes, functions and constants of a GraphDef
+    cycles         functions that call themselves
     constants      the values of constants
     objects        the graph of objects
     specs          signatures, and what tensors and arguments are like
-    ops            what ops do; `op_names.txt` lists TensorFlow's own
+    ops            what ops do; `ops.txt` sorts TensorFlow's own
     assets         the files beside a model; `fingerprint` its hashes
     messages       the protobuf messages; `text` and `chunks` two other ways to write them
 

@@ -22,7 +22,9 @@ from tensorferry import _native, dtypes, limits
 from tensorferry.codecs.protobuf import BYTES, VARINT, Span
 from tensorferry.dtypes import DType
 from tensorferry.errors import FerryError, FormatError, LimitError
+from tensorferry.formats.savedmodel.cycles import find_cycles
 from tensorferry.formats.savedmodel.messages import Reader
+from tensorferry.formats.savedmodel.ops import ATTRIBUTES
 from tensorferry.formats.savedmodel.specs import (
     Shape,
     TensorSpec,
@@ -46,7 +48,7 @@ SHORT = 96
 _NAME, _OP, _INPUT, _ATTR = 1, 2, 3, 5
 _KEY, _VALUE = 1, 2
 _ARGUMENT_NAME, _ARGUMENT_TYPE = 1, 3
-_LIST, _TYPE, _SHAPE, _TENSOR, _FUNC = 1, 6, 7, 8, 10
+_LIST, _TEXT, _TYPE, _SHAPE, _TENSOR, _FUNC = 1, 2, 6, 7, 8, 10
 _WIRES = {3: VARINT, 4: 5, 5: VARINT, 6: VARINT}
 
 
@@ -137,6 +139,7 @@ class Graph:
         functions: The library, by name.
         constants: Of nodes and of functions.
         variables: The nodes that hold a variable, as TensorFlow 1 has them.
+        unusual: How often an op has an attribute that makes it do more than compute.
     """
 
     nodes: int
@@ -144,6 +147,7 @@ class Graph:
     functions: Mapping[str, Function]
     constants: Constants
     variables: tuple[TensorSpec, ...]
+    unusual: Mapping[str, int]
 
 
 def read_graph(reader: Reader, span: Span) -> Graph:
@@ -163,7 +167,7 @@ def read_graph(reader: Reader, span: Span) -> Graph:
     functions = walk.finish()
     ops = {op: count for op, count in sorted(walk.ops.items()) if op not in functions}
     constants = Constants(reader, walk.constants)
-    return Graph(nodes, ops, functions, constants, tuple(walk.variables))
+    return Graph(nodes, ops, functions, constants, tuple(walk.variables), walk.unusual)
 
 
 class _Attribute(NamedTuple):
@@ -191,6 +195,7 @@ class _Walk:
         self.reader = reader
         self.data = reader.data
         self.ops: Counter[str] = Counter()
+        self.unusual: Counter[str] = Counter()
         self.constants: dict[tuple[str, str], Span] = {}
         self.variables: list[TensorSpec] = []
         self.functions: dict[str, Function] = {}
@@ -260,6 +265,8 @@ class _Walk:
                 )
             elif op in VARIABLES:
                 self.variables.append(self._variable(name, attributes))
+            elif op in ATTRIBUTES and not self._is_harmless(op, attributes):
+                self.unusual[op] += 1
         return len(seen), called
 
     def _read_node(self, span: Span) -> tuple[str, str, _Attributes]:
@@ -316,7 +323,11 @@ class _Walk:
 
     def _read_entry(self, start: int, end: int) -> tuple[str, Span]:
         key, value = "", Span(end, end)
+        seen = set()
         for number, wire, first, last in _native.MessageFields(self.data, start, end):
+            if number in seen:  # protobuf would merge the two
+                raise self.reader.twice(f"field {number} of an attribute", start)
+            seen.add(number)
             if (number, wire) == (_KEY, BYTES):
                 key = self.word(first, last)
             elif (number, wire) == (_VALUE, BYTES):
@@ -356,6 +367,14 @@ class _Walk:
                 if inner in (_LIST, _FUNC):
                     pending.append((inner, Span(start, end), depth - 3))
 
+    def _is_harmless(self, op: str, attributes: _Attributes) -> bool:
+        key, harmless = ATTRIBUTES[op]
+        attribute, base = attributes.get(key, (None, 0))
+        if attribute is None:
+            return True
+        value = bytes(self.data[base + attribute.first : base + attribute.last])
+        return attribute.number == _TEXT and value in harmless
+
     def _variable(self, name: str, attributes: _Attributes) -> TensorSpec:
         dtype = shape = None
         for attribute, base in attributes.values():
@@ -389,43 +408,3 @@ class _Walk:
             name: replace(function, calls=calls[name], recursive=name in recursive)
             for name, function in self.functions.items()
         }
-
-
-def find_cycles(calls: Mapping[str, tuple[str, ...]]) -> set[str]:
-    """The names that a way leads back to: Tarjan's components, without recursion."""
-    order: dict[str, int] = {}
-    lowest: dict[str, int] = {}
-    component: list[str] = []
-    places: dict[str, int] = {}
-    inside: set[str] = set()
-    found = {name for name, called in calls.items() if name in called}
-    for root in calls:
-        if root in order:
-            continue
-        stack = [(root, iter(calls[root]))]
-        while stack:
-            name, rest = stack[-1]
-            if name not in order:
-                order[name] = lowest[name] = len(order)
-                places[name] = len(component)
-                component.append(name)
-                inside.add(name)
-            for called in rest:
-                if called not in order:
-                    stack.append((called, iter(calls[called])))
-                    break
-                if called in inside:
-                    lowest[name] = min(lowest[name], order[called])
-            else:
-                stack.pop()
-                if stack:
-                    above = stack[-1][0]
-                    lowest[above] = min(lowest[above], lowest[name])
-                if lowest[name] == order[name]:
-                    place = places.pop(name)
-                    members = component[place:]
-                    del component[place:]
-                    inside.difference_update(members)
-                    if len(members) > 1:
-                        found.update(members)
-    return found

@@ -359,7 +359,7 @@ def _read_meta_graph(
         held,
         known,
         ops.find_custom(graph.ops),
-        ops.find_risks(graph.ops),
+        ops.find_risks(graph.ops, graph.unusual),
     )
     return meta_graph, definitions
 

@@ -1,14 +1,19 @@
-"""Ops of a SavedModel that do more than compute: what loading or calling the model may do.
+"""Ops of a SavedModel: which only compute, and what the others do.
 
-A graph is a program. Most ops only compute; some read and write files, reach other machines or run
-Python code, and a model from a stranger can have them anywhere. Here they are named, never run.
-Every SavedModel with variables has ops that save and restore them, and tables that are made from
-assets read files: these are expected, and marked so.
+A graph is a program. Most ops only compute; some read and write files, reach other machines, run
+Python code or a program that stands in a string, and a model from a stranger can have them
+anywhere. Here they are named, never run. `ops.txt` beside this module has every op that TensorFlow
+2.16 to 2.21 registers, in groups:
 
-A custom op is one that TensorFlow does not have: its code comes from a library that whoever loads
-the model must have loaded first. `op_names.txt` beside this module has the names that TensorFlow
-2.21 registers, one a line, without the ops of its own tests. The list of definitions inside a
-SavedModel cannot tell: the exporter puts custom ops there like all others.
+    computes      fine everywhere
+    placed        saves and restores variables, or fills tables from assets, which SavedModels do;
+                  what such an op does elsewhere, `tensorferry.models.loading` finds out
+    conditional   fine unless one of its attributes says otherwise (`ATTRIBUTES`)
+    refused       does more
+
+All but the first have a kind, which `EFFECT_OF` lists. An op that is not in the file is a custom
+op: its code comes from a library that whoever loads the model must have loaded first. The list of
+definitions inside a SavedModel cannot tell: the exporter puts custom ops there like all others.
 """
 
 from __future__ import annotations
@@ -17,57 +22,54 @@ import functools
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
-Effect = Literal["runs Python", "runs native code", "reads files", "writes files", "uses network"]
+Kind = Literal[
+    "python",
+    "native",
+    "process",
+    "graph",
+    "dataset",
+    "device",
+    "internal",
+    "read",
+    "write",
+    "network",
+]
+Place = Literal["computes", "placed", "conditional", "refused"]
 
-_EFFECTS: dict[Effect, str] = {
-    "runs Python": "PyFunc PyFuncStateless EagerPyFunc",
-    "runs native code": "XlaCustomCall XlaCustomCallV2 RemoteFusedGraphExecute TRTEngineOp",
-    "reads files": """
-        ReadFile MatchingFiles WholeFileReader WholeFileReaderV2 TextLineReader TextLineReaderV2
-        FixedLengthRecordReader FixedLengthRecordReaderV2 TFRecordReader TFRecordReaderV2 LMDBReader
-        RecordInput ImmutableConst GenerateVocabRemapping LoadAndRemapMatrix
-        InitializeTableFromTextFile InitializeTableFromTextFileV2
-        TextLineDataset TFRecordDataset TFRecordDatasetV2 FixedLengthRecordDataset
-        FixedLengthRecordDatasetV2 CSVDataset CSVDatasetV2 ExperimentalCSVDataset SqlDataset
-        ExperimentalSqlDataset LMDBDataset ExperimentalLMDBDataset MatchingFilesDataset
-        ExperimentalMatchingFilesDataset LoadDataset SnapshotDatasetReader
-        SnapshotNestedDatasetReader ListSnapshotChunksDataset SnapshotChunkDataset
-        Restore RestoreSlice RestoreV2 DTensorRestoreV2""",
-    "writes files": """
-        WriteFile Save SaveSlices SaveV2 MergeV2Checkpoints DistributedSave SaveDataset
-        SaveDatasetV2 DatasetToTFRecord ExperimentalDatasetToTFRecord SnapshotDataset
-        SnapshotDatasetV2
-        CacheDataset CacheDatasetV2 CalibrationStatisticsSaver DumpTensor PrintV2
-        CreateSummaryFileWriter CreateSummaryDbWriter WriteSummary WriteAudioSummary
-        WriteGraphSummary WriteHistogramSummary WriteImageSummary WriteRawProtoSummary
-        WriteScalarSummary DebugIdentity DebugIdentityV2 DebugIdentityV3 DebugNanCount
-        DebugNumericSummary""",
-    "uses network": """
-        RemoteCall RpcCall RpcClient RpcServer RpcServerStart RpcServerRegister DataServiceDataset
-        DataServiceDatasetV2 DataServiceDatasetV3 DataServiceDatasetV4 RegisterDataset
-        RegisterDatasetV2 FileSystemSetConfiguration""",
+# What an op of a kind does, in words.
+EFFECT_OF: dict[str, str] = {
+    "python": "runs Python",
+    "native": "runs native code",
+    "process": "ends the process",
+    "graph": "runs a program that stands in a string",
+    "dataset": "runs datasets",
+    "device": "uses accelerators",
+    "internal": "uses internal ops",
+    "read": "reads files",
+    "write": "writes files",
+    "network": "uses network",
 }
 
-EFFECTS: dict[str, Effect] = {
-    name: effect for effect, names in _EFFECTS.items() for name in names.split()
+# The attribute that makes an op do more than compute, and the values with which it does not. An
+# attribute that is not there has the first value.
+ATTRIBUTES: dict[str, tuple[str, tuple[bytes, ...]]] = {
+    "PrintV2": (
+        "output_stream",
+        (b"stderr", b"stdout", b"log(info)", b"log(warning)", b"log(error)"),
+    ),
+    "FixedUnigramCandidateSampler": ("vocab_file", (b"",)),
+    "DecodeProtoV2": ("descriptor_source", (b"local://", b"")),
+    "EncodeProto": ("descriptor_source", (b"local://", b"")),
 }
 
-# What every SavedModel needs to save and restore its variables, and to fill tables from assets.
-EXPECTED = frozenset(
-    {
-        "Save",
-        "SaveSlices",
-        "SaveV2",
-        "MergeV2Checkpoints",
-        "Restore",
-        "RestoreSlice",
-        "RestoreV2",
-        "InitializeTableFromTextFile",
-        "InitializeTableFromTextFileV2",
-    }
-)
+
+class Group(NamedTuple):
+    """What an op is: where it is fine, and the kind of thing that it does elsewhere."""
+
+    place: Place
+    kind: Kind | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,33 +80,57 @@ class Risk:
         op: Its name.
         count: How often it is in the graph and its functions.
         effect: What it does.
-        expected: Whether SavedModels have it for their own variables and tables.
+        expected: Whether SavedModels have it for their own variables and tables, or its attributes
+            say that it does nothing of that here.
     """
 
     op: str
     count: int
-    effect: Effect
+    effect: str
     expected: bool
 
 
-def find_risks(ops: Mapping[str, int]) -> tuple[Risk, ...]:
-    """The ops that do more than compute, those that nobody expects first."""
-    risks = [
-        Risk(op, count, EFFECTS[op], op in EXPECTED) for op, count in ops.items() if op in EFFECTS
-    ]
-    return tuple(sorted(risks, key=lambda risk: (risk.expected, risk.effect, risk.op)))
-
-
 @functools.cache
-def known_names() -> frozenset[str]:
-    """The names of TensorFlow's own ops."""
+def groups() -> Mapping[str, Group]:
+    """The group of every op of TensorFlow by name."""
     # `importlib.resources` takes longer to import than a model takes to inspect.
-    path = os.path.join(os.path.dirname(__file__), "op_names.txt")
+    path = os.path.join(os.path.dirname(__file__), "ops.txt")
     with open(path, encoding="ascii") as file:
-        return frozenset(file.read().split())
+        lines = file.read().splitlines()
+    found: dict[str, Group] = {}
+    group = Group("refused", "internal")
+    for line in lines:
+        if line.startswith("["):
+            place, _, kind = line[1:].rstrip("]").partition(":")[0].partition(" ")
+            group = Group(place, kind or None)  # type: ignore[arg-type]  # the file is ours
+        elif not line.startswith("#"):
+            found.update(dict.fromkeys(line.split(), group))
+    return found
+
+
+def placed() -> frozenset[str]:
+    """The ops that are fine where a SavedModel has them for its own variables and tables."""
+    return frozenset(op for op, group in groups().items() if group.place == "placed")
+
+
+def find_risks(ops: Mapping[str, int], unusual: Mapping[str, int]) -> tuple[Risk, ...]:
+    """The ops that do more than compute, those that nobody expects first.
+
+    Args:
+        ops: How often each op is used.
+        unusual: How often those of `ATTRIBUTES` have another value than the harmless ones.
+    """
+    known = groups()
+    risks = []
+    for op, count in ops.items():
+        group = known.get(op)
+        if group is not None and group.kind is not None:
+            fine = group.place == "placed" or (group.place == "conditional" and op not in unusual)
+            risks.append(Risk(op, count, EFFECT_OF[group.kind], fine))
+    return tuple(sorted(risks, key=lambda risk: (risk.expected, risk.effect, risk.op)))
 
 
 def find_custom(ops: Iterable[str]) -> tuple[str, ...]:
     """The ops that are not TensorFlow's own."""
-    names = known_names()
-    return tuple(sorted(op for op in ops if op not in names))
+    known = groups()
+    return tuple(sorted(op for op in ops if op not in known))
