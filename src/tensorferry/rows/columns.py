@@ -1,14 +1,14 @@
-"""Columns: slices and pieces of columns of every kind."""
+"""Columns: slices, pieces and choices of rows of columns of every kind."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from tensorferry.errors import UnsupportedError
-from tensorferry.tensors.values import RaggedTensor, SparseTensor
+from tensorferry.tensors.values import Array, RaggedTensor, SparseTensor, concatenate
 
 
 def length_of(column: Any) -> int:
@@ -37,6 +37,59 @@ def _of_ragged(column: RaggedTensor, start: int, stop: int) -> RaggedTensor:
         nested.append(part - part[0])
         start, stop = int(part[0]), int(part[-1])
     return RaggedTensor(column.flat_values[start:stop], tuple(nested))
+
+
+def taken(column: Any, rows: Array) -> Any:
+    """The rows of a column at some places, in the order asked for; a place may come twice.
+
+    Args:
+        column: An array, a ragged or sparse tensor, or a list of arrays.
+        rows: int64, from 0 to the number of rows.
+    """
+    if isinstance(column, RaggedTensor):
+        return _taken_ragged(column, rows)
+    if isinstance(column, SparseTensor):
+        order = np.argsort(column.indices[:, 0], kind="stable")
+        entries = column.indices[order, 0]
+        splits = np.searchsorted(entries, np.arange(length_of(column) + 1))
+        lengths, inner = _inside(splits, rows)
+        indices = column.indices[order[inner]].copy()
+        indices[:, 0] = np.repeat(np.arange(len(rows)), lengths)
+        shape = column.dense_shape.copy()
+        shape[0] = len(rows)
+        return SparseTensor(indices, column.values[order[inner]], shape)
+    if isinstance(column, list):
+        return [column[row] for row in rows.tolist()]
+    return column[rows]
+
+
+def _taken_ragged(column: RaggedTensor, rows: Array) -> RaggedTensor:
+    nested = []
+    for splits in column.nested_row_splits:
+        lengths, rows = _inside(splits, rows)
+        nested.append(np.concatenate([[0], np.cumsum(lengths)]).astype(splits.dtype))
+    return RaggedTensor.trusted(column.flat_values[rows], tuple(nested))
+
+
+def _inside(splits: Array, rows: Array) -> tuple[Array, Array]:
+    """The lengths of some rows, and the places of their values, one row behind the other."""
+    starts = splits[rows].astype(np.int64)
+    lengths = splits[rows + 1].astype(np.int64) - starts
+    before = np.cumsum(lengths) - lengths
+    return lengths, np.repeat(starts - before, lengths) + np.arange(int(lengths.sum()))
+
+
+def joined(batches: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The columns of batches of the same columns, one behind the other."""
+    if len(batches) == 1:
+        return dict(batches[0])
+    return {name: _joined([batch[name] for batch in batches]) for name in batches[0]}
+
+
+def _joined(parts: list[Any]) -> Any:
+    if isinstance(parts[0], list):
+        return [row for part in parts for row in part]
+    return concatenate(parts)
 
 
 def batches_of(columns: Mapping[str, Any], rows: int) -> Iterator[dict[str, Any]]:

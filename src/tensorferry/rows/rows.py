@@ -15,7 +15,7 @@ from __future__ import annotations
 import difflib
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Self, SupportsIndex, overload
 
@@ -26,6 +26,7 @@ from tensorferry.errors import Problem, UnknownFeatureError, UnsupportedError
 from tensorferry.rows.columns import part_of
 from tensorferry.storage.place import Place
 from tensorferry.tensors.infos import TensorInfo
+from tensorferry.tensors.values import Array
 
 if TYPE_CHECKING:
     from tensorferry.formats.contract import Facts, Progress, RowOptions
@@ -213,6 +214,25 @@ class Rows(ABC):
     def take(self, indices: Indices) -> list[Any]:
         """Several rows, in the order asked for."""
         return self.__getitems__(indices)
+
+    @property
+    def is_seekable(self) -> bool:
+        """Whether any row can be read without the rows before it."""
+        return False
+
+    def gathered(self, wanted: Iterable[Array], *, to: To = "numpy") -> Iterator[Any]:
+        """A batch for each list of row numbers, in the order asked for.
+
+        Args:
+            wanted: The numbers of each batch: int64, from 0 to the number of rows.
+            to: Whose tensors the columns are.
+
+        Raises:
+            UnsupportedError: The rows can only be read in order (`is_seekable`).
+        """
+        raise UnsupportedError(
+            f"rows of {self.format} files can only be read in order", path=self.place.path
+        )
 
     @overload
     def __getitem__(self, where: SupportsIndex) -> Row: ...  # type: ignore[overload-overlap]

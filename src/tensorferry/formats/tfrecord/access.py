@@ -6,6 +6,7 @@ Where the records are is found by an index beside the file, or else by walking o
 
 from __future__ import annotations
 
+import itertools
 import operator
 import os
 from collections.abc import Iterable
@@ -38,6 +39,8 @@ class Access:
         self._how = how
         self._damages = damages
         self._indexes: list[Array] | None = None
+        self._joined: Array | None = None
+        self._starts: Array | None = None  # the number of each file's first record, and of all
 
     @property
     def is_quick(self) -> bool:
@@ -58,6 +61,7 @@ class Access:
             raise UnsupportedError("the records of a stream can only be read in order")
         if self._indexes is None:
             self._indexes = [self._index_of(part) for part in self._files.parts]
+            self._starts = np.cumsum([0, *map(len, self._indexes)])
         return self._indexes
 
     def _index_of(self, part: Part) -> Array:
@@ -84,29 +88,89 @@ class Access:
         Raises:
             IndexError: There are not as many records.
         """
-        starts = np.cumsum([0, *map(len, self.indexes())])
-        segments = []
-        for number in where:
-            record = operator.index(number)
-            if not -starts[-1] <= record < starts[-1]:
-                raise IndexError(f"record {number} of {starts[-1]}")
-            record %= int(starts[-1])
-            file = int(np.searchsorted(starts, record, side="right")) - 1
-            segments.append(self._segment_at(file, record - int(starts[file])))
-        return segments
+        self.indexes()
+        assert self._starts is not None
+        total = int(self._starts[-1])
+        numbers = np.fromiter(map(operator.index, where), np.int64)
+        if len(numbers) and not -total <= numbers.min() <= numbers.max() < total:
+            wrong = numbers[(numbers < -total) | (numbers >= total)][0]
+            raise IndexError(f"record {wrong} of {total}")
+        numbers %= max(total, 1)
+        if len(numbers) < 2 or self._how.on_error != "raise":  # there may be damage between two
+            return self._segments_at(numbers, numbers + 1)
+        # Records that follow each other are one segment.
+        cuts = np.flatnonzero(np.diff(numbers) != 1) + 1
+        firsts = numbers[np.concatenate([[0], cuts])]
+        lasts = numbers[np.concatenate([cuts - 1, [len(numbers) - 1]])]
+        return self._segments_at(firsts, lasts + 1)
 
-    def _segment_at(self, file: int, record: int) -> Segment:
-        part = self._files.parts[file]
-        offset, length = self.indexes()[file][record].tolist()
-        start, end = offset - HEADER, offset + length + FOOTER
+    def _segments_at(self, firsts: Array, ends: Array) -> list[Segment]:
+        """The frames of records from some numbers to others, which may lie in several files."""
+        assert self._starts is not None
+        files = np.searchsorted(self._starts, firsts, side="right") - 1
+        if len(self._files.parts) > 1:
+            crossing = np.searchsorted(self._starts, ends, side="left") - 1 > files
+            if crossing.any():
+                firsts, ends = self._cut(firsts, ends)
+                files = np.searchsorted(self._starts, firsts, side="right") - 1
+        spans, lasts = self._spans, ends - 1
+        return self._made(
+            files.tolist(),
+            (firsts - self._starts[files]).tolist(),
+            (ends - firsts).tolist(),
+            (spans[firsts, 0] - HEADER).tolist(),
+            (spans[lasts, 0] + spans[lasts, 1] + FOOTER).tolist(),
+        )
+
+    def _cut(self, firsts: Array, ends: Array) -> tuple[Array, Array]:
+        """The same records, cut where a file ends."""
+        assert self._starts is not None
+        pairs: list[tuple[int, int]] = []
+        for first, end in zip(firsts.tolist(), ends.tolist(), strict=True):
+            inside = self._starts[(self._starts > first) & (self._starts < end)].tolist()
+            pairs += itertools.pairwise([first, *dict.fromkeys(inside), end])
+        cut = np.array(pairs, np.int64)
+        return cut[:, 0], cut[:, 1]
+
+    @property
+    def _spans(self) -> Array:
+        """Offset and length of the data of each record of all files."""
+        if self._joined is None:
+            indexes = self.indexes()
+            self._joined = indexes[0] if len(indexes) == 1 else np.concatenate(indexes)
+        return self._joined
+
+    def _made(
+        self,
+        files: list[int],
+        records: list[int],
+        counts: list[int],
+        starts: list[int],
+        ends: list[int],
+    ) -> list[Segment]:
+        parts = self._files.parts
         # Otherwise it was checked for the index, or is to be kept as it is.
         verify = self._how.verify and self._how.on_error == "raise"
-        named = part.first + record, part.place.path, verify
-        if len(self._files.parts) <= OPEN_AT_ONCE:
-            return Segment(part.place.open().everything(), start, 1, end, 0, *named)
-        # Copied, because a view of a file keeps its descriptor.
-        frame = self._files.recent.read(part.place, start, end)
-        return Segment(frame, 0, 1, end - start, start, *named)
+        places = zip(files, records, counts, starts, ends, strict=True)
+        if len(parts) > OPEN_AT_ONCE:
+            # Copied, because a view of a file keeps its descriptor.
+            read = self._files.recent.read
+            return [
+                Segment(
+                    read(parts[file].place, start, end),
+                    *(0, count, end - start, start, parts[file].first + record),
+                    *(parts[file].place.path, verify),
+                )
+                for file, record, count, start, end in places
+            ]
+        of = {
+            file: (parts[file].place.open().everything(), parts[file].first, parts[file].place.path)
+            for file in set(files)
+        }
+        return [
+            Segment(of[file][0], start, count, end, 0, of[file][1] + record, of[file][2], verify)
+            for file, record, count, start, end in places
+        ]
 
     def write_indexes(self) -> list[str]:
         """Writes an index beside each file, as text, and gives their names."""

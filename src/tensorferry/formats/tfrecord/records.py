@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
@@ -60,6 +60,7 @@ from tensorferry.rows.splits import Part, Split, deal
 from tensorferry.storage import open_sink, open_source, shards
 from tensorferry.storage.place import Place
 from tensorferry.tensors.infos import TensorInfo
+from tensorferry.tensors.values import Array
 
 # The number of records that are verified at a time.
 VERIFY = 1 << 14
@@ -435,12 +436,25 @@ class Records(Rows):
         """Several records, in the order asked for."""
         segments = self._access.segments(where)
         if self.is_raw:
-            records = [segment.records()[0] for segment in segments]
+            records = [record for segment in segments for record in segment.records()]
             return [{RECORD: record} for record in records] if self._how.fallback else records
         if not self.columns:
-            return [{} for _ in segments]
+            return [{} for segment in segments for _ in range(segment.count)]
         decoder = example.BatchDecoder(self._features, self._how.columns)
         return list(example.rows_of(decoder.decode(segments), self._features)) if segments else []
+
+    @property
+    def is_seekable(self) -> bool:
+        """Whether the files are local and uncompressed; looking for the records walks over them."""
+        try:
+            self._access.indexes()
+        except UnsupportedError:
+            return False
+        return True
+
+    def gathered(self, wanted: Iterable[Array], *, to: To = "numpy") -> Iterator[Any]:
+        """A batch for each list of record numbers, decoded in several threads."""
+        return self._decoded((self._access.segments(numbers) for numbers in wanted), to)
 
     def write_index(self) -> list[str]:
         """Writes an index beside each file, as text, and gives their names.

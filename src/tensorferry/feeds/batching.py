@@ -1,0 +1,239 @@
+"""Batching: the rows of a chunk as batches of a training loop.
+
+    Plain(256)                              256 rows each
+    Bucketed(256, "tokens", (32, 64))       rows of similar length together
+    Packed(8, "tokens", 512)                several short rows in one of 512 values
+
+A chunk is as many rows as have to be seen together. What becomes of it depends on nothing else, so
+that a feed can go on in the middle of a chunk by reading it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from tensorferry.errors import UnsupportedError
+from tensorferry.rows.columns import length_of, rows_between, taken
+from tensorferry.tensors.values import Array, RaggedTensor
+
+Batch = dict[str, Any]
+
+BATCHES = 64
+"""Number of batches of rows that are sorted into buckets, or packed, together."""
+
+
+OPEN = 16
+"""Number of packed rows that are filled at a time."""
+
+
+class Batching(Protocol):
+    """How the rows of a chunk become batches."""
+
+    @property
+    def chunk(self) -> int:
+        """Number of rows of a chunk."""
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether a chunk is one batch."""
+
+    def batches(self, columns: Batch) -> Iterator[Batch]:
+        """The batches of a chunk; a last one may be shorter."""
+
+
+@dataclass(frozen=True)
+class Plain:
+    """So many rows a batch, in their order.
+
+    Attributes:
+        rows: Of a batch.
+        chunk: Number of rows that are read together, by default one batch.
+    """
+
+    rows: int
+    chunk: int = 0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "chunk", max(self.chunk, self.rows) // self.rows * self.rows)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether a chunk is one batch."""
+        return self.chunk == self.rows
+
+    def batches(self, columns: Batch) -> Iterator[Batch]:
+        """The batches of a chunk."""
+        total = rows_of(columns)
+        if total <= self.rows:
+            yield from [columns] if total else []
+            return
+        for start in range(0, total, self.rows):
+            stop = min(start + self.rows, total)
+            yield {name: rows_between(column, start, stop) for name, column in columns.items()}
+
+
+@dataclass(frozen=True)
+class Bucketed:
+    """Rows of similar length together, so that little has to be padded.
+
+    Attributes:
+        rows: Of a batch.
+        column: The ragged column whose lengths count.
+        bounds: The longest row of each bucket but the last, rising.
+    """
+
+    rows: int
+    column: str
+    bounds: tuple[int, ...]
+
+    @property
+    def chunk(self) -> int:
+        """Number of rows of a chunk."""
+        return self.rows * BATCHES
+
+    @property
+    def is_plain(self) -> bool:
+        """A chunk is many batches."""
+        return False
+
+    def batches(self, columns: Batch) -> Iterator[Batch]:
+        """The batches of a chunk, in the order in which their first rows come."""
+        buckets = np.searchsorted(self.bounds, lengths_of(columns, self.column), side="left")
+        groups = []
+        for bucket in np.unique(buckets):
+            rows = np.flatnonzero(buckets == bucket)
+            groups += [rows[start : start + self.rows] for start in range(0, len(rows), self.rows)]
+        for group in sorted(groups, key=lambda group: int(group[0])):
+            yield {name: taken(column, group) for name, column in columns.items()}
+
+
+@dataclass(frozen=True)
+class Packed:
+    """Several short rows in one long row, for models that read tokens.
+
+    A batch has the column as [rows, length], `<column>_segment` with the number of the row that a
+    value is of, from 1 (0 is padding), and `<column>_position` with its place in that row. Rows
+    longer than `length` are cut.
+
+    Attributes:
+        rows: Of a batch.
+        column: The ragged column of tokens.
+        length: Number of values of a packed row.
+        fill: What stands where no value does.
+    """
+
+    rows: int
+    column: str
+    length: int
+    fill: Any = 0
+
+    @property
+    def chunk(self) -> int:
+        """Number of rows of a chunk."""
+        return self.rows * BATCHES
+
+    @property
+    def is_plain(self) -> bool:
+        """A chunk is many batches."""
+        return False
+
+    def batches(self, columns: Batch) -> Iterator[Batch]:
+        """The batches of a chunk."""
+        lengths = np.minimum(lengths_of(columns, self.column), self.length)
+        tokens = columns[self.column]
+        bins = _bins(lengths.tolist(), self.length)
+        for start in range(0, len(bins), self.rows):
+            yield self._packed(tokens, bins[start : start + self.rows])
+
+    def _packed(self, tokens: RaggedTensor, bins: Sequence[Sequence[int]]) -> Batch:
+        shape = (len(bins), self.length, *tokens.flat_values.shape[1:])
+        values = np.full(shape, self.fill, tokens.dtype)
+        segment, position = np.zeros(shape[:2], np.int32), np.zeros(shape[:2], np.int32)
+        splits = tokens.nested_row_splits[0]
+        for line, rows in enumerate(bins):
+            place = 0
+            for number, row in enumerate(rows, 1):
+                count = min(int(splits[row + 1] - splits[row]), self.length)
+                part = slice(place, place + count)
+                values[line, part] = tokens.flat_values[splits[row] : splits[row] + count]
+                segment[line, part] = number
+                position[line, part] = np.arange(count)
+                place += count
+        name = self.column
+        return {name: values, f"{name}_segment": segment, f"{name}_position": position}
+
+
+def _bins(lengths: Sequence[int], room: int) -> list[list[int]]:
+    """Rows by the packed row they go to: one of the last few that has room, or else a new one."""
+    bins: list[list[int]] = []
+    left: list[int] = []
+    for row, length in enumerate(lengths):
+        if not length:
+            continue
+        recent = range(max(0, len(bins) - OPEN), len(bins))
+        place = next((place for place in recent if left[place] >= length), None)
+        if place is None:
+            bins.append([])
+            left.append(room)
+            place = len(bins) - 1
+        bins[place].append(row)
+        left[place] -= length
+    return bins
+
+
+def rows_of(columns: Mapping[str, Any]) -> int:
+    """Number of rows of a batch."""
+    return next((length_of(column) for column in columns.values()), 0)
+
+
+def lengths_of(columns: Batch, name: str) -> Array:
+    """The length of each row of a ragged column.
+
+    Raises:
+        UnsupportedError: There is no such column, or it is not ragged.
+    """
+    column = columns.get(name)
+    if not isinstance(column, RaggedTensor):
+        what = "no column" if column is None else f"a column of {type(column).__name__}"
+        raise UnsupportedError(
+            f"{name!r} is {what}, expected a ragged column", hint="name a column of lists"
+        )
+    return column.row_lengths
+
+
+def padded(columns: Batch, pad: Mapping[str, Any]) -> Batch:
+    """A batch whose ragged columns are arrays: short rows are filled at their end.
+
+    Args:
+        columns: The batch.
+        pad: For each column what to fill with, or that and a length: `{"tokens": (0, 512)}`. Rows
+            longer than the length are cut.
+    """
+    return {
+        name: _padded(column, pad[name]) if name in pad else column
+        for name, column in columns.items()
+    }
+
+
+def _padded(column: Any, how: Any) -> Any:
+    if not isinstance(column, RaggedTensor):
+        return column
+    fill, length = how if isinstance(how, tuple) else (how, None)
+    while column.ragged_rank > 1:
+        inner = RaggedTensor.trusted(column.flat_values, column.nested_row_splits[-1:])
+        column = RaggedTensor.trusted(_padded(inner, fill), column.nested_row_splits[:-1])
+    lengths = column.row_lengths
+    width = int(lengths.max(initial=0)) if length is None else int(length)
+    values = column.flat_values
+    dense = np.full((len(lengths), width, *values.shape[1:]), fill, values.dtype)
+    inside = np.arange(width) < lengths[:, None]
+    if length is None or width >= lengths.max(initial=0):
+        dense[inside] = values
+    else:
+        places = column.nested_row_splits[0][:-1, None] + np.arange(width)
+        dense[inside] = values[places[inside]]
+    return dense

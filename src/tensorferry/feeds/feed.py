@@ -1,0 +1,312 @@
+"""Feeds: rows handed to a training loop, shuffled, sharded, and resumed where they were left.
+
+    feed = feeds.Feed("train-*.tfrecord", batch=256, shuffle=True, seed=7, pad={"tokens": 0})
+    for batch in feed:                          # one epoch; the next loop is the next epoch
+        ...
+        state = feed.state_dict()               # small: kept with a checkpoint of the model
+    feed.load_state_dict(state)                 # the next batch is the one that would have come
+
+The order is a function of the seed and the epoch alone (`tensorferry.feeds.order`), so that any
+number of threads, workers and machines give the same one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Literal, Unpack
+
+from tensorferry import frameworks
+from tensorferry.errors import UnsupportedError
+from tensorferry.feeds import ahead, counts, images
+from tensorferry.feeds.batching import Batch, Batching, Bucketed, Packed, Plain, padded, rows_of
+from tensorferry.feeds.chunks import Chunks, Mark, Seeking, Streaming, span_of
+from tensorferry.feeds.order import InTurn, Order, Shuffled
+from tensorferry.files import keywords
+from tensorferry.files.open import open as open_rows
+from tensorferry.rows.rows import Rows
+
+Framework = Literal["numpy", "tensorflow", "torch", "jax"]
+
+WINDOW = 1 << 14
+"""Number of rows that are shuffled together where rows cannot be read one by one."""
+
+PREFETCH = 64 << 20
+"""Number of bytes of batches that are made ahead."""
+
+VERSION = 1
+PIECES = 1 << 14
+
+
+class Feed:
+    """Batches of rows for a training loop: see the top of this module.
+
+    Iterating gives one epoch, and the next loop gives the next. A feed can be pickled, with the
+    place where it is.
+
+    Args:
+        data: What `tensorferry.open` takes, or rows that are open.
+        batch: Number of rows of a batch.
+        shuffle: True for another order in each epoch: of all rows, where any row can be read alone
+            (uncompressed TFRecords on this machine), else of files or row groups and of the
+            rows inside a window.
+        seed: Chooses the orders.
+        columns: The columns wanted; the others are not decoded.
+        shard: `(rank, world)`: the part of the rows that this process gets. The parts of all ranks
+            are each row once, and differ by at most one row.
+        pad: Ragged columns that become arrays: what to fill short rows with, or that and a length,
+            as in `{"tokens": (0, 512)}`.
+        bucket: `{"tokens": (32, 64, 128)}`: rows of similar length come together.
+        pack: `{"tokens": 512}`: several short rows become one row of so many values.
+        images: Columns of encoded images that are decoded, by Pillow.
+        transform: Called on each batch, in a thread.
+        to: Whose tensors the columns are.
+        window: Number of rows that are shuffled together where rows cannot be read one by one.
+        drop_remainder: Leave out a last batch that is shorter.
+        pad_remainder: Fill a last batch that is shorter with rows from the start of the epoch, so
+            that all ranks give the same number of batches.
+        prefetch: Number of bytes of batches that are made ahead; 0 makes each when it is asked for.
+        transform_threads: Number of threads that decode `images` and call `transform`.
+        storage_options: For the store of a URL.
+        **options: Of the format: see `tensorferry.files.keywords.Reading`.
+
+    Raises:
+        UnsupportedError: The data has no rows, or the arguments do not go together.
+    """
+
+    def __init__(
+        self,
+        data: Any,
+        *,
+        batch: int = 256,
+        shuffle: bool = False,
+        seed: int = 0,
+        shard: tuple[int, int] = (0, 1),
+        pad: Mapping[str, Any] | None = None,
+        bucket: Mapping[str, Sequence[int]] | None = None,
+        pack: Mapping[str, int] | None = None,
+        images: Sequence[str] = (),
+        transform: Callable[[Batch], Any] | None = None,
+        to: Framework = "numpy",
+        window: int = WINDOW,
+        drop_remainder: bool = False,
+        pad_remainder: bool = False,
+        prefetch: int = PREFETCH,
+        transform_threads: int = 2,
+        storage_options: Mapping[str, Any] | None = None,
+        **options: Unpack[keywords.Reading],
+    ) -> None:
+        rank, world = shard
+        if batch < 1 or window < 1 or not 0 <= rank < world:
+            raise UnsupportedError(
+                f"batch={batch}, window={window}, shard={shard}: expected 1 and more, and "
+                "shard=(rank, world) with rank from 0 to world - 1"
+            )
+        if drop_remainder and pad_remainder:
+            raise UnsupportedError("a remainder is dropped or padded, not both")
+        self.rows = _rows(data, storage_options, options)
+        self.batch, self.shuffle, self.seed, self.shard = batch, shuffle, seed, (rank, world)
+        self._batching = _batching(batch, bucket, pack)
+        self._pad, self._images = dict(pad or {}), tuple(images)
+        self._transform, self._to, self._window = transform, to, window
+        self._drop, self._fill = drop_remainder, pad_remainder
+        self._prefetch, self._threads = prefetch, transform_threads
+        self.epoch = 0
+        self._mark: Mark | None = None
+        self._given = 0
+        if pad_remainder and not (self.rows.is_seekable and self._batching.is_plain):
+            raise UnsupportedError(
+                "a remainder is padded only where any row can be read alone, in plain batches",
+                hint="drop_remainder=True also makes all batches equal",
+            )
+
+    # Where it is
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the feed is: plain values for JSON; `load_state_dict` goes on from there."""
+        mark = self._mark or Mark()
+        return {
+            "version": VERSION,
+            "epoch": self.epoch,
+            "begun": self._mark is not None,
+            "mark": list(mark),
+            "batches": self._given,
+            **self._facts(),
+        }
+
+    def _facts(self) -> dict[str, Any]:
+        """What has to be the same for a state to mean the same."""
+        return {
+            "seed": self.seed,
+            "shuffle": self.shuffle,
+            "shard": list(self.shard),
+            "files": len(self.rows.files),
+            "chunk": self._chunk if self._chunk != self.batch else None,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes on where a feed of the same data was.
+
+        Raises:
+            UnsupportedError: The state is of a feed of other data, or of another order.
+        """
+        facts = self._facts()
+        for name, wanted in facts.items():
+            if state.get(name) != wanted:
+                raise UnsupportedError(
+                    f"the state has {name}={state.get(name)!r}, this feed {wanted!r}",
+                    hint="a state goes on with the data, seed, shuffle and shard it was made with",
+                )
+        if state.get("version") != VERSION:
+            raise UnsupportedError(f"the state is of version {state.get('version')!r}")
+        self.epoch = int(state["epoch"])
+        self._mark = Mark(*map(int, state["mark"])) if state["begun"] else None
+        self._given = int(state["batches"])
+
+    def set_epoch(self, epoch: int) -> None:
+        """Starts an epoch at its first batch."""
+        self.epoch, self._mark, self._given = epoch, None, 0
+
+    # Batches
+
+    def __iter__(self) -> Iterator[Any]:
+        """The batches of the epoch that are left, from the place where the feed is."""
+        for mark, given, batch in self.marked():
+            self._mark, self._given = mark, given
+            yield batch
+        self.set_epoch(self.epoch + 1)
+
+    def marked(self, every: tuple[int, int] = (0, 1)) -> Iterator[tuple[Mark, int, Any]]:
+        """The batches that are left, each with the mark and number behind it.
+
+        Args:
+            every: `(1, 3)` gives the second of each three batches: the share of a worker.
+        """
+        made = self._made(every)
+        if not self._prefetch:
+            return ((mark, given, self._finished(batch)) for mark, given, batch in made)
+        return ahead.finished(made, self._finished, self._prefetch, self._threads)
+
+    def _made(self, every: tuple[int, int]) -> Iterator[tuple[Mark, int, Batch]]:
+        chunks = self._chunks()
+        begin = chunks.begin() if isinstance(chunks, Streaming) else Mark()
+        mark, skip = self._mark or begin, self._given
+        first, step = every
+        if self._is_plain:
+            if skip:  # all of the chunk was given
+                mark, skip = mark._replace(position=mark.position + self._chunk), 0
+            for at, columns in chunks.read(mark, self._chunk, every):
+                if self._is_wanted(columns):
+                    yield at, 1, columns
+            return
+        number = 0
+        for at, columns in chunks.read(mark, self._chunk, (0, 1)):
+            for given, batch in enumerate(self._batching.batches(columns), 1):
+                if given <= skip or not self._is_wanted(batch):
+                    continue
+                if number % step == first:
+                    yield at, given, batch
+                number += 1
+            skip = 0
+
+    def _is_wanted(self, batch: Batch) -> bool:
+        return not self._drop or rows_of(batch) == self.batch
+
+    @property
+    def _is_plain(self) -> bool:
+        """Whether a chunk is one batch, wherever it begins."""
+        return self._batching.is_plain and self.rows.is_seekable
+
+    @property
+    def _chunk(self) -> int:
+        """Number of rows of a chunk."""
+        if self.shuffle and not self.rows.is_seekable:
+            return -(-max(self._window, self._batching.chunk) // self.batch) * self.batch
+        return self._batching.chunk
+
+    def _chunks(self) -> Chunks:
+        if self.rows.is_seekable:
+            total = len(self.rows)
+            order: Order = Shuffled(total, self.seed, self.epoch) if self.shuffle else InTurn()
+            span = span_of(total, self.shard)
+            if self._fill and total:
+                most = -(-total // self.shard[1])
+                span = range(span.start, span.start + -(-most // self.batch) * self.batch)
+            return Seeking(self.rows, order, span, total)
+        pieces = self.rows.splits(PIECES)
+        seed = self.seed if self.shuffle else None
+        if self.shard == (0, 1):
+            return Streaming(pieces, seed, self.epoch)
+        sizes = counts.of(pieces)
+        return Streaming(pieces, seed, self.epoch, span_of(sum(sizes), self.shard), sizes)
+
+    def _finished(self, batch: Batch) -> Any:
+        for name in self._images:
+            batch = {**batch, name: images.decoded(batch, name)}
+        made: Any = padded(batch, self._pad)
+        made = made if self._transform is None else self._transform(made)
+        return made if self._to == "numpy" else frameworks.give(made, self._to)
+
+    def __len__(self) -> int:
+        """Number of batches of an epoch.
+
+        Raises:
+            TypeError: Only reading the rows tells.
+        """
+        if not self._batching.is_plain:
+            raise TypeError("how many batches buckets and packed rows give is known at the end")
+        size = self._chunks().size
+        if size is None:
+            raise TypeError("the number of rows is not known before their end")
+        return size // self.batch if self._drop else -(-size // self.batch)
+
+    def close(self) -> None:
+        """Closes the files."""
+        self.rows.close()
+
+    def __enter__(self) -> Feed:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        order = f"shuffled by {self.seed}" if self.shuffle else "in order"
+        rank, world = self.shard
+        part = f", {rank} of {world}" if world > 1 else ""
+        return f"<Feed of {self.rows!r}: batches of {self.batch}, {order}{part}>"
+
+
+def _rows(data: Any, storage_options: Mapping[str, Any] | None, options: keywords.Reading) -> Rows:
+    if isinstance(data, Rows):
+        found = data.select(columns) if (columns := options.get("columns")) is not None else data
+    else:
+        opened = open_rows(data, storage_options=storage_options, **options)
+        if not isinstance(opened, Rows):
+            opened.close()
+            raise UnsupportedError(
+                f"{opened.format} holds tensors, expected rows", path=opened.path
+            )
+        found = opened
+    if found.is_stream:
+        raise UnsupportedError(
+            "a stream can be read once, a feed reads its data in every epoch",
+            hint="copy it into a file",
+        )
+    return found
+
+
+def _batching(
+    batch: int, bucket: Mapping[str, Sequence[int]] | None, pack: Mapping[str, int] | None
+) -> Batching:
+    if bucket is not None and pack is not None:
+        raise UnsupportedError("rows go into buckets or are packed, not both")
+    for given, name in ((bucket, "bucket"), (pack, "pack")):
+        if given is not None and len(given) != 1:
+            raise UnsupportedError(f"{name} names {len(given)} columns, expected one")
+    if bucket is not None:
+        ((column, bounds),) = bucket.items()
+        return Bucketed(batch, column, tuple(sorted(bounds)))
+    if pack is not None:
+        ((column, length),) = pack.items()
+        return Packed(batch, column, int(length))
+    return Plain(batch)
