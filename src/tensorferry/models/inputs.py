@@ -125,10 +125,10 @@ def inputs_of(model: Any) -> Inputs:
 def _of_loaded(model: LoadedModel, signature: LoadedSignature) -> Inputs:
     """A program of several signatures; inputs by name mean the one that servers use."""
 
-    def call(*positional: Any, **named: Any) -> Any:
-        return signature(**named) if named else model(*positional)
+    def call(given: Any) -> Any:
+        return signature(**given) if isinstance(given, Mapping) else model(given)
 
-    return Inputs(tuple(signature.inputs), (), False, "names", call)
+    return Inputs(tuple(signature.inputs), (), False, "dict", call)
 
 
 def _of_keras(model: Any, function: Callable[..., Any]) -> Inputs:
