@@ -69,6 +69,7 @@ if TYPE_CHECKING:
         SparseTensor as SparseTensor,
         TensorInfo as TensorInfo,
     )
+    from tensorferry.viewer.opening import View as View, view as view
     from tensorferry.weights.callback import weights_callback as weights_callback
     from tensorferry.weights.loading import load_weights as load_weights
     from tensorferry.weights.manager import CheckpointManager as CheckpointManager
@@ -113,6 +114,7 @@ _HOMES = {
     "tensorferry.files.save": ("save",),
     "tensorferry.formats.tables.table": ("Table",),
     "tensorferry.files.bytes": ("dumps", "dumps_buffers", "dumps_into", "loads"),
+    "tensorferry.viewer.opening": ("View", "view"),
     "tensorferry.weights.loading": ("load_weights",),
     "tensorferry.weights.saver": ("Saver",),
     "tensorferry.weights.manager": ("CheckpointManager",),

@@ -24,6 +24,7 @@ COMMANDS = {
     "ls": ("listing", "tensors, features or columns with dtype, shape and size"),
     "tree": ("listing", "the same as a tree, repeated layers once"),
     "show": ("show", "the values of a tensor or of a slice of it"),
+    "view": ("view", "all of it in a browser; two files are compared"),
     "head": ("rows", "the first rows of records or tables"),
     "tail": ("rows", "the last rows"),
     "cat": ("rows", "all rows"),

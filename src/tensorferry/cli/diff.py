@@ -54,7 +54,7 @@ def diff_command(
 
     report = diff(shared.one_input(first), shared.one_input(second), map=list(mapping), **given)
     if as_json:
-        from tensorferry.cli.plain import plain
+        from tensorferry.operations.plain import plain
 
         shared.echo_json("diff", equal=report.equal, **plain(report))
     else:

@@ -42,7 +42,7 @@ def info_command(
             shared.echo(render(info))
         found.append(info)
     if as_json:
-        from tensorferry.cli.plain import plain
+        from tensorferry.operations.plain import plain
 
         extra = [{"dtypes": info.dtypes, "elements": info.elements} for info in found]
         trees = [{**plain(info), **more} for info, more in zip(found, extra, strict=True)]

@@ -69,9 +69,9 @@ def echo(lines: Iterable[str]) -> None:
 
 def echo_json(command: str, **parts: Any) -> None:
     """Prints a JSON document."""
-    from tensorferry.cli import plain
+    from tensorferry.cli import documents
 
-    output.block(plain.document(command, **parts))
+    output.block(documents.document(command, **parts))
 
 
 def parse_sizes(text: str) -> tuple[int, ...]:

@@ -160,7 +160,7 @@ def _range(part: str | None) -> dict[str, Any]:
 
 
 def _parts(report: Any) -> dict[str, Any]:
-    from tensorferry.cli.plain import plain
+    from tensorferry.operations.plain import plain
 
     parts: dict[str, Any] = plain(report)
     return parts

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from tensorferry.cli import completing, options as shared, output, plain, text
+from tensorferry.cli import completing, documents, options as shared, output, text
 from tensorferry.cli.cells import cell
 from tensorferry.cli.options import Function
 
@@ -97,17 +97,17 @@ def _print(
         _print_document(command, rows)
     elif not text.is_terminal():
         for row in rows:
-            output.line(plain.line(row))
+            output.line(documents.line(row))
     else:
         _print_table(rows)
 
 
 def _print_document(command: str, rows: Iterator[dict[str, Any]]) -> None:
     """The document, row by row: there may be more than fit into memory."""
-    start = json.dumps({"version": plain.VERSION, "command": command})
+    start = json.dumps({"version": documents.VERSION, "command": command})
     output.line(f'{start[:-1]}, "rows": [')
     for number, row in enumerate(rows):
-        output.line(("," if number else "") + plain.line(row))
+        output.line(("," if number else "") + documents.line(row))
     output.line("]}")
 
 

@@ -47,7 +47,7 @@ def verify_command(
         if not as_json:
             shared.echo(_render(report))
     if as_json:
-        from tensorferry.cli.plain import plain
+        from tensorferry.operations.plain import plain
 
         inputs.echo_json("verify", files=[{**plain(r), "sound": r.sound} for r in reports])
     return inputs.code or (0 if all(report.sound for report in reports) else 1)

@@ -11,7 +11,14 @@
     schema.py     what rows are made of, in the languages of others
     convert/      from one format into another
     reshard.py    TFRecords into other files, byte by byte
-    images.py     pictures among the bytes of rows
+    images.py     pictures among the bytes of rows; sounds.py the same for audio
+    distribution.py   summary and histograms of a tensor in one pass
+    planes.py     the part of a tensor that a screen shows; branches.py the tree of names
+    pages.py      rows by their numbers, and the search for rows; cells.py values in brief
+    counterparts.py   which tensors and rows of two files belong together
+    drawing.py    where boxes and lines of a graph go; layers.py the layers of a Keras file
+    exports.py    a tensor as npy and rows as CSV, in pieces; snippets.py what to type for it
+    plain.py      results as what JSON has
     bench.py      a tensor or a file in every format
     formats.py    what can be read and written here
 

@@ -8,7 +8,7 @@ by a key. How columns of one name are compared is `tensorferry.operations.differ
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import zip_longest
@@ -119,7 +119,30 @@ def compare(
     """Compares what was opened; the arguments are those of `diff`."""
     names = Renaming.parse(map).apply(first.matching(match))
     others = [name for name in second.infos if not match or name in names.values()]
-    pairs = {
+    pairs = _pairs(first, second, names, rtol=rtol, atol=atol, ignore_dtype=ignore_dtype)
+    rows = _compare(first, second, pairs, key)
+    taken = set(names.values())
+    return DiffReport(
+        first.name,
+        second.name,
+        tuple(pair.result() for pair in pairs.values()),
+        tuple(old for old, new in names.items() if new not in second.infos),
+        tuple(name for name in others if name not in taken),
+        *rows,
+    )
+
+
+def _pairs(
+    first: Subject,
+    second: Subject,
+    names: Mapping[str, str],
+    *,
+    rtol: float = 0.0,
+    atol: float = 0.0,
+    ignore_dtype: bool = False,
+) -> dict[str, Difference]:
+    """What compares each tensor or column of the first with that of its name in the second."""
+    return {
         old: Difference(
             old,
             new,
@@ -132,16 +155,26 @@ def compare(
         for old, new in names.items()
         if new in second.infos
     }
-    rows = _compare(first, second, pairs, key)
-    taken = set(names.values())
-    return DiffReport(
-        first.name,
-        second.name,
-        tuple(pair.result() for pair in pairs.values()),
-        tuple(old for old, new in names.items() if new not in second.infos),
-        tuple(name for name in others if name not in taken),
-        *rows,
-    )
+
+
+def compare_each(first: Subject, second: Subject, names: Mapping[str, str]) -> Iterator[TensorDiff]:
+    """Compares tensors one by one, and gives what was found of each when it is known.
+
+    Args:
+        first: A bundle that was opened.
+        second: The same.
+        names: Names in the first, and those of the same tensors in the second.
+    """
+    pairs = _pairs(first, second, names)
+    for pair in pairs.values():
+        if not pair.is_readable:
+            yield pair.result()
+    readable = {name: pair for name, pair in pairs.items() if pair.is_readable}
+    others = [pair.other for pair in readable.values()]
+    both = zip(first.tensors(list(readable)), second.tensors(others), strict=True)
+    for (name, tensor), (_, other) in both:
+        readable[name].add(tensor, other)
+        yield readable[name].result()
 
 
 def _compare(
@@ -185,11 +218,11 @@ def _by_key(
     if key not in pairs:
         raise UnsupportedError(f"the key {key!r} is no column of both", path=first.name)
     other = pairs[key].other
-    places = _keys(second, other)
-    lookup = _lookup(second, [pair.other for pair in pairs.values()])
+    places = key_places(second, other)
+    lookup = row_lookup(second, [pair.other for pair in pairs.values()])
     missing = seen = 0
     for left in first.rows(list(pairs)):
-        place = places.get(_hashable(left[key]))
+        place = places.get(hashable(left[key]))
         if place is None:
             missing += 1
             continue
@@ -200,7 +233,7 @@ def _by_key(
     return missing, max(len(places) - seen, 0)
 
 
-def _keys(subject: Subject, key: str) -> dict[Any, int]:
+def key_places(subject: Subject, key: str) -> dict[Any, int]:
     """The numbers of rows, by their keys."""
     if subject.is_stream:
         raise UnsupportedError(
@@ -210,7 +243,7 @@ def _keys(subject: Subject, key: str) -> dict[Any, int]:
         )
     places: dict[Any, int] = {}
     for number, row in enumerate(subject.rows([key])):
-        found = _hashable(row[key])
+        found = hashable(row[key])
         if found in places:
             raise UnsupportedError(
                 f"rows {places[found]} and {number} have the same key {found!r:.60}",
@@ -221,7 +254,7 @@ def _keys(subject: Subject, key: str) -> dict[Any, int]:
     return places
 
 
-def _lookup(subject: Subject, columns: Sequence[str]) -> Callable[[int], Mapping[str, Any]]:
+def row_lookup(subject: Subject, columns: Sequence[str]) -> Callable[[int], Mapping[str, Any]]:
     """Gives a row by its number; of files without random access all are held in memory."""
     if isinstance(subject.opened, Rows):
         rows = subject.opened.select(columns)
@@ -233,7 +266,8 @@ def _lookup(subject: Subject, columns: Sequence[str]) -> Callable[[int], Mapping
     return list(subject.rows(columns)).__getitem__
 
 
-def _hashable(value: Any) -> Any:
+def hashable(value: Any) -> Any:
+    """A value of a row as a key of a dict."""
     if isinstance(value, np.ndarray):
         return (value.shape, value.tobytes()) if value.dtype != object else tuple(value.tolist())
     return value.item() if isinstance(value, np.generic) else value

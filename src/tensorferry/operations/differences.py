@@ -33,6 +33,7 @@ class TensorDiff:
         largest: The largest difference between two numbers.
         mean: The mean difference.
         cosine: The cosine between both, as vectors: 1 for the same direction.
+        relative: The length of the difference as a part of the length of the first, as vectors.
         first: Where the first difference is.
     """
 
@@ -48,6 +49,7 @@ class TensorDiff:
     mean: float | None = None
     cosine: float | None = None
     first: tuple[int, ...] | None = None
+    relative: float | None = None
 
 
 _NOWHERE: Array = np.zeros(1, bool)
@@ -86,7 +88,7 @@ class Difference:
         if not self.is_readable:
             self._reason = "unreadable"
         self._elements = self._differing = self._rows = 0
-        self._largest = self._sum = 0.0
+        self._largest = self._sum = self._squares = 0.0
         self._finite = 0
         self._products = np.zeros(3)
         self._numeric = False
@@ -210,6 +212,7 @@ class Difference:
             if distance.size:
                 self._largest = max(self._largest, float(distance.max()))
                 self._sum += float(distance.sum())
+                self._squares += _dot(distance, distance)
                 self._finite += distance.size
                 self._products += (_dot(one, two), _dot(one, one), _dot(two, two))
         differs: Array = np.logical_not(near)
@@ -251,7 +254,14 @@ class Difference:
             self._sum / self._finite if numbers else None,
             min(1.0, dot / length) if numbers and length > 0 and math.isfinite(length) else None,
             self._first,
+            self._relative(left) if numbers else None,
         )
+
+    def _relative(self, left: float) -> float | None:
+        if self._squares == 0:
+            return 0.0
+        found = math.sqrt(self._squares) / math.sqrt(left) if left > 0 else math.inf
+        return found if math.isfinite(found) else None
 
 
 def _alone(value: Any) -> Any:

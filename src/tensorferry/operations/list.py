@@ -149,7 +149,7 @@ def collapse(infos: Iterable[TensorInfo]) -> list[Entry]:
         groups.setdefault(key, []).append(info)
     entries: list[Entry] = []
     for group in groups.values():
-        name = _ranges([info.name for info in group]) if len(group) > 1 else None
+        name = name_ranges([info.name for info in group]) if len(group) > 1 else None
         if name is None:
             entries += [_entry(info.name, [info]) for info in group]
         else:
@@ -164,7 +164,7 @@ def collapse_names(names: Iterable[str]) -> list[str]:
         groups.setdefault(_NUMBER.sub("#", name), []).append(name)
     found: list[str] = []
     for group in groups.values():
-        together = _ranges(group) if len(group) > 1 else None
+        together = name_ranges(group) if len(group) > 1 else None
         found += group if together is None else [together]
     return found
 
@@ -187,7 +187,7 @@ def _entry(name: str, group: list[TensorInfo]) -> Entry:
     )
 
 
-def _ranges(names: Sequence[str]) -> str | None:
+def name_ranges(names: Sequence[str]) -> str | None:
     """One name for several that differ in numbers; None if these are no combination of ranges."""
     rows = [tuple(_NUMBER.findall(name)) for name in names]
     columns = [
@@ -257,7 +257,7 @@ def _nodes(tree: Mapping[str, Any]) -> Iterator[Node]:
         key = (_NUMBER.sub("#", step), _signature(below))
         groups.setdefault(key, []).append((step, below))
     for members in groups.values():
-        name = _ranges([step for step, _ in members]) if len(members) > 1 else None
+        name = name_ranges([step for step, _ in members]) if len(members) > 1 else None
         for group in [members] if name else [[member] for member in members]:
             yield _node(name or group[0][0], group)
 

@@ -47,3 +47,10 @@ def _map_of(view: Any) -> mmap.mmap | None:
     # Only read-only maps: pages of others may hold what no file has.
     is_mapped = isinstance(base, mmap.mmap) and memoryview(base).readonly
     return base if is_mapped else None
+
+
+def release_file(value: Any) -> None:
+    """Gives back all pages of the mapped file that an array lies in, if it lies in one."""
+    mapped = None if sys.platform == "win32" else _map_of(value)
+    if mapped is not None:
+        mapped.madvise(mmap.MADV_DONTNEED)

@@ -41,10 +41,11 @@ TensorEntry: 1 key ?text, 2 value TensorProto
 
 GraphDef: 1 node *NodeDef, 2 library FunctionDefLibrary, 4 versions VersionDef
 FunctionDefLibrary: 1 function *FunctionDef
-FunctionDef: 1 signature OpDef, 3 node_def *NodeDef
+FunctionDef: 1 signature OpDef, 3 node_def *NodeDef, 4 ret *ReturnEntry
+ReturnEntry: 1 key ?text, 2 value text
 OpDef: 1 name text, 2 input_arg *ArgDef, 3 output_arg *ArgDef
 ArgDef: 1 name text, 3 type dtype
-NodeDef: 1 name text, 2 op text, 5 attr *AttrEntry
+NodeDef: 1 name text, 2 op text, 3 input *text, 5 attr *AttrEntry
 AttrEntry: 1 key ?text, 2 value AttrValue
 AttrValue: 1 list ListValue, 2 s ?bytes, 3 i ?int, 4 f ?float, 5 b ?bool, 6 type ?dtype,
     7 shape TensorShapeProto, 8 tensor TensorProto, 9 placeholder ?text, 10 func NameAttrList

@@ -1,4 +1,4 @@
-"""Plain: results as what JSON has, with the number of the shape they are in.
+"""Plain: results as what JSON has.
 
 Floats that JSON lacks are the texts "NaN", "Infinity" and "-Infinity"; bytes are text where they
 are UTF-8, and else an object {"base64": ...}. Characters that a terminal obeys are escapes.
@@ -7,29 +7,11 @@ are UTF-8, and else an object {"base64": ...}. Characters that a terminal obeys 
 from __future__ import annotations
 
 import base64
-import json
 import math
 import sys
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
-
-from tensorferry.display import escape_json
-
-VERSION = 1
-"""Of the shape of all documents; it rises when something in them changes its meaning."""
-
-
-def document(command: str, **parts: Any) -> str:
-    """The JSON document of a command: one line, or readable on a terminal."""
-    tree = {"version": VERSION, "command": command, **plain(parts)}
-    indent = 2 if sys.stdout.isatty() else None
-    return escape_json(json.dumps(tree, indent=indent, ensure_ascii=False))
-
-
-def line(value: Any) -> str:
-    """A value as JSON on one line."""
-    return escape_json(json.dumps(plain(value), ensure_ascii=False, separators=(", ", ": ")))
 
 
 def plain(value: Any) -> Any:

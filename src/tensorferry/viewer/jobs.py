@@ -1,0 +1,138 @@
+"""Jobs: work that takes longer than a question may, done in the background.
+
+A job is known by what it does, so that asking twice starts it once. It collects items, of which a
+page asks for those it does not have yet, and it ends early when nobody has asked for long.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from tensorferry.errors import FerryError
+
+RUNNING = 2
+"""How many jobs run at the same time."""
+
+KEPT = 48
+"""How many jobs are remembered."""
+
+PATIENCE = 60.0
+"""After so many seconds without a question, a job ends."""
+
+ITEMS = 200_000
+"""The most items of a job."""
+
+
+class Cancelled(Exception):  # noqa: N818  # it is no error
+    """The job was asked to end."""
+
+
+@dataclass
+class Job:
+    """Some work, and how far it is.
+
+    Attributes:
+        items: What was found so far.
+        done: How much is done.
+        total: How much there is to do, if that is known.
+        finished: Whether it has ended.
+        error: Why it ended early.
+        full: Whether it ended because there are too many items.
+    """
+
+    items: list[Any] = field(default_factory=list)
+    done: int = 0
+    total: int | None = None
+    finished: bool = False
+    error: str | None = None
+    full: bool = False
+    _asked: float = field(default_factory=time.monotonic)
+    _ended: bool = False
+
+    def progress(self, done: int, total: int | None) -> None:
+        """Takes note of how far the work is; ends it if nobody wants it any more."""
+        self.done, self.total = done, total
+        if self._ended or time.monotonic() - self._asked > PATIENCE:
+            raise Cancelled
+
+    def end(self) -> None:
+        """Asks the work to end."""
+        self._ended = True
+
+    def asked(self) -> None:
+        """Takes note that somebody wants it."""
+        self._asked = time.monotonic()
+
+    def since(self, place: int, most: int = 5000) -> dict[str, Any]:
+        """How far it is, and the items from a place on."""
+        self.asked()
+        # The other thread appends: what is read first must not promise more than what comes later.
+        finished = self.finished
+        items = self.items[place : place + most]
+        return {
+            "items": items,
+            "next": place + len(items),
+            "done": self.done,
+            "total": self.total,
+            "finished": finished and place + len(items) >= len(self.items),
+            "error": self.error,
+            "full": self.full,
+        }
+
+    def run(self, work: Callable[[Job], Iterator[Any]]) -> None:
+        """Does the work."""
+        try:
+            for item in work(self):
+                self.items.append(item)
+                if len(self.items) >= ITEMS:
+                    self.full = True
+                    break
+        except Cancelled:
+            self.error = "stopped"
+        except FerryError as error:
+            self.error = str(error)
+        except (OSError, MemoryError) as error:
+            self.error = f"{type(error).__name__}: {error}"
+        except Exception as error:
+            self.error = f"{type(error).__name__}: {error}"
+            raise
+        finally:
+            self.finished = True
+
+
+class Jobs:
+    """All jobs of a server."""
+
+    def __init__(self) -> None:
+        self._jobs: OrderedDict[object, Job] = OrderedDict()
+        self._lock = threading.Lock()
+        self._turns = threading.Semaphore(RUNNING)
+
+    def get(self, key: object, work: Callable[[Job], Iterator[Any]]) -> Job:
+        """The job of a key; it is started if there is none, or if it was stopped."""
+        with self._lock:
+            job = self._jobs.get(key)
+            if job is None or job.error == "stopped":
+                job = self._jobs[key] = Job()
+                thread = threading.Thread(target=self._run, args=(job, work), daemon=True)
+                thread.start()
+            self._jobs.move_to_end(key)
+            job.asked()
+            while len(self._jobs) > KEPT:
+                self._jobs.popitem(last=False)[1].end()
+            return job
+
+    def _run(self, job: Job, work: Callable[[Job], Iterator[Any]]) -> None:
+        with self._turns:
+            job.run(work)
+
+    def end(self) -> None:
+        """Asks all of them to end."""
+        with self._lock:
+            for job in self._jobs.values():
+                job.end()

@@ -1,0 +1,334 @@
+// Weights: the tree of names, where the bytes are, and statistics of all tensors.
+
+import { ask, follow, recording } from "./api.js";
+import { treemap } from "./charts.js";
+import { append, h, later, named, replace, visible } from "./dom.js";
+import * as format from "./format.js";
+import { list } from "./list.js";
+import { link, step } from "./main.js";
+import { tensorPage } from "./tensor.js";
+
+const listings = new Map();
+
+/** The tensors of a file, asked for once. */
+export function listing(file) {
+  if (!listings.has(file.number)) listings.set(file.number, ask("tensors", { file: file.number }).then((found) => {
+    found.byNumber = new Map(found.tensors.map((tensor) => [tensor.number, tensor]));
+    return found;
+  }));
+  return listings.get(file.number);
+}
+
+/** The tensor that an address names. */
+export function tensorOf(found, text) {
+  if (text.startsWith("~")) return found.byNumber.get(Number(text.slice(1)));
+  return found.tensors.find((tensor) => tensor.name === text.slice(1));
+}
+
+/** What a file is, in a row of words. */
+export function facts(info) {
+  const dtypes = Object.entries(info.dtypes).slice(0, 4).map(([name, count]) => `${name} (${count})`).join(", ");
+  const pairs = [
+    ["Format", [info.format, info.version].filter(Boolean).join(" ")], ["Size", format.size(info.nbytes)],
+    [info.holds === "tensors" ? "Tensors" : info.holds === "records" ? "Records" : "Rows", format.count(info.count)],
+    ...(info.holds === "tensors" ? [["Values", format.count(info.elements)], ["Dtypes", dtypes || "–"]] : [["Columns", format.count(info.tensors)]]),
+    ...(info.compression ? [["Compression", info.compression]] : []), ...(info.file_count > 1 ? [["Files", format.count(info.file_count)]] : []),
+  ];
+  return h("dl.facts", null, pairs.map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, visible(value)))));
+}
+
+/** Problems, notes and metadata of a file. */
+export function remarks(info) {
+  const lines = [];
+  if (info.problems.length) lines.push(h("div.note.bad", { role: "alert" }, format.plural(info.problems.length, "problem"), h("ul", null,
+    info.problems.slice(0, 12).map((each) => h("li", null, visible([each.record !== null ? `at ${each.record}` : "", each.problem].filter(Boolean).join(": ")))))));
+  if (info.notes.length) lines.push(h("div.note", null, info.notes.slice(0, 12).map((text) => h("p", null, visible(text)))));
+  return lines;
+}
+
+export function metadata(info) {
+  const entries = Object.entries(info.metadata ?? {});
+  if (!entries.length) return null;
+  return h("section.card", null, h("header", null, h("h2", null, "Metadata")), h("div.wide", null, h("table", null, h("tbody", null,
+    entries.slice(0, 100).map(([name, value]) => h("tr", null, h("td", null, named(name)), h("td", { style: { "white-space": "normal" } }, h("bdi.mono", null, visible(typeof value === "string" ? value : JSON.stringify(value)).slice(0, 2000)))))))));
+}
+
+/** The tree of names beside everything that is about tensors. */
+function sidebar(here, file, found, chosen) {
+  const holder = h("div.tree", { role: "tree", "aria-label": "Tensors", tabindex: 0 });
+  const total = found.tree.reduce((sum, branch) => Math.max(sum, branch.nbytes), 1);
+  const search = h("input", { type: "search", placeholder: `Search ${format.plural(found.total, "tensor")}`, "aria-label": "Search tensors", style: { width: "100%" } });
+  const tensors = found.tensors, all = found.tree.reduce((sum, branch) => sum + branch.nbytes, 0) || 1;
+
+  function item(branch, depth, parent, open) {
+    const leaf = branch.tensor !== null;
+    const tensor = leaf ? tensors[branch.tensor] : null;
+    const row = h("div.branch", {
+      role: "treeitem", tabindex: -1, "aria-level": depth + 1, "aria-expanded": leaf ? null : "false", style: { "--depth": depth },
+      "aria-selected": leaf && tensor.number === chosen ? "true" : null, title: leaf ? `${visible(branch.name).slice(0, 300)}  ${tensor.dtype} ${format.shape(tensor.shape)}` : null,
+    }, h("span.mark", { "aria-hidden": "true" }, leaf ? "" : "▶"), h("span.label", null, h("bdi.mono", null, visible(branch.name).slice(0, 200) || "(no name)")),
+      h("span.amount", null, leaf ? format.shape(tensor.shape) : branch.alike ? `× ${branch.below.length}` : format.size(branch.nbytes)),
+      h("span.weight", null, h("i", { style: { width: `${(100 * branch.nbytes) / total}%` } })));
+    const below = h("div", { role: "group", hidden: true });
+    let filled = false;
+    const toggle = (next) => {
+      if (leaf) return here.go(link(file.number, "tensor", step(tensor)));
+      if (!filled) {
+        filled = true;
+        const most = 400;
+        append(below, branch.below.slice(0, most).map((each) => item(each, depth + 1, row, !branch.alike && depth < 2 && each.nbytes > 0.5 * all)));
+        if (branch.below.length > most) append(below, [h("p.hint", { style: { padding: "4px 26px" } }, `and ${format.count(branch.below.length - most)} more: search for them`)]);
+      }
+      below.hidden = !(next ?? below.hidden);
+      row.setAttribute("aria-expanded", String(!below.hidden));
+      return null;
+    };
+    row.addEventListener("click", () => { toggle(); row.focus(); });
+    row.toggle = toggle;
+    row.parent = parent;
+    if (open && !leaf && !branch.alike) toggle(true);
+    return [row, below];
+  }
+
+  function tree() {
+    const small = found.tensors.length <= 40;
+    replace(holder, found.tree.map((branch) => item(branch, 0, null, small || found.tree.length === 1 || branch.nbytes > 0.5 * all)));
+    if (chosen !== null) reveal();
+  }
+
+  function reveal() {
+    const path = pathTo(found.tree, (branch) => branch.tensor !== null && tensors[branch.tensor].number === chosen);
+    if (!path) return;
+    let group = holder;
+    for (const place of path) {
+      const row = group.querySelectorAll(":scope > .branch")[place];
+      if (!row) return;
+      if (row.getAttribute("aria-expanded") === "false") row.toggle(true);
+      row.scrollIntoView({ block: "nearest" });
+      group = row.nextElementSibling;
+    }
+  }
+
+  search.addEventListener("input", later(120, async () => {
+    const text = search.value.trim().toLowerCase();
+    here.keep({ search: text });
+    if (!text) return tree();
+    let hits = tensors.filter((tensor) => tensor.name.toLowerCase().includes(text));
+    if (found.total > tensors.length && !recording) hits = (await ask("tensors", { file: file.number, search: text }, here.signal)).tensors;
+    replace(holder, hits.slice(0, 500).map((tensor) => h("a.branch", { role: "treeitem", href: link(file.number, "tensor", step(tensor)), style: { "--depth": 0 }, "aria-selected": tensor.number === chosen ? "true" : null },
+      h("span"), h("span.label", { style: { "white-space": "normal" } }, named(tensor.name.slice(0, 300))), h("span.amount", null, format.shape(tensor.shape)))),
+    h("p.hint", { role: "status", style: { padding: "6px 10px" } }, hits.length > 500 ? `${format.count(hits.length)} found, the first 500 are listed` : hits.length ? `${format.count(hits.length)} found` : "nothing found"));
+    return null;
+  }));
+  holder.addEventListener("keydown", (event) => {
+    const rows = [...holder.querySelectorAll(".branch")].filter((row) => row.offsetParent);
+    const place = rows.indexOf(document.activeElement);
+    const row = rows[place];
+    const open = row?.getAttribute("aria-expanded");
+    const actions = {
+      ArrowDown: () => rows[Math.min(place + 1, rows.length - 1)]?.focus(), ArrowUp: () => rows[Math.max(place - 1, 0)]?.focus(),
+      ArrowRight: () => (open === "false" ? row.toggle(true) : rows[place + 1]?.focus()), ArrowLeft: () => (open === "true" ? row.toggle(false) : row?.parent?.focus()),
+      Enter: () => row?.click(), Home: () => rows[0]?.focus(), End: () => rows[rows.length - 1]?.focus(),
+    };
+    if (actions[event.key]) { event.preventDefault(); actions[event.key](); }
+  });
+  tree();
+  if (here.query.get("search")) { search.value = here.query.get("search"); search.dispatchEvent(new Event("input")); }
+  return h("aside.card.side", { "aria-label": "Names" }, search, holder);
+}
+
+function pathTo(tree, fits) {
+  for (let place = 0; place < tree.length; place += 1) {
+    if (fits(tree[place])) return [place];
+    const below = tree[place].below.length ? pathTo(tree[place].below, fits) : null;
+    if (below) return [place, ...below];
+  }
+  return null;
+}
+
+/** All of a bundle: facts, treemap, list. */
+export async function showBundle(here, file) {
+  const [info, found] = await Promise.all([ask("info", { file: file.number }, here.signal), listing(file)]);
+  here.setCopy(info.copy);
+  const content = h("div.stack");
+  replace(here.main, h("div.sided", null, sidebar(here, file, found, null), content));
+  append(content, [h("section.card", null, facts(info)), ...remarks(info)]);
+  if (found.tensors.length > 1) append(content, [bytes(here, file, found)]);
+  append(content, [tensorList(here, file, found), metadata(info)]);
+}
+
+/** A treemap of one level of the tree; a branch opens. */
+function bytes(here, file, found) {
+  const holder = h("div"), path = h("div.crumbs");
+  const openAt = (branches, trail) => {
+    replace(path, trail.flatMap((part, place) => [place ? h("span.sep", null, "›") : null,
+      place < trail.length - 1 ? h("a", { href: location.hash || "#/", onclick: (event) => { event.preventDefault(); openAt(part.below, trail.slice(0, place + 1)); } }, visible(part.name).slice(0, 60)) : h("span", null, visible(part.name).slice(0, 60))]));
+    const item = (before) => (branch) => ({
+      label: visible(branch.name).slice(0, 200), path: visible(before + (branch.alike ? "" : branch.name)).slice(0, 200), size: branch.nbytes, branch,
+      detail: branch.tensor === null ? format.plural(branch.tensors, "tensor") : format.shape(found.tensors[branch.tensor].shape),
+      items: () => branch.below.map(item(before + (branch.alike ? "" : branch.name))),
+    });
+    const items = branches.map(item(""));
+    replace(holder, treemap(items, { open: ({ branch }) => (branch.tensor === null ? openAt(branch.below, [...trail, branch]) : here.go(link(file.number, "tensor", step(found.tensors[branch.tensor])))) }));
+  };
+  let first = found.tree;
+  while (first.length === 1 && first[0].below.length) first = first[0].below;
+  openAt(first, [{ name: "All", below: first }]);
+  return h("section.card", null, h("header", null, h("h2", null, "Where the bytes are"), path), holder);
+}
+
+const natural = new Intl.Collator("en", { numeric: true });
+
+function sorter(columns, start, change) {
+  let [by, down] = start;
+  const heads = columns.map(({ key, text, right }) => {
+    const cell = h("div", { class: right ? "num" : "", role: "columnheader" }, h("button", { type: "button", onclick: () => {
+      down = by === key ? !down : Boolean(right);
+      by = key;
+      mark();
+      change(by, down);
+    } }, text));
+    return { key, cell };
+  });
+  function mark() {
+    for (const { key, cell } of heads) if (key === by) cell.setAttribute("aria-sort", down ? "descending" : "ascending"); else cell.removeAttribute("aria-sort");
+  }
+  mark();
+  return heads.map(({ cell }) => cell);
+}
+
+function compare(a, b, key) {
+  const [x, y] = [a[key], b[key]];
+  if (typeof x === "string" && typeof y === "string") return natural.compare(x, y);
+  return (x ?? -Infinity) - (y ?? -Infinity);
+}
+
+function tensorList(here, file, found) {
+  let rows = [...found.tensors];
+  const most = Math.max(...rows.map((tensor) => tensor.nbytes ?? 0), 1);
+  const columns = "minmax(180px, 1fr) 104px 150px 190px";
+  const sort = (by, down) => {
+    rows = [...found.tensors];
+    if (by !== "number" || down) rows.sort((a, b) => (down ? -1 : 1) * compare(a, b, by) || a.number - b.number);
+    here.keep({ sort: by === "number" ? null : `${by}${down ? "-" : ""}` });
+    shown?.refresh(rows.length);
+  };
+  const start = (here.query.get("sort") ?? "number").match(/^(\w+?)(-?)$/) ?? ["", "number", ""];
+  const heads = h("div.heads", { role: "row", style: { "grid-template-columns": columns } },
+    sorter([{ key: "name", text: "Name" }, { key: "dtype", text: "Dtype" }, { key: "elements", text: "Shape" }, { key: "nbytes", text: "Size", right: true }], [start[1], start[2] === "-"], sort));
+  for (const tensor of rows) tensor.elements = tensor.shape.reduce((product, each) => product * (each ?? 1), 1);
+  const shown = list({
+    height: `${Math.min(Math.max(rows.length, 1) * 32, 560)}px`, count: rows.length, rowHeight: 32, label: "Tensors", columns: () => columns, head: heads,
+    render: (place) => {
+      const tensor = rows[place];
+      const target = link(file.number, "tensor", step(tensor));
+      return h("div.link", { onclick: () => here.go(target) }, h("a", { href: target, role: "gridcell" }, h("bdi.name", { title: visible(tensor.name).slice(0, 400) }, visible(tensor.name).slice(0, 300) || "(no name)")),
+        h("span.soft", { role: "gridcell" }, tensor.unreadable ? h("span.tag.bad", { title: visible(tensor.unreadable) }, "unreadable") : visible(tensor.dtype), tensor.quantized ? ` ← ${tensor.quantized}` : "", tensor.kind !== "dense" && tensor.kind !== "string" ? ` ${tensor.kind}` : ""),
+        h("span.mono", { role: "gridcell" }, format.shape(tensor.shape)),
+        h("span.num", { role: "gridcell" }, format.size(tensor.nbytes), h("span.barred", null, h("i", { style: { width: `${(100 * (tensor.nbytes ?? 0)) / most}%` } }))));
+    },
+  });
+  if (start[1] !== "number") sort(start[1], start[2] === "-");
+  return h("section.card", null, h("header", null, h("h2", null, format.plural(found.total, "tensor")),
+    found.total > rows.length ? h("span.tag.warn", null, `the first ${format.count(rows.length)} are listed: search for others`) : null), heads, h("div.flush", null, shown.box));
+}
+
+/** One tensor, with the tree beside it. */
+export async function showTensor(here, file, parts) {
+  const found = await listing(file);
+  let tensor = tensorOf(found, parts.join("/"));
+  if (!tensor && found.total > found.tensors.length && !recording) {
+    const more = await ask("tensors", { file: file.number, search: parts.join("/").slice(1) }, here.signal);
+    tensor = more.tensors.find((each) => each.name === parts.join("/").slice(1));
+  }
+  if (!tensor) throw new Error("there is no such tensor");
+  const content = h("div.stack");
+  replace(here.main, h("div.sided", null, sidebar(here, file, found, tensor.number), content));
+  await tensorPage(here, file, tensor, content, found);
+}
+
+// Statistics
+
+function verdict(found) {
+  if (!found) return null;
+  if (found.error) return ["bad", "cannot be read"];
+  const { count, zeros, nan, infinite, minimum, maximum, deviation } = found.values;
+  if (nan) return ["bad", `${format.count(nan)} NaN`];
+  if (infinite) return ["bad", `${format.count(infinite)} infinite`];
+  if (!count) return ["", "empty"];
+  if (found.values.distinct !== null) return null;
+  if (zeros === count) return ["warn", "all zero"];
+  if (minimum === maximum && count > 1) return ["warn", "constant"];
+  if (Math.max(Math.abs(minimum), Math.abs(maximum)) > 1e4 && deviation > 1e3) return ["warn", "very large"];
+  if (count > 16 && deviation < 1e-6 && deviation > 0) return ["warn", "nearly constant"];
+  if (zeros > count * 0.5) return ["", `${format.percent(zeros, count)} zero`];
+  return null;
+}
+
+/** Statistics of all tensors: what is dead, exploding, all zero. */
+export async function showStatistics(here, file) {
+  const found = await listing(file);
+  const rows = found.tensors.map((tensor) => ({ tensor, name: tensor.name, number: tensor.number, found: null }));
+  const byNumber = new Map(rows.map((row) => [row.number, row]));
+  let order = [...rows];
+  let [by, down] = (here.query.get("sort") ?? "number").endsWith("-") ? [here.query.get("sort").slice(0, -1), true] : [here.query.get("sort") ?? "number", false];
+  const columns = "minmax(190px, 1.4fr) 132px repeat(6, minmax(84px, .5fr))";
+  const keys = [["name", "Name"], ["verdict", "Remarkable"], ["minimum", "Min"], ["maximum", "Max"], ["mean", "Mean"], ["deviation", "Std"], ["zeros", "Zeros"], ["median", "Median"]];
+  const value = (row, key) => {
+    if (key === "name" || key === "number") return row[key];
+    if (!row.found || row.found.error) return null;
+    const values = row.found.values;
+    if (key === "verdict") { const told = verdict(row.found); return told ? (told[0] === "bad" ? 3 : told[0] === "warn" ? 2 : 1) : 0; }
+    if (key === "zeros") return values.count ? values.zeros / values.count : null;
+    const number = key === "median" ? values.quantiles["0.5"] : values[key];
+    return number === undefined || number === null ? null : Number(number);
+  };
+  const arrange = () => {
+    order = [...rows];
+    order.sort((a, b) => {
+      const [x, y] = [value(a, by), value(b, by)];
+      if (x === null || y === null) return (x === null) - (y === null) || a.number - b.number;
+      return (down ? -1 : 1) * (typeof x === "string" ? natural.compare(x, y) : x - y) || a.number - b.number;
+    });
+    shown.refresh(order.length);
+  };
+  const heads = h("div.heads", { role: "row", style: { "grid-template-columns": columns } }, sorter(keys.map(([key, text], place) => ({ key, text, right: place > 1 || key === "verdict" })), [by, down], (next, way) => {
+    [by, down] = [next, way];
+    here.keep({ sort: `${by}${down ? "-" : ""}` });
+    arrange();
+  }));
+  for (const cell of [...heads.children].slice(1, 2)) cell.className = "";
+  const shown = list({
+    height: `${Math.min(Math.max(rows.length, 1) * 32, 640)}px`, count: rows.length, rowHeight: 32, label: "Statistics", columns: () => columns, head: heads,
+    render: (place) => {
+      const row = order[place], told = verdict(row.found), values = row.found?.values, target = link(file.number, "tensor", step(row.tensor));
+      const cells = ["minimum", "maximum", "mean", "deviation", "zeros", "median"].map((key) => {
+        if (row.tensor.unreadable) return "";
+        if (!row.found) return h("i.ghost");
+        if (!values) return "";
+        if (key === "zeros") return format.percent(values.zeros, values.count);
+        return format.number(key === "median" ? values.quantiles["0.5"] : values[key], 4);
+      });
+      return h("div.link", { onclick: () => here.go(target) }, h("a", { href: target, role: "gridcell" }, h("bdi.name", { title: visible(row.name).slice(0, 400) }, visible(row.name).slice(0, 300))),
+        h("span", { role: "gridcell" }, row.tensor.unreadable ? h("span.tag.bad", { title: visible(row.tensor.unreadable) }, "unreadable") : told ? h(`span.tag.${told[0] || "quiet"}`, { title: row.found.error ? visible(row.found.error) : null }, told[1]) : ""),
+        cells.map((cell) => h("span.num.mono", { role: "gridcell" }, cell)));
+    },
+  });
+  const bar = h("i"), progress = h("div.progress", { role: "progressbar", "aria-label": "Statistics" }, bar), state = h("span.hint", { role: "status" }, "");
+  replace(here.main, h("section.card", null, h("header", null, h("h2", null, "Statistics of all tensors"), state), progress, h("div", { style: { height: "10px" } }), heads, h("div.flush", null, shown.box)));
+  let drawn = 0;
+  const end = await follow("statistics", { file: file.number }, (answer) => {
+    for (const item of answer.items) { const row = byNumber.get(item.tensor); if (row) row.found = item; }
+    const part = answer.total ? answer.done / answer.total : 1;
+    bar.style.width = `${100 * part}%`;
+    state.textContent = answer.finished ? "" : `${format.count(answer.done)} of ${format.count(answer.total ?? rows.length)} tensors`;
+    here.setCopy(answer.copy);
+    if (answer.items.length && (answer.finished || performance.now() - drawn > 250)) { drawn = performance.now(); arrange(); }
+  }, here.signal);
+  arrange();
+  progress.classList.add("done");
+  const warnings = rows.filter((row) => row.found && ["bad", "warn"].includes(verdict(row.found)?.[0])).length;
+  state.textContent = end.error ? visible(end.error) : warnings ? `${format.plural(warnings, "tensor")} to look at` : "nothing remarkable";
+  progress.setAttribute("aria-valuenow", "100");
+}
+

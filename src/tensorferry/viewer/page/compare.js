@@ -1,0 +1,230 @@
+// Two files: what belongs together, what changed and how much, down to the cells.
+
+import { ask, askArrays, follow, recording } from "./api.js";
+import { listing, tensorOf } from "./bundle.js";
+import { chart, colours, palette } from "./charts.js";
+import { append, choice, failure, h, named, replace, visible, waiting } from "./dom.js";
+import * as format from "./format.js";
+import { heatmap } from "./heatmap.js";
+import { list } from "./list.js";
+import { step } from "./main.js";
+
+export async function showComparison(here, a, b) {
+  if (!a || !b || a.error || b.error) throw new Error((a?.error || b?.error) ?? "two files are expected");
+  if (a.holds !== "tensors" && b.holds !== "tensors") return compareRows(here, a, b);
+  if (here.parts[3]) return showPair(here, a, b, here.parts.slice(3).join("/"));
+  return compareTensors(here, a, b);
+}
+
+const hrefOf = (a, b, tensor, other) => `#/compare/${a.number}/${b.number}/${encodeURIComponent(`${step(tensor)}${other === tensor.number ? "" : ` ${other}`}`)}`;
+
+function headline(a, b) {
+  const last = (file) => file.name.replace(/\/+$/, "").split("/").pop().slice(0, 200) || file.name.slice(0, 200);
+  return h("div.title", null, h("h1", null, h("span.tag", null, "A"), " ", named(last(a)), h("span.soft", null, "  →  "), h("span.tag", null, "B"), " ", named(last(b))));
+}
+
+async function compareTensors(here, a, b) {
+  const [listedA, listedB] = await Promise.all([listing(a), listing(b)]);
+  const rows = [];
+  let names = null, order = [], by = "relative", down = true, show = here.query.get("show") ?? "changed";
+  const bar = h("i"), progress = h("div.progress", { role: "progressbar", "aria-label": "Comparison" }, bar), state = h("span.hint", { role: "status" }), sums = h("dl.facts"), grid = h("div");
+  const columns = "minmax(200px, 1.5fr) 190px 104px 104px 92px minmax(90px, .5fr)";
+  const value = (row) => (by === "name" ? row.name : by === "cosine" ? row.change?.cosine : row.change?.[by]);
+  const arrange = () => {
+    order = rows.filter((row) => (show === "all" ? true : show === "changed" ? row.change && !row.change.equal : show === "renamed" ? row.renamed : show === "a" ? row.side === "a" : show === "b" ? row.side === "b" : row.change?.equal));
+    order.sort((x, y) => {
+      const [one, other] = [value(x) ?? (x.change && !x.change.equal ? Infinity : null), value(y) ?? (y.change && !y.change.equal ? Infinity : null)];
+      if (one === null || other === null) return (one === null) - (other === null);
+      if (typeof one === "string") return (down ? -1 : 1) * one.localeCompare(other, "en", { numeric: true });
+      return one === other ? 0 : (down ? -1 : 1) * (one - other);
+    });
+    shown.refresh(order.length);
+    empty.hidden = order.length > 0;
+  };
+  const heads = h("div.heads", { role: "row", style: { "grid-template-columns": columns } }, [["name", "Tensor"], ["relative", "Relative change"], ["largest", "Largest"], ["mean", "Mean"], ["cosine", "Cosine"], ["differing", "Differ"]].map(([key, text], place) => h("div", { role: "columnheader", class: place > 1 ? "num" : "" }, h("button", { type: "button", onclick: (event) => {
+    down = by === key ? !down : key !== "name" && key !== "cosine";
+    by = key;
+    for (const each of heads.children) each.removeAttribute("aria-sort");
+    event.target.parentElement.setAttribute("aria-sort", down ? "descending" : "ascending");
+    arrange();
+  } }, text))));
+  const most = () => Math.max(...rows.map((row) => Math.min(row.change?.relative ?? 0, 1)), 1e-12);
+  const shown = list({ height: "420px", count: 0, rowHeight: 34, label: "Tensors of both files", columns: () => columns, head: heads, render: (place) => {
+    const row = order[place], change = row.change;
+    const tensor = row.a !== undefined ? listedA.byNumber.get(row.a) : null;
+    const target = change && tensor && !["shape", "unreadable"].includes(change.reason) ? hrefOf(a, b, tensor, row.b) : null;
+    const name = [h("bdi.name", { title: visible(row.name).slice(0, 300) }, visible(row.name).slice(0, 240)), row.renamed ? h("span.soft", null, " → ", h("bdi.name", null, visible(row.other).slice(0, 200))) : null];
+    const told = !change ? h("span.tag.warn", null, row.side === "a" ? "only in A" : "only in B") : change.reason === "dtype" ? h("span.tag.warn", null, change.dtypes.join(" → ")) : change.reason === "shape" ? h("span.tag.warn", null, change.shapes.map(format.shape).join(" → ")) : change.reason === "unreadable" ? h("span.tag.bad", null, "unreadable") : change.equal ? h("span.tag.good", null, "equal") : null;
+    const part = change?.relative ?? null;
+    return h(target ? "div.link" : "div", { onclick: target ? () => here.go(target) : null }, h(target ? "a" : "span", { href: target, role: "gridcell" }, name),
+      h("span", { role: "gridcell" }, told ?? [h("span.mono", { style: { display: "inline-block", width: "74px", "text-align": "right" } }, part === null ? "new values" : format.number(part, 3)), h("span.barred", null, h("i", { style: { width: `${Math.min(100, (100 * (part ?? 1)) / most())}%` } }))]),
+      h("span.num.mono", { role: "gridcell" }, change && !change.equal ? format.number(change.largest, 3) : ""), h("span.num.mono", { role: "gridcell" }, change && !change.equal ? format.number(change.mean, 3) : ""), h("span.num.mono", { role: "gridcell" }, change && !change.equal && typeof change.cosine === "number" ? change.cosine.toFixed(4) : ""),
+      h("span.num.mono", { role: "gridcell" }, change?.differing ? format.percent(change.differing, change.elements) : ""));
+  } });
+  const empty = h("p.caption", { style: { padding: "0 0 10px" }, hidden: true }, "There are none.");
+  const filters = h("span");
+  replace(here.main, h("div.stack", null, headline(a, b), h("section.card", null, sums, progress), grid,
+    h("section.card", null, h("header", null, h("h2", null, "Tensors"), state, filters), empty, heads, h("div.flush", null, shown.box))));
+  const tally = () => {
+    const changed = rows.filter((row) => row.change && !row.change.equal).length, equal = rows.filter((row) => row.change?.equal).length;
+    const counts = [["changed", "Changed", changed], ["equal", "Equal", equal], ["renamed", "Renamed", names?.renamed.length ?? 0], ["a", "Only in A", names?.only_a.length ?? 0], ["b", "Only in B", names?.only_b.length ?? 0]];
+    replace(sums, counts.map(([, text, count]) => h("div", null, h("dt", null, text), h("dd", null, format.count(count)))));
+    return counts;
+  };
+  const end = await follow("comparison", { a: a.number, b: b.number }, (answer) => {
+    if (answer.copy) here.setCopy(answer.copy);
+    for (const item of answer.items) {
+      if (item.change === undefined) {
+        names = item;
+        for (const each of item.only_a) rows.push({ ...each, side: "a" });
+        for (const each of item.only_b) rows.push({ ...each, side: "b" });
+      } else rows.push({ ...item, renamed: item.name !== item.other });
+    }
+    bar.style.width = answer.total ? `${(100 * answer.done) / answer.total}%` : "4%";
+    state.textContent = answer.finished ? "" : answer.total ? `${format.count(answer.done)} of ${format.count(answer.total)}` : "Reading names";
+    if (answer.items.length) { tally(); arrange(); }
+  }, here.signal);
+  progress.classList.add("done");
+  if (end.error) append(here.main.firstChild, [failure(end.error)]);
+  const counts = tally();
+  if (!counts[0][2] && show === "changed") show = counts.find(([, , count]) => count)?.[0] ?? "all";
+  replace(filters, choice("Show", [...counts.filter(([, , count]) => count).map(([key, text]) => [key, text]), ["all", "All"]], show, (next) => { show = next; here.keep({ show: next === "changed" ? null : next }); arrange(); }));
+  arrange();
+  shown.box.style.height = `${Math.min(Math.max(rows.length, 2) * 34, 560)}px`;
+  const found = await ask("grid", { a: a.number, b: b.number }, here.signal).catch(() => null);
+  if (found && found.rows.length > 1 && found.columns.length > 1) replace(grid, layerGrid(here, a, b, found, rows, listedA));
+}
+
+/** Layers down, their parts across, coloured by the relative change. */
+function layerGrid(here, a, b, found, rows, listed) {
+  const changes = new Map(rows.filter((row) => row.change).map((row) => [row.a, row]));
+  const height = Math.max(found.rows.length * 17, 60) + 84, left = 190;
+  let cells = [];
+  const relative = (row) => (row?.change ? (row.change.equal ? 0 : row.change.relative ?? 1) : null);
+  const most = Math.max(...found.cells.flat().map((number) => relative(changes.get(number)) ?? 0), 1e-12);
+  const drawing = chart(height, "Relative change of each layer", (context, width) => {
+    const c = colours(), shades = palette("sequential");
+    const room = Math.min(left, width * 0.34), wide = Math.min((width - room) / found.columns.length, 90), high = 17;
+    cells = [];
+    context.textBaseline = "middle";
+    context.font = "11px ui-monospace, monospace";
+    found.rows.forEach((name, y) => {
+      context.fillStyle = c.soft;
+      context.textAlign = "right";
+      context.fillText(visible(name).slice(-28), room - 8, y * high + high / 2, room - 12);
+      found.columns.forEach((_, x) => {
+        const number = found.cells[y][x], part = number === null ? null : relative(changes.get(number));
+        const tone = part === null ? null : shades[Math.round(255 * Math.sqrt(part / most))];
+        context.fillStyle = tone === null ? c.faint : `rgb(${tone & 255} ${(tone >> 8) & 255} ${(tone >> 16) & 255})`;
+        context.fillRect(room + x * wide + 0.5, y * high + 0.5, wide - 1, high - 1);
+        cells.push({ x: room + x * wide, y: y * high, wide, high, number, part, name: `${name}${found.columns[x]}` });
+      });
+    });
+    context.fillStyle = c.soft;
+    found.columns.forEach((name, x) => {
+      context.save();
+      context.translate(room + x * wide + wide / 2, found.rows.length * high + 8);
+      context.rotate(Math.PI / 5);
+      context.textAlign = "left";
+      context.fillText(visible(name).slice(0, 26), 0, 0);
+      context.restore();
+    });
+  });
+  const under = (event) => cells.find((cell) => event.offsetX >= cell.x && event.offsetX < cell.x + cell.wide && event.offsetY >= cell.y && event.offsetY < cell.y + cell.high);
+  drawing.canvas.addEventListener("pointermove", (event) => { const cell = under(event); drawing.show(event.offsetX, event.offsetY, cell && cell.number !== null ? `${visible(cell.name)}\n${cell.part === 0 ? "equal" : `relative change ${format.number(cell.part, 3)}`}` : ""); });
+  drawing.canvas.addEventListener("pointerleave", () => drawing.show(0, 0, ""));
+  drawing.canvas.addEventListener("click", (event) => { const row = changes.get(under(event)?.number); if (row && row.change.reason !== "shape") here.go(hrefOf(a, b, listed.byNumber.get(row.a), row.b)); });
+  drawing.canvas.classList.add("pointer");
+  return h("section.card", null, h("header", null, h("h2", null, "Relative change by layer"), h("span.hint", null, `darker is more, up to ${format.number(most, 3)}`)), drawing.box);
+}
+
+/** Two tensors, cell by cell. */
+async function showPair(here, a, b, text) {
+  const [listedA, listedB] = await Promise.all([listing(a), listing(b)]);
+  const match = text.match(/^(.*?)(?: (\d+))?$/s);
+  let left = tensorOf(listedA, text), other = null;
+  if (!left) { left = tensorOf(listedA, match[1]); other = Number(match[2]); }
+  const right = left && (other === null || Number.isNaN(other) ? listedB.tensors.find((tensor) => tensor.name === left.name) : listedB.byNumber.get(other));
+  if (!left || !right) throw new Error("there are no such tensors");
+  const holder = h("div", null, waiting()), tools = h("div"), rank = left.shape.length;
+  let mode = here.query.get("of") ?? "difference", map = null;
+  const pair = { a: a.number, b: b.number, left: left.number, right: right.number };
+  const size = rank === 1 ? [1, left.shape[0]] : [left.shape[rank - 2], left.shape[rank - 1]];
+  const make = () => {
+    const kept = map?.window;
+    const load = (asked, most, signal) => {
+      const whole = asked[0] === 0 && asked[1] === size[0] && asked[2] === 0 && asked[3] === size[1];
+      const common = { window: whole ? undefined : asked.join(","), most: whole && recording ? undefined : most.join(",") };
+      if (mode === "difference") return askArrays("difference", { ...pair, ...common, reduce: "largest" }, signal).then((answer) => ({ ...answer, reduce: "largest change" }));
+      const side = mode === "a" ? [a, left] : [b, right];
+      return askArrays("plane", { file: side[0].number, tensor: side[1].number, ...common }, signal);
+    };
+    map = heatmap({ size, load, diverging: true, height: rank === 1 ? 90 : 460, window: kept, label: `${mode} of ${visible(left.name).slice(0, 100)}`, changed: (_, answer) => here.setCopy(answer.copy) });
+    replace(holder, map.box);
+    replace(tools, map.controls);
+    here.keep({ of: mode === "difference" ? null : mode });
+  };
+  const buttons = choice("Show", [["difference", "B − A"], ["a", "A"], ["b", "B"]], mode, (next) => { mode = next; make(); });
+  replace(here.main, h("div.stack", null, h("p", null, h("a", { href: `#/compare/${a.number}/${b.number}` }, "‹ all tensors")), h("div.title", null, h("h1", null, named(left.name.slice(0, 300)), right.name === left.name ? null : [h("span.soft", null, " → "), named(right.name.slice(0, 300))]), h("span.tag", null, `${left.dtype}${right.dtype === left.dtype ? "" : ` → ${right.dtype}`}`), h("span.tag", null, format.shape(left.shape))),
+    h("section.card", null, h("header", null, h("h2", null, "Cells"), buttons, tools), rank > 2 ? h("p.caption", { style: { "margin-bottom": "8px" } }, "The last two axes; all others at 0.") : null, holder)));
+  make();
+}
+
+// Rows
+
+async function compareRows(here, a, b) {
+  const [listedA, listedB] = await Promise.all([listing(a), listing(b)]);
+  const shared = listedA.tensors.filter((column) => listedB.tensors.some((other) => other.name === column.name));
+  const placeB = new Map(listedB.tensors.map((column, place) => [column.name, place]));
+  let pairs = [], key = here.query.get("key") ?? "", running = null;
+  const cache = new Map(), state = h("span.hint", { role: "status" }), holder = h("div.flush"), headBox = h("div.heads", { role: "row" });
+  const columns = `84px 84px ${shared.map(() => "minmax(120px, 1fr)").join(" ")}`;
+  headBox.style.gridTemplateColumns = columns;
+  replace(headBox, h("div.num", null, "Row of A"), h("div.num", null, "Row of B"), shared.map((column) => h("div", null, named(column.name.slice(0, 100)))));
+  const fetchPage = async (page) => {
+    if (cache.has(page)) return;
+    cache.set(page, null);
+    const some = pairs.slice(page * 50, page * 50 + 50);
+    try {
+      cache.set(page, await ask("row_pairs", { a: a.number, b: b.number, left: some.map((pair) => pair[0]).join(","), right: some.map((pair) => pair[1]).join(",") }, here.signal));
+    } catch (error) { cache.delete(page); }
+    shown.refresh(pairs.length);
+  };
+  const shown = list({ height: "520px", count: 0, rowHeight: 50, label: "Rows that differ", columns: () => columns, head: headBox, scrolled: (first, end) => { for (let page = Math.floor(first / 50); page <= Math.floor(Math.max(end - 1, 0) / 50) && page * 50 < pairs.length; page += 1) fetchPage(page); }, render: (place) => {
+    const [left, right, differing] = pairs[place], found = cache.get(Math.floor(place / 50)), at = place % 50;
+    const one = found?.a.rows[at], two = found?.b.rows[at];
+    const where = (number) => h("span.num.mono.soft", null, number < 0 ? "–" : format.count(number));
+    return h("div", null, where(left), where(right), shared.map((column) => {
+      const x = one?.cells[found.a.columns.indexOf(column.name)], y = two?.cells[found.b.columns.indexOf(column.name)];
+      if (!found) return h("span.cell", null, h("i.ghost"));
+      if (left >= 0 && right >= 0 && !differing.includes(column.name)) return h("span.cell.soft", null, h("bdi", null, visible(x?.text ?? "")));
+      return h("span.cell.differs", null, h("div", null, h("bdi", null, x ? visible(x.text) || "∅" : "–")), h("div", null, h("bdi", null, y ? visible(y.text) || "∅" : "–")));
+    }));
+  } });
+  replace(holder, shown.box);
+  const select = h("select", { "aria-label": "Rows belong together by", onchange: () => { key = select.value; here.keep({ key }); run(); } }, h("option", { value: "" }, "by position"), shared.filter((column) => column.shape.length === 1).map((column) => h("option", { value: column.name, selected: column.name === key }, `by ${visible(column.name).slice(0, 40)}`)));
+  const only = [["A", listedA.tensors.filter((column) => !placeB.has(column.name))], ["B", listedB.tensors.filter((column) => !shared.some((other) => other.name === column.name))]].filter(([, columnsOnly]) => columnsOnly.length);
+  replace(here.main, h("div.stack", null, headline(a, b), only.map(([side, found]) => h("div.note", null, `Only ${side} has the column${found.length > 1 ? "s" : ""} ${found.slice(0, 8).map((column) => visible(column.name).slice(0, 60)).join(", ")}.`)),
+    h("section.card", null, h("header", null, h("h2", null, "Rows that differ"), state, recording ? null : select), headBox, holder)));
+  async function run() {
+    running?.abort();
+    running = new AbortController();
+    here.signal.addEventListener("abort", () => running.abort(), { once: true });
+    const own = running.signal;
+    pairs = [];
+    cache.clear();
+    shown.refresh(0);
+    try {
+      const end = await follow("row_differences", { a: a.number, b: b.number, key: key || undefined }, (answer) => {
+        if (answer.copy) here.setCopy(answer.copy);
+        if (pairs.length % 50) cache.delete(Math.floor(pairs.length / 50));
+        pairs.push(...answer.items);
+        state.textContent = answer.finished ? (pairs.length ? `${format.plural(pairs.length, "row")} ${pairs.length === 1 ? "differs" : "differ"}` : "All rows are equal") : `${format.count(pairs.length)} so far`;
+        if (answer.items.length) shown.refresh(pairs.length);
+      }, own);
+      if (end.error) state.textContent = visible(end.error);
+      if (end.full) state.textContent += ", and more";
+    } catch (error) { if (error.name !== "AbortError") state.textContent = visible(error.message); }
+  }
+  await run();
+}
