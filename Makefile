@@ -9,7 +9,7 @@ BUILD_TOOLS := "scikit-build-core>=0.11" "nanobind>=2.7" "cmake>=3.26" "ninja>=1
 SOURCES := $(shell find src native CMakeLists.txt pyproject.toml README.md -type f \
 	-not -name '*.so' -not -path '*/__pycache__/*')
 
-.PHONY: demo test lint format bench bench-peers fuzz fuzz-python frameworks clean
+.PHONY: demo test lint format bench bench-peers fuzz fuzz-python portable frameworks clean
 
 demo: $(VENV)/package.stamp $(VENV)/demo.stamp
 	@$(BIN)/python examples/demo.py
@@ -42,6 +42,9 @@ frameworks: $(VENV)/package.stamp $(VENV)/test.stamp
 
 fuzz:
 	native/fuzz/run.sh
+
+portable:
+	native/portable.sh
 
 # The parsers that are written in Python. Atheris has wheels for Python 3.11 to 3.13.
 RUNS ?= 1000000

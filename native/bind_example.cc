@@ -6,6 +6,7 @@
 #include <deque>
 #include <exception>
 #include <memory>
+#include <mutex>
 #include <stdexcept>
 #include <tuple>
 #include <type_traits>
@@ -37,25 +38,31 @@ Status each_frame(const Buffer& buffer, std::uint64_t& end, std::uint64_t limit,
 class Survey {
  public:
   nb::tuple add(nb::handle source, std::uint64_t start, std::uint64_t limit, bool verify) {
+    const Turn::Use use(turn_);
     Buffer buffer(source);
     check_start(buffer, start);
     const std::uint64_t before = survey_.rows();
     Status status;
     {
-      nb::gil_scoped_release unlocked;
+      const Unlocked unlocked;
       status = each_frame(buffer, start, limit, verify, [&](Span record) { survey_.add(record); });
     }
     return range(survey_.rows() - before, start, status);
   }
 
   void add_record(nb::handle source) {
+    const Turn::Use use(turn_);
     Buffer buffer(source);
     survey_.add(buffer.span());
   }
 
-  std::uint64_t rows() const { return survey_.rows(); }
+  std::uint64_t rows() {
+    const Turn::Use use(turn_);
+    return survey_.rows();
+  }
 
-  nb::list features() const {
+  nb::list features() {
+    const Turn::Use use(turn_);
     nb::list result;
     for (const example::Feature& feature : survey_.features()) {
       result.append(nb::make_tuple(
@@ -68,11 +75,11 @@ class Survey {
 
  private:
   example::Survey survey_;
+  Turn turn_{"the survey"};
 };
 
 // Memory of arrays that nobody holds any more, for the next batches: fresh pages cost more than
-// what is decoded into them. All decoders share it, and it goes with the last of them. Everything
-// here happens under the GIL.
+// what is decoded into them. All decoders share it, and it goes with the last of them.
 class Spares {
  public:
   Spares() {  // so that `put` never fails
@@ -81,7 +88,9 @@ class Spares {
   }
 
   static std::shared_ptr<Spares> shared() {
+    static std::mutex mutex;
     static std::weak_ptr<Spares> current;
+    const std::lock_guard lock(mutex);
     std::shared_ptr<Spares> spares = current.lock();
     if (!spares) current = spares = std::make_shared<Spares>();
     return spares;
@@ -93,6 +102,8 @@ class Spares {
     struct Loan {
       example::Scratch<Element> scratch;
       std::weak_ptr<Spares> lender;
+      Loan(example::Scratch<Element> taken, std::weak_ptr<Spares> by)
+          : scratch(std::move(taken)), lender(std::move(by)) {}
     };
     const std::size_t size = scratch.size();
     // A little more, because the next batch will have about as many.
@@ -125,6 +136,7 @@ class Spares {
 
   template <typename Element>
   example::Scratch<Element> take(std::size_t count) {
+    const std::lock_guard lock(mutex_);
     auto& [list, bytes] = pieces<Element>();
     example::Scratch<Element> found;
     // The last one is the warmest. Much larger ones would be memory that a small array holds.
@@ -144,6 +156,7 @@ class Spares {
 
   template <typename Element>
   void put(example::Scratch<Element>& piece) noexcept {
+    const std::lock_guard lock(mutex_);
     auto& [list, bytes] = pieces<Element>();
     const std::size_t size = piece.capacity() * sizeof(Element);
     if (list.size() == most_pieces || size > most_bytes - bytes) return;
@@ -151,6 +164,7 @@ class Spares {
     bytes += size;
   }
 
+  std::mutex mutex_;
   std::tuple<Pieces<std::int64_t>, Pieces<float>> pieces_;
 };
 
@@ -162,6 +176,7 @@ class Decoder {
 
   // Decodes framed records; on an error, `rows` and `position` say which record it was.
   nb::tuple decode(nb::handle source, std::uint64_t start, std::uint64_t limit, bool verify) {
+    const Turn::Use use(turn_);
     Buffer& buffer = hold(source);
     check_start(buffer, start);
     const std::size_t before = decoder_.rows();
@@ -169,7 +184,7 @@ class Decoder {
     if (before == 0) decoder_.expect(limit, buffer.size() - static_cast<std::size_t>(start));
     Status status;
     {
-      nb::gil_scoped_release unlocked;
+      const Unlocked unlocked;
       status = each_frame(buffer, position_, limit, verify,
                           [&](Span record) { decoder_.add(record); });
     }
@@ -177,10 +192,10 @@ class Decoder {
   }
 
   void decode_records(nb::list values) {
-    // A list of our own: nobody else can take a record out of it.
-    records_.append(nb::steal(PyList_GetSlice(values.ptr(), 0, PY_SSIZE_T_MAX)));
-    const std::vector<Span> spans = spans_of(nb::cast<nb::list>(records_[records_.size() - 1]));
-    nb::gil_scoped_release unlocked;
+    const Turn::Use use(turn_);
+    records_.push_back(copy_of(values));
+    const std::vector<Span> spans = spans_of(records_.back());
+    const Unlocked unlocked;
     for (const Span& span : spans) {
       inputs_.emplace_back(span.data, span.size);
       decoder_.add(inputs_.back().span());
@@ -216,18 +231,29 @@ class Decoder {
     return {&decoder_, &buffer, start, count, verify};
   }
 
-  std::size_t rows() const { return decoder_.rows(); }
-  std::uint64_t position() const { return position_; }
+  // Those who have decoded frames later, in `prepare`, need this one for themselves until then.
+  Turn& turn() { return turn_; }
+
+  std::size_t rows() {
+    const Turn::Use use(turn_);
+    return decoder_.rows();
+  }
+  std::uint64_t position() {
+    const Turn::Use use(turn_);
+    return position_;
+  }
 
   void clear() {
+    const Turn::Use use(turn_);
     decoder_.clear();
     buffers_.clear();
     inputs_.clear();
-    records_ = nb::list();
+    records_.clear();
   }
 
   // For each column: values, lists, rows without it, bytes of its strings.
-  nb::list sizes() const {
+  nb::list sizes() {
+    const Turn::Use use(turn_);
     nb::list result;
     for (const example::Column& column : decoder_.columns()) {
       result.append(nb::make_tuple(column.values(), column.list_ends.size(), column.missing.size()));
@@ -235,7 +261,8 @@ class Decoder {
     return result;
   }
 
-  void copy_values(std::size_t index, nb::handle target) const {
+  void copy_values(std::size_t index, nb::handle target) {
+    const Turn::Use use(turn_);
     const example::Column& column = at(index);
     if (column.kind == Kind::integers) {
       copy(target, column.integers);
@@ -248,6 +275,7 @@ class Decoder {
 
   // The values of a column as an array that has their memory: nothing is copied.
   nb::object take_values(std::size_t index) {
+    const Turn::Use use(turn_);
     example::Column& column = decoder_.column(index);
     if (column.kind == Kind::integers) return Spares::lend(spares_, column.integers);
     if (column.kind == Kind::floats) return Spares::lend(spares_, column.floats);
@@ -255,18 +283,22 @@ class Decoder {
   }
 
   // Splits are int64, or int32 as Arrow has them, if the target is of that size.
-  void copy_list_splits(std::size_t index, nb::handle target) const {
+  void copy_list_splits(std::size_t index, nb::handle target) {
+    const Turn::Use use(turn_);
     copy_splits(target, at(index).list_ends);
   }
-  void copy_row_splits(std::size_t index, nb::handle target) const {
+  void copy_row_splits(std::size_t index, nb::handle target) {
+    const Turn::Use use(turn_);
     copy_splits(target, at(index).row_ends);
   }
-  void copy_missing(std::size_t index, nb::handle target) const {
+  void copy_missing(std::size_t index, nb::handle target) {
+    const Turn::Use use(turn_);
     copy(target, at(index).missing);
   }
 
   // Puts bytes objects into a contiguous NumPy array of objects.
-  void copy_texts(std::size_t index, nb::handle target) const {
+  void copy_texts(std::size_t index, nb::handle target) {
+    const Turn::Use use(turn_);
     const example::Scratch<example::Text>& texts = at(index).texts;
     Buffer out(target, PyBUF_WRITABLE | PyBUF_FORMAT);
     if (out.size() != texts.size() * sizeof(PyObject*) || std::string(out.format()) != "O") {
@@ -284,16 +316,20 @@ class Decoder {
   }
 
   // The strings of a column as one buffer, and where each starts in it, with the end of the last.
-  std::uint64_t text_bytes(std::size_t index) const {
+  std::uint64_t text_bytes(std::size_t index) {
+    const Turn::Use use(turn_);
+    return bytes_of(at(index).texts);
+  }
+  static std::uint64_t bytes_of(const example::Scratch<example::Text>& texts) {
     std::uint64_t size = 0;
-    const example::Scratch<example::Text>& texts = at(index).texts;
     for (std::size_t i = 0; i < texts.size(); ++i) size += texts[i].size;
     return size;
   }
-  void join_texts(std::size_t index, nb::handle data, nb::handle offsets) const {
+  void join_texts(std::size_t index, nb::handle data, nb::handle offsets) {
+    const Turn::Use use(turn_);
     const example::Scratch<example::Text>& texts = at(index).texts;
     Buffer out(data, PyBUF_WRITABLE);
-    if (out.size() != text_bytes(index)) throw nb::value_error("the target has another size");
+    if (out.size() != bytes_of(texts)) throw nb::value_error("the target has another size");
     std::uint8_t* place = out.data();
     put_splits(offsets, texts.size(), [&](std::size_t i) {
       if (texts[i].size > 0) std::memcpy(place, texts[i].data, texts[i].size);
@@ -365,8 +401,9 @@ class Decoder {
   std::shared_ptr<Spares> spares_ = Spares::shared();
   std::vector<std::unique_ptr<Buffer>> buffers_;
   std::deque<Input> inputs_;
-  nb::list records_;
+  std::vector<nb::list> records_;
   std::uint64_t position_ = 0;
+  Turn turn_{"the decoder"};
 };
 
 // Decodes in several threads, which never ask for the GIL.
@@ -374,22 +411,25 @@ class Team {
  public:
   explicit Team(std::size_t helpers) : team_(std::make_unique<ferry::Team>(helpers)) {}
   ~Team() {
-    nb::gil_scoped_release unlocked;
+    const Unlocked unlocked;
     team_.reset();
   }
 
   // (decoder, source, start, count, verify) each, one behind the other, of frames that were gone
   // through. The decoders are not to be used until that was waited for.
-  void submit(nb::list work) {
+  void submit(nb::list given) {
+    const Turn::Use use(turn_);
     if (team_->is_forked()) throw std::runtime_error(forked);
+    Job job{copy_of(given), {}, true};
     std::vector<Decoder::Piece> pieces;
-    for (nb::handle given : work) {
-      const auto piece = nb::cast<nb::tuple>(given);
-      pieces.push_back(nb::cast<Decoder&>(piece[0])
-                           .prepare(piece[1], nb::cast<std::uint64_t>(piece[2]),
-                                    nb::cast<std::uint64_t>(piece[3]), nb::cast<bool>(piece[4])));
+    for (nb::handle work : job.work) {
+      const auto piece = nb::cast<nb::tuple>(work);
+      auto& decoder = nb::cast<Decoder&>(piece[0]);
+      job.take(decoder.turn());
+      pieces.push_back(decoder.prepare(piece[1], nb::cast<std::uint64_t>(piece[2]),
+                                       nb::cast<std::uint64_t>(piece[3]), nb::cast<bool>(piece[4])));
     }
-    jobs_.push_back({work, true});
+    jobs_.push_back(std::move(job));
     team_->submit([pieces = std::move(pieces), &whole = jobs_.back().whole]() mutable {
       for (Decoder::Piece& piece : pieces) whole = whole && piece.decode();
     });
@@ -398,10 +438,11 @@ class Team {
   // Waits for the oldest work. False if anything in it is not as it should be: it is then to be
   // decoded again one by one, which finds out what.
   bool wait() {
+    const Turn::Use use(turn_);
     if (jobs_.empty()) throw nb::value_error("there is no work to wait for");
     if (team_->is_forked()) throw std::runtime_error(forked);
     {
-      nb::gil_scoped_release unlocked;
+      const Unlocked unlocked;
       team_->wait();
     }
     const bool whole = jobs_.front().whole;
@@ -413,11 +454,18 @@ class Team {
   static constexpr const char* forked =
       "the process was forked while it read records: open them in the new process";
   struct Job {
-    nb::list work;  // held until it is done
+    nb::list work;  // held until it is done, and so are
+    std::vector<Turn::Use> uses;  // its decoders
     bool whole;
+
+    void take(Turn& turn) {
+      const auto has = [&](const Turn::Use& use) { return use.turn() == &turn; };
+      if (std::none_of(uses.begin(), uses.end(), has)) uses.emplace_back(turn);
+    }
   };
   std::deque<Job> jobs_;
   std::unique_ptr<ferry::Team> team_;
+  Turn turn_{"the team"};
 };
 
 }  // namespace

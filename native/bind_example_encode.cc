@@ -2,14 +2,18 @@
 #include <nanobind/stl/string.h>
 
 #include <algorithm>
+#include <deque>
+#include <exception>
 #include <memory>
-#include <stdexcept>
-#include <tuple>
+#include <utility>
+#include <vector>
 
 #include "core/example.h"
 #include "core/team.h"
 #include "core/tfrecord.h"
+#include "pieces.h"
 #include "python.h"
+#include "threads.h"
 
 namespace ferry::python {
 
@@ -18,15 +22,17 @@ namespace {
 using example::Kind;
 
 // Sources: (name, kind, sequence, values, list splits or None, length of every list,
-// row splits or None, missing or None). Splits and values are checked here, once, so that the loop
-// need not. What was prepared is held until the next time.
+// row splits or None, missing or None). Splits are copied and checked here, once, so that the loop
+// need not; values may change meanwhile, see example::encode. What was prepared is held until the
+// next time.
 class Encoder {
  public:
   Encoder() = default;
   Encoder(const Encoder&) = delete;
 
   void prepare(nb::list given, std::size_t rows) {
-    clear();
+    const Turn::Use use(turn_);
+    forget();
     sources_.resize(given.size());
     strings_.resize(given.size());
     for (std::size_t i = 0; i < sources_.size(); ++i) {
@@ -35,69 +41,107 @@ class Encoder {
     rows_ = rows;
   }
 
-  // Rows `first` to `end` as framed records, a view that is good until the next call.
+  // Rows `first` to `end` as framed records.
   nb::object encode(std::size_t first, std::size_t end) {
+    const Turn::Use use(turn_);
     check_rows(first, end);
-    {
-      nb::gil_scoped_release unlocked;
-      encode(first, end, slots_[0]);
-    }
-    return view(slots_[0]);
+    return encode_one(first, end);
   }
 
   // The same in pieces of about so many bytes, which so many more threads encode and `hand_on` gets
-  // in order:
-  // views that are good for the time of that call. Memory that was just used is fast memory.
+  // in order.
   void encode_pieces(std::size_t first, std::size_t end, std::size_t size, std::size_t threads,
                      nb::callable hand_on) {
+    const Turn::Use use(turn_);
     check_rows(first, end);
     const std::size_t start = std::min(first + first_piece, end);
-    hand_on(encode(first, start));
+    const std::size_t head = hand_on_one(first, start, hand_on);
     if (start == end) return;
-    const std::size_t rows = std::max<std::size_t>(1, (start - first) * size / slots_[0].size());
+    const std::size_t rows = std::max<std::size_t>(1, (start - first) * size / head);
     if (end - start <= rows) {  // not worth a thread
-      hand_on(encode(start, end));
+      hand_on_one(start, end, hand_on);
       return;
     }
     const std::size_t count = (end - start + rows - 1) / rows;
-    constexpr std::size_t slots = std::extent_v<decltype(slots_)>;
-    std::exception_ptr failures[slots];
-    const auto encode_piece = [&](std::size_t number) {
-      const std::size_t begin = start + number * rows;
-      try {
-        encode(begin, std::min(begin + rows, end), slots_[number % slots]);
-      } catch (...) {
-        failures[number % slots] = std::current_exception();
-      }
-    };
-    nb::gil_scoped_release unlocked;
+    constexpr std::size_t most = 4;  // that are encoded and handed on at a time
+    Slot slots[most];
+    Unlocked unlocked;
     ferry::Team team(threads);
-    std::size_t given = 0;
+    const auto submit = [&](std::size_t number) {  // with the GIL
+      Slot& slot = slots[number % most];
+      const std::size_t begin = start + number * rows;
+      prepare_slot(slot, begin, std::min(begin + rows, end));
+      team.submit([&slot] { slot.encode(); });
+    };
+    unlocked.locked([&] {
+      for (std::size_t number = 0; number < std::min(most, count); ++number) submit(number);
+    });
     for (std::size_t number = 0; number < count; ++number) {
-      for (; given < count && given < number + slots; ++given) {
-        team.submit([&encode_piece, given] { encode_piece(given); });
-      }
+      Slot& slot = slots[number % most];
       team.wait();
-      if (failures[number % slots]) std::rethrow_exception(failures[number % slots]);
-      nb::gil_scoped_acquire locked;
-      hand_on(view(slots_[number % slots]));
+      if (slot.failure) std::rethrow_exception(slot.failure);
+      unlocked.locked([&] {
+        slot.texts.clear();
+        call(hand_on, pieces_->lend(std::move(slot.out)));
+        if (number + most < count) submit(number + most);
+      });
     }
   }
 
   void clear() {
-    rows_ = 0;
-    sources_.clear();
-    strings_.clear();
-    buffers_.clear();
-    lists_.clear();
+    const Turn::Use use(turn_);
+    forget();
   }
 
  private:
   // The strings of a source: bytes objects, or strings of one size that lie side by side.
   struct Strings {
-    PyObject** objects = nullptr;
+    PyObject* list = nullptr;
+    const std::uint8_t* objects = nullptr;  // as pointers
     const std::uint8_t* bytes = nullptr;
     std::size_t size = 0;
+  };
+
+  // Bytes objects that are being written. They are held, because whoever owns the array that they
+  // are in may put others there.
+  class Texts {
+   public:
+    Texts() = default;
+    Texts(const Texts&) = delete;
+    ~Texts() { clear(); }
+    // Room for some more; `hold` then says that they are there.
+    PyObject** room(std::size_t count) { return held_.room(count); }
+    void hold(std::size_t count) noexcept {
+      PyObject** const first = held_.data() + held_.size();
+      for (std::size_t i = 0; i < count; ++i) Py_INCREF(first[i]);
+      held_.grow(count);
+    }
+    void clear() noexcept {
+      for (std::size_t i = 0; i < held_.size(); ++i) Py_DECREF(held_[i]);
+      held_.cut(0);
+    }
+
+   private:
+    example::Scratch<PyObject*> held_;
+  };
+
+  // Rows that are encoded in one go.
+  struct Slot {
+    std::vector<example::Source> sources;
+    Texts texts;
+    std::size_t first = 0;
+    std::size_t end = 0;
+    Bytes out;
+    std::exception_ptr failure;
+
+    // Without the GIL.
+    void encode() noexcept {
+      try {
+        example::encode(sources, first, end, out);
+      } catch (...) {
+        failure = std::current_exception();
+      }
+    }
   };
 
   // From how many rows the size of the others is guessed.
@@ -107,41 +151,77 @@ class Encoder {
     if (first > end || end > rows_) throw nb::index_error("no such rows");
   }
 
-  // Without the GIL: nobody may change what is being written anyway.
-  void encode(std::size_t first, std::size_t end, example::Scratch<std::uint8_t>& out) const {
-    std::vector<example::Source> sources = sources_;
-    for (std::size_t i = 0; i < sources.size(); ++i) {
-      if (sources[i].kind == Kind::bytes) gather(sources[i], strings_[i], first, end);
+  void prepare_slot(Slot& slot, std::size_t first, std::size_t end) {
+    slot.first = first;
+    slot.end = end;
+    if (slot.sources.empty()) slot.sources = sources_;
+    for (std::size_t i = 0; i < slot.sources.size(); ++i) {
+      if (slot.sources[i].kind == Kind::bytes) gather(slot, i);
     }
-    out.cut(0);
-    example::encode(sources, first, end, out);
+    slot.out = pieces_->take();
   }
 
-  static nb::object view(const example::Scratch<std::uint8_t>& out) {
-    static char nothing;
-    auto* data = out.size() == 0 ? &nothing : reinterpret_cast<const char*>(out.data());
-    return nb::steal(PyMemoryView_FromMemory(const_cast<char*>(data),
-                                             static_cast<Py_ssize_t>(out.size()), PyBUF_READ));
+  nb::object encode_one(std::size_t first, std::size_t end) {
+    Slot slot;
+    prepare_slot(slot, first, end);
+    {
+      const Unlocked unlocked;
+      slot.encode();
+    }
+    if (slot.failure) std::rethrow_exception(slot.failure);
+    return pieces_->lend(std::move(slot.out));
+  }
+
+  // Gives how many bytes it handed on.
+  std::size_t hand_on_one(std::size_t first, std::size_t end, nb::handle hand_on) {
+    const nb::object view = encode_one(first, end);
+    const auto size = static_cast<std::size_t>(PyMemoryView_GET_BUFFER(view.ptr())->len);
+    call(hand_on, view);
+    return size;
   }
 
   // Where the strings of the rows lie: looked up a piece at a time, which takes no memory for all
   // of them.
-  static void gather(example::Source& source, const Strings& strings, std::size_t first,
-                     std::size_t end) {
-    const example::Range values = example::values_of_rows(source, first, end);
+  void gather(Slot& slot, std::size_t index) {
+    example::Source& source = slot.sources[index];
+    const Strings& strings = strings_[index];
+    const example::Range values = example::values_of_rows(source, slot.first, slot.end);
     source.first_text = values.begin;
     source.texts.resize(values.end - values.begin);
-    for (std::size_t i = values.begin; i < values.end; ++i) {
-      example::Text& text = source.texts[i - values.begin];
-      if (strings.objects == nullptr) {
-        text = {strings.bytes + i * strings.size, strings.size};
-        continue;
+    if (strings.bytes != nullptr) {
+      const std::uint8_t* at = strings.bytes + values.begin * strings.size;
+      for (example::Text& text : source.texts) text = {std::exchange(at, at + strings.size), strings.size};
+    } else if (strings.list != nullptr) {
+      PyObject** const items = PySequence_Fast_ITEMS(strings.list);
+      gather_objects(source, [&](std::size_t i) { return items[i]; });
+    } else {
+      gather_objects(source, [&, held = slot.texts.room(source.texts.size())](std::size_t i) mutable {
+        return *held++ = object_at(strings.objects, i);
+      });
+      slot.texts.hold(source.texts.size());
+    }
+  }
+
+  template <typename ObjectAt>
+  static void gather_objects(example::Source& source, ObjectAt object_at) {
+    std::size_t i = source.first_text;
+    for (example::Text& text : source.texts) {
+      PyObject* const object = object_at(i++);
+      if (object == nullptr || !PyBytes_Check(object)) {
+        throw nb::type_error("a string tensor holds bytes");
       }
-      PyObject* object = strings.objects[i];
-      if (!PyBytes_Check(object)) throw nb::type_error("a string tensor holds bytes");
       text = {reinterpret_cast<const std::uint8_t*>(PyBytes_AS_STRING(object)),
               static_cast<std::size_t>(PyBytes_GET_SIZE(object))};
     }
+  }
+
+  void forget() {
+    rows_ = 0;
+    sources_.clear();
+    strings_.clear();
+    splits_.clear();
+    buffers_.clear();
+    lists_.clear();
   }
 
   void parse(nb::tuple given, std::size_t rows, example::Source& source, Strings& strings) {
@@ -153,15 +233,15 @@ class Encoder {
     std::size_t values = 0;
     if (source.kind == Kind::bytes) {
       if (nb::isinstance<nb::list>(given[3])) {
-        lists_.push_back(nb::cast<nb::list>(given[3]));
-        strings.objects = PySequence_Fast_ITEMS(lists_.back().ptr());
+        lists_.push_back(copy_of(nb::cast<nb::list>(given[3])));
+        strings.list = lists_.back().ptr();
         values = lists_.back().size();
       } else {  // contiguous, as PyBUF_ND without strides asks for
         buffers_.push_back(std::make_unique<Buffer>(given[3], PyBUF_FORMAT | PyBUF_ND));
         const Buffer& buffer = *buffers_.back();
         const std::string format = buffer.format();
         if (format == "O") {  // an array of bytes objects
-          strings.objects = reinterpret_cast<PyObject**>(buffer.data());
+          strings.objects = buffer.data();
           values = buffer.size() / sizeof(PyObject*);
         } else if (format == "B" && buffer.rank() == 2) {  // strings of one size, side by side
           strings.bytes = buffer.data();
@@ -177,8 +257,7 @@ class Encoder {
       const std::size_t width = source.kind == Kind::integers ? 8 : 4;
       if (buffer.size() % width != 0) throw nb::value_error("values of another width");
       values = buffer.size() / width;
-      source.integers = reinterpret_cast<const std::int64_t*>(buffer.data());
-      source.floats = reinterpret_cast<const float*>(buffer.data());
+      source.values = buffer.data();
     }
     std::size_t count = rows;
     if (!given[6].is_none()) {
@@ -205,23 +284,26 @@ class Encoder {
   }
 
   const std::int64_t* splits(nb::handle given, std::size_t count, std::size_t& end) {
-    buffers_.push_back(std::make_unique<Buffer>(given));
-    const Buffer& buffer = *buffers_.back();
-    const auto* data = reinterpret_cast<const std::int64_t*>(buffer.data());
-    if (buffer.size() != (count + 1) * 8 || data[0] != 0) throw nb::value_error("bad splits");
+    const Buffer buffer(given);
+    if (buffer.size() != (count + 1) * sizeof(std::int64_t)) throw nb::value_error("bad splits");
+    std::vector<std::int64_t>& splits = splits_.emplace_back(count + 1);
+    std::memcpy(splits.data(), buffer.data(), buffer.size());
+    if (splits[0] != 0) throw nb::value_error("bad splits");
     for (std::size_t i = 0; i < count; ++i) {
-      if (data[i] > data[i + 1]) throw nb::value_error("splits that fall");
+      if (splits[i] > splits[i + 1]) throw nb::value_error("splits that fall");
     }
-    end = static_cast<std::size_t>(data[count]);
-    return data;
+    end = static_cast<std::size_t>(splits[count]);
+    return splits.data();
   }
 
   std::vector<example::Source> sources_;
   std::vector<Strings> strings_;
+  std::deque<std::vector<std::int64_t>> splits_;
   std::vector<std::unique_ptr<Buffer>> buffers_;
   std::vector<nb::list> lists_;
   std::size_t rows_ = 0;
-  example::Scratch<std::uint8_t> slots_[4];
+  std::shared_ptr<Pieces> pieces_ = std::make_shared<Pieces>();
+  Turn turn_{"the encoder"};
 };
 
 }  // namespace
@@ -230,7 +312,7 @@ void bind_example_encode(nb::module_& module) {
   nb::class_<Encoder>(module, "ExampleEncoder", "Writes columns as framed Examples.")
       .def(nb::init<>())
       .def("prepare", &Encoder::prepare, "sources"_a, "rows"_a)
-      .def("encode", nb::overload_cast<std::size_t, std::size_t>(&Encoder::encode), "first"_a, "end"_a)
+      .def("encode", &Encoder::encode, "first"_a, "end"_a)
       .def("encode_pieces", &Encoder::encode_pieces, "first"_a, "end"_a, "size"_a, "threads"_a,
            "hand_on"_a)
       .def("clear", &Encoder::clear);

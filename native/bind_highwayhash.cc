@@ -12,7 +12,7 @@ std::uint64_t hash(nb::handle source, nb::bytes key) {
   if (key.size() != sizeof(lanes)) throw nb::value_error("a key of HighwayHash has 32 bytes");
   std::memcpy(lanes.data(), key.c_str(), sizeof(lanes));
   Buffer buffer(source);
-  nb::gil_scoped_release unlocked;
+  const Unlocked unlocked;
   return highway_hash(lanes, buffer.data(), buffer.size());
 }
 

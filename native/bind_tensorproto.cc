@@ -1,8 +1,6 @@
 // TensorProtos, string lists, and messages split into fields.
 #include <nanobind/stl/string.h>
 
-#include <algorithm>
-
 #include "core/strings.h"
 #include "core/tensorproto.h"
 #include "python.h"
@@ -39,7 +37,7 @@ void tensorproto_fill(nb::handle source, std::uint64_t start, std::uint64_t end,
                      : kind == "signed"  ? Kind::signed_integer
                                          : Kind::unsigned_integer;
   const Span span = buffer.span(start, end);
-  nb::gil_scoped_release unlocked;
+  const Unlocked unlocked;
   tensorproto::fill(span, {field, known, bits, width, group}, out.data(), out.size());
 }
 
@@ -53,10 +51,11 @@ nb::list decode_string_values(nb::handle source, std::uint64_t start, std::uint6
 bool are_bytes(nb::handle array) {
   Buffer buffer(array, PyBUF_FORMAT | PyBUF_ND);
   if (std::string(buffer.format()) != "O") throw nb::type_error("an array of objects is needed");
-  auto** objects = reinterpret_cast<PyObject**>(buffer.data());
-  return std::all_of(objects, objects + buffer.size() / sizeof(PyObject*), [](PyObject* object) {
-    return object != nullptr && PyBytes_CheckExact(object);
-  });
+  for (std::size_t i = 0; i < buffer.size() / sizeof(PyObject*); ++i) {
+    PyObject* const object = object_at(buffer.data(), i);
+    if (object == nullptr || !PyBytes_CheckExact(object)) return false;
+  }
+  return true;
 }
 
 nb::list decode_string_list(nb::handle source, std::uint64_t start, std::uint64_t end,

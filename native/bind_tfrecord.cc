@@ -1,10 +1,17 @@
 // Checksums and TFRecord frames.
+#include <atomic>
+#include <condition_variable>
 #include <memory>
+#include <mutex>
+#include <stdexcept>
+#include <thread>
 
 #include "core/checksum.h"
 #include "core/example.h"
 #include "core/tfrecord.h"
+#include "pieces.h"
 #include "python.h"
+#include "threads.h"
 
 namespace ferry::python {
 
@@ -15,7 +22,7 @@ using tfrecord::Status;
 
 std::uint32_t checksum(nb::handle source, std::uint32_t before) {
   Buffer buffer(source);
-  nb::gil_scoped_release unlocked;
+  const Unlocked unlocked;
   return crc32c(buffer.data(), buffer.size(), before);
 }
 
@@ -31,7 +38,7 @@ nb::tuple scan(nb::handle source, std::uint64_t start, std::uint64_t limit, bool
   std::uint64_t end = start;
   Status status = Status::record;
   {
-    nb::gil_scoped_release unlocked;
+    const Unlocked unlocked;
     status = tfrecord::walk(buffer.span(), end, limit, verify, [&](const Record&) { ++count; });
   }
   return range(count, end, status);
@@ -46,7 +53,7 @@ struct Found {
 Found locate(const Buffer& buffer, std::uint64_t start, std::uint64_t limit, bool verify) {
   check_start(buffer, start);
   Found found;
-  nb::gil_scoped_release unlocked;
+  const Unlocked unlocked;
   found.scan = tfrecord::scan(buffer.span(), start, limit, verify, found.records);
   return found;
 }
@@ -72,31 +79,32 @@ nb::tuple read_records(nb::handle source, std::uint64_t start, std::uint64_t lim
 std::uint64_t find(nb::handle source, std::uint64_t start) {
   Buffer buffer(source);
   check_start(buffer, start);
-  nb::gil_scoped_release unlocked;
+  const Unlocked unlocked;
   return tfrecord::find(buffer.span(), start);
 }
 
 nb::bytes frame(nb::list values) {
-  const std::vector<Span> records = spans_of(values);
+  const nb::list held = copy_of(values);  // nobody else can take a record out of it
+  const std::vector<Span> records = spans_of(held);
   const auto size = static_cast<Py_ssize_t>(tfrecord::framed_size(records));
-  PyObject* result = PyBytes_FromStringAndSize(nullptr, size);
-  if (result == nullptr) throw nb::python_error();
-  auto* out = reinterpret_cast<std::uint8_t*>(PyBytes_AS_STRING(result));
+  nb::bytes result = nb::steal<nb::bytes>(PyBytes_FromStringAndSize(nullptr, size));
+  if (!result.is_valid()) throw nb::python_error();
+  auto* out = reinterpret_cast<std::uint8_t*>(PyBytes_AS_STRING(result.ptr()));
   {
-    nb::gil_scoped_release unlocked;
+    const Unlocked unlocked;
     tfrecord::put(records, out);
   }
-  return nb::steal<nb::bytes>(result);
+  return result;
 }
 
-// Frames records one by one in memory that it keeps, and hands them on when there are many: a view
-// that is good for the time of that call.
+// Frames records one by one, and hands them on when there are many: a view of bytes that nobody
+// else has. Several threads may add records. While one of them hands a piece on, the others gather
+// the next one, and wait when that is full, so that pieces go on in their order.
 class Framer {
  public:
   Framer(nb::callable hand_on, std::size_t size) : hand_on_(std::move(hand_on)), size_(size) {}
 
   void add(nb::handle record) {
-    if (closed_) throw nb::value_error("the writer is closed");
     if (PyBytes_CheckExact(record.ptr())) {
       add({reinterpret_cast<const std::uint8_t*>(PyBytes_AS_STRING(record.ptr())),
            static_cast<std::size_t>(PyBytes_GET_SIZE(record.ptr())), nullptr});
@@ -107,12 +115,14 @@ class Framer {
   }
 
   void flush() {
+    wait();
+    if (failed_ || !hand_on_.is_valid()) throw std::runtime_error("an earlier piece is lost");
     if (out_.size() == 0) return;
-    nb::object view = nb::steal(
-        PyMemoryView_FromMemory(reinterpret_cast<char*>(const_cast<std::uint8_t*>(out_.data())),
-                                static_cast<Py_ssize_t>(out_.size()), PyBUF_READ));
-    hand_on_(view);
-    out_.cut(0);
+    const HandingOn handing_on(*this);
+    failed_ = true;  // until it is done
+    Bytes piece = std::exchange(out_, pieces_->take());
+    call(hand_on_, pieces_->lend(std::move(piece)));
+    failed_ = false;
   }
 
   // What is added after this is refused.
@@ -120,8 +130,43 @@ class Framer {
 
   std::uint64_t count() const { return count_; }
 
+  static int traverse(PyObject* self, visitproc visit, void* arg) {
+    Py_VISIT(Py_TYPE(self));
+    if (nb::inst_ready(self)) Py_VISIT(nb::inst_ptr<Framer>(self)->hand_on_.ptr());
+    return 0;
+  }
+
+  static int clear(PyObject* self) {
+    nb::object dropped = std::move(nb::inst_ptr<Framer>(self)->hand_on_);
+    return 0;
+  }
+
  private:
+  // The time in which a piece is handed on, by this thread.
+  class HandingOn {
+   public:
+    explicit HandingOn(Framer& framer) : framer_(framer) {
+      framer.handing_on_ = true;
+      framer.thread_ = std::this_thread::get_id();
+    }
+    ~HandingOn() {
+      {
+        const std::lock_guard lock(framer_.mutex_);
+        framer_.handing_on_ = false;
+      }
+      framer_.done_.notify_all();
+    }
+    HandingOn(const HandingOn&) = delete;
+    HandingOn& operator=(const HandingOn&) = delete;
+
+   private:
+    Framer& framer_;
+  };
+
   void add(Span record) {
+    if (handing_on_ && thread_ == std::this_thread::get_id()) fail_busy();
+    if (out_.size() >= size_) flush();  // waits for whoever hands the last piece on
+    if (closed_) throw nb::value_error("the writer is closed");
     const std::size_t framed = tfrecord::header_size + record.size + tfrecord::footer_size;
     std::uint8_t* out = out_.room(framed);
     tfrecord::put_header(record.size, out);
@@ -130,14 +175,43 @@ class Framer {
     tfrecord::put_footer(out, record.size, out + record.size);
     out_.grow(framed);
     ++count_;
-    if (out_.size() >= size_) flush();
+    if (out_.size() >= size_ && !handing_on_) flush();
   }
 
-  nb::callable hand_on_;
+  // Until no piece is handed on.
+  void wait() {
+    while (handing_on_) {
+      if (thread_ == std::this_thread::get_id() || is_finalizing()) fail_busy();
+      {
+        const Unlocked unlocked;
+        std::unique_lock lock(mutex_);
+        done_.wait_for(lock, std::chrono::milliseconds(100), [this] { return !handing_on_; });
+      }
+      check_signals();
+    }
+  }
+
+  [[noreturn]] static void fail_busy() {
+    throw std::runtime_error("the writer is busy: what it writes to must not use it");
+  }
+
+  nb::object hand_on_;
   std::size_t size_;
   std::uint64_t count_ = 0;
   bool closed_ = false;
-  example::Scratch<std::uint8_t> out_;
+  bool failed_ = false;
+  Bytes out_;
+  std::shared_ptr<Pieces> pieces_ = std::make_shared<Pieces>();
+  std::atomic<bool> handing_on_{false};
+  std::thread::id thread_;
+  std::mutex mutex_;
+  std::condition_variable done_;
+};
+
+PyType_Slot framer_slots[] = {
+    {Py_tp_traverse, reinterpret_cast<void*>(Framer::traverse)},
+    {Py_tp_clear, reinterpret_cast<void*>(Framer::clear)},
+    {0, nullptr},
 };
 
 }  // namespace
@@ -154,11 +228,13 @@ void bind_tfrecord(nb::module_& module) {
              "Where the next whole record starts, or the size of the source.");
   module.def("tfrecord_frame", frame, "records"_a, "A list of bytes as framed records.");
 
-  nb::class_<Framer>(module, "Framer", "Frames records, and hands them on when there are many.")
+  Pieces::bind(module);
+  nb::class_<Framer>(module, "Framer", nb::type_slots(framer_slots),
+                     "Frames records, and hands them on when there are many.")
       .def(nb::init<nb::callable, std::size_t>(), "hand_on"_a, "size"_a)
-      .def("add", nb::overload_cast<nb::handle>(&Framer::add), "record"_a)
-      .def("flush", &Framer::flush)
-      .def("close", &Framer::close)
+      .def("add", nb::overload_cast<nb::handle>(&Framer::add), "record"_a, nb::lock_self())
+      .def("flush", &Framer::flush, nb::lock_self())
+      .def("close", &Framer::close, nb::lock_self())
       .def_prop_ro("count", &Framer::count);
 }
 

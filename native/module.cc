@@ -4,6 +4,25 @@
 
 namespace {
 
+// Sets an error of tensorferry.errors, by calls of C: see Stay.
+void set_error(const char* name, const char* message, std::uint64_t offset) {
+  ferry::python::Stay stay;
+  PyObject* const module = PyImport_ImportModule("tensorferry.errors");
+  PyObject* const type = module == nullptr ? nullptr : PyObject_GetAttrString(module, name);
+  PyObject* const arguments = Py_BuildValue("(s)", message);
+  PyObject* const options = Py_BuildValue("{s:K}", "offset", offset);
+  if (type != nullptr && arguments != nullptr && options != nullptr) {
+    PyObject* const error = PyObject_Call(type, arguments, options);
+    if (error != nullptr) PyErr_SetObject(type, error);
+    Py_XDECREF(error);
+  }
+  Py_XDECREF(options);
+  Py_XDECREF(arguments);
+  Py_XDECREF(type);
+  Py_XDECREF(module);
+  stay.returned();
+}
+
 // The only place where a native error becomes a Python one.
 void raise_error(const std::exception_ptr& pointer, void*) {
   try {
@@ -15,15 +34,17 @@ void raise_error(const std::exception_ptr& pointer, void*) {
       case ferry::Problem::truncated: name = "TruncatedError"; break;
       case ferry::Problem::limit: name = "LimitError"; break;
     }
-    nb::object type = nb::module_::import_("tensorferry.errors").attr(name);
-    nb::object instance = type(error.what(), "offset"_a = error.offset());
-    PyErr_SetObject(type.ptr(), instance.ptr());
+    set_error(name, error.what(), error.offset());
   }
 }
 
 }  // namespace
 
 NB_MODULE(_native, module) {
+#if defined(NDEBUG)
+  // A daemon thread that is at work when Python ends keeps what it holds: nobody can help that.
+  nb::set_leak_warnings(false);
+#endif
   nb::register_exception_translator(raise_error);
   ferry::python::bind_tensorproto(module);
   ferry::python::bind_tfrecord(module);

@@ -7,17 +7,21 @@
 
 #include "core/tfrecord.h"
 #include "core/wire.h"
+#include "threads.h"
 
-namespace nb = nanobind;
 using namespace nb::literals;
 
 namespace ferry::python {
 
-// A contiguous view of a Python object's bytes, held for as long as this lives.
+// A contiguous view of a Python object's bytes, held for as long as this lives. The garbage
+// collector is not to know of it: a memoryview that it clears before that is broken.
 class Buffer {
  public:
   explicit Buffer(nb::handle object, int flags = PyBUF_SIMPLE) {
-    if (PyObject_GetBuffer(object.ptr(), &view_, flags) != 0) throw nb::python_error();
+    Stay stay;  // a class of Python may have the method
+    const int failed = PyObject_GetBuffer(object.ptr(), &view_, flags);
+    stay.returned();
+    if (failed != 0) throw nb::python_error();
     input_ = {data(), size()};
   }
   ~Buffer() { PyBuffer_Release(&view_); }
@@ -55,6 +59,21 @@ inline nb::list to_list(const std::vector<Span>& strings) {
     PyList_SET_ITEM(list, static_cast<Py_ssize_t>(i), to_bytes(strings[i]).release().ptr());
   }
   return result;
+}
+
+// A list of our own: nobody else can take something out of it.
+inline nb::list copy_of(nb::list values) {
+  PyObject* const list = PyList_GetSlice(values.ptr(), 0, PY_SSIZE_T_MAX);
+  if (list == nullptr) throw nb::python_error();
+  return nb::steal<nb::list>(list);
+}
+
+// The object at a place of an array of objects, which may lie at any address; nullptr if there is
+// none.
+inline PyObject* object_at(const std::uint8_t* objects, std::size_t index) {
+  PyObject* object;
+  std::memcpy(&object, objects + index * sizeof(object), sizeof(object));
+  return object;
 }
 
 // The bytes objects of a list, as they lie in memory: valid while the list is unchanged.

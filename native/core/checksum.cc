@@ -3,9 +3,13 @@
 #include <array>
 
 #if defined(__x86_64__)
+#define FERRY_CRC_INSTRUCTION
 #include <nmmintrin.h>
-#elif defined(__aarch64__) && defined(__ARM_FEATURE_CRC32)
-#include <arm_acle.h>
+#elif defined(__aarch64__)
+#define FERRY_CRC_INSTRUCTION
+#if defined(__linux__)
+#include <sys/auxv.h>
+#endif
 #endif
 
 namespace ferry {
@@ -28,13 +32,38 @@ constexpr Table byte_table() {
 
 constexpr Table by_byte = byte_table();
 
-[[maybe_unused]] std::uint32_t with_tables(const std::uint8_t* data, std::size_t size,
-                                           std::uint32_t crc) noexcept {
-  for (std::size_t i = 0; i < size; ++i) crc = by_byte[(crc ^ data[i]) & 0xff] ^ crc >> 8;
+inline std::uint64_t load(const std::uint8_t* data) noexcept {
+  std::uint64_t word;
+  std::memcpy(&word, data, 8);
+  return word;
+}
+
+// What a byte does to a checksum when up to seven others follow it: eight bytes need not wait for
+// each other.
+constexpr std::array<Table, 8> word_tables() {
+  std::array<Table, 8> tables{by_byte};
+  for (std::size_t behind = 1; behind < 8; ++behind) {
+    for (std::size_t byte = 0; byte < 256; ++byte) {
+      const std::uint32_t crc = tables[behind - 1][byte];
+      tables[behind][byte] = by_byte[crc & 0xff] ^ crc >> 8;
+    }
+  }
+  return tables;
+}
+
+constexpr std::array<Table, 8> by_word = word_tables();
+
+std::uint32_t with_tables(const std::uint8_t* data, std::size_t size, std::uint32_t crc) noexcept {
+  for (; size >= 8; data += 8, size -= 8) {
+    const std::uint64_t word = load(data) ^ crc;
+    crc = 0;
+    for (std::size_t i = 0; i < 8; ++i) crc ^= by_word[7 - i][word >> 8 * i & 0xff];
+  }
+  for (; size > 0; ++data, --size) crc = by_byte[(crc ^ *data) & 0xff] ^ crc >> 8;
   return crc;
 }
 
-#if defined(__x86_64__) || (defined(__aarch64__) && defined(__ARM_FEATURE_CRC32))
+#if defined(FERRY_CRC_INSTRUCTION)
 
 // A checksum moved past `Size` zero bytes: what is needed to join the checksums of neighbours.
 // Moving is linear: what it does to each single bit, known at compile time, gives four tables, one
@@ -66,17 +95,35 @@ FERRY_CRC_TARGET inline std::uint32_t step(std::uint32_t crc, std::uint64_t word
 FERRY_CRC_TARGET inline std::uint32_t step(std::uint32_t crc, std::uint8_t byte) noexcept {
   return _mm_crc32_u8(crc, byte);
 }
-#else
-#define FERRY_CRC_TARGET
-inline std::uint32_t step(std::uint32_t crc, std::uint64_t word) noexcept { return __crc32cd(crc, word); }
-inline std::uint32_t step(std::uint32_t crc, std::uint8_t byte) noexcept { return __crc32cb(crc, byte); }
-#endif
 
-inline std::uint64_t load(const std::uint8_t* data) noexcept {
-  std::uint64_t word;
-  std::memcpy(&word, data, 8);
-  return word;
+bool has_instruction() noexcept { return __builtin_cpu_supports("sse4.2"); }
+#else
+// Written out, because compilers offer it only where they may use it everywhere.
+#define FERRY_CRC_TARGET
+inline std::uint32_t step(std::uint32_t crc, std::uint64_t word) noexcept {
+  std::uint32_t result;
+  __asm__(".arch_extension crc\n\tcrc32cx %w0, %w1, %x2" : "=r"(result) : "r"(crc), "r"(word));
+  return result;
 }
+inline std::uint32_t step(std::uint32_t crc, std::uint8_t byte) noexcept {
+  std::uint32_t result;
+  __asm__(".arch_extension crc\n\tcrc32cb %w0, %w1, %w2"
+          : "=r"(result)
+          : "r"(crc), "r"(std::uint32_t{byte}));
+  return result;
+}
+
+bool has_instruction() noexcept {
+#if defined(__linux__)
+  constexpr unsigned long crc32 = 1 << 7;  // HWCAP_CRC32
+  return (getauxval(AT_HWCAP) & crc32) != 0;
+#elif defined(__APPLE__) || defined(__ARM_FEATURE_CRC32)
+  return true;
+#else
+  return false;
+#endif
+}
+#endif
 
 // The instruction takes three cycles and another one can start in each: three neighbouring blocks
 // are summed at once and then joined.
@@ -124,12 +171,18 @@ FERRY_CRC_TARGET std::uint32_t with_instruction(const std::uint8_t* data, std::s
 
 }  // namespace
 
+bool has_crc32c_instruction() noexcept {
+#if defined(FERRY_CRC_INSTRUCTION)
+  static const bool has = has_instruction();
+  return has;
+#else
+  return false;
+#endif
+}
+
 std::uint32_t crc32c(const std::uint8_t* data, std::size_t size, std::uint32_t before) noexcept {
-#if defined(__x86_64__)
-  static const bool has_instruction = __builtin_cpu_supports("sse4.2");
-  if (has_instruction) return ~with_instruction(data, size, ~before);
-#elif defined(__aarch64__) && defined(__ARM_FEATURE_CRC32)
-  return ~with_instruction(data, size, ~before);
+#if defined(FERRY_CRC_INSTRUCTION)
+  if (has_crc32c_instruction()) return ~with_instruction(data, size, ~before);
 #endif
   return ~with_tables(data, size, ~before);
 }

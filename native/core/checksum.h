@@ -1,6 +1,6 @@
 // CRC-32C (Castagnoli), as TFRecords and checkpoints carry it: masked.
 //
-// Uses the processor's own instruction where there is one (SSE 4.2, ARMv8), tables elsewhere.
+// Uses the processor's own instruction where it has one (SSE 4.2, ARMv8), tables elsewhere.
 #pragma once
 
 #include "wire.h"
@@ -9,6 +9,9 @@ namespace ferry {
 
 // The checksum of `size` bytes, going on from the checksum of what stood before them.
 std::uint32_t crc32c(const std::uint8_t* data, std::size_t size, std::uint32_t before = 0) noexcept;
+
+// Whether the processor that this runs on has the instruction.
+bool has_crc32c_instruction() noexcept;
 
 // A checksum stored beside the data it covers is masked, so that checksums of data which holds
 // checksums stay good.

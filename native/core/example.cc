@@ -10,7 +10,7 @@ std::string_view text_of(Span span) {
 
 // Passes over what a message holds beside its field 1 (and 2, for `known` 2), which must come as
 // length-delimited values. By value, so that the reader of the hot path stays in registers.
-[[gnu::noinline]] Reader pass_other(Reader reader, std::uint32_t known = 1) {
+FERRY_NOINLINE Reader pass_other(Reader reader, std::uint32_t known = 1) {
   const Tag tag = reader.tag();
   if (tag.field <= known) Reader::expect(tag, Wire::bytes);
   reader.skip(tag);
@@ -23,7 +23,7 @@ struct Entry {
   Span value;
 };
 
-[[gnu::noinline]] Entry read_any_entry(Span message) {
+FERRY_NOINLINE Entry read_any_entry(Span message) {
   Entry entry;
   Reader reader(message);
   while (!reader.done()) {
@@ -41,7 +41,7 @@ struct Entry {
   return entry;
 }
 
-[[gnu::always_inline]] inline Entry read_entry(Span message) {
+FERRY_INLINE Entry read_entry(Span message) {
   Entry entry;
   Reader reader(message);
   if (reader.take_field(0x0a, entry.key) && reader.take_field(0x12, entry.value) && reader.done())
@@ -58,7 +58,7 @@ struct List {
 
 // The list of a Feature: the last kind counts, and lists of one kind are one list in protobuf's
 // eyes, which no writer makes use of; it is refused rather than half read.
-[[gnu::noinline]] List read_any_kind(Span message) {
+FERRY_NOINLINE List read_any_kind(Span message) {
   List list;
   Reader reader(message);
   while (!reader.done()) {
@@ -77,7 +77,7 @@ struct List {
   return list;
 }
 
-[[gnu::always_inline]] inline List read_kind(Span message) {
+FERRY_INLINE List read_kind(Span message) {
   List list;
   Reader reader(message);
   if (reader.take_field(0x1a, list.message)) {
@@ -91,7 +91,7 @@ struct List {
 }
 
 // A value of its own instead of a packed run, or a field that nobody knows.
-[[gnu::noinline]] Reader read_single(Reader reader, Scratch<std::int64_t>& integers) {
+FERRY_NOINLINE Reader read_single(Reader reader, Scratch<std::int64_t>& integers) {
   const Tag tag = reader.tag();
   if (tag.field == 1) {
     Reader::expect(tag, Wire::varint);
@@ -102,7 +102,7 @@ struct List {
   return reader;
 }
 
-[[gnu::noinline]] Reader read_single(Reader reader, Scratch<float>& floats) {
+FERRY_NOINLINE Reader read_single(Reader reader, Scratch<float>& floats) {
   const Tag tag = reader.tag();
   if (tag.field == 1) {
     Reader::expect(tag, Wire::fixed32);
@@ -180,7 +180,7 @@ void Decoder::clear() noexcept {
 
 // Compares a key of the name's size, where 8 bytes can be read, with the name: in words, if that is
 // not long.
-[[gnu::always_inline]] inline bool is_name(const Column& column, const std::uint8_t* key) {
+FERRY_INLINE bool is_name(const Column& column, const std::uint8_t* key) {
   const std::size_t size = column.name.size();
   std::uint64_t word;
   std::memcpy(&word, key, 8);
@@ -191,14 +191,14 @@ void Decoder::clear() noexcept {
   return word == column.name_tail;
 }
 
-[[gnu::always_inline]] inline bool is_named(const Column& column, Span key) {
+FERRY_INLINE bool is_named(const Column& column, Span key) {
   if (key.size != column.name.size()) return false;
   // An entry without a key has an empty one, which lies nowhere in the input.
   if (key.size == 0 || key.readable() < 8) return text_of(key) == column.name;
   return is_name(column, key.data);
 }
 
-[[gnu::always_inline]] inline Column* Decoder::find(Span key, bool sequence, Column*& successor) {
+FERRY_INLINE Column* Decoder::find(Span key, bool sequence, Column*& successor) {
   if (successor != nullptr && is_named(*successor, key) && successor->sequence == sequence)
       [[likely]] {
     return successor;
@@ -213,7 +213,7 @@ void Decoder::clear() noexcept {
 //
 // where each size takes one byte and follows from the first one: three comparisons instead of five
 // fields. What it does not take, read_entry and read_kind have to sort out.
-[[gnu::always_inline]] inline bool take_short(Reader& reader, const Column& column, Span& list) {
+FERRY_INLINE bool take_short(Reader& reader, const Column& column, Span& list) {
   const std::size_t start = column.values_start;
   const std::uint8_t* const entry = reader.peek(start + 2);
   if (entry == nullptr) return false;
@@ -316,7 +316,7 @@ void Decoder::find_last_entries(Span record) {
   has_repeated_ = has_repeated;
 }
 
-[[gnu::always_inline]] inline void Decoder::set_seen(Column& column) noexcept {
+FERRY_INLINE void Decoder::set_seen(Column& column) noexcept {
   column.last_row = rows_ + 1;
   ++seen_count_;
 }
@@ -355,7 +355,7 @@ void Decoder::read_features(const Span& message, bool sequence) {
 
 // Reads an entry, or passes over what is none. `successor` is the guess which column it is, and
 // then the one for the next.
-[[gnu::noinline]] Reader Decoder::read_any_feature(Reader reader, bool sequence,
+FERRY_NOINLINE Reader Decoder::read_any_feature(Reader reader, bool sequence,
                                                    Column**& successor) {
   Span value;
   if (!reader.take_field(0x0a, value)) return pass_other(reader);
@@ -381,7 +381,7 @@ void Decoder::read_features(const Span& message, bool sequence) {
   return reader;
 }
 
-[[gnu::always_inline]] inline void Decoder::read_feature(Span message, Column& column) {
+FERRY_INLINE void Decoder::read_feature(Span message, Column& column) {
   const List list = read_kind(message);
   if (list.kind == Kind::none) {
     set_unseen(column);
@@ -421,7 +421,7 @@ void Decoder::read_list(Span message, Kind kind, Column& column) {
 }
 
 // Adds the numbers of a packed run, and gives how many they are.
-[[gnu::always_inline]] inline std::size_t Decoder::add_integers(const Span& run, Column& column) {
+FERRY_INLINE std::size_t Decoder::add_integers(const Span& run, Column& column) {
   if (is_single_varint(run)) {
     column.integers.push(join_groups(run.data, run.size));
     return 1;
@@ -431,7 +431,7 @@ void Decoder::read_list(Span message, Kind kind, Column& column) {
   return count;
 }
 
-[[gnu::always_inline]] inline std::size_t Decoder::add_floats(const Span& run, Column& column) {
+FERRY_INLINE std::size_t Decoder::add_floats(const Span& run, Column& column) {
   if (run.size % sizeof(float) != 0) [[unlikely]] {
     throw Error(Problem::malformed, run.offset(),
                 std::to_string(run.size) + " bytes of packed float32");
@@ -443,7 +443,7 @@ void Decoder::read_list(Span message, Kind kind, Column& column) {
   return count;
 }
 
-[[gnu::always_inline]] inline void Decoder::read_integers(Span message, Column& column) {
+FERRY_INLINE void Decoder::read_integers(Span message, Column& column) {
   const std::size_t start = column.integers.size();
   Reader reader(message);
   Span run;
@@ -457,7 +457,7 @@ void Decoder::read_list(Span message, Kind kind, Column& column) {
   end_list(column, start, column.integers.size(), message);
 }
 
-[[gnu::always_inline]] inline void Decoder::read_floats(Span message, Column& column) {
+FERRY_INLINE void Decoder::read_floats(Span message, Column& column) {
   const std::size_t start = column.floats.size();
   Reader reader(message);
   Span run;
@@ -471,7 +471,7 @@ void Decoder::read_list(Span message, Kind kind, Column& column) {
   end_list(column, start, column.floats.size(), message);
 }
 
-[[gnu::always_inline]] inline void Decoder::read_texts(Span message, Column& column) {
+FERRY_INLINE void Decoder::read_texts(Span message, Column& column) {
   const std::size_t start = column.texts.size();
   Reader reader(message);
   Span text;
@@ -485,7 +485,7 @@ void Decoder::read_list(Span message, Kind kind, Column& column) {
   end_list(column, start, column.texts.size(), message);
 }
 
-[[gnu::always_inline]] inline void Decoder::end_list(Column& column, std::size_t start,
+FERRY_INLINE void Decoder::end_list(Column& column, std::size_t start,
                                                      std::size_t end, Span message) {
   if (column.length != any_length && end - start != column.length) [[unlikely]] {
     throw Error(Problem::malformed, message.offset(),

@@ -28,6 +28,20 @@ const char* name_of(Kind kind);
 template <typename Element>
 class Scratch {
  public:
+  Scratch() = default;
+  Scratch(Scratch&& other) noexcept
+      : data_(std::move(other.data_)),
+        size_(std::exchange(other.size_, 0)),
+        capacity_(std::exchange(other.capacity_, 0)),
+        expected_(other.expected_) {}
+  Scratch& operator=(Scratch&& other) noexcept {
+    data_ = std::move(other.data_);
+    size_ = std::exchange(other.size_, 0);
+    capacity_ = std::exchange(other.capacity_, 0);
+    expected_ = other.expected_;
+    return *this;
+  }
+
   std::size_t size() const noexcept { return size_; }
   const Element* data() const noexcept { return data_.get(); }
   const Element& operator[](std::size_t index) const noexcept { return data_[index]; }
@@ -211,8 +225,7 @@ struct Source {
   std::string name;
   Kind kind = Kind::none;
   bool sequence = false;
-  const std::int64_t* integers = nullptr;
-  const float* floats = nullptr;
+  const std::uint8_t* values = nullptr;  // int64 or float32, wherever they lie
   std::vector<Text> texts;     // those of the rows that are encoded,
   std::size_t first_text = 0;  // and the number of the first of them
   const std::int64_t* splits = nullptr;  // of the lists: where each starts, and the last one ends
@@ -225,7 +238,9 @@ struct Source {
 Range values_of_rows(const Source& source, std::size_t first_row, std::size_t end_row) noexcept;
 
 // Appends rows as framed records, each an Example or, if any source is a sequence, a
-// SequenceExample. Sources come in the order in which their keys are written.
+// SequenceExample. Sources come in the order in which their keys are written. Whoever owns `values`
+// may change them meanwhile: each integer is looked at twice, and where its size was another one
+// the first time, std::runtime_error names the source. Everything else must stay as it is.
 void encode(const std::vector<Source>& sources, std::size_t first_row, std::size_t end_row,
             Scratch<std::uint8_t>& out);
 

@@ -1,5 +1,6 @@
 // Writing Examples: the sizes of a record's parts first, from the inside out, then its bytes.
 #include <bit>
+#include <stdexcept>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -13,14 +14,14 @@ namespace ferry::example {
 namespace {
 
 // As varint_size, without a loop.
-[[gnu::always_inline]] inline std::size_t number_size(std::uint64_t value) noexcept {
+FERRY_INLINE std::size_t number_size(std::uint64_t value) noexcept {
   return (static_cast<std::size_t>(std::bit_width(value | 1)) * 9 + 64) / 64;
 }
 
 // As put_varint, without a loop for what takes 8 bytes at the most; those 8 bytes are written
 // whatever the size. The seven-bit groups are pushed apart in three steps,
 struct Steps {
-  [[gnu::always_inline]] static std::uint64_t spread(std::uint64_t value) noexcept {
+  FERRY_INLINE static std::uint64_t spread(std::uint64_t value) noexcept {
     std::uint64_t word = (value & 0x000000000fffffff) | (value & 0x00fffffff0000000) << 4;
     word = (word & 0x00003fff00003fff) | (word & 0x0fffc0000fffc000) << 2;
     return (word & 0x007f007f007f007f) | (word & 0x3f803f803f803f80) << 1;
@@ -28,8 +29,6 @@ struct Steps {
 };
 
 #if defined(__x86_64__)
-#define FERRY_BMI2 __attribute__((target("bmi,bmi2,lzcnt")))
-
 // or by one instruction.
 struct Instruction {
   FERRY_BMI2 static std::uint64_t spread(std::uint64_t value) noexcept {
@@ -39,7 +38,7 @@ struct Instruction {
 #endif
 
 template <typename Groups>
-[[gnu::always_inline]] inline std::uint8_t* put_number(std::uint8_t* out, std::uint64_t value) noexcept {
+FERRY_INLINE std::uint8_t* put_number(std::uint8_t* out, std::uint64_t value) noexcept {
   if (value >> 56 != 0) [[unlikely]] return put_varint(out, value);
   const std::size_t bits = 8 * (number_size(value) - 1);
   const std::uint64_t continued = 0x8080808080808080 & ((std::uint64_t{1} << bits) - 1);
@@ -60,9 +59,9 @@ inline std::uint8_t* put_bytes(std::uint8_t* out, const std::uint8_t* data, std:
 }
 
 // The size of a length-delimited field with a tag of one byte.
-[[gnu::always_inline]] inline std::size_t field_size(std::size_t size) noexcept { return 1 + number_size(size) + size; }
+FERRY_INLINE std::size_t field_size(std::size_t size) noexcept { return 1 + number_size(size) + size; }
 
-[[gnu::always_inline]] inline std::uint8_t* put_field(std::uint8_t* out, std::uint8_t tag, std::size_t size) noexcept {
+FERRY_INLINE std::uint8_t* put_field(std::uint8_t* out, std::uint8_t tag, std::size_t size) noexcept {
   *out++ = tag;
   return put_varint(out, size);
 }
@@ -79,13 +78,20 @@ Range lists_of(const Source& source, std::size_t row) noexcept {
           static_cast<std::size_t>(source.row_splits[row + 1])};
 }
 
+// An integer of a source. It may lie at any address: arrays that are parts of records do.
+FERRY_INLINE std::uint64_t integer_of(const Source& source, std::size_t index) noexcept {
+  std::uint64_t value;
+  std::memcpy(&value, source.values + index * sizeof(value), sizeof(value));
+  return value;
+}
+
 // What a list takes: the packed values, or the sum of its strings' fields.
-[[gnu::always_inline]] inline std::size_t content_size(const Source& source, Range values) noexcept {
+FERRY_INLINE std::size_t content_size(const Source& source, Range values) noexcept {
   std::size_t size = 0;
   switch (source.kind) {
     case Kind::integers:
       for (std::size_t i = values.begin; i < values.end; ++i) {
-        size += number_size(static_cast<std::uint64_t>(source.integers[i]));
+        size += number_size(integer_of(source, i));
       }
       return size;
     case Kind::floats: return (values.end - values.begin) * sizeof(float);
@@ -102,9 +108,13 @@ std::size_t list_size(const Source& source, std::size_t content) noexcept {
   return source.kind == Kind::bytes || content == 0 ? content : field_size(content);
 }
 
+[[noreturn]] FERRY_NOINLINE void fail_changed(const Source& source) {
+  throw std::runtime_error("column '" + source.name + "' changed while it was written");
+}
+
 template <typename Groups>
-[[gnu::always_inline]] inline std::uint8_t* put_feature(std::uint8_t* out, const Source& source,
-                                                        Range values, std::size_t content) noexcept {
+FERRY_INLINE std::uint8_t* put_feature(std::uint8_t* out, const Source& source,
+                                                        Range values, std::size_t content) {
   const auto tag = static_cast<std::uint8_t>(static_cast<std::uint8_t>(source.kind) << 3 | 2);
   out = put_field(out, tag, list_size(source, content));
   if (source.kind == Kind::bytes) {
@@ -118,17 +128,20 @@ template <typename Groups>
   if (content == 0) return out;
   out = put_field(out, 0x0a, content);
   if (source.kind == Kind::floats) {
-    std::memcpy(out, source.floats + values.begin, content);
+    std::memcpy(out, source.values + values.begin * sizeof(float), content);
     return out + content;
   }
+  const std::uint8_t* const end = out + content;
   for (std::size_t i = values.begin; i < values.end; ++i) {
-    out = put_number<Groups>(out, static_cast<std::uint64_t>(source.integers[i]));
+    out = put_number<Groups>(out, integer_of(source, i));
   }
+  if (out != end) [[unlikely]] fail_changed(source);
   return out;
 }
 
-// How far behind its place a copy of a short key may write.
+// How far behind its place a copy of a short key may write, and put_number.
 constexpr std::size_t key_reach = 32;
+constexpr std::size_t max_number = 10;
 
 // What is the same in every record: the field of a source's key, and the tag of its value.
 struct Key {
@@ -160,6 +173,7 @@ struct Sizes {
   std::vector<std::size_t> values;    // of each source's map value: a Feature or a FeatureList
   std::vector<std::size_t> entries;   // of each source's map entry, 0 where it is missing
   std::size_t features[2];            // Features and FeatureLists
+  std::size_t integers;               // how many there are: each may take up to max_number bytes
 
   explicit Sizes(std::size_t sources) : contents(sources), values(sources), entries(sources) {}
 };
@@ -168,10 +182,10 @@ bool is_missing(const Source& source, std::size_t row) noexcept {
   return source.missing != nullptr && source.missing[row] != 0;
 }
 
-[[gnu::always_inline]] inline void measure(const std::vector<Source>& sources, const std::vector<Key>& keys, std::size_t row,
+FERRY_INLINE void measure(const std::vector<Source>& sources, const std::vector<Key>& keys, std::size_t row,
              Sizes& sizes) {
   std::size_t lists_done = 0;
-  sizes.features[0] = sizes.features[1] = 0;
+  sizes.features[0] = sizes.features[1] = sizes.integers = 0;
   for (std::size_t i = 0; i < sources.size(); ++i) {
     const Source& source = sources[i];
     sizes.values[i] = sizes.entries[i] = 0;
@@ -181,7 +195,9 @@ bool is_missing(const Source& source, std::size_t row) noexcept {
     if (lists_done + count > sizes.contents.size()) sizes.contents.resize(2 * (lists_done + count));
     std::size_t value = 0;
     for (std::size_t list = lists.begin; list < lists.end; ++list) {
-      const std::size_t content = content_size(source, values_of(source, list));
+      const Range values = values_of(source, list);
+      const std::size_t content = content_size(source, values);
+      if (source.kind == Kind::integers) sizes.integers += values.end - values.begin;
       const std::size_t feature = field_size(list_size(source, content));
       sizes.contents[lists_done++] = content;
       value += source.sequence ? field_size(feature) : feature;
@@ -194,9 +210,9 @@ bool is_missing(const Source& source, std::size_t row) noexcept {
 }
 
 template <typename Groups>
-[[gnu::always_inline]] inline std::uint8_t* put_entries(std::uint8_t* out, const std::vector<Source>& sources,
+FERRY_INLINE std::uint8_t* put_entries(std::uint8_t* out, const std::vector<Source>& sources,
                           const std::vector<Key>& keys, bool sequence, std::size_t row,
-                          const Sizes& sizes) noexcept {
+                          const Sizes& sizes) {
   std::size_t content = 0;
   for (std::size_t i = 0; i < sources.size(); ++i) {
     const Source& source = sources[i];
@@ -219,7 +235,7 @@ template <typename Groups>
 }
 
 template <typename Groups>
-[[gnu::always_inline]] inline void encode_rows(const std::vector<Source>& sources, std::size_t first_row, std::size_t end_row,
+FERRY_INLINE void encode_rows(const std::vector<Source>& sources, std::size_t first_row, std::size_t end_row,
             Scratch<std::uint8_t>& out) {
   bool has_sequences = false;
   for (const Source& source : sources) has_sequences |= source.sequence;
@@ -231,7 +247,9 @@ template <typename Groups>
     std::size_t size = sources.empty() ? 0 : field_size(sizes.features[0]);
     if (has_sequences) size += field_size(sizes.features[1]);
     const std::size_t framed = tfrecord::header_size + size + tfrecord::footer_size;
-    std::uint8_t* const start = out.room(framed + key_reach);  // also that of put_number
+    // Room for integers of any size: they may change before they are written.
+    const std::size_t reach = key_reach + max_number * sizes.integers;
+    std::uint8_t* const start = out.room(framed + reach);
     tfrecord::put_header(size, start);
     std::uint8_t* at = start + tfrecord::header_size;
     if (!sources.empty()) {

@@ -4,7 +4,11 @@
 // whoever holds the GIL, the threads go on.
 #pragma once
 
+#if defined(_WIN32)
+#include <process.h>
+#else
 #include <unistd.h>
+#endif
 
 #include <condition_variable>
 #include <cstddef>
@@ -19,11 +23,19 @@
 
 namespace ferry {
 
+inline int process_id() noexcept {
+#if defined(_WIN32)
+  return _getpid();
+#else
+  return getpid();
+#endif
+}
+
 class Team {
  public:
   // Up to so many threads beside the caller; without any, a job is done when it is waited for.
   explicit Team(std::size_t helpers)
-      : state_(std::make_unique<State>()), limit_(helpers), process_(getpid()) {}
+      : state_(std::make_unique<State>()), limit_(helpers), process_(process_id()) {}
 
   // Waits for the jobs that were begun; the others are forgotten.
   ~Team() {
@@ -44,7 +56,7 @@ class Team {
 
   // A forked process has none of the threads, and what they had locked stays locked: nothing can be
   // waited for in it.
-  bool is_forked() const noexcept { return getpid() != process_; }
+  bool is_forked() const noexcept { return process_id() != process_; }
 
   // A job must not throw.
   void submit(std::function<void()> job) {
@@ -117,7 +129,7 @@ class Team {
 
   std::unique_ptr<State> state_;
   std::size_t limit_;
-  pid_t process_;
+  int process_;
 };
 
 }  // namespace ferry

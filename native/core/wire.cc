@@ -4,6 +4,7 @@
 #include <bit>
 
 #if defined(__x86_64__)
+#include <cpuid.h>
 #include <immintrin.h>
 #endif
 
@@ -87,8 +88,6 @@ inline std::uint64_t varint_ends(const std::uint8_t* data) {
 }
 
 #if defined(__x86_64__)
-#define FERRY_BMI2 __attribute__((target("bmi,bmi2,popcnt")))
-
 // What join_groups gives, in one instruction, on processors where that is fast.
 FERRY_BMI2 inline std::int64_t extract_groups(const std::uint8_t* data, std::size_t length) {
   std::uint64_t word;
@@ -98,20 +97,27 @@ FERRY_BMI2 inline std::int64_t extract_groups(const std::uint8_t* data, std::siz
 }
 #endif
 
+#if defined(__x86_64__)
+// What the processor says of itself.
+struct Registers {
+  unsigned eax, ebx, ecx, edx;
+};
+#endif
+
 struct One {
   std::int64_t value;
   std::size_t size;
 };
 
 // A number at the very end of the input, one of nine or ten bytes, or an error.
-[[gnu::noinline]] One decode_one(Span run) {
+FERRY_NOINLINE One decode_one(Span run) {
   Reader reader(run);
   const auto value = static_cast<std::int64_t>(reader.varint());
   return {value, run.size - reader.left()};
 }
 
 template <std::int64_t Join(const std::uint8_t*, std::size_t)>
-[[gnu::always_inline]] inline std::size_t decode_run(const Span& run, std::int64_t* out) {
+FERRY_INLINE std::size_t decode_run(const Span& run, std::int64_t* out) {
   const std::int64_t* const first = out;
   const std::uint8_t* at = run.data;
   const std::uint8_t* const end = run.data + run.size;
@@ -152,7 +158,7 @@ template <std::int64_t Join(const std::uint8_t*, std::size_t)>
 }
 
 // Not inlined: whoever chooses between them has nothing to save and to restore.
-[[gnu::noinline]] std::size_t decode_run_anywhere(const Span& run, std::int64_t* out) {
+FERRY_NOINLINE std::size_t decode_run_anywhere(const Span& run, std::int64_t* out) {
   return decode_run<join_groups>(run, out);
 }
 
@@ -164,11 +170,23 @@ FERRY_BMI2 std::size_t decode_run_bmi2(const Span& run, std::int64_t* out) {
 
 }  // namespace
 
-bool has_fast_groups() {
+bool has_fast_groups() noexcept {
 #if defined(__x86_64__)
+  // Asked of the processor itself: not every compiler's __builtin_cpu_supports knows lzcnt, and one
+  // without it takes the instruction for another one, with another result.
+  const auto has = [](unsigned leaf, unsigned Registers::*which, int bit) {
+    Registers found{};
+    return __get_cpuid_count(leaf, 0, &found.eax, &found.ebx, &found.ecx, &found.edx) != 0 &&
+           (found.*which >> bit & 1) != 0;
+  };
+  constexpr unsigned basic = 1, structured = 7, extended = 0x80000001;
+  const bool popcnt = has(basic, &Registers::ecx, 23);
+  const bool bmi = has(structured, &Registers::ebx, 3);
+  const bool bmi2 = has(structured, &Registers::ebx, 8);
+  const bool lzcnt = has(extended, &Registers::ecx, 5);
   __builtin_cpu_init();
-  return __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("popcnt") &&
-         !__builtin_cpu_is("znver1") && !__builtin_cpu_is("znver2");
+  const bool slow = __builtin_cpu_is("znver1") || __builtin_cpu_is("znver2");
+  return popcnt && bmi && bmi2 && lzcnt && !slow;
 #else
   return false;
 #endif

@@ -12,6 +12,15 @@
 #include <string>
 #include <utility>
 
+// What the optimizer must do, or must not, in the loops that take the time.
+#if defined(_MSC_VER) && !defined(__clang__)
+#define FERRY_INLINE __forceinline
+#define FERRY_NOINLINE __declspec(noinline)
+#else
+#define FERRY_INLINE [[gnu::always_inline]] inline
+#define FERRY_NOINLINE [[gnu::noinline]]
+#endif
+
 namespace ferry {
 
 // What is wrong with the input; module.cc maps each kind to one exception of tensorferry.errors.
@@ -196,8 +205,12 @@ inline bool is_single_varint(const Span& run) noexcept {
   return (~word << (64 - 8 * run.size) & 0x8080808080808080) == 0x8000000000000000;
 }
 
-// Whether the processor takes seven-bit groups apart and together in one fast instruction.
-bool has_fast_groups();
+// Whether the processor takes seven-bit groups apart and together in one fast instruction, and has
+// all of FERRY_BMI2.
+bool has_fast_groups() noexcept;
+#if defined(__x86_64__)
+#define FERRY_BMI2 __attribute__((target("bmi,bmi2,lzcnt,popcnt")))
+#endif
 
 // All varints of a packed run, at `out`, which has room for as many as the run has bytes and for
 // `varints_slack` more. Gives how many there were.

@@ -34,8 +34,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     sources[i].missing = missing.data();
   }
   for (std::size_t i = 0; i < values; ++i) sources[0].texts.push_back({data, data[i % size] % size});
-  sources[1].floats = floats.data();
-  sources[2].integers = integers.data();
+  sources[1].values = reinterpret_cast<const std::uint8_t*>(floats.data());
+  sources[2].values = reinterpret_cast<const std::uint8_t*>(integers.data());
   sources[2].sequence = sequence;
   sources[2].row_splits = sequence ? one_list.data() : nullptr;
 

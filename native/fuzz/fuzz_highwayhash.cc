@@ -5,8 +5,8 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const ferry::HighwayKey key = {1, 2, 3, 4};
-  std::vector<std::uint8_t> moved(size + 1);
-  if (size != 0) std::memcpy(moved.data() + 1, data, size);
+  std::vector<std::uint8_t> moved(1);
+  moved.insert(moved.end(), data, data + size);
   if (ferry::highway_hash(key, data, size) != ferry::highway_hash(key, moved.data() + 1, size)) {
     __builtin_trap();
   }

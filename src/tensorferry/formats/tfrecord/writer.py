@@ -2,12 +2,16 @@
 
 Files appear when the writer is closed, whole, or not at all. The same input gives the same bytes.
 How rows become Examples is `tensorferry.formats.tfrecord.encoder`.
+
+Threads may share a writer: every record is written once, and those of a thread in their order. A
+sink that uses the writer it belongs to gets an error.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import threading
 from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -73,6 +77,8 @@ def writer(
 class RecordWriter:
     """Writes records; use it in a `with` block, or call `close`. See `tensorferry.writer`.
 
+    Several threads may write to it at the same time.
+
     Args:
         path: As in `tensorferry.writer`; or a target, which says `durable` and the options of its
             store itself, and is compressed only if that is asked for where it takes the bytes.
@@ -105,10 +111,12 @@ class RecordWriter:
         self._worker: ThreadPoolExecutor | None = None
         self._running: deque[Future[None]] = deque()
         self._stack: ExitStack | None = ExitStack()
+        self._sinks = _Gate()
+        self._gate = _Gate(self._sinks)
         kind = _compression(self.paths[0] if target.is_path else "", compression)
         try:
             self._shards = [
-                _Shard(self._open(target, name, kind, append), kind, level, target.is_path)
+                _Shard(self._open(target, name, kind, append), kind, level, self._sinks)
                 for name in self.paths
             ]
             self._framers = [_native.Framer(shard.write, FRAMED_BYTES) for shard in self._shards]
@@ -158,11 +166,13 @@ class RecordWriter:
         if record.__class__ is bytes and self._takes_bytes:
             self.add(record)
         else:
-            self._write_other(record)
+            with self._gate:
+                self._write_other(record)
 
     def _add_in_turn(self, record: bytes) -> None:
-        self._framers[self._turn].add(record)
+        turn = self._turn
         self._turn_on()
+        self._framers[turn].add(record)
 
     def _write_other(self, record: Any) -> None:
         self._check_open()
@@ -187,14 +197,22 @@ class RecordWriter:
             )
 
     def write_batch(self, columns: Mapping[str, Any]) -> None:
-        """Writes many records: a dict from feature names to columns of one length."""
-        self._check_open()
-        self._flush()
+        """Writes many records: a dict from feature names to columns of one length.
+
+        Raises:
+            RuntimeError: Another thread changed a column meanwhile; some of it may be written.
+        """
         accepted = {
             # The encoder checks arrays itself; for arrays of many strings, once is enough.
             name: column if column.__class__ is np.ndarray else frameworks.accept(column)
             for name, column in columns.items()
         }
+        with self._gate:
+            self._write_columns(accepted)
+
+    def _write_columns(self, accepted: Mapping[str, Any]) -> None:
+        self._check_open()
+        self._flush()
         rows = self._examples.prepare_columns(accepted)
         block = -(-rows // len(self._shards)) or 1
         self._wait()
@@ -205,9 +223,10 @@ class RecordWriter:
 
     def flush(self) -> None:
         """Encodes and writes pending rows; a new file still appears only on closing."""
-        self._check_open()
-        self._flush()
-        self._wait()
+        with self._gate:
+            self._check_open()
+            self._flush()
+            self._wait()
 
     def _check_open(self) -> None:
         if self._stack is None:
@@ -219,8 +238,8 @@ class RecordWriter:
             framer.flush()
         if self._rows:
             rows, self._rows = self._rows, 0
-            self._submit(self._deal, self._examples.flush(), rows)
             self._written += rows
+            self._submit(self._deal, self._examples.flush(), rows)
 
     # Encoded rows are compressed and written in their own thread while the next are encoded; it
     # is one thread, so that everything stays in order. Records of bytes are framed and written at
@@ -268,50 +287,94 @@ class RecordWriter:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        stack = self._stack
-        if stack is None:
-            return
-        try:
-            if kind is None:
-                self._flush()
-                self._wait()
-                for shard in self._shards:
-                    shard.finish()
-        except BaseException as failure:
-            self._stop(stack, type(failure), failure, failure.__traceback__)
-            raise
-        self._stop(stack, kind, error, traceback)
+        with self._gate:
+            stack = self._stack
+            if stack is None:
+                return
+            for framer in self._framers:
+                framer.close()  # other threads are refused now; what they gave is written
+            try:
+                if kind is None:
+                    self._finish()
+            except BaseException as failure:
+                self._stop(stack, type(failure), failure, failure.__traceback__)
+                raise
+            self._stop(stack, kind, error, traceback)
+
+    def _finish(self) -> None:
+        for shard in self._shards:
+            shard.check()
+        self._flush()
+        self._wait()
+        for shard in self._shards:
+            shard.finish()
 
     def _stop(self, stack: ExitStack, *exception: Any) -> None:
         """Ends the thread, then closes the files: they appear unless there is an exception."""
         self._stack = None
         self._takes_bytes = False
-        for framer in self._framers:
-            framer.close()
         if self._worker is not None:
             self._worker.shutdown(cancel_futures=True)
         stack.__exit__(*exception)
 
 
-class _Shard:
-    """One file: a sink, with a compressor in front if one was asked for."""
+class _Gate:
+    """Lets one thread in at a time; a thread that is in already is refused.
 
-    def __init__(self, sink: Sink, kind: str | None, level: int | None, is_file: bool) -> None:
+    Args:
+        inner: Another gate: who is inside of that one is refused, too.
+    """
+
+    def __init__(self, inner: _Gate | None = None) -> None:
+        self._inner = inner
+        self._lock = threading.Lock()
+        self._thread: int | None = None
+
+    def __enter__(self) -> None:
+        thread = threading.get_ident()
+        if thread == self._thread or (self._inner is not None and self._inner._thread == thread):
+            raise RuntimeError("the writer is busy: what it writes to must not use it")
+        self._lock.acquire()
+        self._thread = thread
+
+    def __exit__(self, *exception: object) -> None:
+        self._thread = None
+        self._lock.release()
+
+
+class _Shard:
+    """One file: a sink, with a compressor in front if one was asked for.
+
+    A sink that failed once has a hole: it gets nothing more, and the file never appears.
+    """
+
+    def __init__(self, sink: Sink, kind: str | None, level: int | None, gate: _Gate) -> None:
         self._sink = sink
         self._compressor = None if kind is None else codecs.compressor(kind, level)  # type: ignore[arg-type]
-        # The memory of encoded records is reused, and a sink in memory keeps a reference to it.
-        self._copies = self._compressor is None and not is_file
+        self._gate = gate
+        self._failure: BaseException | None = None
 
     def write(self, data: Any) -> None:
-        if self._compressor is not None:
-            data = self._compressor.compress(data)
-        self._sink.write(bytes(data) if self._copies else data)
+        with self._gate:
+            self.check()
+            try:
+                self._sink.write(
+                    data if self._compressor is None else self._compressor.compress(data)
+                )
+            except BaseException as failure:
+                self._failure = failure
+                raise
+
+    def check(self) -> None:
+        if self._failure is not None:
+            raise self._failure
 
     @property
     def size(self) -> int | None:
         return size_of(self._sink)
 
     def finish(self) -> None:
+        self.check()
         if self._compressor is not None:
             self._sink.write(self._compressor.finish())
 

@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# Builds the core with other compilers and for other processors, and runs the fuzz targets on their
+# seeds there. What is not installed is passed over, and said so:
+#
+#     apt-get install clang libc++-dev libc++abi-dev g++-aarch64-linux-gnu qemu-user
+set -euo pipefail
+cd "$(dirname "$0")"
+
+build=$(mktemp -d)
+trap 'rm -rf "$build"' EXIT
+flags=(-std=c++20 -O2 -Wall -Wextra -Wpedantic -Werror -I. -pthread)
+targets=($(cd fuzz && ls fuzz_*.cc | sed 's/^fuzz_//; s/\.cc$//'))
+
+has() { command -v "$1" >/dev/null || { echo "passed over: $1 is not installed"; return 1; }; }
+
+# compile NAME COMPILER...: one program a target.
+compile() {
+  local name=$1 source target
+  shift
+  mkdir -p "$build/$name"
+  for source in core/*.cc fuzz/replay.cc; do
+    "$@" "${flags[@]}" -c "$source" -o "$build/$name/$(basename "$source" .cc).o"
+  done
+  for target in "${targets[@]}"; do
+    "$@" "${flags[@]}" "fuzz/fuzz_$target.cc" "$build/$name"/*.o -o "$build/$name/$target.run"
+  done
+}
+
+# run NAME WHERE [EMULATOR...]
+run() {
+  local name=$1 where=$2 target result
+  shift 2
+  for target in "${targets[@]}"; do
+    result=$("$@" "$build/$name/$target.run" "fuzz/seeds/$target"/* 2>"$build/errors") || {
+      echo "$where: $target failed"
+      tail "$build/errors"
+      exit 1
+    }
+    echo "$where: $target: $result"
+  done
+}
+
+compilers=(g++ clang++)
+for version in 14 15 16 17 18 19 20 21 22; do
+  if command -v "clang++-$version" >/dev/null; then compilers+=("clang++-$version"); fi
+done
+for compiler in "${compilers[@]}"; do
+  has "$compiler" || continue
+  compile "$compiler" "$compiler"
+  run "$compiler" "$compiler"
+done
+if has clang++ && [ -d /usr/include/c++/v1 ]; then
+  compile libc++ clang++ -stdlib=libc++
+  run libc++ "clang++ with libc++"
+fi
+
+# Processors of this kind that lack what the code would use.
+if has qemu-x86_64 && [ "$(uname -m)" = x86_64 ]; then
+  for processor in core2duo Nehalem Haswell Haswell,-abm Haswell,-bmi1 Haswell,-popcnt max; do
+    run g++ "$processor" qemu-x86_64 -cpu "$processor"
+  done
+fi
+
+if has aarch64-linux-gnu-g++ && has qemu-aarch64; then
+  compile aarch64 aarch64-linux-gnu-g++
+  run aarch64 "aarch64" qemu-aarch64 -L /usr/aarch64-linux-gnu
+  # No processor that qemu knows lacks the instruction: the kernel is made to say so.
+  echo 'unsigned long getauxval(unsigned long type) { (void)type; return 0; }' >"$build/without.c"
+  aarch64-linux-gnu-gcc -shared -fPIC "$build/without.c" -o "$build/without.so"
+  run aarch64 "aarch64 without crc" qemu-aarch64 -L /usr/aarch64-linux-gnu -E "LD_PRELOAD=$build/without.so"
+fi

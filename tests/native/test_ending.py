@@ -1,0 +1,70 @@
+"""Daemon threads: a thread in native code does not abort the process when Python ends."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+SETUP = """
+import threading, time
+import numpy as np
+from tensorferry import _native
+
+data = bytes(1 << 20)
+encoder = _native.ExampleEncoder()
+values = np.arange(200_000)
+source = [("a", 3, False, values, None, 1, None, None)]
+encoder.prepare(source, len(values))
+frames = bytes(encoder.encode(0, len(values)))
+decoder = _native.ExampleDecoder([("a", 3, False, True, 1)])
+survey = _native.ExampleSurvey()
+columns = [("a", 3, False, True, 1)]
+packed = b"".join((b"\\x3a\\x80\\x01", bytes(128))) * 8000
+target = np.empty(1 << 20, np.int32)
+records = [bytes(1000)] * 1000
+"""
+
+CALLS = {
+    "checksum": "_native.crc32c(data)",
+    "hash": "_native.highway_hash(data, bytes(32))",
+    "scan": "_native.tfrecord_scan(frames, 0, 1 << 60, True)",
+    "index": "_native.tfrecord_index(frames, 0, 1 << 60, True)",
+    "find": "_native.tfrecord_find(data, 0)",
+    "frame": "_native.tfrecord_frame(records)",
+    "survey": "survey.add(frames, 0, 1 << 60, True)",
+    "fill": "_native.tensorproto_fill(packed, 0, len(packed), target, field=7, kind='signed', "
+    "bits=32, width=4, group=1)",
+    "decode": "decoder.clear(), decoder.decode(frames, 0, 200_000, True)",
+    "decode records": "decoder.clear(), decoder.decode_records([])",
+    "encode": "encoder.encode(0, len(values))",
+    "pieces": "encoder.encode_pieces(0, len(values), 1 << 16, 1, lambda view: None)",
+    "sink": "encoder.encode_pieces(0, len(values), 1 << 16, 1, lambda view: time.sleep(0.001))",
+    "framer": "_native.Framer(lambda view: time.sleep(0.001), 1).add(b'x')",
+    "team": "team = _native.ExampleTeam(1); one = _native.ExampleDecoder(columns); "
+    "team.submit([(one, frames, 0, 200_000, True)]); team.wait()",
+    "error": "_native.tensorproto_scan(b'\\xff')",
+    "end of a team": "team = _native.ExampleTeam(1); one = _native.ExampleDecoder(columns); "
+    "two = _native.ExampleDecoder(columns); team.submit([(one, frames, 0, 200_000, True)]); "
+    "team.submit([(two, frames, 0, 200_000, True)]); del team",
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_daemon_thread(name):
+    """Python ends well while a daemon thread is inside a call that releases the GIL."""
+    code = f"""{SETUP}
+def loop():
+    while True:
+        try:
+            {CALLS[name]}
+        except ValueError:
+            pass
+
+threading.Thread(target=loop, daemon=True).start()
+time.sleep(0.05)
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+
+    assert (run.returncode, run.stderr) == (0, "")
