@@ -37,7 +37,7 @@ bench-peers:
 
 # PyTorch and JAX are large and optional: their tests run wherever they are installed.
 frameworks: $(VENV)/package.stamp $(VENV)/test.stamp
-	$(PIP) install torch==2.13.0 jax
+	$(PIP) install torch==2.13.0 jax grain torchdata
 	$(BIN)/python -m pytest tests/frameworks
 
 fuzz:

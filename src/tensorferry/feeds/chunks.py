@@ -56,7 +56,7 @@ class Chunks(Protocol):
         Args:
             mark: Where to begin.
             size: Number of rows of a chunk.
-            every: `(1, 3)` gives the second of each three chunks.
+            every: `(1, 3)` gives the second chunk, and then each third.
         """
 
 
@@ -156,7 +156,7 @@ class Streaming:
         """Chunks from a mark on; all of them are read, and those asked for are given."""
         first, step = every
         for number, (at, columns) in enumerate(self._chunks(mark, size)):
-            if number % step == first:
+            if number >= first and (number - first) % step == 0:
                 yield at, self._shuffled(columns, at)
 
     def _shuffled(self, columns: Batch, at: Mark) -> Batch:

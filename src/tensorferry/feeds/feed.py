@@ -12,6 +12,8 @@ number of threads, workers and machines give the same one.
 
 from __future__ import annotations
 
+import copy
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal, Unpack
 
@@ -166,22 +168,30 @@ class Feed:
         """Starts an epoch at its first batch."""
         self.epoch, self._mark, self._given = epoch, None, 0
 
+    def goto(self, mark: Mark, given: int) -> None:
+        """Goes on behind a batch that `marked` gave."""
+        self._mark, self._given = mark, given
+
     # Batches
 
     def __iter__(self) -> Iterator[Any]:
         """The batches of the epoch that are left, from the place where the feed is."""
         for mark, given, batch in self.marked():
-            self._mark, self._given = mark, given
+            self.goto(mark, given)
             yield batch
         self.set_epoch(self.epoch + 1)
 
-    def marked(self, every: tuple[int, int] = (0, 1)) -> Iterator[tuple[Mark, int, Any]]:
-        """The batches that are left, each with the mark and number behind it.
+    def marked(
+        self, every: tuple[int, int] = (0, 1), skip: int = 0
+    ) -> Iterator[tuple[Mark, int, Any]]:
+        """The batches that are left, each with what `goto` takes to go on behind it.
 
         Args:
             every: `(1, 3)` gives the second of each three batches: the share of a worker.
+            skip: Number of batches of the share that are passed over.
         """
-        made = self._made(every)
+        first, step = every
+        made = self._made((first + skip * step, step))
         if not self._prefetch:
             return ((mark, given, self._finished(batch)) for mark, given, batch in made)
         return ahead.finished(made, self._finished, self._prefetch, self._threads)
@@ -203,7 +213,7 @@ class Feed:
             for given, batch in enumerate(self._batching.batches(columns), 1):
                 if given <= skip or not self._is_wanted(batch):
                     continue
-                if number % step == first:
+                if number >= first and (number - first) % step == 0:
                     yield at, given, batch
                 number += 1
             skip = 0
@@ -245,6 +255,56 @@ class Feed:
         made: Any = padded(batch, self._pad)
         made = made if self._transform is None else self._transform(made)
         return made if self._to == "numpy" else frameworks.give(made, self._to)
+
+    # What frameworks ask for
+
+    @property
+    def is_seekable(self) -> bool:
+        """Whether any batch can be read without those before it."""
+        return self._is_plain
+
+    @property
+    def drops_remainder(self) -> bool:
+        """Whether all batches are of one size."""
+        return self._drop
+
+    def batch_at(self, number: int) -> Any:
+        """A batch of this epoch by its number.
+
+        Raises:
+            IndexError: There are not as many.
+            UnsupportedError: Batches can only be read in order.
+        """
+        if not self._is_plain:
+            raise UnsupportedError("the batches can only be read in order", path=self.rows.files[0])
+        if not 0 <= number < len(self):
+            raise IndexError(f"batch {number} of {len(self)}")
+        chunks = self._chunks()
+        ((_, columns),) = itertools.islice(
+            chunks.read(Mark(number * self.batch), self.batch, (0, 1)), 1
+        )
+        return self._finished(columns)
+
+    def first(self) -> Any:
+        """The first batch of the epoch; the feed stays where it is."""
+        other = copy.copy(self)
+        other.set_epoch(self.epoch)
+        return next(iter(other))
+
+    def in_batches_of(self, rows: int) -> Feed:
+        """The same rows in larger or smaller batches, from the place where this feed is.
+
+        Raises:
+            UnsupportedError: Batches can only be read in order.
+        """
+        if not self._is_plain:
+            raise UnsupportedError("the batches can only be read in order", path=self.rows.files[0])
+        other = copy.copy(self)
+        other.batch, other._batching, other._drop = rows, Plain(rows), False
+        if self._mark is not None:
+            done = min(self._mark.position + self.batch * bool(self._given), 1 << 62)
+            other.goto(Mark(done), 0)
+        return other
 
     def __len__(self) -> int:
         """Number of batches of an epoch.

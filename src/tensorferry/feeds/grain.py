@@ -1,0 +1,106 @@
+"""Feeds for grain.
+
+    source = feeds.grain.source("train.tfrecord")           # rows by their numbers
+    grain.MapDataset.source(source).shuffle(seed=7)
+
+    dataset = feeds.grain.dataset("train-*.tfrecord", batch=256, shuffle=True, seed=7)
+    iterator = iter(dataset)                                # batches; get_state and set_state
+
+A source of rows gives one dict a row, at grain's pace. A dataset gives whole batches, which is many
+times faster: the feed shuffles, shards and resumes by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Unpack
+
+import grain
+
+from tensorferry.errors import UnsupportedError
+from tensorferry.feeds.feed import Feed
+from tensorferry.feeds.options import FeedOptions
+from tensorferry.files import keywords
+from tensorferry.files.open import open as open_rows
+from tensorferry.rows.rows import Rows
+
+
+def source(data: Any, **options: Unpack[keywords.Reading]) -> RowSource:
+    """A `RandomAccessDataSource` of rows.
+
+    Args:
+        data: What `tensorferry.open` takes, or rows that are open: rows that can be read one by
+            one.
+        **options: Those of `tensorferry.open`.
+    """
+    opened = data if isinstance(data, Rows) else open_rows(data, **options)
+    if not isinstance(opened, Rows) or not opened.is_seekable:
+        raise UnsupportedError(
+            f"rows of {opened.format} cannot be read one by one here",
+            path=opened.place.path,
+            hint="feeds.grain.dataset reads them in order, or shuffled in windows",
+        )
+    return RowSource(opened)
+
+
+def dataset(data: Any, **options: Unpack[FeedOptions]) -> FeedDataset:
+    """An `IterDataset` of batches.
+
+    Args:
+        data: What `tensorferry.open` takes, or a `Feed`.
+        **options: Those of `tensorferry.feeds.Feed`.
+    """
+    chosen: Any = options
+    return FeedDataset(data if isinstance(data, Feed) else Feed(data, **chosen))
+
+
+class RowSource:
+    """Rows by their numbers, as grain asks for them."""
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, number: int) -> Any:
+        return self._rows[number]
+
+    def _getitems(self, numbers: Sequence[int]) -> list[Any]:
+        """Several rows at once: grain's own name for it."""
+        return self._rows.take(numbers)
+
+    def __repr__(self) -> str:
+        return f"RowSource({self._rows!r})"
+
+
+class FeedDataset(grain.IterDataset[Any]):
+    """The batches of a feed."""
+
+    def __init__(self, feed: Feed) -> None:
+        super().__init__()
+        self._feed = feed
+
+    def __iter__(self) -> FeedIterator:
+        return FeedIterator(self._feed)
+
+
+class FeedIterator(grain.DatasetIterator[Any]):
+    """An epoch of batches, with a state that is kept with a checkpoint."""
+
+    def __init__(self, feed: Feed) -> None:
+        super().__init__()
+        self._feed = feed
+        self._running = iter(feed)
+
+    def __next__(self) -> Any:
+        return next(self._running)
+
+    def get_state(self) -> dict[str, Any]:
+        """Where the feed is."""
+        return self._feed.state_dict()
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Goes on from there."""
+        self._feed.load_state_dict(state)
+        self._running = iter(self._feed)

@@ -1,0 +1,233 @@
+"""Feeds for PyTorch.
+
+    loader = feeds.torch.loader("train-*.tfrecord", batch=256, shuffle=True, seed=7, workers=2)
+    for batch in loader:                        # a dict of torch tensors
+        ...
+        state = loader.state_dict()             # goes on with any number of workers
+
+    dataset = feeds.torch.dataset(...)          # an IterableDataset, for a DataLoader of your own
+    dataset = feeds.torch.rows(...)             # a map-style dataset, for samplers of your own
+
+Where `torch.distributed` runs, each process gets its own share of the rows. Columns are tensors
+that share the memory of the batch; strings stay arrays of bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Unpack
+
+import numpy as np
+import torch
+from torch.utils.data import DataLoader, Dataset, IterableDataset, get_worker_info
+
+from tensorferry import frameworks
+from tensorferry.errors import UnsupportedError
+from tensorferry.feeds.batching import Batch
+from tensorferry.feeds.chunks import Mark
+from tensorferry.feeds.feed import Feed
+from tensorferry.feeds.options import FeedOptions
+from tensorferry.rows.rows import Rows
+from tensorferry.tensors.values import RaggedTensor
+
+
+def dataset(data: Any, **options: Unpack[FeedOptions]) -> FeedDataset:
+    """An `IterableDataset` of batches: `DataLoader(dataset, batch_size=None, num_workers=4)`.
+
+    Args:
+        data: What `tensorferry.open` takes, or a `Feed`.
+        **options: Those of `tensorferry.feeds.Feed`. `shard` is by default the rank of this process
+            in `torch.distributed`.
+    """
+    return FeedDataset(_feed(data, options))
+
+
+def loader(
+    data: Any,
+    *,
+    workers: int = 0,
+    pin_memory: bool = False,
+    **options: Unpack[FeedOptions],
+) -> Loader:
+    """An iterable of batches that are made by worker processes, or by threads of this one.
+
+    Args:
+        data: What `tensorferry.open` takes, or a `Feed`.
+        workers: Number of processes; 0 makes batches in threads, which is faster unless `transform`
+            is slow Python.
+        pin_memory: Put tensors where a GPU fetches them quickly.
+        **options: Those of `tensorferry.feeds.Feed`. `shard` is by default the rank of this process
+            in `torch.distributed`.
+    """
+    return Loader(_feed(data, options), workers, pin_memory)
+
+
+def rows(data: Any, *, columns: Sequence[str] | None = None, **options: Any) -> RowsDataset:
+    """A map-style dataset: give a `DataLoader` its `collate` as `collate_fn`.
+
+        dataset = feeds.torch.rows("train.tfrecord")
+        DataLoader(dataset, batch_size=256, shuffle=True, collate_fn=dataset.collate)
+
+    Args:
+        data: What `tensorferry.open` takes: rows that can be read one by one.
+        columns: The columns wanted.
+        **options: Those of `tensorferry.open`.
+    """
+    from tensorferry.files.open import open as open_rows
+
+    opened = data if isinstance(data, Rows) else open_rows(data, columns=columns, **options)
+    if not isinstance(opened, Rows) or not opened.is_seekable:
+        raise UnsupportedError(
+            f"rows of {opened.format} cannot be read one by one here",
+            path=opened.place.path,
+            hint="feeds.torch.dataset reads them in order, or shuffled in windows",
+        )
+    return RowsDataset(opened)
+
+
+class FeedDataset(IterableDataset[Any]):
+    """The batches of a feed, each worker of a `DataLoader` giving its share, in the feed's order.
+
+    A `DataLoader` that starts its workers anew for each epoch copies this dataset to them: call
+    `set_epoch` before each epoch, as with `DistributedSampler`. `feeds.torch.loader` does so.
+    """
+
+    def __init__(self, feed: Feed) -> None:
+        self.feed = feed
+        self._given = 0
+        self._marked = False
+
+    def set_epoch(self, epoch: int) -> None:
+        """Starts an epoch at its first batch."""
+        self.feed.set_epoch(epoch)
+        self._given = 0
+
+    def marks(self, marked: bool) -> FeedDataset:
+        """Whether batches come with their marks."""
+        self._marked = marked
+        return self
+
+    def __len__(self) -> int:
+        return len(self.feed)
+
+    def __iter__(self) -> Iterator[Any]:
+        info = get_worker_info()
+        every = (0, 1) if info is None else (info.id, info.num_workers)
+        start, self._given = self._given, 0
+        for number, (mark, given, batch) in enumerate(self.feed.marked(every, start)):
+            self._given = start + number + 1
+            tensors = as_tensors(batch)
+            yield (tuple(mark), given, tensors) if self._marked else tensors
+        self.set_epoch(self.feed.epoch + 1)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where this worker is: what torchdata's `StatefulDataLoader` keeps of each."""
+        return {"feed": self.feed.state_dict(), "given": self._given}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes on where a worker of the same number was."""
+        self.feed.load_state_dict(state["feed"])
+        self._given = int(state["given"])
+
+
+class Loader:
+    """Batches as torch tensors, with a state that any number of workers goes on from."""
+
+    def __init__(self, feed: Feed, workers: int, pin_memory: bool) -> None:
+        self.feed = feed
+        self._workers = workers
+        self._pin = pin_memory
+
+    def __iter__(self) -> Iterator[Any]:
+        batches = DataLoader(
+            FeedDataset(self.feed).marks(True),
+            batch_size=None,
+            num_workers=self._workers,
+            pin_memory=self._pin,
+        )
+        epoch = self.feed.epoch
+        for mark, given, batch in batches:
+            self.feed.goto(Mark(*mark), given)
+            yield batch
+        self.feed.set_epoch(epoch + 1)
+
+    def __len__(self) -> int:
+        return len(self.feed)
+
+    @property
+    def epoch(self) -> int:
+        """Number of the epoch that the next loop gives."""
+        return self.feed.epoch
+
+    def set_epoch(self, epoch: int) -> None:
+        """Starts an epoch at its first batch."""
+        self.feed.set_epoch(epoch)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the loop is: see `tensorferry.feeds.Feed.state_dict`."""
+        return self.feed.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes on where a loop was, whatever its number of workers."""
+        self.feed.load_state_dict(state)
+
+
+class RowsDataset(Dataset[Any]):
+    """Rows by their numbers; a list of numbers gives one batch, without a dict for each row."""
+
+    def __init__(self, rows: Rows) -> None:
+        self.rows = rows
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, number: int) -> Any:
+        return self.rows[number]
+
+    def __getitems__(self, numbers: Sequence[int]) -> Any:
+        """One batch of torch tensors."""
+        return as_tensors(next(self.rows.gathered([np.asarray(numbers, np.int64)])))
+
+    @staticmethod
+    def collate(batch: Any) -> Any:
+        """The batch as it is."""
+        return batch
+
+
+def as_tensors(batch: Any) -> Any:
+    """A batch with torch tensors for its arrays of numbers.
+
+    Raises:
+        UnsupportedError: A column is ragged or sparse.
+    """
+    if not isinstance(batch, dict):
+        return batch
+    return {name: _as_tensor(column, name) for name, column in batch.items()}
+
+
+def _as_tensor(column: Any, name: str) -> Any:
+    if isinstance(column, RaggedTensor):
+        raise UnsupportedError(
+            f"the column {name!r} is ragged, which PyTorch's batches are not",
+            hint=f"pad={{{name!r}: 0}} fills its rows, pack={{{name!r}: 512}} packs them",
+        )
+    is_numbers = isinstance(column, np.ndarray) and column.dtype != object
+    return frameworks.give(column, "torch") if is_numbers else column
+
+
+def _feed(data: Any, options: FeedOptions) -> Feed:
+    if isinstance(data, Feed):
+        if options:
+            raise UnsupportedError(f"a Feed has its options: {', '.join(options)} cannot be given")
+        return data
+    chosen: Batch = dict(options)
+    chosen.setdefault("shard", _shard())
+    return Feed(data, **chosen)
+
+
+def _shard() -> tuple[int, int]:
+    """The rank of this process, and how many there are."""
+    distributed = torch.distributed
+    if distributed.is_available() and distributed.is_initialized():
+        return distributed.get_rank(), distributed.get_world_size()
+    return 0, 1
