@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from tensorferry.feeds.feed import Feed as Feed
 
-__all__ = ["Feed", "grain", "jax", "keras", "tensorflow", "torch"]
+__all__ = ["Feed"]
+
+_FRAMEWORKS = ("grain", "jax", "keras", "tensorflow", "torch")
 
 if TYPE_CHECKING:
     from . import (
@@ -30,6 +32,6 @@ else:
 
     def __getattr__(name: str) -> Any:
         """The module of a framework, imported with it on first use."""
-        if name not in __all__:
+        if name not in _FRAMEWORKS:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         return import_module(f"{__name__}.{name}")

@@ -27,6 +27,8 @@ from tensorferry.feeds.batching import Batch
 from tensorferry.feeds.chunks import Mark
 from tensorferry.feeds.feed import Feed
 from tensorferry.feeds.options import FeedOptions
+from tensorferry.files import keywords
+from tensorferry.files.open import open as open_rows
 from tensorferry.rows.rows import Rows
 from tensorferry.tensors.values import RaggedTensor
 
@@ -62,7 +64,7 @@ def loader(
     return Loader(_feed(data, options), workers, pin_memory)
 
 
-def rows(data: Any, *, columns: Sequence[str] | None = None, **options: Any) -> RowsDataset:
+def rows(data: Any, **options: Unpack[keywords.Reading]) -> RowsDataset:
     """A map-style dataset: give a `DataLoader` its `collate` as `collate_fn`.
 
         dataset = feeds.torch.rows("train.tfrecord")
@@ -70,12 +72,9 @@ def rows(data: Any, *, columns: Sequence[str] | None = None, **options: Any) -> 
 
     Args:
         data: What `tensorferry.open` takes: rows that can be read one by one.
-        columns: The columns wanted.
-        **options: Those of `tensorferry.open`.
+        **options: Those of `tensorferry.open`: `columns` are those wanted.
     """
-    from tensorferry.files.open import open as open_rows
-
-    opened = data if isinstance(data, Rows) else open_rows(data, columns=columns, **options)
+    opened = data if isinstance(data, Rows) else open_rows(data, **options)
     if not isinstance(opened, Rows) or not opened.is_seekable:
         raise UnsupportedError(
             f"rows of {opened.format} cannot be read one by one here",
