@@ -11,10 +11,10 @@ import pytest
 from formats.keras_models import build
 from strategies import same
 
+import tensorferry as ferry
 from tensorferry.errors import UnsupportedError
-from tensorferry.formats.contract import TensorOptions
 from tensorferry.formats.keras import reader
-from tensorferry.formats.keras.format import FORMAT, KerasWriting
+from tensorferry.formats.keras.format import FORMAT, KerasReading, KerasWriting
 from tensorferry.storage import FileSink
 from tensorferry.storage.place import Place, Target
 from tensorferry.storage.source import Source
@@ -43,7 +43,7 @@ def write(value, path, *, into=None, metadata=None, **options):
 
 
 def read(given):
-    return FORMAT.reads.open(Place(given), TensorOptions())
+    return FORMAT.reads.open(Place(given), KerasReading())
 
 
 def as_bytes(tensors):
@@ -166,7 +166,7 @@ def test_extents_cover_the_values(tmp_path):
         file.create_dataset("vars/1", data=np.arange(1000), chunks=(100,), compression="gzip")
         file.create_dataset("vars/2", data=["a", "b"], dtype=h5py.string_dtype())
     source = Counting((tmp_path / "x.h5").read_bytes())
-    with FORMAT.reads.open(Place(source), TensorOptions()) as bundle:
+    with FORMAT.reads.open(Place(source), KerasReading()) as bundle:
         for name in ("vars/0", "vars/1", "vars/2"):
             ((found, start, stop),) = bundle.details.stored[name].extents()
             source.ranges_read.clear()
@@ -184,9 +184,81 @@ def test_archive_is_fetched_in_large_pieces(keras, tmp_path, monkeypatch):
     for limit in (64 << 20, 1 << 20):
         monkeypatch.setattr(reader, "FETCHED", limit)
         source = Counting((tmp_path / "model.keras").read_bytes())
-        with FORMAT.reads.open(Place(source), TensorOptions()) as bundle:
+        with FORMAT.reads.open(Place(source), KerasReading()) as bundle:
             source.ranges_read.clear()
             bundle[next(iter(bundle))]
             planned = [stop - start for spans in source.expected for start, stop in spans]
             assert (max(planned, default=0) >= 2 << 20) == (limit > source.size)
             assert len(source.ranges_read) <= 4
+
+
+def legacy(file, optimizer: bool = True):
+    """A model of Keras 2.0, with the weights of one layer and of an optimizer."""
+    file.attrs["keras_version"] = b"2.0.2"
+    layers = file.create_group("model_weights")
+    layers.attrs["layer_names"] = [b"dense_1"]
+    dense = layers.create_group("dense_1")
+    dense.attrs["weight_names"] = [b"dense_1/kernel:0"]
+    dense["dense_1/kernel:0"] = np.ones((2, 3), "f4")
+    if optimizer:
+        return file.create_group("optimizer_weights")
+    return None
+
+
+def test_absolute_names_of_an_optimizer(tmp_path):
+    """Keras 2.0 wrote absolute names, which h5py takes from the root of the file on."""
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        group = legacy(file)
+        names = ["/training/Adam/m:0", "iterations:0"]
+        for number, name in enumerate(names):
+            group.create_dataset(name, data=np.full(2, number, "f4"))
+        group.attrs["weight_names"] = [name.encode() for name in names]
+    with ferry.open(tmp_path / "x.h5") as bundle:
+        assert set(bundle) == {
+            "dense_1/kernel",
+            "optimizer/training/Adam/m",
+            "optimizer/iterations",
+        }
+        assert bundle["optimizer/training/Adam/m"].tolist() == [0, 0]
+        assert bundle["optimizer/iterations"].tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("kind", ["missing", "no list", "link", "compound", "broken"])
+def test_an_optimizer_never_hides_the_weights(tmp_path, kind):
+    """Whatever is wrong with an optimizer, it is listed with the reason, and the weights read."""
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        group = legacy(file, kind != "link")
+        if kind == "link":
+            file["optimizer_weights"] = h5py.SoftLink("/nowhere")
+        elif kind == "no list":
+            group.attrs["weight_names"] = b"m:0"
+        else:
+            group.attrs["weight_names"] = [b"m:0"]
+        if kind == "compound":
+            group["m:0"] = np.zeros(2, "i4,f4")
+        elif kind == "broken":
+            group["m:0"] = h5py.SoftLink("/nowhere")
+    with ferry.open(tmp_path / "x.h5") as bundle:
+        reasons = {name: info.unreadable for name, info in bundle.infos().items()}
+        assert bundle["dense_1/kernel"].tolist() == [[1] * 3] * 2
+        (hidden,) = [name for name, reason in reasons.items() if reason]
+        assert hidden.startswith("optimizer")
+        with pytest.raises(ferry.UnsupportedError):
+            bundle[hidden]
+    assert ferry.inspect(tmp_path / "x.h5").count == 2
+
+
+def test_folder_of_a_model(tf, tmp_path):
+    """`model.save(folder, zipped=False)` opens by the folder, as the archive of the model does."""
+    import keras
+
+    model = keras.Sequential([keras.layers.Input((2,)), keras.layers.Dense(3, name="first")])
+    keras.saving.save_model(model, tmp_path / "folder", zipped=False)
+    model.save(tmp_path / "x.keras")
+    with ferry.open(tmp_path / "folder") as found, ferry.open(tmp_path / "x.keras") as archive:
+        assert list(found) == list(archive)
+        assert all(np.array_equal(found[name], archive[name]) for name in archive)
+        assert found.metadata["keras_version"] == archive.metadata["keras_version"]
+        assert found.details.config == archive.details.config
+    info = ferry.inspect(tmp_path / "folder")
+    assert (info.format, info.count) == ("keras", 2)

@@ -124,6 +124,9 @@ def of_several_files(place: Place, format: str | None = None) -> Found | None:
         place: A folder, a prefix, or one of the files.
         format: As the user named it.
     """
+    inside = _in_its_folder(place, format)
+    if inside is not None:
+        return inside
     name = place.path
     is_file = _names_one_file(name) if place.is_url else os.path.isfile(name)
     for facts in TABLE.values():
@@ -134,6 +137,17 @@ def of_several_files(place: Place, format: str | None = None) -> Found | None:
         found = table.to_read(facts.name).reads.find(place)
         if found is not None:
             return Found(name, (found,), facts.name)
+    return None
+
+
+def _in_its_folder(place: Place, format: str | None) -> Found | None:
+    """The one file to open in a local folder that a format has made, as Keras does; else None."""
+    if place.is_url or not os.path.isdir(place.path):
+        return None
+    for facts in TABLE.values():
+        names = [os.path.join(place.path, name) for name in facts.folder]
+        if names and format in (None, facts.name) and all(map(os.path.isfile, names)):
+            return Found(place.path, (place.at(names[0]),), facts.name)
     return None
 
 
@@ -267,7 +281,8 @@ def _contents_of(path: str, options: Options) -> list[Found]:
     if whole is not None:
         assert whole.format is not None
         # A checkpoint is one of the things there; a model is all of them.
-        is_all = TABLE[whole.format].takes == "nothing"
+        facts = TABLE[whole.format]
+        is_all = facts.takes == "nothing" or bool(facts.folder)
         beside = [] if is_all else [name for name in files if rows_format(name) is None]
         return [whole, *(_single(name, options) for name in beside)]
     rows = [name for name in files if rows_format(name) is not None]

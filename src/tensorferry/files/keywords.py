@@ -37,6 +37,8 @@ class Reading(TypedDict, total=False):
         order: Of raw bytes: "C" if the last index runs fastest, "F" if the first does.
         serving: Of JSON: whether it is a body of TensorFlow Serving's REST API.
         dtypes: Of such bodies: the dtype of all tensors, or a dict of dtypes by name.
+        hdf5: Of HDF5: "h5py" reads what our own reader refuses with the HDF5 library, which is not
+            safe for files of strangers.
     """
 
     columns: Sequence[str] | None
@@ -53,6 +55,7 @@ class Reading(TypedDict, total=False):
     order: Literal["C", "F"] | None
     serving: bool | None
     dtypes: Any
+    hdf5: Literal["own", "h5py"] | None
 
 
 class Writing(TypedDict, total=False):

@@ -78,6 +78,7 @@ class Facts:
         files: Whether it is always one file. What is several is found by its path.
         members: A regular expression for the names of its files, where it is several: any of them
             leads to it.
+        folder: The files by which a folder is known to hold it; the first of them is opened.
         checksums: Whether checksums cover the values, so that a changed bit is found.
         compressions: The format's own; every file can also be compressed as a whole.
         decompresses: Whether the format itself reads files that are compressed as a whole, piece
@@ -101,6 +102,7 @@ class Facts:
     metadata: Literal["inside", "beside", "nowhere"]
     files: Literal["one", "several"] = "one"
     members: str = ""
+    folder: tuple[str, ...] = ()
     checksums: bool = False
     compressions: tuple[str, ...] = ()
     decompresses: bool = False

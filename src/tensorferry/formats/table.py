@@ -51,6 +51,7 @@ TABLE: dict[str, Facts] = {
             name="keras",
             home="tensorferry.formats.keras.format",
             suffixes=(".weights.h5", ".keras", ".h5", ".weights.json"),
+            folder=("model.weights.h5", "config.json"),
             recognise=signatures.keras,
             opens="tensors",
             takes="arrays",

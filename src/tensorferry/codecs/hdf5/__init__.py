@@ -1,7 +1,10 @@
-"""HDF5 files, as far as Keras and h5py write them: read strictly, without the HDF5 library.
+"""HDF5 files, as Keras, h5py and others write them: read strictly, without the HDF5 library.
 
     file        `File` gives the groups, datasets and attributes of a file as `Node`s
     types       the type, shape, fill value and filters that the messages of a dataset describe
+    chunks      where the values of a dataset are: layouts of all versions, indexes of chunks
+    trees       B-trees of both versions
+    heaps       where groups keep many links, and objects many attributes
 
 Values are read by `tensorferry.formats.keras.values`; files are written with h5py. This module
 imports neither of the two.

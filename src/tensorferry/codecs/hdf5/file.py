@@ -1,10 +1,10 @@
-"""HDF5: the files in which Keras keeps weights, as far as Keras and h5py write them.
+"""HDF5: the files in which Keras keeps weights, and others their data.
 
     superblock | objects, wherever the writer put them
 
 The superblock points to the root group. An object (a group or a dataset) is a header of messages,
 as for its type, its shape and the place of its values. A group's members are in a B-tree of names
-(the form that h5py writes) or in messages of their own, at most eight of them. Numbers are
+(the form that h5py writes), in messages of their own, or, if they are many, in a heap. Numbers are
 little-endian, addresses and lengths have eight bytes.
 
 Only the file itself is read: soft and external links are listed and not followed, and values in
@@ -26,8 +26,10 @@ from functools import cached_property
 from typing import Any, NoReturn
 
 from tensorferry import limits
+from tensorferry.codecs.hdf5.heaps import Heap
+from tensorferry.codecs.hdf5.trees import ATTRIBUTE_NAMES, LINK_NAMES, walk_records, walk_tree
 from tensorferry.codecs.hdf5.types import UNDEFINED, Datatype, read_datatype, read_shape
-from tensorferry.errors import FormatError, LimitError, TruncatedError, UnsupportedError
+from tensorferry.errors import FerryError, FormatError, LimitError, TruncatedError, UnsupportedError
 from tensorferry.storage import Source
 
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
@@ -45,7 +47,6 @@ LAYOUT, FILTERS, ATTRIBUTE, CONTINUATION, SYMBOL_TABLE, ATTRIBUTE_INFO = 8, 11, 
 SHARED = 2  # a flag: the message is kept elsewhere
 
 _SYMBOL = struct.Struct("<QQI4x16s")
-_NODE = struct.Struct("<4sBBHQQ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +144,7 @@ class File:
         with self.parsing(0, "the superblock"):
             address = self._superblock()
         self.root = Node(self, "", address)
+        self.enter(self.root)
 
     def fail(self, offset: int, what: str) -> NoReturn:
         """Raises the error for damage at a place."""
@@ -153,7 +155,9 @@ class File:
         """Turns the errors that Python raises for short or undecodable bytes into ours."""
         try:
             yield
-        except (struct.error, IndexError, UnicodeDecodeError) as error:
+        except FerryError:
+            raise
+        except (struct.error, IndexError, ValueError, OverflowError) as error:
             self.fail(offset, f"{what} cannot be read: {error}")
 
     def refuse(self, offset: int, what: str, *, tensor: str | None = None) -> NoReturn:
@@ -167,14 +171,14 @@ class File:
             path=self.path,
             offset=self.bytes.start + offset,
             tensor=tensor,
-            hint="save the weights again with Keras 3, or rewrite the file with h5py",
+            hint='hdf5="h5py" reads it with the HDF5 library, if you trust the file',
         )
 
-    def enter(self, node: Node) -> None:
-        """Notes that a group was entered. A second time would make paths without end."""
-        if node.address in self._groups:
-            self.refuse(node.address, f"group {node.path[:200]!r} has another name too")
+    def enter(self, node: Node) -> bool:
+        """Whether a group is met for the first time. A second would make paths without end."""
+        is_new = node.address not in self._groups
         self._groups.add(node.address)
+        return is_new
 
     def heap_object(self, address: int, index: int) -> bytes:
         """An object of a global heap, which holds strings of variable length."""
@@ -255,8 +259,25 @@ class Node:
         return any(message.kind == LAYOUT for message in self.messages)
 
     def find(self, kind: int) -> Message | None:
-        """The first message of a kind; None if there is none."""
-        return next((message for message in self.messages if message.kind == kind), None)
+        """The first message of a kind; None if there is none.
+
+        Raises:
+            UnsupportedError: The message is kept in a heap of the file.
+        """
+        found = next((message for message in self.messages if message.kind == kind), None)
+        return found if found is None or not found.flags & SHARED else self._shared(found)
+
+    def _shared(self, message: Message) -> Message:
+        """The message of another object, such as a type with a name."""
+        version, kind = struct.unpack_from("<BB", message.data)
+        if version not in (1, 2, 3) or (version == 3 and kind != 2):
+            self.file.refuse(message.offset, "a part of the header is kept elsewhere")
+        (address,) = struct.unpack_from("<Q", message.data, 8 if version == 1 else 2)
+        other = Node(self.file, self.path, address)
+        found = next((each for each in other.messages if each.kind == message.kind), None)
+        if found is None or found.flags & SHARED:
+            self.file.fail(address, "a part of a header is said to be here, and is not")
+        return found
 
     @property
     def members(self) -> dict[str, Node]:
@@ -272,7 +293,6 @@ class Node:
     def _inside(self) -> tuple[dict[str, Node], dict[str, UnsupportedError]]:
         if self.is_dataset:
             return {}, {}
-        self.file.enter(self)
         if self.path.count("/") + 1 > limits.depth:
             raise LimitError(
                 f"groups nest deeper than {limits.depth}", path=self.file.path, offset=self.address
@@ -284,20 +304,37 @@ class Node:
         for name, target in found.items():
             if isinstance(target, UnsupportedError):
                 links[name] = target
+                continue
+            member = Node(self.file, prefix + name, target)
+            if not member.is_dataset and not self.file.enter(member):
+                links[name] = self._refusal(target, name, "another name of a group")
             else:
-                members[name] = Node(self.file, prefix + name, target)
+                members[name] = member
         return members, links
 
     @cached_property
     def attributes(self) -> dict[str, Any]:
         """The attributes by name: strings and lists of strings; None for those of other types."""
         with self.file.parsing(self.address, "the attributes of an object"):
+            found = dict(self._attribute(each) for each in self.messages if each.kind == ATTRIBUTE)
             info = self.find(ATTRIBUTE_INFO)
             if info is not None:
-                (heap,) = struct.unpack_from("<Q", info.data, 4 if info.data[1] & 1 else 2)
+                place = 4 if info.data[1] & 1 else 2
+                heap, tree = struct.unpack_from("<QQ", info.data, place)
                 if heap != UNDEFINED:
-                    self.file.refuse(info.offset, "attributes are kept outside of their object")
-            return dict(self._attribute(each) for each in self.messages if each.kind == ATTRIBUTE)
+                    for data in self._dense(heap, tree, ATTRIBUTE_NAMES):
+                        key, value = self._attribute(Message(ATTRIBUTE, 0, data, info.offset))
+                        found[key] = value
+            return found
+
+    def _dense(self, heap: int, tree: int, kind: int) -> Iterator[bytes]:
+        """The messages of links or attributes that are too many for the object's header."""
+        messages = Heap(self.file, heap)
+        for record in walk_records(self.file, tree, kind):
+            if kind == LINK_NAMES:
+                yield messages.take(record[4:])
+            elif not record[8] & SHARED:
+                yield messages.take(record[:8])
 
     def _read_messages(self) -> Iterator[Message]:
         data = self.file.bytes
@@ -358,11 +395,11 @@ class Node:
                 yield self._link(message)
             elif message.kind == LINK_INFO:
                 flags = message.data[1]
-                (heap,) = struct.unpack_from("<Q", message.data, 10 if flags & 1 else 2)
+                place = 10 if flags & 1 else 2
+                heap, tree = struct.unpack_from("<QQ", message.data, place)
                 if heap != UNDEFINED:
-                    self.file.refuse(
-                        message.offset, f"the members of group {self.path[:200]!r} are in a heap"
-                    )
+                    for data in self._dense(heap, tree, LINK_NAMES):
+                        yield self._link(Message(LINK, 0, data, message.offset))
 
     def _symbols(self, tree: int, heap: int) -> Iterator[tuple[str, int | UnsupportedError]]:
         """The members of a group in a B-tree: their names are in a heap beside it."""
@@ -444,43 +481,3 @@ class Node:
         if len(found) < length:
             self.file.fail(address, f"{len(found)} bytes of a string, expected {length}")
         return found[:length]
-
-
-@dataclass(frozen=True, slots=True)
-class Branch:
-    """An entry of a leaf of a B-tree: its key, and the address that it points to."""
-
-    key: tuple[Any, ...]
-    child: int
-
-
-def walk_tree(file: File, root: int, kind: int, key: struct.Struct) -> Iterator[Branch]:
-    """The entries of the leaves of a B-tree, in order.
-
-    Args:
-        file: The file that holds the tree.
-        root: The address of the root node.
-        kind: 0 for members of a group, 1 for chunks of values.
-        key: The form of the keys between the addresses of a node.
-    """
-    entry = struct.Struct(f"{key.format}Q")
-    seen: set[int] = set()
-    left: list[tuple[int, int | None]] = [(root, None)]
-    while left:
-        address, expected = left.pop()
-        if address in seen:
-            file.fail(address, "a part of a tree is also another part of it")
-        seen.add(address)
-        signature, found, level, count, _, _ = _NODE.unpack(file.bytes.take(address, _NODE.size))
-        if (
-            signature != b"TREE"
-            or found != kind
-            or level != (level if expected is None else expected)
-        ):
-            file.fail(address, f"no part of a tree at level {expected}, expected one")
-        entries = file.bytes.take(address + _NODE.size, count * entry.size)
-        branches = [Branch(each[:-1], each[-1]) for each in entry.iter_unpack(entries)]
-        if level == 0:
-            yield from branches
-        else:
-            left += [(branch.child, level - 1) for branch in reversed(branches)]

@@ -1,9 +1,10 @@
 """HDF5 types: the type, shape, fill value and filters that the messages of a dataset describe.
 
 Numbers are integers and IEEE floats of either byte order, and bfloat16, which is the upper half of
-a float32. A boolean is an enumeration of FALSE and TRUE in one byte, as h5py writes it. Opaque
-bytes stay opaque: h5py stores bfloat16 that way. Strings have a fixed length or lie in a heap. No
-tensor has values of the other types (compounds, references, sequences, times).
+a float32. A boolean is an enumeration of FALSE and TRUE in one byte, as h5py writes it; other
+enumerations are the integers they are made of, and bit fields unsigned integers. Opaque bytes stay
+opaque: h5py stores bfloat16 that way. Strings have a fixed length or lie in a heap. No tensor has
+values of the other types (compounds, references, sequences, times).
 
 A float of two bytes may be a float16 or a bfloat16, so the layout of its bits is compared with the
 layouts that are known.
@@ -22,7 +23,7 @@ import numpy as np
 UNDEFINED = (1 << 64) - 1
 MAX_SIZE = 1 << 31  # of a NumPy dtype
 
-INTEGER, FLOAT, STRING, OPAQUE, ENUMERATION, VARIABLE = 0, 1, 3, 5, 8, 9
+INTEGER, FLOAT, STRING, BITFIELD, OPAQUE, ENUMERATION, VARIABLE = 0, 1, 3, 4, 5, 8, 9
 
 # By the layout of a float: its bits, place and width of the exponent and of the mantissa, the bias.
 _FLOATS = {
@@ -61,11 +62,12 @@ def read_datatype(data: bytes) -> Datatype | None:
     if not 0 < size < MAX_SIZE:
         return None
     order = ">" if bits & 1 else "<"
-    if kind == INTEGER:
+    if kind in (INTEGER, BITFIELD):
         offset, precision = struct.unpack_from("<HH", data, 8)
         if size not in (1, 2, 4, 8) or offset or precision != 8 * size:
             return None
-        return Datatype(size, np.dtype(f"{order}{'i' if bits & 8 else 'u'}{size}"))
+        is_signed = kind == INTEGER and bits & 8
+        return Datatype(size, np.dtype(f"{order}{'i' if is_signed else 'u'}{size}"))
     if kind == FLOAT:
         return _float(data, size, order, bits)
     if kind == STRING:
@@ -73,7 +75,7 @@ def read_datatype(data: bytes) -> Datatype | None:
     if kind == OPAQUE:
         return Datatype(size, np.dtype(f"V{size}"))
     if kind == ENUMERATION:
-        return _boolean(data, bits | more << 8, version, size)
+        return _enumeration(data, bits | more << 8, version, size)
     if kind == VARIABLE and bits & 15 == 1 and size == 16:
         return Datatype(size, None, is_text=True, is_variable=True)
     return None
@@ -91,21 +93,28 @@ def _float(data: bytes, size: int, order: str, bits: int) -> Datatype | None:
     return None if name is None else Datatype(size, np.dtype(order + name))
 
 
-def _boolean(data: bytes, count: int, version: int, size: int) -> Datatype | None:
-    base = read_datatype(data[8:])
-    if base is None or base.numpy != np.int8 or size != 1 or count != 2:
+def _enumeration(data: bytes, count: int, version: int, size: int) -> Datatype | None:
+    """Booleans as h5py writes them; other enumerations are the integers they are made of."""
+    if data[8] & 15 != INTEGER:
         return None
+    base = read_datatype(data[8:])
+    if base is None or base.size != size:
+        return None
+    is_boolean = base.numpy == np.int8 and count == 2 and _is_boolean(data, version)
+    return Datatype(1, np.dtype(np.bool_)) if is_boolean else base
+
+
+def _is_boolean(data: bytes, version: int) -> bool:
     position, names = 20, []
-    for _ in range(count):
+    for _ in range(2):
         end = data.find(b"\0", position)
         if end < 0:
-            return None
+            return False
         names.append(data[position:end])
         length = end + 1 - position
         position += length if version >= 3 else -(-length // 8) * 8
-    if dict(zip(names, data[position : position + 2], strict=False)) != {b"FALSE": 0, b"TRUE": 1}:
-        return None
-    return Datatype(1, np.dtype(np.bool_))
+    values = data[position : position + 2]
+    return dict(zip(names, values, strict=False)) == {b"FALSE": 0, b"TRUE": 1}
 
 
 def read_shape(data: bytes) -> tuple[int, ...] | None:
@@ -116,6 +125,14 @@ def read_shape(data: bytes) -> tuple[int, ...] | None:
     if version != 2 or kind == 2:
         return None
     return struct.unpack_from(f"<{rank}Q", data, 4)
+
+
+def read_largest_shape(data: bytes) -> tuple[int, ...]:
+    """The largest shape that a dataset may grow to; empty if it stays as it is."""
+    version, rank, flags = struct.unpack_from("<3B", data)
+    if not flags & 1:
+        return ()
+    return struct.unpack_from(f"<{rank}Q", data, (8 if version == 1 else 4) + 8 * rank)
 
 
 def read_fill_value(data: bytes) -> bytes:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from tensorferry.errors import UnsupportedError
 from tensorferry.formats.contract import Format, TensorOptions, WriteOptions, Written
@@ -26,6 +26,18 @@ if TYPE_CHECKING:
 NAME = "keras"
 ARCHIVE, INDEX, WEIGHTS = ".keras", ".weights.json", ".weights.h5"
 SHARD_SIZE = "5GB"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KerasReading(TensorOptions):
+    """How weights are read.
+
+    Attributes:
+        hdf5: "own", or "h5py" to read what our own reader refuses with the HDF5 library: only for
+            files that are trusted.
+    """
+
+    hdf5: Literal["own", "h5py"] | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,19 +59,21 @@ class KerasWriting(WriteOptions):
 class Reader:
     """Opens weights."""
 
-    options = TensorOptions
+    options = KerasReading
 
     def find(self, place: Place) -> Place | None:
         """None: a file of weights, or the index of several, is named itself."""
         return None
 
-    def open(self, place: Place, how: TensorOptions) -> Bundle:
+    def open(self, place: Place, how: KerasReading) -> Bundle:
         """A bundle of the variables; their paths in the HDF5 file are other names of theirs."""
         from tensorferry.formats.keras.reader import open_weights
         from tensorferry.formats.table import TABLE
         from tensorferry.tensors.bundle import Bundle
 
-        weights = open_weights(place, verify=how.verify)
+        if how.hdf5 not in ("own", "h5py", None):
+            raise ValueError(f'hdf5 is {how.hdf5!r}, expected "own" or "h5py"')
+        weights = open_weights(place, verify=how.verify, trusted=how.hdf5 == "h5py")
         return Bundle(
             weights.stored,
             facts=TABLE[NAME],

@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from tensorferry.codecs.hdf5.file import Node
-from tensorferry.errors import UnsupportedError
+from tensorferry.errors import FerryError, UnsupportedError
 from tensorferry.formats.keras import config as keras_config
 
 VARIABLES = "vars"
@@ -180,13 +180,41 @@ def _find_legacy(root: Node, group: Node, prefix: str) -> Found:
         for (layer, _, _), name in zip(pairs, names, strict=True)
     ]
     _add(found, longer, [node for _, _, node in pairs])
-    optimizer = root.members.get(LEGACY_OPTIMIZER)
-    if optimizer is not None:
-        listing = listed(optimizer, "weight_names")
-        nodes = [descend(optimizer, name) for name in listing]
-        stems = [f"{OPTIMIZER}/{_without_output(name)}" for name in listing]
-        found.optimizer = _add(found, stems, nodes)
+    found.optimizer = _add_optimizer(found, root)
     return found
+
+
+def _add_optimizer(found: Found, root: Node) -> tuple[str, ...]:
+    """Adds the values of the optimizer; what cannot be found of them hides no weights."""
+    if LEGACY_OPTIMIZER in root.links:
+        link = Link(LEGACY_OPTIMIZER, root.links[LEGACY_OPTIMIZER])
+        return _add(found, [LEGACY_OPTIMIZER], [link])
+    optimizer = root.members.get(LEGACY_OPTIMIZER)
+    if optimizer is None:
+        return ()
+    try:
+        listing = listed(optimizer, "weight_names")
+    except FerryError as error:
+        return _add(found, [LEGACY_OPTIMIZER], [Link(LEGACY_OPTIMIZER, unreadable(error))])
+    nodes: list[Node | Link] = []
+    for name in listing:
+        try:
+            # Keras 2.0 also wrote absolute names, which h5py takes from the root on.
+            absolute = name.startswith("/")
+            nodes.append(descend(root if absolute else optimizer, name.lstrip("/")))
+        except FerryError as error:
+            nodes.append(Link(f"{optimizer.path}/{name}", unreadable(error)))
+    stems = [f"{OPTIMIZER}/{_without_output(name.strip('/'))}" for name in listing]
+    return _add(found, stems, nodes)
+
+
+def unreadable(error: FerryError) -> UnsupportedError:
+    """An error of a part of a file, as the reason why that part is listed and not read."""
+    if isinstance(error, UnsupportedError):
+        return error
+    return UnsupportedError(
+        error.message, path=error.path, offset=error.offset, tensor=error.tensor, hint=error.hint
+    )
 
 
 def descend(group: Node, path: str) -> Node | Link:

@@ -18,6 +18,7 @@ called, `layouts` in this folder; configs are `config`, sets of files `shards`, 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -42,12 +43,13 @@ FETCHED = 64 << 20
 _ZIP = b"PK\x03\x04"
 
 
-def open_weights(place: Place, *, verify: bool = True) -> Weights:
+def open_weights(place: Place, *, verify: bool = True, trusted: bool = False) -> Weights:
     """Opens a file of weights, of whichever kind its bytes are.
 
     Args:
         place: A path or URL, a file object, bytes, or a source.
         verify: Compare the checksum of an archive's weights before the first of them is read.
+        trusted: Read what our reader refuses with h5py: see `trusted` in this folder.
 
     Raises:
         FormatError: It is damaged, or no such file.
@@ -59,7 +61,11 @@ def open_weights(place: Place, *, verify: bool = True) -> Weights:
         if source.size is None:
             source.everything()
         if head.startswith(SIGNATURE):
-            weights = read_file(File(source))
+            weights = _read_hdf5(place, source, trusted)
+        elif trusted:
+            from tensorferry.formats.keras.trusted import refuse
+
+            raise refuse(source.path)
         elif head.startswith(_ZIP):
             weights = _read_archive(source, verify)
         elif source.path.endswith(INDEX) or head.lstrip().startswith(b"{"):
@@ -74,6 +80,37 @@ def open_weights(place: Place, *, verify: bool = True) -> Weights:
         raise
     weights.places.append(place)
     return weights
+
+
+def _read_hdf5(place: Place, source: Source, trusted: bool) -> Weights:
+    """The weights of an HDF5 file, which may lie in the folder of a model."""
+    config = _beside(place, CONFIG)
+    try:
+        weights = read_file(File(source), config=config)
+    except UnsupportedError:
+        if not trusted:
+            raise
+        weights = Weights()
+    if config is not None:
+        weights.places += [place.beside(CONFIG)]
+        metadata = _beside(place, METADATA) or {}
+        weights.metadata |= {key: str(value) for key, value in metadata.items()}
+    if trusted:
+        from tensorferry.formats.keras.trusted import add, open_file
+
+        add(weights, source, open_file(source))
+    return weights
+
+
+def _beside(place: Place, name: str) -> Any:
+    """The config or metadata beside the weights, in a folder that `zipped=False` has made."""
+    if not place.is_named or place.is_url or os.path.basename(place.path) != WEIGHTS:
+        return None
+    other = place.beside(name)
+    if not os.path.isfile(other.path):
+        return None
+    with other.open() as text:
+        return keras_config.parse(text.everything(), what=name)
 
 
 def read_file(

@@ -15,6 +15,7 @@ import math
 import struct
 import zlib
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NoReturn
@@ -23,15 +24,15 @@ import numpy as np
 
 from tensorferry import dtypes
 from tensorferry.codecs.hdf5 import file as hdf5, types as hdf5_types
+from tensorferry.codecs.hdf5.chunks import CHUNKED, VIRTUAL, Chunk, Layout, find_chunks, read_layout
 from tensorferry.codecs.hdf5.file import Node
 from tensorferry.codecs.hdf5.types import UNDEFINED, Datatype
 from tensorferry.dtypes import DType
-from tensorferry.errors import ChecksumError, FormatError
+from tensorferry.errors import ChecksumError, FormatError, UnsupportedError
 from tensorferry.tensors.entries import Entry, Extent
 from tensorferry.tensors.stored import Stored, StoredArray
 from tensorferry.tensors.values import MAX_RANK, Array, Kind
 
-COMPACT, CONTIGUOUS, CHUNKED, VIRTUAL = 0, 1, 2, 3
 DEFLATE, SHUFFLE, FLETCHER32 = 1, 2, 3
 FILTERS = {4: "szip", 5: "nbit", 6: "scaleoffset", 32000: "lzf", 32001: "blosc", 32015: "zstd"}
 
@@ -41,16 +42,6 @@ CLASSES |= {9: "sequence", 10: "array"}
 
 # Called before values are read as a whole.
 Check = Callable[[], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Chunk:
-    """A block of values: where it lies in the array and in the file."""
-
-    corner: tuple[int, ...]
-    address: int
-    size: int
-    mask: int
 
 
 def stored(node: Node, *, dtype: str | None = None, check: Check | None = None) -> Stored:
@@ -79,16 +70,16 @@ def describe(node: Node) -> tuple[str, tuple[int, ...]]:
     Raises:
         FormatError: Its messages are damaged.
     """
-    kind, space = node.find(hdf5.DATATYPE), node.find(hdf5.DATASPACE)
     name, shape = "unknown", None
-    with node.file.parsing(node.address, "a dataset"):
-        if kind is not None and not kind.flags & hdf5.SHARED:
+    with suppress(UnsupportedError), node.file.parsing(node.address, "a dataset"):
+        space, kind = node.find(hdf5.DATASPACE), node.find(hdf5.DATATYPE)
+        if kind is not None:
             found = hdf5_types.read_datatype(kind.data)
             name = CLASSES.get(kind.data[0] & 15, name)
             if found is not None and (found.numpy is None or found.numpy.kind != "V"):
                 is_text = found.is_text or found.numpy is None
                 name = "string" if is_text else found.dtype or str(found.numpy)
-        if space is not None and not space.flags & hdf5.SHARED:
+        if space is not None:
             shape = hdf5_types.read_shape(space.data)
     return name, shape or ()
 
@@ -103,34 +94,23 @@ class _Reader:
         self.shape = self._shape()
         self.nbytes = math.prod(self.shape) * self.type.size
 
-    def stored(self) -> Stored:  # noqa: RET503  # the last branches raise
+    def stored(self) -> Stored:
         if self._message(hdf5.EXTERNAL_FILES) is not None:
             self._refuse("its values are in other files")
-        layout = self._message(hdf5.LAYOUT)
-        if layout is None:
+        message = self._message(hdf5.LAYOUT)
+        if message is None:
             self.file.fail(self.node.address, "a dataset has no values")
-        version, kind = layout.data[:2]
-        if version not in (3, 4):
-            self._refuse(f"its layout is of version {version}, expected 3 or 4")
-        if kind == COMPACT:
-            (size,) = struct.unpack_from("<H", layout.data, 2)
-            return self._run(layout.offset + 4, size)
-        if kind == CONTIGUOUS:
-            address, size = struct.unpack_from("<QQ", layout.data, 2)
-            if address == UNDEFINED or not self.nbytes:
-                return self._filled()
-            return self._run(address, size)
-        if kind == CHUNKED:
-            return self._chunked(layout.data, version)
-        if kind != VIRTUAL:
-            self.file.fail(layout.offset, f"the layout is of class {kind}, expected 0 to 3")
-        self._refuse("its values are those of other datasets")
+        layout = read_layout(self.file, message)
+        if layout.kind == CHUNKED:
+            return self._chunked(layout)
+        if layout.kind == VIRTUAL:
+            self._refuse("its values are those of other datasets")
+        if layout.address == UNDEFINED or not self.nbytes:
+            return self._filled()
+        return self._run(layout.address, self.nbytes if layout.size is None else layout.size)
 
     def _message(self, kind: int) -> hdf5.Message | None:
-        message = self.node.find(kind)
-        if message is not None and message.flags & hdf5.SHARED:
-            self._refuse("a part of its header is kept elsewhere")
-        return message
+        return self.node.find(kind)
 
     def _refuse(self, what: str) -> NoReturn:
         self.file.refuse(self.node.address, what, tensor=self.node.path[:200])
@@ -170,7 +150,8 @@ class _Reader:
             raise data.beyond(address, self.nbytes)
         offset = data.start + address
         if self.type.numpy is None:
-            return StoredTexts(self.node, self.type, self.shape, address, self.nbytes, self.check)
+            span = (address, address + self.nbytes)
+            return StoredTexts(self.node, self.type, self.shape, span, self.nbytes, self.check)
         load = None if self.check is None else partial(self._checked, offset)
         return self._array(offset, load, None)
 
@@ -214,24 +195,20 @@ class _Reader:
             path=self.file.path,
             offset=self.file.bytes.start + self.node.address,
         )
-        assert self.type.numpy is not None
+        dtype = _raw(self.type)
         message = self._message(hdf5.FILL_VALUE)
         value = b"" if message is None else hdf5_types.read_fill_value(message.data)
-        array = np.zeros(self.shape, self.type.numpy)
-        if len(value) == self.type.size and any(value):
-            array[...] = np.frombuffer(value, self.type.numpy)[0]
+        array = np.zeros(self.shape, dtype)
+        if self.type.numpy is not None and len(value) == self.type.size and any(value):
+            array[...] = np.frombuffer(value, dtype)[0]
         return array
 
-    def _chunked(self, layout: bytes, version: int) -> Stored:
-        if self.type.numpy is None or version != 3:
-            what = "strings in chunks" if version == 3 else "chunks with an index of a new kind"
-            self._refuse(what)
-        rank, address = struct.unpack_from("<BQ", layout, 2)
-        *block, size = struct.unpack_from(f"<{rank}I", layout, 11)
+    def _chunked(self, layout: Layout) -> Stored:
+        block, size = layout.block, layout.itemsize
         if len(block) != len(self.shape) or size != self.type.size or 0 in block:
             self.file.fail(
                 self.node.address,
-                f"chunks of shape {block} and {size} bytes a value, "
+                f"chunks of shape {list(block)} and {size} bytes a value, "
                 f"in an array of shape {list(self.shape)} and {self.type.size} bytes a value",
             )
         message = self._message(hdf5.FILTERS)
@@ -240,10 +217,16 @@ class _Reader:
             if number not in (DEFLATE, SHUFFLE, FLETCHER32):
                 name = FILTERS.get(number, str(number))
                 self._refuse(f"its chunks went through the filter {name}")
-        chunks = [] if address == UNDEFINED else self._find_chunks(address, rank, block)
+        space = self._message(hdf5.DATASPACE)
+        most = () if space is None else hdf5_types.read_largest_shape(space.data)
+        chunks = find_chunks(self.file, layout, self.shape, most, filtered=bool(pipeline))
         held = sum(chunk.size for chunk in chunks)
         decode = _Decoder(self.file, tuple(block), self.type, pipeline)
         load = partial(self._put_together, chunks, decode)
+        if self.type.numpy is None:
+            return StoredTexts(
+                self.node, self.type, self.shape, self._span(chunks, held), held, self.check, load
+            )
         return self._array(None, load, held, self._span(chunks, held))
 
     def _span(self, chunks: list[Chunk], held: int) -> tuple[int, int] | None:
@@ -254,23 +237,6 @@ class _Reader:
         last = max(chunk.address + chunk.size for chunk in chunks)
         start = self.file.bytes.start
         return (start + first, start + last) if last - first <= 2 * held else None
-
-    def _find_chunks(self, address: int, rank: int, block: list[int]) -> list[Chunk]:
-        chunks, corners = [], set()
-        for branch in hdf5.walk_tree(self.file, address, 1, struct.Struct(f"<II{rank}Q")):
-            size, mask, *corner = branch.key
-            place = tuple(corner[:-1])
-            inside = all(
-                start < stop and not start % step
-                for start, stop, step in zip(place, self.shape, block, strict=True)
-            )
-            if not inside or place in corners:
-                self.file.fail(branch.child, f"a chunk is said to be at {list(place)}")
-            if branch.child + size > self.file.bytes.size:
-                raise self.file.bytes.beyond(branch.child, size)
-            corners.add(place)
-            chunks.append(Chunk(place, branch.child, size, mask))
-        return chunks
 
     def _put_together(self, chunks: list[Chunk], decode: _Decoder) -> Array:
         array = self._fill(len(chunks) * math.prod(decode.block) * self.type.size)
@@ -312,8 +278,7 @@ class _Decoder:
                 path=self.file.path,
                 offset=start,
             )
-        assert self.type.numpy is not None
-        return np.frombuffer(data, self.type.numpy).reshape(self.block)
+        return np.frombuffer(data, _raw(self.type)).reshape(self.block)
 
     def _inflate(self, data: bytes, most: int, start: int) -> bytes:
         stream = zlib.decompressobj()
@@ -336,6 +301,11 @@ class _Decoder:
                 offset=start,
             )
         return content
+
+
+def _raw(datatype: Datatype) -> np.dtype[Any]:
+    """The dtype of values as they are stored: of strings in heaps, their places there."""
+    return np.dtype(f"V{datatype.size}") if datatype.numpy is None else datatype.numpy
 
 
 def fletcher32(data: bytes) -> int:
@@ -366,33 +336,36 @@ class StoredTexts(Stored):
         node: The dataset.
         datatype: The type of its values.
         shape: The dimensions.
-        address: Where the list of places in the heaps lies; None if all strings are empty.
+        span: From where to where the list of places in the heaps lies; None if nothing was written,
+            or if chunks of it lie far apart.
         nbytes: Number of bytes of that list.
         check: Called before the strings are read.
+        load: Gives the list, if it is in chunks.
     """
 
     node: Node
     datatype: Datatype
     shape: tuple[int, ...]
-    address: int | None
+    span: tuple[int, int] | None
     nbytes: int
     check: Check | None = None
+    load: Callable[[], Array] | None = None
     kind: Kind = "string"
     dtype: DType = dtypes.STRING
 
     def extents(self) -> Iterable[Extent]:
         """Where the list lies; where the strings do is known when it was read."""
-        if self.address is None:
+        if self.span is None:
             return ()
-        start = self.node.file.bytes.start + self.address
-        return ((self.node.file.bytes.source, start, start + self.nbytes),)
+        start = 0 if self.load is not None else self.node.file.bytes.start
+        return ((self.node.file.bytes.source, start + self.span[0], start + self.span[1]),)
 
     def read(self) -> Array:
         """The strings."""
         if self.check is not None:
             self.check()
         count = math.prod(self.shape)
-        if self.address is None:
+        if self.span is None and self.load is None:
             self.node.file.bytes.source.budget.take(
                 8 * count,
                 what=f"{count} strings of which none is stored",
@@ -400,8 +373,8 @@ class StoredTexts(Stored):
             )
             values = [b""] * count
         else:
-            data = self.node.file.bytes.take(self.address, self.nbytes)
-            places = range(0, self.nbytes, self.datatype.size)
+            data = self._places()
+            places = range(0, len(data), self.datatype.size)
             values = [
                 self.node.text(data[place : place + self.datatype.size], self.datatype)
                 for place in places
@@ -409,6 +382,12 @@ class StoredTexts(Stored):
         array: Array = np.empty(count, object)
         array[:] = values
         return array.reshape(self.shape)
+
+    def _places(self) -> bytes:
+        if self.load is not None:
+            return self.load().tobytes()
+        assert self.span is not None
+        return self.node.file.bytes.take(self.span[0], self.nbytes)
 
     def read_part(self, index: Any) -> Array:
         """Some of the strings."""

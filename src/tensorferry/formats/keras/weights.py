@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -35,6 +36,7 @@ class Weights:
         assets: The names of the other files in an archive.
         checksums: Whether a checksum covers the values.
         places: The files that are open.
+        closing: What else is closed with them.
         roots: The root groups of the HDF5 files.
     """
 
@@ -50,6 +52,7 @@ class Weights:
     assets: tuple[str, ...] = ()
     checksums: bool = False
     places: list[Place] = field(default_factory=list, repr=False)
+    closing: list[Callable[[], None]] = field(default_factory=list, repr=False)
     roots: list[Node] = field(default_factory=list, repr=False)
 
     @property
@@ -67,6 +70,8 @@ class Weights:
 
     def close(self) -> None:
         """Closes the files; arrays that were given out stay valid."""
+        for close in self.closing:
+            close()
         for place in self.places:
             place.close()
 
@@ -91,8 +96,10 @@ def _stored(node: Node | Link, check: Callable[[], None] | None) -> Stored:
     """The values of a dataset; those that cannot be read are listed, so that others can be."""
     if isinstance(node, Link):
         return Unreadable(node.error, "link", (), 0)
-    try:
+    tag = None
+    with suppress(UnsupportedError):  # attributes that cannot be read do not hide the values
         tag = node.attributes.get("dtype")
+    try:
         # h5py has no bfloat16: it becomes two opaque bytes, in legacy files without a tag.
         dtype = tag if isinstance(tag, str) else "bfloat16"
         return values.stored(node, dtype=dtype, check=check)
