@@ -450,7 +450,7 @@ def test_configs_that_two_readers_see_differently(hostile, tmp_path, monkeypatch
         return opened
 
     monkeypatch.setattr(files, "open_weights", other)
-    with pytest.raises(FormatError, match="the HDF5 library sees another model_config"):
+    with pytest.raises(FormatError, match="Keras sees another model_config"):
         ferry.load_model(legacy)
 
 

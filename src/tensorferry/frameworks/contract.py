@@ -293,14 +293,11 @@ class KerasModels(Protocol):
     ) -> Foreign:
         """A callback that calls `save` after each epoch, or after so many batches."""
 
-    def is_own_function(self, name: str) -> bool:
-        """Whether Keras itself has a function with that name for configs."""
-
-    def is_own_class(self, name: str) -> bool:
-        """Whether Keras itself has a class with that name for configs."""
-
     def registered_names(self) -> set[str]:
         """The names of the classes and functions that the program registered for configs."""
+
+    def version(self) -> tuple[int, ...]:
+        """The version of Keras."""
 
 
 @runtime_checkable

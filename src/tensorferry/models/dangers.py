@@ -23,9 +23,11 @@ that kind:
     write       ops that write files
     network     ops that reach other machines
     asset       files of the model that are missing, or lie outside of its directory
+    version     a Keras whose own loading of files has known holes
 
-Ops are judged by a list of those that only compute (`tensorferry.formats.savedmodel.ops`); whatever
-is not in it is a danger.
+What is no danger is known by lists of what only computes: the ops in
+`tensorferry.formats.savedmodel.ops`, the classes and functions of Keras in
+`tensorferry.formats.keras.names`. Whatever is in no list is a danger.
 """
 
 from __future__ import annotations
@@ -37,6 +39,7 @@ from typing import Any, Protocol
 from tensorferry.errors import UnsupportedError
 from tensorferry.formats.keras import config as keras_config
 from tensorferry.formats.keras.config import Finding
+from tensorferry.formats.keras.names import VALUES, is_class
 from tensorferry.formats.savedmodel import model as savedmodel, ops as savedmodel_ops
 
 KINDS = (
@@ -58,12 +61,18 @@ KINDS = (
     "write",
     "network",
     "asset",
+    "version",
 )
 
 Allow = bool | str | Iterable[str]
 
 _OF_EFFECT = {effect: kind for kind, effect in savedmodel_ops.EFFECT_OF.items()}
 _OF_FINDING = {"bytecode": "lambda", "file": "read"}
+# The first Keras without known holes in what it does with a config that was found harmless. Older
+# ones read vocabularies from paths, ran Lambda layers of .h5 files whatever safe_mode said, and
+# followed links in weights: CVE-2024-3660, CVE-2025-1550, CVE-2025-8747, CVE-2025-9905,
+# CVE-2025-9906, CVE-2025-12058, CVE-2025-12060, CVE-2026-0897.
+OLDEST_KERAS = (3, 12, 1)
 # How many dangers an error names.
 SHOWN = 8
 
@@ -160,14 +169,17 @@ def in_savedmodel(
     return found
 
 
+def in_keras(version: tuple[int, ...]) -> list[Danger]:
+    """The danger that Keras itself is, if it is too old."""
+    if version >= OLDEST_KERAS:
+        return []
+    found, needed = (".".join(map(str, one)) for one in (version, OLDEST_KERAS))
+    detail = f"Keras {found} has known holes in loading models; {needed} is the first without"
+    return [Danger("version", "", detail)]
+
+
 class Known(Protocol):
     """The names that Keras knows: a part of `tensorferry.frameworks.contract.KerasModels`."""
-
-    def is_own_function(self, name: str) -> bool:
-        """Whether Keras itself has a function with that name for configs."""
-
-    def is_own_class(self, name: str) -> bool:
-        """Whether Keras itself has a class with that name for configs."""
 
     def registered_names(self) -> set[str]:
         """The names of the classes and functions that the program registered for configs."""
@@ -189,8 +201,6 @@ def in_config(
         bare = finding.name.rpartition(">")[2]
         if finding.kind in ("module", "function") and {finding.name, bare} & {*custom_objects}:
             continue
-        if finding.kind == "function" and known.is_own_function(finding.name):
-            continue
         kind = _OF_FINDING.get(finding.kind, finding.kind)
         found.append(Danger(kind, finding.place, finding.detail))
     supplied = {*supply(config, custom_objects)}
@@ -201,10 +211,15 @@ def in_config(
     for one in keras_config.names(config):
         if one.is_function or one.module is not None or one.key in supplied | registered:
             continue
-        if not one.name.startswith("__") and not known.is_own_class(one.name):
+        if one.name not in VALUES | {"__lambda__"} and not _is_own(one):
             detail = f"needs the class {one.name[:100]!r}, which custom_objects does not have"
             found.append(Danger("class", one.place, detail))
     return found
+
+
+def _is_own(one: keras_config.Named) -> bool:
+    """Whether a class without a module is one of Keras', or judged elsewhere."""
+    return one.name in keras_config.JUDGED or is_class(one.name)
 
 
 def supply(config: Any, custom_objects: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import weakref
+import zipfile
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
@@ -34,7 +35,6 @@ from tensorferry.models import dangers, private
 from tensorferry.models.dangers import Allow, Danger
 from tensorferry.models.loaded import LoadedModel, LoadedSignature, Values
 from tensorferry.storage.place import Place
-from tensorferry.tensors.stored import Unreadable
 
 # Signatures that start so are TensorFlow 1's, to run something when a model is loaded.
 _HIDDEN = "__saved_model"
@@ -227,10 +227,27 @@ def _load_archive(
     to: str,
     compile: bool,
 ) -> LoadedModel:
+    copy = private.copy_file(path, os.path.splitext(path)[1])
+    try:
+        with copy.named():
+            return _load_file(copy.path, path, custom_objects, kinds, to, compile)
+    finally:
+        copy.remove()  # Keras has read all of it
+
+
+def _load_file(
+    copy: str,
+    path: str,
+    custom_objects: Mapping[str, Any],
+    kinds: frozenset[str],
+    to: str,
+    compile: bool,
+) -> LoadedModel:
+    """The model of a private copy of a file."""
     from tensorferry.formats.keras import reader as files
 
-    _check_kind(path)
-    with files.open_weights(Place(path)) as opened:
+    _check_kind(copy)
+    with files.open_weights(Place(copy)) as opened:
         config = opened.config
         findings = opened.findings
         training = opened.training
@@ -242,13 +259,15 @@ def _load_archive(
             hint="make the model, and set its variables: ferry.load_weights(model, path)",
         )
     keras = table.keras_models()
-    if not path.endswith(".keras"):
-        _check_config(path, config, training)
-    found = dangers.in_config([config, training], findings, custom_objects, keras)
+    for key, judged in (("model_config", config), ("training_config", training)):
+        if _config_of(copy, key) != judged:
+            raise FormatError(f"Keras sees another {key} in it than we do", path=path)
+    found = dangers.in_keras(keras.version())
+    found += dangers.in_config([config, training], findings, custom_objects, keras)
     allowed = dangers.refuse(found, kinds, path)
     supplied = dangers.supply([config, training], custom_objects)
     safe = not {"lambda", "pickle"} & {danger.kind for danger in allowed}
-    model = keras.load(path, supplied, safe=safe, compile=compile)
+    model = keras.load(copy, supplied, safe=safe, compile=compile)
     call = partial(_predict, keras, model)
     values = Values(find_variables(model).variables)
     return LoadedModel(path, "keras", {}, values, to, allowed, model, call)
@@ -256,11 +275,8 @@ def _load_archive(
 
 def _check_weights(weights: Weights) -> None:
     """Refuses weights that the HDF5 library would look for elsewhere, or that we cannot judge."""
-    for link in weights.links():
-        raise link
-    for stored in weights.stored.values():
-        if isinstance(stored, Unreadable):
-            stored.read()
+    for error in (*weights.links(), *weights.unreadable()):
+        raise error
 
 
 def _check_kind(path: str) -> None:
@@ -276,16 +292,21 @@ def _check_kind(path: str) -> None:
         )
 
 
-def _check_config(path: str, config: Any, training: Any) -> None:
-    """Compares the judged config with what the HDF5 library sees, which Keras uses."""
-    import h5py  # Keras needs it as well
+def _config_of(path: str, key: str) -> Any:
+    """A config, read with what Keras reads it with: the config of an archive has no key."""
+    data: str | bytes | None
+    if path.endswith(".keras"):
+        if key != "model_config":
+            return None
+        with zipfile.ZipFile(path) as archive:
+            data = archive.read("config.json")
+    else:
+        import h5py  # Keras needs it as well
 
-    for key, judged in (("model_config", config), ("training_config", training)):
         with h5py.File(path, "r") as file:
-            text = file.attrs.get(key)
-        data = text.encode() if isinstance(text, str) else text
-        if (None if data is None else keras_config.parse(data, what=key)) != judged:
-            raise FormatError(f"the HDF5 library sees another {key} in it than we do", path=path)
+            data = file.attrs.get(key)
+    text = data.encode() if isinstance(data, str) else data
+    return None if text is None else keras_config.parse(text, what=key)
 
 
 def _predict(

@@ -11,6 +11,8 @@ here. What would happen when Keras loads the model is reported:
     gadget     something of Keras that is no part of a model
     pickle     a pickled object, which can run anything when it is loaded
     file       a path from which a layer reads when it is made
+
+What a model is made of is known by a list (`names`); whatever of Keras is not in it is a gadget.
 """
 
 from __future__ import annotations
@@ -23,24 +25,7 @@ from typing import Any, NamedTuple
 
 from tensorferry.codecs import json_text as text
 from tensorferry.errors import FormatError
-
-# The parts of Keras whose objects a model is made of.
-MODELING = {
-    "activations",
-    "constraints",
-    "dtype_policies",
-    "engine",
-    "initializers",
-    "layers",
-    "losses",
-    "metrics",
-    "models",
-    "ops",
-    "optimizers",
-    "quantizers",
-    "regularizers",
-    "random",
-}
+from tensorferry.formats.keras.names import VALUES, is_class, is_function, package_of
 
 # Keras itself writes NaN and Infinity, which are no JSON.
 _DECODER = json.JSONDecoder()
@@ -149,44 +134,91 @@ def names(config: Any) -> Iterator[Named]:
 
 def texts(config: Any) -> set[str]:
     """All texts of a config, keys apart."""
-    found = set()
-    for _, node in _objects(config):
-        for value in node.values():
-            for part in value if isinstance(value, list) else (value,):
-                if isinstance(part, str):
-                    found.add(part)
+    found: set[str] = set()
+    left = [config]
+    while left:
+        node = left.pop()
+        if isinstance(node, str):
+            found.add(node)
+        elif isinstance(node, dict):
+            left += node.values()
+        elif isinstance(node, list):
+            left += node
     return found
 
 
 def _look(place: str, node: dict[str, Any]) -> Iterator[Finding]:
     kind, module, inner = node.get("class_name"), node.get("module"), node.get("config")
-    if kind == "__lambda__" or node.get("function_type") in ("lambda", "raw"):
-        yield Finding("bytecode", place, "runs Python bytecode that the file brings along")
-    elif node.get("function_type") == "function":
-        name = f"{module}.{node.get('function')}"
-        called = str(node.get("function"))
-        yield Finding("function", place, f"calls the function {name[:100]!r}", called)
+    yield from _bytecode(place, node)
     if not isinstance(kind, str):
         return
     if kind == "TorchModuleWrapper":
         yield Finding("pickle", place, "unpickles a PyTorch module")
-    if isinstance(inner, dict):
-        for key in ("vocabulary", "filepath"):
-            if isinstance(inner.get(key), str):
-                yield Finding("file", f"{place}/config/{key}", f"reads {inner[key][:100]!r}")
-    name = inner if kind == "function" and isinstance(inner, str) else kind
-    if not isinstance(module, str):
-        if kind == "function":
-            yield Finding("function", place, f"looks up the function {str(inner)[:100]!r}", name)
+    yield from _files(place, kind, inner)
+    if kind == "function":
+        yield from _function(place, module, inner)
+    elif isinstance(module, str):
+        yield from _class(place, kind, module, node)
+
+
+def _bytecode(place: str, node: dict[str, Any]) -> Iterator[Finding]:
+    """Marshalled code, in the ways in which Lambda layers had it."""
+    kind, config = node.get("class_name"), node.get("config")
+    inner: dict[str, Any] = config if isinstance(config, dict) else {}
+    types = [node.get(f"{part}_type") for part in ("function", "output_shape", "mask")]
+    # A function is an object of its own, or a name; Keras 2 had a list of code and values.
+    coded = kind == "Lambda" and isinstance(inner.get("function"), list)
+    coded = coded and "function_type" not in inner
+    if kind == "__lambda__" or "lambda" in types or "raw" in types or coded:
+        yield Finding("bytecode", place, "runs Python bytecode that the file brings along")
+    elif node.get("function_type") == "function":
+        name = f"{node.get('module')}.{node.get('function')}"
+        called = str(node.get("function"))
+        if not is_function(called):
+            yield Finding("function", place, f"calls the function {name[:100]!r}", called)
+
+
+def _files(place: str, kind: str, inner: Any) -> Iterator[Finding]:
+    """Paths from which layers read when they are made."""
+    if not isinstance(inner, dict):
         return
-    parts = module.split(".")
-    inside = [part for part in parts[1:] if part != "src"]  # keras.src.layers is keras.layers
-    if module == "builtins":
-        yield Finding("function", place, f"looks up {str(inner)[:100]!r} as {kind[:100]!r}", name)
-    elif parts[0] != "keras":
-        yield Finding("module", place, f"imports {module[:100]!r} for {kind[:100]!r}", name)
-    elif inside and (inside[0] not in MODELING or (kind == "function" and inside[0] == "models")):
-        yield Finding("gadget", place, f"uses {module[:100]}.{str(name)[:100]}", name)
+    if isinstance(inner.get("filepath"), str):
+        yield Finding("file", f"{place}/config/filepath", f"reads {inner['filepath'][:100]!r}")
+    elif kind == "TFSMLayer":
+        yield Finding("file", place, "loads a SavedModel")
+    words = inner.get("vocabulary")
+    # A list of words is one; whatever else becomes a text is a path.
+    if words is not None and not isinstance(words, list):
+        yield Finding("file", f"{place}/config/vocabulary", f"reads {str(words)[:100]!r}")
+
+
+def _function(place: str, module: Any, inner: Any) -> Iterator[Finding]:
+    name = str(inner)
+    where = module if isinstance(module, str) else None
+    if is_function(name, where):
+        return
+    if where is None or where == "builtins":
+        yield Finding("function", place, f"looks up the function {name[:100]!r}", name)
+    elif package_of(where) is None:
+        yield Finding("module", place, f"imports {where[:100]!r} for {name[:100]!r}", name)
+    else:
+        yield Finding("gadget", place, f"uses {where[:100]}.{name[:100]}", name)
+
+
+# Classes for which there is a finding of its own.
+JUDGED = ("Lambda", "TFSMLayer", "TorchModuleWrapper")
+
+
+def _class(place: str, kind: str, module: str, node: dict[str, Any]) -> Iterator[Finding]:
+    name = str(node.get("spec_name")) if kind == "__typespec__" else kind
+    if kind in VALUES or kind == "__lambda__" or is_class(name, module):
+        return
+    package = package_of(module)
+    if package is None:
+        what = f"imports {module[:100]!r} for {name[:100]!r}"
+        yield Finding("function" if module == "builtins" else "module", place, what, name)
+    elif not (package == "layers" and name in JUDGED):
+        yield Finding("gadget", place, f"uses {module[:100]}.{name[:100]}", name)
 
 
 def snake_case(name: str) -> str:

@@ -114,13 +114,19 @@ def _beside(place: Place, name: str) -> Any:
 
 
 def read_file(
-    file: File, *, config: Any = None, check: Callable[[], None] | None = None
+    file: File,
+    *,
+    config: Any = None,
+    archived: bool = False,
+    check: Callable[[], None] | None = None,
 ) -> Weights:
     """The weights of an HDF5 file.
 
     Args:
         file: Of any layout.
         config: Of the model, where it is known from elsewhere.
+        archived: Whether the file is in an archive, whose config is the only one that counts: Keras
+            does not look for another in the attributes of the file.
         check: Called before values are read as a whole.
     """
     weights = Weights(config=config, roots=[file.root])
@@ -130,7 +136,7 @@ def read_file(
         for key in ("keras_version", "backend"):
             if isinstance(holder.get(key), str):
                 weights.metadata[key] = holder[key]
-    for key in ("model_config", "training_config"):
+    for key in () if archived else ("model_config", "training_config"):
         if isinstance(attributes.get(key), str):
             tree = keras_config.parse(attributes[key].encode(), what=key)
             if key == "model_config":
@@ -160,7 +166,7 @@ def _read_archive(source: Source, verify: bool) -> Weights:
     if CONFIG in archive:
         config = keras_config.parse(archive.read(CONFIG), what=CONFIG)
     file, check = _weights_file(archive, source, verify)
-    weights = read_file(file, config=config, check=check)
+    weights = read_file(file, config=config, archived=True, check=check)
     if METADATA in archive:
         tree = keras_config.parse(archive.read(METADATA), what=METADATA)
         weights.metadata |= {key: str(value) for key, value in tree.items()}

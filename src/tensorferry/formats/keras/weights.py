@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from tensorferry.codecs.hdf5.file import Node
-from tensorferry.errors import UnsupportedError
+from tensorferry.errors import FerryError, UnsupportedError
 from tensorferry.formats.keras import values
 from tensorferry.formats.keras.config import Finding
 from tensorferry.formats.keras.layouts import Found, Layout, Link
@@ -67,6 +67,19 @@ class Weights:
             node = waiting.pop()
             yield from node.links.values()
             waiting += node.members.values()
+
+    def unreadable(self) -> Iterator[FerryError]:
+        """The errors of all datasets that we cannot read, also of those that are no variables.
+
+        The HDF5 library would read some of them, from another file.
+        """
+        waiting = list(self.roots)
+        while waiting:
+            node = waiting.pop()
+            waiting += node.members.values()
+            found = _stored(node, None) if node.is_dataset else None
+            if isinstance(found, Unreadable):
+                yield found.error
 
     def close(self) -> None:
         """Closes the files; arrays that were given out stay valid."""

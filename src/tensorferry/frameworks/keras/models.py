@@ -8,6 +8,7 @@ its own, and which the program registered.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -17,17 +18,6 @@ import numpy as np
 from tensorferry.errors import UnsupportedError
 from tensorferry.frameworks.contract import Foreign
 from tensorferry.frameworks.programs import NotKept
-
-# The modules in which Keras looks for functions that a config gives by name only.
-_FUNCTIONS = (
-    "activations",
-    "constraints",
-    "initializers",
-    "losses",
-    "metrics",
-    "optimizers",
-    "regularizers",
-)
 
 
 def is_layer(value: Foreign) -> bool:
@@ -188,22 +178,14 @@ def load(path: str, custom_objects: Mapping[str, Any], *, safe: bool, compile: b
         ) from error
 
 
-def is_own_function(name: str) -> bool:
-    """Whether Keras itself has a function with that name for configs."""
-    return any(callable(getattr(getattr(keras, part), name, None)) for part in _FUNCTIONS)
-
-
-def is_own_class(name: str) -> bool:
-    """Whether Keras itself has a class with that name; old configs do not name its module."""
-    places = ("layers", "models", "dtype_policies", *_FUNCTIONS)
-    return name == "Functional" or any(
-        isinstance(getattr(getattr(keras, part), name, None), type) for part in places
-    )
-
-
 def registered_names() -> set[str]:
     """The names of the classes and functions that the program registered for configs."""
     return {*keras.saving.get_custom_objects()}
+
+
+def version() -> tuple[int, ...]:
+    """The version of Keras: (3, 15, 1)."""
+    return tuple(int(part) for part in re.findall(r"\d+", keras.__version__)[:3])
 
 
 def predict(model: Foreign, arguments: tuple[Foreign, ...]) -> Foreign:
