@@ -1,11 +1,12 @@
 """Encoding: rows or columns as framed tf.train.Example messages.
 
-Values of the types that Examples have (int64, float32 and strings; scalars or one dimension) become
-lists, which `tf.io.parse_example` reads directly. Python's int, bool, float and str become int64,
-float32 and bytes, as everywhere in TensorFlow. Everything else (float64, int32, bfloat16, two
-dimensions and more, sparse, ragged) would be narrowed or flattened: it becomes one bytes value, the
-serialized tensor, which readers recognise. A schema can ask for something else: a float32 matrix as
-a plain list, or float64 rounded to float32.
+Values that lists of Examples can hold (integers and bools, float32 and strings; scalars or one
+dimension) become lists, which `tf.io.parse_example` reads directly; int32 labels are an int64 list.
+Python's float and str become float32 and bytes, as everywhere in TensorFlow. Everything else
+(float64, uint64, bfloat16, two dimensions and more, sparse, ragged) would be narrowed or flattened:
+it becomes one bytes value, the serialized tensor, which readers recognise, and a warning says so
+once where a list was to be expected. A schema can ask for something else: int32 kept as a tensor, a
+float32 matrix as a plain list, or float64 rounded to float32.
 
 A feature has one kind in all rows, or no reader could make a column of it: a row of another kind is
 refused. Keys are written in order, so that the same values give the same bytes. The bytes are put
@@ -17,6 +18,8 @@ from __future__ import annotations
 import copy
 import math
 import os
+import sys
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -38,6 +41,8 @@ THREADS = min(3, os.cpu_count() or 1)
 EMPTY = 0  # of an empty Python list, which says nothing about what it would hold
 
 _PLAIN = {np.dtype(np.int64): INTEGERS, np.dtype(np.float32): FLOATS, np.dtype(object): BYTES}
+# An int64 list holds every value of these.
+_NARROW = frozenset(map(np.dtype, ("bool", "int8", "int16", "int32", "uint8", "uint16", "uint32")))
 _DTYPES = {INTEGERS: np.int64, FLOATS: np.float32}
 _NAMES = {BYTES: "strings", FLOATS: "float32 values", INTEGERS: "int64 values"}
 
@@ -48,6 +53,7 @@ class Cell(NamedTuple):
     kind: int
     values: Any  # a list, or an array of one dimension
     tensor: str = ""  # what a serialized tensor is: dtype and rank
+    unlisted: str = ""  # the dtype that keeps a number or a list of numbers from being a list
 
     @property
     def sort(self) -> str:
@@ -76,6 +82,7 @@ class ExampleWriter:
         ]
         self._encoder = _native.ExampleEncoder()
         self._kinds: dict[str, tuple[int, str]] = {}  # and what `Cell.sort` was
+        self._told = False
         self._pending: list[dict[str, Any]] = []
 
     def add(self, row: Mapping[str, Any]) -> None:
@@ -178,6 +185,14 @@ class ExampleWriter:
     def _learn_kind(self, name: str, cell: Cell) -> None:
         if cell.kind != EMPTY and name not in self._kinds:
             self._kinds[name] = cell.kind, cell.sort
+            if cell.unlisted and not self._told and name not in self._features:
+                self._told = True
+                listed = "int64" if cell.unlisted == "uint64" else "float32"
+                _tell(
+                    f"{name!r} is {cell.unlisted}, which no list of an Example holds: it is stored "
+                    f"as a serialized tensor, a string for tf.io.parse_example. Pass {listed}, or "
+                    f"schema={{{name!r}: {listed!r}}}, to store a list"
+                )
 
     def _source_of_column(self, name: str, column: Any, rows: int) -> Any:
         feature = self._features.get(name)
@@ -188,6 +203,8 @@ class ExampleWriter:
             if feature is not None:
                 _check_shape(array.shape[1:], feature)
                 array = _cast(array.reshape(rows, -1), feature)
+            if array.ndim <= 2:
+                array = _widened(array)
             kind = _PLAIN.get(array.dtype)
             if kind is not None and array.ndim <= 2:
                 self._check_kind(name, Cell(kind, ()))
@@ -195,18 +212,20 @@ class ExampleWriter:
                 length = math.prod(array.shape[1:])
                 return name, kind, False, np.ascontiguousarray(array), None, length, None, None
         if feature is None and isinstance(column, RaggedTensor):
-            kind = _PLAIN.get(column.dtype)
-            if kind is not None and column.ragged_rank == 1 and column.flat_values.ndim == 1:
+            values = _widened(column.flat_values)
+            kind = _PLAIN.get(values.dtype)
+            if kind is not None and column.ragged_rank == 1 and values.ndim == 1:
                 self._check_kind(name, Cell(kind, ()))
                 self._learn_kind(name, Cell(kind, ()))
-                values = column.flat_values
                 splits = column.nested_row_splits[0].astype(np.int64, copy=False)
                 values = np.ascontiguousarray(values)
                 return name, kind, False, values, np.ascontiguousarray(splits), 0, None, None
         if isinstance(column, np.ndarray) and _fits(column, feature):
             strings = tensors.to_strings(as_tensor(column))
             if strings is not None:
-                cell = Cell(BYTES, (), _tensor_sort(column.dtype, column.ndim - 1))
+                rank = column.ndim - 1
+                unlisted = str(column.dtype) if rank <= 1 else ""
+                cell = Cell(BYTES, (), _tensor_sort(column.dtype, rank), unlisted)
                 self._check_kind(name, cell)
                 self._learn_kind(name, cell)
                 return name, BYTES, False, strings, None, 1, None, None
@@ -310,10 +329,31 @@ def _cell(value: Any, feature: Feature | None) -> Cell:
     if isinstance(value, SparseTensor | RaggedTensor):
         return _tensor_cell(value)
     array = _as_array(value)
-    kind = _PLAIN.get(array.dtype) if array.ndim <= 1 else None
-    if kind is None:
+    if array.ndim > 1:
         return _tensor_cell(array)
+    array = _widened(array)
+    kind = _PLAIN.get(array.dtype)
+    if kind is None:
+        return _tensor_cell(array)._replace(unlisted=str(array.dtype))
     return Cell(kind, array.ravel().tolist() if kind == BYTES else array.flatten())
+
+
+def _widened(array: Array) -> Array:
+    """Integers of fewer than 64 bits, and bools, as int64; other arrays as they are."""
+    return array.astype(np.int64) if array.dtype in _NARROW else array
+
+
+def _tell(message: str) -> None:
+    """Warns the caller of this package; operations have their own way to say what they did."""
+    level, frame = 1, sys._getframe()
+    while frame is not None:
+        module = str(frame.f_globals.get("__name__", ""))
+        if module.startswith(("tensorferry.operations", "tensorferry.cli")):
+            return
+        if module.partition(".")[0] != "tensorferry":
+            break
+        level, frame = level + 1, frame.f_back  # type: ignore[assignment]
+    warnings.warn(message, stacklevel=level)
 
 
 def _tensor_cell(value: Any) -> Cell:

@@ -1,0 +1,97 @@
+"""Rows as people write them: TensorFlow's int32 labels and NumPy's float64 in TFRecords."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+import tensorferry as ferry
+
+
+def test_integers_of_every_width_are_lists(tf, tmp_path):
+    """`tf.io.parse_example` reads int32 labels, bools and bytes as int64, by row and by column."""
+    path = tmp_path / "x.tfrecord"
+    with ferry.writer(path) as out:
+        out.write({"label": tf.constant(3), "flags": np.array([True, False]), "pair": np.int8(-4)})
+        out.write({"label": tf.constant(5), "flags": np.array([False, True]), "pair": np.int8(7)})
+        out.write_batch(
+            {
+                "label": tf.constant([7, 9]),
+                "flags": np.ones((2, 2), bool),
+                "pair": np.array([1, 2], np.int8),
+            }
+        )
+
+    parsed = tf.io.parse_example(
+        [record.numpy() for record in tf.data.TFRecordDataset(str(path))],
+        {
+            "label": tf.io.FixedLenFeature([], tf.int64),
+            "flags": tf.io.FixedLenFeature([2], tf.int64),
+            "pair": tf.io.FixedLenFeature([], tf.int64),
+        },
+    )
+
+    assert parsed["label"].numpy().tolist() == [3, 5, 7, 9]
+    assert parsed["flags"].numpy().tolist() == [[1, 0], [0, 1], [1, 1], [1, 1]]
+    assert parsed["pair"].numpy().tolist() == [-4, 7, 1, 2]
+    assert ferry.load(path)["label"].tolist() == [3, 5, 7, 9]
+
+
+def test_ragged_int32_are_lists(tf, tmp_path):
+    """A ragged column of int32 is a list of its own length in each row."""
+    path = tmp_path / "x.tfrecord"
+    ferry.save({"ids": tf.ragged.constant([[1, 2], [], [3]])}, path)
+
+    parsed = tf.io.parse_example(
+        [record.numpy() for record in tf.data.TFRecordDataset(str(path))],
+        {"ids": tf.io.RaggedFeature(tf.int64)},
+    )
+
+    assert parsed["ids"].to_list() == [[1, 2], [], [3]]
+
+
+def test_float64_is_kept_whole_and_said_once(tmp_path):
+    """Nothing is rounded in silence: one warning, at the caller's line, says what is stored how."""
+    path = tmp_path / "x.tfrecord"
+    values = np.array([0.1, 0.2])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with ferry.writer(path) as out:
+            for value in values:
+                out.write({"x": value, "y": value})
+            out.write_batch({"x": values, "y": values})
+
+    (only,) = caught
+    assert only.filename == __file__
+    assert "'x' is float64" in str(only.message)
+    assert "schema={'x': 'float32'}" in str(only.message)
+    result = ferry.load(path)["x"]
+    assert result.dtype == np.float64
+    assert result.tolist() == [0.1, 0.2, 0.1, 0.2]
+
+
+def test_what_the_warning_says_works(tf, tmp_path):
+    """With the schema that the warning names, `tf.io.parse_example` reads a float list."""
+    path = tmp_path / "x.tfrecord"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with ferry.writer(path, schema={"x": "float32"}) as out:
+            out.write({"x": np.float64(0.5)})
+            out.write({"x": 0.25})
+        ferry.save({"m": np.zeros((2, 3, 3)), "f": np.float32([1, 2])}, tmp_path / "m.tfrecord")
+
+    parsed = tf.io.parse_example(
+        [record.numpy() for record in tf.data.TFRecordDataset(str(path))],
+        {"x": tf.io.FixedLenFeature([], tf.float32)},
+    )
+    assert parsed["x"].numpy().tolist() == [0.5, 0.25]
+
+
+def test_large_integers_are_not_cut(tmp_path):
+    """A uint64 that no int64 holds stays what it is."""
+    path = tmp_path / "x.tfrecord"
+    with pytest.warns(UserWarning, match="'n' is uint64"), ferry.writer(path) as out:
+        out.write({"n": np.uint64(2**64 - 1)})
+    assert ferry.load(path)["n"].tolist() == [2**64 - 1]
