@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         FormatError as FormatError,
         LimitError as LimitError,
         MismatchError as MismatchError,
+        MissingDtypeError as MissingDtypeError,
         MissingExtraError as MissingExtraError,
         OptionError as OptionError,
         TruncatedError as TruncatedError,
@@ -87,6 +88,7 @@ _HOMES = {
         "FormatError",
         "LimitError",
         "MismatchError",
+        "MissingDtypeError",
         "MissingExtraError",
         "OptionError",
         "TruncatedError",
@@ -146,4 +148,4 @@ if not TYPE_CHECKING:  # for a type checker, a name that is not there is an erro
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted([*__all__, "__doc__", "__file__", "__name__", "__path__"])

@@ -8,6 +8,7 @@
     │   └── LimitError                           they ask for more than `tensorferry.limits` allows
     ├── UnsupportedError (NotImplementedError)   a format or framework cannot carry the value
     │   └── OptionError (TypeError)              a format or function has no such option
+    │       └── MissingDtypeError                raw bytes do not say their dtype, and nobody did
     ├── MissingExtraError (ImportError)          an optional dependency is not installed
     ├── MismatchError (ValueError)               weights that do not fit a model
     └── UnknownFeatureError (KeyError)           no feature of a schema has that name
@@ -112,6 +113,10 @@ class UnsupportedError(FerryError, NotImplementedError):
 
 class OptionError(UnsupportedError, TypeError):
     """A format or function has no option of that name, or the option is missing."""
+
+
+class MissingDtypeError(OptionError):
+    """Raw bytes were to be read without the one option that this needs."""
 
 
 class MissingExtraError(FerryError, ImportError):

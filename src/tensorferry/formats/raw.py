@@ -22,7 +22,7 @@ import numpy as np
 from tensorferry import dtypes
 from tensorferry.budget import Budget
 from tensorferry.dtypes import DType
-from tensorferry.errors import FormatError, OptionError, TruncatedError, UnsupportedError
+from tensorferry.errors import FormatError, MissingDtypeError, TruncatedError, UnsupportedError
 from tensorferry.formats.contract import Format, TensorOptions, WriteOptions, Written
 from tensorferry.formats.wholes import WholeReader
 from tensorferry.storage import Sink
@@ -94,10 +94,6 @@ def _cast(array: Array, row: DType) -> Array:
         return array.astype(row.numpy, copy=False)
     except (TypeError, ValueError) as error:
         raise UnsupportedError(f"NumPy cannot cast {array.dtype} to {row.name}: {error}") from error
-
-
-class MissingDtypeError(OptionError):
-    """Raw bytes were to be read without the one option that this needs."""
 
 
 def read(

@@ -47,7 +47,7 @@ def taken(column: Any, rows: Array) -> Any:
         rows: int64, from 0 to the number of rows.
     """
     if isinstance(column, RaggedTensor):
-        return _taken_ragged(column, rows)
+        return column[rows]
     if isinstance(column, SparseTensor):
         order = np.argsort(column.indices[:, 0], kind="stable")
         entries = column.indices[order, 0]
@@ -61,14 +61,6 @@ def taken(column: Any, rows: Array) -> Any:
     if isinstance(column, list):
         return [column[row] for row in rows.tolist()]
     return column[rows]
-
-
-def _taken_ragged(column: RaggedTensor, rows: Array) -> RaggedTensor:
-    nested = []
-    for splits in column.nested_row_splits:
-        lengths, rows = _inside(splits, rows)
-        nested.append(np.concatenate([[0], np.cumsum(lengths)]).astype(splits.dtype))
-    return RaggedTensor.trusted(column.flat_values[rows], tuple(nested))
 
 
 def _inside(splits: Array, rows: Array) -> tuple[Array, Array]:

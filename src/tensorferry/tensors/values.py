@@ -9,7 +9,6 @@ bytes. `tensorferry.frameworks` converts tensors of other frameworks.
 from __future__ import annotations
 
 import itertools
-import operator
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -27,8 +26,7 @@ from tensorferry.tensors.infos import (
     is_namedtuple as is_namedtuple,
     make_namedtuple as make_namedtuple,
 )
-
-Array = np.ndarray[Any, np.dtype[Any]]
+from tensorferry.tensors.ragged import Array as Array, RaggedVerbs
 
 SCALARS = (type(None), bool, int, float, str, bytes)
 
@@ -106,9 +104,12 @@ class SparseTensor:
         return tuple(self.dense_shape.tolist())
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class RaggedTensor:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class RaggedTensor(RaggedVerbs):
     """A tensor whose rows differ in length, at one or more levels, like `tf.RaggedTensor`.
+
+        ids = ferry.RaggedTensor.from_rows([[5, 17, 2], [8, 2]])
+        ids[0], ids[:1], ids.to_dense(-1), ids.pad_to(2), ids == 2
 
     Attributes:
         flat_values: The values of all rows, one after the other; may have uniform inner dimensions.
@@ -134,14 +135,6 @@ class RaggedTensor:
                 )
         object.__setattr__(self, "flat_values", values)
         object.__setattr__(self, "nested_row_splits", nested)
-
-    @classmethod
-    def trusted(cls, flat_values: Array, nested_row_splits: tuple[Array, ...]) -> RaggedTensor:
-        """A ragged tensor of parts that are known to fit, without checks or conversions."""
-        ragged = object.__new__(cls)
-        object.__setattr__(ragged, "flat_values", flat_values)
-        object.__setattr__(ragged, "nested_row_splits", nested_row_splits)
-        return ragged
 
     @classmethod
     def from_rows(cls, rows: Iterable[Any], *, dtype: Any = None) -> RaggedTensor:
@@ -186,34 +179,6 @@ class RaggedTensor:
     def row_lengths(self) -> Array:
         """The length of each row of the outermost dimension."""
         return np.diff(self.nested_row_splits[0])
-
-    def __len__(self) -> int:
-        return len(self.nested_row_splits[0]) - 1
-
-    def __getitem__(self, row: int) -> Array | RaggedTensor:
-        """One row: an array, or a ragged tensor with one ragged dimension less."""
-        index = operator.index(row)
-        if not -len(self) <= index < len(self):
-            raise IndexError(f"row {row} of a ragged tensor with {len(self)} rows")
-        start, end = self.nested_row_splits[0][index % len(self) :][:2].tolist()
-        inner = []
-        for splits in self.nested_row_splits[1:]:
-            part = splits[start : end + 1]
-            inner.append(part - part[0])
-            start, end = int(part[0]), int(part[-1])
-        values = self.flat_values[start:end]
-        return RaggedTensor(values, tuple(inner)) if inner else values
-
-    def __iter__(self) -> Iterator[Array | RaggedTensor]:
-        return (self[row] for row in range(len(self)))
-
-    def to_list(self) -> list[Any]:
-        """The values as nested Python lists."""
-        nested: list[Any] = self.flat_values.tolist()
-        for splits in reversed(self.nested_row_splits):
-            ends = splits.tolist()
-            nested = [nested[start:end] for start, end in itertools.pairwise(ends)]
-        return nested
 
 
 # A tensor of any kind: the leaves of a structure, besides plain Python values.
