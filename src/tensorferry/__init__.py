@@ -142,7 +142,9 @@ if not TYPE_CHECKING:  # for a type checker, a name that is not there is an erro
             return import_module(f"tensorferry.{name}")
         home = _HOME_OF.get(name)
         if home is None:
-            raise AttributeError(f"module 'tensorferry' has no attribute {name!r}")
+            from tensorferry.signposts import missing
+
+            raise missing("tensorferry", name, __all__)
         value = globals()[name] = getattr(import_module(home), name)
         return value
 

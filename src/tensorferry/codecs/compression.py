@@ -69,8 +69,9 @@ def split_suffix(name: str) -> tuple[str, Kind | None]:
     The query of a web address is no part of the name.
     """
     name = bare(name)
+    lowered = name.lower()
     for suffix, kind in SUFFIXES.items():
-        if name.endswith(suffix):
+        if lowered.endswith(suffix):
             return name[: -len(suffix)], kind
     return name, None
 

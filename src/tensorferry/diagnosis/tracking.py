@@ -16,6 +16,7 @@ from typing import Any
 from tensorferry.diagnosis.object_walk import Part, attribute_parts, closure_name, parts, used_names
 from tensorferry.diagnosis.structure import LIBRARIES, Structure, class_attribute, type_name
 from tensorferry.errors import FerryError, UnsupportedError
+from tensorferry.frameworks import table
 from tensorferry.frameworks.contract import KerasProblem
 from tensorferry.frameworks.variables import find_variables, list_variables
 
@@ -150,6 +151,8 @@ class SavedModelView(View):
         if not self.applies:
             self.reason = "TensorFlow saves a tf.Module or another object that it tracks"
             return
+        if structure.is_saveable(root) and not table.keras_models().is_built(root):
+            self.blamed[0] = "it was not built yet: call it once, or model.build(input_shape)"
         self._owners: list[Any] = []
         self._follow(root)
         self._untraced = False

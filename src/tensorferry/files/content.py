@@ -9,6 +9,7 @@ import numpy as np
 
 from tensorferry import frameworks
 from tensorferry.errors import UnsupportedError
+from tensorferry.files.metadata import plain
 from tensorferry.tensors.bundle import Bundle
 from tensorferry.tensors.content import Content, Leaf
 from tensorferry.tensors.note import Note
@@ -48,7 +49,7 @@ def content_of(
         origins: list[dict[str, Any]] = []
         accepted = frameworks.accept(value, origins=origins)
         content = Content.of_value(accepted, origins=origins)
-    return content.adding(metadata, quantize)
+    return content.adding(plain(metadata), quantize)
 
 
 def _accepted(pairs: Iterator[Any], note: Note) -> Iterator[tuple[str, Tensor]]:

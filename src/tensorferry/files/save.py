@@ -23,6 +23,7 @@ from tensorferry.files.find import format_named
 from tensorferry.files.writer import write_rows
 from tensorferry.formats import table
 from tensorferry.formats.contract import Facts, Written, choose
+from tensorferry.frameworks import conversion
 from tensorferry.storage import STANDARD_STREAM
 from tensorferry.storage.place import Target
 from tensorferry.tensors.bundle import Bundle
@@ -96,6 +97,8 @@ def save(
         UnsupportedError: The format cannot carry the value.
         OptionError: The format has no such option.
     """
+    if conversion.is_model(value):
+        raise conversion.a_model(value)
     chosen = keywords.given({"shard_size": shard_size, **options})
     plain = compression == "none"
     goal = _Goal.of(path, format, None if plain else compression)

@@ -18,6 +18,7 @@ from tensorferry.codecs.compression import split_suffix
 from tensorferry.errors import UnsupportedError
 from tensorferry.files import keywords
 from tensorferry.files.find import format_named
+from tensorferry.files.metadata import plain
 from tensorferry.formats import table
 from tensorferry.formats.contract import RowWriter, choose
 from tensorferry.formats.table import TABLE
@@ -156,4 +157,4 @@ def open_writer(
     writes = table.to_write(format).writes_rows
     assert writes is not None
     how = choose(writes.options, given, format=format)
-    return writes.writer(target, how, shards=shards, metadata=metadata)
+    return writes.writer(target, how, shards=shards, metadata=plain(metadata))

@@ -7,6 +7,7 @@ recognise a file. Nothing is imported before it is used.
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -278,9 +279,14 @@ def streamable() -> list[str]:
 def named(path: str) -> str | None:
     """The format that the ending of a path stands for: the longest one that fits."""
     path = urls.bare(path)
+    path = path.lower()  # "A.NPY"
     if not path.endswith(tuple(_ENDINGS)):
-        return None
+        return "checkpoint" if _STEP.search(path) else None
     return next(name for suffix, name in _ENDINGS.items() if path.endswith(suffix))
+
+
+# What TensorFlow's savers put behind the name of a checkpoint: "model.ckpt-900".
+_STEP = re.compile(r"\.ckpt-\d{1,18}$")
 
 
 _ENDINGS = dict(

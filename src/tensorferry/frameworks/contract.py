@@ -259,6 +259,9 @@ class KerasModels(Protocol):
     def is_layer(self, value: Foreign) -> bool:
         """Whether a value is a layer or model of Keras 3."""
 
+    def is_built(self, model: Foreign) -> bool:
+        """Whether a model has its variables already."""
+
     def forward(self, model: Foreign) -> Callable[..., Any]:
         """The function that a model computes outside of training."""
 

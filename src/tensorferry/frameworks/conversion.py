@@ -88,6 +88,21 @@ def framework_of(model: Foreign) -> str | None:
     return None
 
 
+def is_model(value: Foreign) -> bool:
+    """Whether a value is a model or layer of a framework, by its class."""
+    kinds = type(value).__mro__
+    named = any(kind.__name__ in ("Module", "Layer", "Model") for kind in kinds)
+    return named and framework_of(value) is not None
+
+
+def a_model(model: Foreign) -> UnsupportedError:
+    """The error for a model where a value was expected."""
+    return UnsupportedError(
+        f"{type(model).__name__} is a model, expected tensors",
+        hint='use tensorferry.save_model(model, "m.keras"), or save_weights for its weights alone',
+    )
+
+
 def _from_protocol(value: Foreign) -> Foreign:
     if hasattr(value, "__dlpack__"):
         try:
@@ -107,6 +122,8 @@ def _from_protocol(value: Foreign) -> Foreign:
     try:
         return np.asarray(memoryview(value))
     except TypeError:
+        if is_model(value):
+            raise a_model(value) from None
         raise UnsupportedError(
             f"{type(value).__name__} is no tensor, structure or plain value",
             hint="expected an array, a tensor, a dict, list or tuple of them, or a Python scalar",

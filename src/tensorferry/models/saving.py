@@ -292,7 +292,8 @@ def _save_archive(model: Any, path: str, *, dry_run: bool, durable: bool) -> Mod
             hint="a path without an ending is a SavedModel, which takes other models, too",
         )
     config = keras.describe(model)
-    variables = find_variables(model).variables  # a layer without variables is a model, too
+    # A layer without variables is a model, too, and so is one that was not built yet.
+    variables = find_variables(model).variables if keras.is_built(model) else []
     infos = _infos(variables)
     kept = ["the config of the model", f"{len(infos)} variables"]
     if any(variable.optimizer for variable in variables):

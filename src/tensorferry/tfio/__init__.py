@@ -15,6 +15,8 @@ serialize, use `tensorferry.dumps(list)` and `tensorferry.loads`.
     records     TFRecord files
 """
 
+from typing import TYPE_CHECKING
+
 from tensorferry.tfio.examples import (
     parse_example as parse_example,
     parse_sequence_example as parse_sequence_example,
@@ -44,3 +46,10 @@ from tensorferry.tfio.tensors import (
     serialize_sparse as serialize_sparse,
     serialize_tensor as serialize_tensor,
 )
+
+if not TYPE_CHECKING:  # for a type checker, a name that is not there is an error
+
+    def __getattr__(name: str) -> object:
+        from tensorferry.signposts import missing
+
+        raise missing("tensorferry.tfio", name, globals())

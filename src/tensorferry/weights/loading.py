@@ -17,6 +17,7 @@ from typing import Any, BinaryIO, Unpack
 
 from tensorferry.errors import UnsupportedError
 from tensorferry.files import keywords, open as opening
+from tensorferry.frameworks.conversion import is_model
 from tensorferry.frameworks.variables import list_variables
 from tensorferry.tensors.bundle import Bundle
 from tensorferry.weights import offered
@@ -46,8 +47,8 @@ def load_weights(
         model: A Keras model or layer, a `tf.Module`, a torch module, or any object, dict or list
             that holds variables: tf.Variable, keras.Variable, torch tensors, NumPy arrays, which
             are set in place, and JAX arrays, which are replaced.
-        path: Anything that `tensorferry.open` opens as a bundle, an open bundle, or a dict of
-            tensors.
+        path: Anything that `tensorferry.open` opens as a bundle, an open bundle, a dict of tensors,
+            or another model, whose weights are copied.
         strict: Change nothing unless every variable has a tensor that fits. If false, load those
             that fit.
         map: What variables are called in the file, if the names do not match by themselves. A dict
@@ -85,7 +86,7 @@ def load_weights(
         if variable.fixed is not None:
             raise UnsupportedError(f"cannot be set: {variable.fixed}", tensor=variable.name)
     with ExitStack() as stack:
-        tensors = _open(path, options, stack)
+        tensors = _open(path, options, stack, optimizer)
         plan = Plan(chosen, tensors, cast=cast, kept=variables)
         plan.apply_map(map)
         plan.match(structure=structure)
@@ -98,11 +99,15 @@ def load_weights(
     return replace(report, applied=True)
 
 
-def _open(path: Any, options: keywords.ReadingWeights, stack: ExitStack) -> Offered:
+def _open(
+    path: Any, options: keywords.ReadingWeights, stack: ExitStack, optimizer: bool
+) -> Offered:
     if isinstance(path, Mapping):  # a bundle is one, too
         if given := keywords.given(options):
             raise TypeError(f"{', '.join(given)}: only files are opened with options")
         return offered.from_bundle(path) if isinstance(path, Bundle) else offered.from_mapping(path)
+    if is_model(path):
+        return offered.from_model(path, optimizer=optimizer)
     opened = stack.enter_context(opening.open(path, **options))
     if not isinstance(opened, Bundle):
         raise UnsupportedError(

@@ -13,9 +13,11 @@ from typing import Any
 import numpy as np
 
 from tensorferry import dtypes, frameworks
+from tensorferry.frameworks.contract import Variable
+from tensorferry.frameworks.variables import list_variables
 from tensorferry.tensors import layout
 from tensorferry.tensors.bundle import Bundle
-from tensorferry.tensors.values import Tensor
+from tensorferry.tensors.values import Array, Tensor
 from tensorferry.weights.matching import Shape
 
 
@@ -82,6 +84,23 @@ def from_mapping(tensors: Mapping[str, Any]) -> Offered:
         read = partial(np.array, tensor) if kind == "dense" else partial(_same, tensor)
         rows[name] = Row(name, (name,), dtype, tuple(tensor.shape), kind, read)
     return Offered("the given tensors", rows)
+
+
+def from_model(model: Any, *, optimizer: bool) -> Offered:
+    """The variables of another model, copied, with all names that files may have for them."""
+    rows = {}
+    for one in list_variables(model):
+        if one.optimizer and not optimizer:
+            continue
+        names = (one.name, *one.spellings.values(), *one.aliases)
+        read = partial(_copied, one)
+        shape = np.shape(one.read())
+        rows[one.name] = Row(one.name, tuple(dict.fromkeys(names)), one.dtype, shape, "dense", read)
+    return Offered("the given model", rows)
+
+
+def _copied(variable: Variable) -> Array:
+    return np.array(variable.read())
 
 
 def _same(value: Tensor) -> Tensor:

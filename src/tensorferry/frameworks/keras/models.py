@@ -25,6 +25,11 @@ def is_layer(value: Foreign) -> bool:
     return isinstance(value, keras.layers.Layer)
 
 
+def is_built(model: Foreign) -> bool:
+    """Whether a model has its variables already; it makes them when it first sees an input."""
+    return bool(model.built or model.weights)
+
+
 def forward(model: Foreign) -> Callable[..., Any]:
     """The function that a model computes outside of training.
 

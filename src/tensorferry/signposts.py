@@ -1,0 +1,75 @@
+"""Signposts: what other libraries call the thing that somebody looks for here.
+
+A name that a module lacks is an AttributeError; its message says what to use instead. This module
+is imported when such a name was asked for, and imports nothing of ours.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection
+
+# By the module that was asked, the names of others and what does the same here.
+INSTEAD = {
+    "tensorferry": {
+        "serialize": "dumps",
+        "deserialize": "loads",
+        "dump": "save",
+        "to_bytes": "dumps",
+        "from_bytes": "loads",
+        "read": "load",
+        "write": "save",
+        "load_file": "load",
+        "save_file": "save",
+        "savez": "save",
+        "io": "tfio",
+        "train": "Saver, CheckpointManager or latest_checkpoint",
+        "saver": "Saver",
+        "Checkpoint": "CheckpointManager or Saver",
+        "checkpoint": "Saver or latest_checkpoint",
+        "restore": "Saver(...).restore, or load_weights",
+        "save_checkpoint": "Saver(...).save, or save_weights",
+        "load_checkpoint": "open, or load_weights",
+        "load_variable": "open(path)[name]",
+        "list_variables": "open(path).info",
+        "ModelCheckpoint": "weights_callback",
+        "saved_model": "save_model and load_model",
+        "models": "save_model and load_model",
+        "TFRecordDataset": "open",
+        "TFRecordWriter": "writer, or tfio.TFRecordWriter",
+        "serialize_tensor": "dumps, or tfio.serialize_tensor",
+        "parse_tensor": "loads, or tfio.parse_tensor",
+        "parse_example": "open, or tfio.parse_example",
+    },
+    "tensorferry.tfio": {
+        "parse_sparse": "deserialize_sparse",
+        "serialize": "serialize_tensor",
+        "deserialize": "parse_tensor",
+        "deserialize_tensor": "parse_tensor",
+        "TFRecordDataset": "tf_record_iterator, or tensorferry.open",
+        "TFRecordReader": "tf_record_iterator, or tensorferry.open",
+        "read_file": "tensorferry.load",
+        "write_file": "tensorferry.save",
+        "write_graph": "tensorferry.save_model",
+        "python_io": "tf_record_iterator and TFRecordWriter",
+    },
+}
+
+
+def missing(module: str, name: str, known: Collection[str]) -> AttributeError:
+    """The error for a name that a module lacks.
+
+    Args:
+        module: The full name of the module.
+        name: The name that was asked for.
+        known: The names that the module has.
+    """
+    instead = INSTEAD.get(module, {}).get(name)
+    if instead is None and not name.startswith("_"):
+        near = difflib.get_close_matches(name, known, n=1, cutoff=0.75)
+        instead = near[0] if near else None
+    text = f"module {module!r} has no attribute {name!r}"
+    if instead is not None:
+        place = "" if instead.startswith("tensorferry.") else f"{module}."
+        text += f": use {place}{instead}"
+    return AttributeError(text, name=name)
