@@ -79,9 +79,8 @@ def test_every_signpost_leads_somewhere():
         for name, instead in table.items():
             assert name not in (ferry.__all__ if module == "tensorferry" else dir(ferry.tfio))
             first = instead.removeprefix("tensorferry.").replace(",", " ").replace("(", " ").split()
-            home = (
-                ferry.tfio if module.endswith("tfio") and "tensorferry." not in instead else ferry
-            )
+            in_tfio = module.endswith("tfio") and not instead.startswith("tensorferry.")
+            home = ferry.tfio if in_tfio else ferry
             assert hasattr(home, first[0].partition(".")[0]), instead
 
 
