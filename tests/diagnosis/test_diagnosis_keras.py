@@ -343,11 +343,21 @@ UNSAVED = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_saved_model(name, makers, tf, tmp_path):
-    """tf.saved_model.save takes the model exactly if the report says so."""
+    """tf.saved_model.save takes the model exactly if the report says so.
+
+    It also writes a model that was not built, with nothing in it; model.export and save_model do
+    not.
+    """
     model = makers[name]()
     report = ferry.diagnose(model)
 
-    if report.ways["savedmodel"].verdict == "fails":
+    if name == "not built":
+        assert report.ways["savedmodel"].verdict == "fails"
+        with pytest.raises(ValueError, match="not yet been built"):
+            model.export(tmp_path / "theirs")
+        with pytest.raises(ferry.UnsupportedError, match="not built yet"):
+            ferry.save_model(model, tmp_path / "ours")
+    elif report.ways["savedmodel"].verdict == "fails":
         with pytest.raises((AssertionError, KeyError, ValueError)):
             tf.saved_model.save(model, str(tmp_path))
         assert "savedmodel" in report[UNSAVED[name]].reasons

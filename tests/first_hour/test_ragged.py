@@ -12,7 +12,7 @@ import tensorferry as ferry
 ROWS = [[1, 2, 3], [], [4]]
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(ragged=ragged_tensors())
 def test_to_dense_as_tensorflow(tf, ragged):
     """`to_dense()` is `to_tensor()`, at every depth."""

@@ -11,12 +11,14 @@
 from __future__ import annotations
 
 import itertools
+import math
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Self
 
 import numpy as np
 
+from tensorferry.budget import Budget
 from tensorferry.errors import OptionError
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -153,15 +155,13 @@ class RaggedVerbs:
         return self._filled([None if size is None else int(size) for size in given], pad)
 
     def _filled(self, sizes: list[int | None], pad: Any) -> Array:
-        from tensorferry.tensors.values import check_budget
-
         lengths = [np.diff(splits) for splits in self.nested_row_splits]
         shape = [
             int(own.max(initial=0)) if size is None else size
             for own, size in zip(lengths, sizes, strict=True)
         ]
         whole = (len(self), *shape, *self.flat_values.shape[1:])
-        check_budget(whole, self.flat_values.dtype, what="the dense form")
+        Budget(0).take(math.prod(whole) * self.flat_values.itemsize, what="the dense form")
         is_text = self.flat_values.dtype == object
         if pad is None:
             pad = b"" if is_text else 0
