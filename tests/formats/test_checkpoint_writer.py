@@ -31,7 +31,7 @@ from tensorferry.tensors.note import Note
 from tensorferry.tensors.values import RaggedTensor, SparseTensor
 
 DATA = ".data-00000-of-00001"
-TEMPORARY = re.compile(r"\..+\.[0-9a-f]{16}\.tmp")
+TEMPORARY = re.compile(r"\..+\.ferry-[0-9a-f]{16}\.tmp")
 KILLS = 100
 
 
@@ -402,7 +402,8 @@ def test_stopped_at_every_step(tmp_path, monkeypatch):
         ("link", {2}),
         ("replace", {2}),  # the data under its usual name
         ("replace", {2}),  # the index that means this
-        ("unlink", {2}),
+        ("unlink", {2}),  # the data under its other name
+        ("unlink", {2}),  # the lock
     ]
 
 

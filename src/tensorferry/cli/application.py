@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tensorferry.cli import output
+from tensorferry.cli import output, signals
 from tensorferry.cli.failures import DEBUG, FINE, INTERRUPTED, fail, say
 
 if TYPE_CHECKING:
@@ -141,15 +141,21 @@ def run(arguments: Sequence[str] | None = None) -> int:
     # Everywhere, not only before the command.
     given = [argument for argument in given if argument != "--debug"]
     try:
-        code = _run(given, debug)
+        with signals.raised():
+            code = _run(given, debug)
         sys.stdout.flush()
     except BrokenPipeError:
         # Who reads has what it wants. Python would complain once more when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FINE
     except KeyboardInterrupt:
+        _clean()
         say("interrupted")
         return INTERRUPTED
+    except signals.Ended as end:
+        _clean()
+        say(f"ended by {end}")
+        return end.code
     except Exception as error:
         if debug:
             import traceback
@@ -157,6 +163,13 @@ def run(arguments: Sequence[str] | None = None) -> int:
             output.notes("".join(traceback.format_exception(error)).rstrip())
         return fail(error)
     return code
+
+
+def _clean() -> None:
+    """Removes temporary files of which nobody knows yet, because the signal came too early."""
+    from tensorferry.storage.temporary import remove_all
+
+    remove_all()
 
 
 def _run(given: list[str], debug: bool) -> int:

@@ -11,6 +11,7 @@ or zstd if it is compressed as a whole, and by the ending of its name where the 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -25,7 +26,8 @@ from tensorferry.formats import table
 from tensorferry.formats.contract import Facts, Format, Kept, choose, option_names
 from tensorferry.formats.detect import detect, packing, unknown
 from tensorferry.rows.rows import Rows
-from tensorferry.storage.place import Place
+from tensorferry.storage import sets
+from tensorferry.storage.place import Place, ReplacedError
 from tensorferry.storage.source import Source
 from tensorferry.tensors.bundle import Bundle, Framework
 
@@ -150,14 +152,16 @@ class Reading:
 
     def open(self, path: Any, storage_options: Mapping[str, Any] | None = None) -> Bundle | Rows:
         """Opens what a name stands for."""
-        found = resolve(path, format=self.format, options=storage_options)
-        try:
-            return self._open(found)
-        except sidecars.OtherFileError:
-            if not found.place.is_named:
-                raise
-        # The file was replaced between opening it and its sidecar.
-        return self._open(resolve(path, format=self.format, options=storage_options))
+        for attempt in range(sidecars.ATTEMPTS):
+            found = resolve(path, format=self.format, options=storage_options)
+            try:
+                return self._open(found)
+            except (ReplacedError, sidecars.OtherFileError) as error:
+                # The file was replaced between opening it and its sidecar.
+                if not isinstance(error, ReplacedError) and (attempt or not found.place.is_named):
+                    raise
+                time.sleep(attempt * 0.0002)
+        raise ReplacedError("it is replaced again and again", path=str(path))
 
     def _open(self, found: Found) -> Bundle | Rows:
         place = found.place
@@ -203,6 +207,7 @@ class Reading:
                 hint="open them one by one",
             )
         options = choose(known.reads.options, self._given(known), format=facts.name)
+        sets.settle(found.places)
         return known.reads_rows.open_all(found.places, options)
 
     def _options(

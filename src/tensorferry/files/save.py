@@ -232,7 +232,7 @@ def _opened(goal: _Goal, target: Target) -> Iterator[_Opened]:
                 counted.write(compressor.finish())
             about = sidecars.About(counted.position, counted.crc32c, metadata, options)
             assert announce is not None
-            announce(about if metadata or options else None)
+            announce(about)
 
         compressor = None if goal.outer is None else codecs.compressor(goal.outer)
         inner = counted if compressor is None else _CompressingSink(counted, compressor)

@@ -12,15 +12,17 @@ whoever reads, and whenever the writer dies, each file finds its own metadata.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from tensorferry import _native, storage
 from tensorferry.codecs import json_text as json
 from tensorferry.errors import ChecksumError, FormatError
-from tensorferry.storage import Source, byte_view, url as urls
-from tensorferry.storage.place import Place
+from tensorferry.storage import Source, byte_view, names, url as urls
+from tensorferry.storage.journal import identity_of
+from tensorferry.storage.place import Place, ReplacedError
+from tensorferry.storage.temporary import Identity
 
 SUFFIX = ".json"
 KEY = "tensorferry"
@@ -29,6 +31,10 @@ VERSION = 1
 OPTIONS = ("shape", "dtype", "byteorder", "order")
 # A sidecar is small; what is larger belongs to something else.
 MAX_SIZE = 64 << 20
+# How many seconds a writer waits for another one of the same file.
+PATIENCE = 60.0
+# How often a file that was replaced meanwhile is opened anew.
+ATTEMPTS = 100
 
 
 @dataclass(frozen=True)
@@ -46,6 +52,11 @@ class About:
     crc32c: int
     metadata: dict[str, str] = field(default_factory=dict)
     options: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def has_something(self) -> bool:
+        """Whether there is anything to say."""
+        return bool(self.metadata or self.options)
 
     def check(self, source: Source) -> None:
         """Verifies that the file is the one.
@@ -92,14 +103,18 @@ def find(place: Place) -> About | None:
 
     Raises:
         FormatError: It is no sidecar.
-        OtherFileError: It is one of other files: the file may have been replaced just now.
+        OtherFileError: It is one of other files.
+        ReplacedError: The file was replaced just now: opened again, it is another one.
     """
     if not place.is_named:
         return None
+    source = place.open()
     known = _read(place.path, place.options)
+    # A sidecar is always about the file that is there. That must still be the one that was opened.
+    if not place.is_url and not place.is_current():
+        raise ReplacedError("it was replaced while it was opened", path=place.path)
     if not known:
         return None
-    source = place.open()
     if source.size is None:
         return None
     fitting = [about for about in known if about.size == source.size]
@@ -119,11 +134,14 @@ def _read(path: str, options: Mapping[str, Any] | None) -> list[About]:
     """What a file's sidecar says, if there is one."""
     if urls.is_signed(path):
         return []  # the signature holds for this file alone
+    place = Place(path, options=options).companion(urls.extended(path, SUFFIX))
+    if not place.is_url and names.is_special(place.path):
+        return []  # a folder, a pipe or a device, which nobody named
     try:
-        with storage.open_source(urls.extended(path, SUFFIX), options=options) as source:
-            if source.size is not None and source.size > MAX_SIZE:
-                return []
-            tree = json.parse(source.everything())
+        source = place.open()
+        if source.size is not None and source.size > MAX_SIZE:
+            return []
+        tree = json.parse(source.everything())
     except (FileNotFoundError, NotADirectoryError):
         return []
     except PermissionError:
@@ -132,6 +150,8 @@ def _read(path: str, options: Mapping[str, Any] | None) -> list[About]:
         return []  # the query may hold for this file alone
     except FormatError as error:
         raise error.located(path=path + SUFFIX) from None
+    finally:
+        place.close()
     if not isinstance(tree, dict) or KEY not in tree:
         return []  # somebody else's
     files = tree.get("files")
@@ -166,24 +186,66 @@ def _about(node: Any, path: str) -> About:
 def replacing(path: str, *, durable: bool, options: Mapping[str, Any] | None = None) -> Any:
     """Replaces a file together with its sidecar; for use around the writing of the file.
 
-    Gives a function that is to be called with what is new (or None, if there is nothing to say)
-    when the file is written but not visible yet.
+    Gives a function that is to be called with what there is to say about the new file, when it is
+    written but not visible yet. A file without metadata has no sidecar in the end.
     """
-    old = _read(path, options)
-    written: list[About | None] = []
+    with ExitStack() as stack:
+        change = _Change(path, durable, options)
 
-    def announce(new: About | None) -> None:
-        """To be called before the file becomes visible."""
-        written.append(new)
-        if new is not None or old:
-            both = [*(old or _describe(path, options)), *([] if new is None else [new])]
-            _write(path, both, durable=durable, options=options)
+        def announce(new: About) -> None:
+            """To be called before the file becomes visible."""
+            # Others wait here until the file and its sidecar are of one writer.
+            stack.enter_context(storage.only_writer(path, patience=PATIENCE))
+            change.begin(new)
 
-    yield announce
-    if written and written[0] is not None:
-        _write(path, [written[0]], durable=durable, options=options)
-    elif written and old:
-        storage.remove(urls.extended(path, SUFFIX), options=options)
+        try:
+            yield announce
+        except BaseException:
+            with suppress(OSError):
+                change.undo()
+            raise
+        change.end()
+
+
+@dataclass
+class _Change:
+    """What happens to a sidecar while its file is replaced."""
+
+    path: str
+    durable: bool
+    options: Mapping[str, Any] | None
+    new: About | None = None
+    old: list[About] = field(default_factory=list)
+    file: Identity | None = None
+
+    def begin(self, new: About) -> None:
+        """Lets the sidecar be about both files."""
+        self.old, self.new = _read(self.path, self.options), new
+        self.file = identity_of(self.path)
+        if self.old or new.has_something:
+            self._write([*(self.old or _describe(self.path, self.options)), new])
+
+    def end(self) -> None:
+        """Lets the sidecar be about the new file."""
+        if self.new is not None and self.new.has_something:
+            self._write([self.new])
+        elif self.old:
+            storage.remove(urls.extended(self.path, SUFFIX), options=self.options)
+
+    def undo(self) -> None:
+        """Lets the sidecar be as it was, if the file is."""
+        if self.new is None or storage.is_url(self.path) or identity_of(self.path) != self.file:
+            return
+        if self.old:
+            self._write(self.old)
+        elif self.new.has_something:
+            storage.remove(self.path + SUFFIX)
+
+    def _write(self, files: list[About]) -> None:
+        tree = {KEY: VERSION, "files": [vars(about) for about in files]}
+        path = urls.extended(self.path, SUFFIX)
+        with storage.open_sink(path, durable=self.durable, options=self.options) as sink:
+            sink.write(json.to_text(tree))
 
 
 def _describe(path: str, options: Mapping[str, Any] | None) -> list[About]:
@@ -194,11 +256,3 @@ def _describe(path: str, options: Mapping[str, Any] | None) -> list[About]:
             return [About(len(data), _native.crc32c(data))]
     except FileNotFoundError:
         return []
-
-
-def _write(
-    path: str, files: list[About], *, durable: bool, options: Mapping[str, Any] | None
-) -> None:
-    tree = {KEY: VERSION, "files": [vars(about) for about in files]}
-    with storage.open_sink(urls.extended(path, SUFFIX), durable=durable, options=options) as sink:
-        sink.write(json.to_text(tree))

@@ -12,7 +12,8 @@
         data, index = files.open("model.data"), files.open("model.index")
 
 A name is a local path, "-" or a URL. `url` takes names apart; `source` and `sink` read and write
-local files; `remote` serves object stores and web servers (with `store`, `faults` and `upload`) and
+local files, `replacement` writes several that appear together (with `temporary`, `attributes` and
+`journal`); `remote` serves object stores and web servers (with `store`, `faults` and `upload`) and
 `filesystem` all other URLs, both by way of `backend`, and with `ranged` and `plan` for reading;
 `place` keeps a name, its options and its source together. What the bytes mean is left to the
 formats, compression to `tensorferry.codecs.compression`.
@@ -24,13 +25,14 @@ import glob
 import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from types import TracebackType
-from typing import TYPE_CHECKING, BinaryIO, Self
+from typing import TYPE_CHECKING, BinaryIO
 
 from tensorferry.errors import UnsupportedError
 from tensorferry.storage import url as urls
-from tensorferry.storage.backend import Backend, Options
-from tensorferry.storage.sink import Buffers, FileSink, Sink, append_local, open_local_sink
+from tensorferry.storage.backend import Options
+from tensorferry.storage.replacement import Replacement, only_writer
+from tensorferry.storage.serving import backend_of
+from tensorferry.storage.sink import Buffers, FileSink, Sink, append_local
 from tensorferry.storage.source import STANDARD_STREAM, Source, as_source, byte_view, open_local
 from tensorferry.storage.url import is_url, localize
 
@@ -52,6 +54,7 @@ __all__ = [
     "list_directory",
     "localize",
     "match",
+    "only_writer",
     "open_sink",
     "open_source",
     "remove",
@@ -76,68 +79,7 @@ def open_source(given: Path | Buffer | BinaryIO, *, options: Options = None) -> 
     if not isinstance(given, str | os.PathLike):
         return open_local(given)
     path = localize(given)
-    return _backend(path).open_source(path, options) if is_url(path) else open_local(path)
-
-
-def _backend(path: str) -> Backend:
-    """The module that serves a URL, imported on first use with the packages it needs."""
-    from tensorferry.storage import remote
-
-    if urls.split(path).scheme in remote.STORES:
-        return remote
-    from tensorferry.storage import filesystem
-
-    return filesystem
-
-
-class Replacement:
-    """Several files that appear together: all are written and synced before the first appears.
-
-    The files appear in the order in which they were opened: open the data first, then the index
-    that refers to it. If anything fails before that, nothing is changed and nothing is left behind.
-    A process that is killed between two files leaves the last one as it was.
-
-    Args:
-        durable: Whether to wait until the disk has the bytes, and then the names.
-        options: The storage options of URLs: see `docs/storage.md`.
-    """
-
-    def __init__(self, *, durable: bool = True, options: Options = None) -> None:
-        self._durable = durable
-        self._options = options
-        self._sinks: list[FileSink] = []
-
-    def open(self, path: Path) -> FileSink:
-        """Opens one more file: see `open_sink`."""
-        path = localize(path)
-        sink: FileSink
-        if is_url(path):
-            sink = _backend(path).open_sink(path, self._options)
-        else:
-            sink = open_local_sink(path, durable=self._durable)
-        self._sinks.append(sink)
-        return sink
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        sinks, self._sinks = self._sinks, []
-        try:
-            if kind is None:
-                for sink in sinks:
-                    sink.prepare()
-                while sinks:
-                    sinks[0].commit()
-                    del sinks[0]
-        finally:
-            for sink in sinks:
-                sink.abort()
+    return backend_of(path).open_source(path, options) if is_url(path) else open_local(path)
 
 
 @contextmanager
@@ -190,14 +132,14 @@ def append_sink(
 def exists(path: Path, *, options: Options = None) -> bool:
     """Whether the path exists: locally as anything, in a store as an object."""
     path = localize(path)
-    return _backend(path).exists(path, options) if is_url(path) else os.path.exists(path)
+    return backend_of(path).exists(path, options) if is_url(path) else os.path.exists(path)
 
 
 def remove(path: Path, *, options: Options = None) -> None:
     """Removes a file, if it exists."""
     path = localize(path)
     if is_url(path):
-        _backend(path).remove(path, options)
+        backend_of(path).remove(path, options)
     else:
         with suppress(FileNotFoundError):
             os.unlink(path)
@@ -214,7 +156,7 @@ def list_directory(path: Path, *, options: Options = None) -> list[str]:
     """
     path = localize(path)
     if is_url(path):
-        return sorted(_backend(path).list_files(path, options, deep=False))
+        return sorted(backend_of(path).list_files(path, options, deep=False))
     names = (os.path.join(path, name) for name in os.listdir(path))
     return sorted(filter(os.path.isfile, names))
 
@@ -230,4 +172,4 @@ def match(pattern: Path, *, options: Options = None) -> list[str]:
         return sorted(filter(os.path.isfile, glob.glob(pattern, recursive=True)))
     directory, deep = urls.split_pattern(pattern)
     wanted = urls.matcher(pattern).fullmatch
-    return sorted(filter(wanted, _backend(pattern).list_files(directory, options, deep=deep)))
+    return sorted(filter(wanted, backend_of(pattern).list_files(directory, options, deep=deep)))

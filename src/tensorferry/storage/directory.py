@@ -4,10 +4,12 @@
         write_many_files(temporary)          # a directory, or one file
     # models/encoder is now the new directory as a whole; after an error it is the old one
 
-The writer gets a temporary name beside the target (`.name.<random>.tmp`). Its files are synced and
-take the target's place in one step: a file by a rename, a directory by an exchange of two names
-(renameat2 of Linux), after which the old directory is removed. A process that is killed leaves the
-old or the new directory under the target's name, and perhaps a temporary one beside it.
+The writer gets a path in a temporary directory beside the target (`tensorferry.storage.temporary`).
+Its files are synced and take the target's place in one step: a file by a rename, a directory by an
+exchange of two names (renameat2 of Linux), after which the old directory is removed. A process that
+is killed leaves the old or the new directory under the target's name, and perhaps a temporary one
+beside it, which the next writer removes. Files that have the same name as one of the old directory
+inherit its owner and permissions, as the directory itself does.
 
 Other systems and some network file systems cannot exchange names. There the old directory is
 renamed first, and for a moment nothing has the target's name.
@@ -18,15 +20,16 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-import secrets
-import shutil
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
-from tensorferry.storage.sink import make_folder, naming, remove_folders, replace, sync
+from tensorferry.storage import sweeping, temporary
+from tensorferry.storage.attributes import Attributes
+from tensorferry.storage.folders import make_folder, remove_folders, sync
+from tensorferry.storage.sink import naming, replace
 
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
@@ -50,49 +53,63 @@ def replacing_path(target: str, *, suffix: str = "", durable: bool = True) -> It
         OSError: The system's own error.
     """
     target = os.path.realpath(target)
-    temporary = _beside(target, suffix)
     made = make_folder(os.path.dirname(target), durable=durable)
+    sweeping.sweep(os.path.dirname(target))
     try:
-        with naming(temporary, target):
-            yield temporary
-        if durable:
-            _sync_tree(temporary)
-        if not os.path.isdir(temporary):
-            replace(temporary, target)
-        elif os.path.lexists(target):
-            _replace_directory(temporary, target, durable)
-        else:
-            os.rename(temporary, target)
-        if durable:
-            sync(os.path.dirname(target))
+        with temporary.directory(target) as folder:
+            new = os.path.join(folder, "new" + suffix)
+            with naming(new, target):
+                yield new
+            _inherit(target, new)
+            if durable:
+                _sync_tree(new)
+            if not os.path.isdir(new):
+                replace(new, target)
+            elif os.path.lexists(target):
+                _replace_directory(new, target, durable)
+            else:
+                os.rename(new, target)
+            if durable:
+                sync(os.path.dirname(target))
     except BaseException:
-        _remove(temporary)
         remove_folders(made)
         raise
-    finally:
-        _remove(temporary)
 
 
-def _beside(target: str, suffix: str = "") -> str:
-    directory, name = os.path.split(target)
-    return os.path.join(directory, f".{name[:50]}.{secrets.token_hex(8)}.tmp{suffix}")
+def _inherit(old: str, new: str) -> None:
+    """Gives files the attributes of those that they replace."""
+    pairs = [(old, new)]
+    for place, folders, files in os.walk(new):
+        inside = os.path.relpath(place, new)
+        pairs += [
+            (os.path.join(old, inside, name), os.path.join(place, name))
+            for name in (*folders, *files)
+        ]
+    for source, target in pairs:
+        try:
+            found = os.lstat(source)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        # A file of another kind, or a link, has nothing to hand on.
+        if stat.S_IFMT(found.st_mode) == stat.S_IFMT(os.lstat(target).st_mode):
+            descriptor = os.open(target, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+            try:
+                Attributes.of(source, found).apply(descriptor)
+            finally:
+                os.close(descriptor)
 
 
-def _replace_directory(temporary: str, target: str, durable: bool) -> None:
-    """Puts the new directory in the target's place, and removes or renames the old one."""
-    os.chmod(temporary, stat.S_IMODE(os.stat(target).st_mode))
-    if exchange(temporary, target):
+def _replace_directory(new: str, target: str, durable: bool) -> None:
+    """Puts the new directory in the target's place; the old one is then where the new one was."""
+    if exchange(new, target):
         return
-    old = _beside(target)
-    os.rename(target, old)
-    try:
-        os.rename(temporary, target)
-    except BaseException:
-        os.rename(old, target)
-        raise
+    # Under this name it is given back, by us or by the next writer, if that is all we get done.
+    old = os.path.join(os.path.dirname(new), temporary.OLD)
+    os.mkdir(old)
+    os.rename(target, os.path.join(old, os.path.basename(target)))
+    os.rename(new, target)
     if durable:
         sync(os.path.dirname(target))
-    _remove(old)
 
 
 def exchange(one: str, other: str) -> bool:
@@ -133,12 +150,3 @@ def _sync_tree(path: str) -> None:
         sync(place)
     if not os.path.isdir(path):
         sync(path)
-
-
-def _remove(path: str) -> None:
-    """Removes a temporary file or directory, if it exists; a failure does not undo the write."""
-    with suppress(OSError):
-        if os.path.isdir(path) and not os.path.islink(path):
-            shutil.rmtree(path)
-        else:
-            os.unlink(path)

@@ -3,7 +3,7 @@
     place = Place("s3://bucket/model.npz", options={"region": "eu-central-1"})
     place.open()                    # the source; the same one at every call
     place.reader()                  # a source of its own, for a second pass
-    place.beside("model.npz.json")  # another file in the same folder, with the same options
+    place.beside("x-00001.npz")     # a file in the same folder that this one names
 
 A place is a path or URL with the options of its store, a file object, bytes, or a source. Whoever
 has a place needs nothing else to read from it: the options reach every file, and a file that is
@@ -17,19 +17,40 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from threading import Lock
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from tensorferry import storage
 from tensorferry.errors import FormatError, UnsupportedError
-from tensorferry.storage import url as urls
+from tensorferry.storage import names, temporary, url as urls
+from tensorferry.storage.journal import identity_of
 from tensorferry.storage.sink import FileSink, Sink
 from tensorferry.storage.source import STANDARD_STREAM, Source, byte_view
+from tensorferry.storage.temporary import Identity
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
+
+
+class ReplacedError(FormatError):
+    """A file is not the one that belongs to the files that were opened with it."""
+
+
+class Expected(NamedTuple):
+    """The file that a place must have.
+
+    Attributes:
+        path: Where it is, or was.
+        identity: By which it is known.
+        system: On which it is known so: other machines have other inodes.
+    """
+
+    path: str
+    identity: Identity
+    system: str = temporary.system()
+
 
 OPEN_AT_ONCE = 64
 """Readers of a set of more files than this close each place when they have read it."""
@@ -64,6 +85,9 @@ class Place:
     MEMORY = "<bytes>"
 
     __slots__ = (
+        "_companion",
+        "_expected",
+        "_found",
         "_given",
         "_lock",
         "_once",
@@ -86,6 +110,9 @@ class Place:
         self._once = self._spent = False
         self._pipe: bool | None = None  # until the system was asked
         self._source: Source | None = None
+        self._companion = False
+        self._expected: Expected | None = None
+        self._found: Identity | None = None
         self._given: Buffer | BinaryIO | Source | None = None
         if isinstance(given, str | os.PathLike):
             self.path = storage.localize(given)
@@ -126,6 +153,7 @@ class Place:
 
         Raises:
             FormatError: The path is a directory.
+            ReplacedError: It is not the file that `expect` has named.
             ValueError: The place was closed, and its bytes cannot be read twice.
             OSError: The system's own error, such as FileNotFoundError.
         """
@@ -133,11 +161,59 @@ class Place:
             if self._source is None:
                 if self._spent:
                     raise ValueError(f"{self.shown} is closed, and cannot be read twice")
-                given = self.path if self._given is None else self._given
-                assert not isinstance(given, Source)  # a closed source makes a place spent
-                self._source = storage.open_source(given, options=self.options)
+                self._source = self._open()
                 self._once = self._source.size is None
             return self._source
+
+    def _open(self) -> Source:
+        if self._given is not None:
+            assert not isinstance(self._given, Source)  # a closed source makes a place spent
+            return storage.open_source(self._given, options=self.options)
+        if self._expected is not None:
+            return self._open_expected(self._expected)
+        if not self.is_url and (self._companion or self.path != STANDARD_STREAM):
+            self._found = identity_of(self.path)
+            if self._found is None and self._companion and names.is_special(self.path):
+                raise FormatError("it is no regular file, and nobody named it", path=self.path)
+        return storage.open_source(self.path, options=self.options)
+
+    def _open_expected(self, expected: Expected) -> Source:
+        for path in dict.fromkeys((expected.path, self.path)):
+            # Before and after: a file that has its name at both times has it in between.
+            if identity_of(path) == expected.identity:
+                with suppress(FileNotFoundError):
+                    source = storage.open_source(path)
+                    if identity_of(path) == expected.identity:
+                        source.path = self.path
+                        self._found = expected.identity
+                        return source
+                    source.close()
+        raise ReplacedError(
+            "it was replaced or changed since the files beside it were opened",
+            path=self.path,
+            hint="open all of them again",
+        )
+
+    def expect(self, path: str, identity: Identity) -> None:
+        """Says which file the place must have whenever it is opened.
+
+        Args:
+            path: Where the file is, if its own name is not that of the place yet.
+            identity: Of the file.
+        """
+        if self._source is not None and self._found != identity:
+            self.close()
+        self._expected = Expected(path, identity)
+
+    def is_there(self) -> bool:
+        """Whether the file that is expected is there, by whichever name."""
+        assert self._expected is not None
+        return identity_of(self._where) == self._expected.identity
+
+    def is_current(self) -> bool:
+        """Whether the file that was opened, or is expected, still has the name of the place."""
+        known = self._found if self._expected is None else self._expected.identity
+        return known == identity_of(self.path)
 
     def reader(self) -> Source:
         """Another source of the same bytes, which reads from the first byte; the caller closes it.
@@ -164,7 +240,15 @@ class Place:
         """Whether there is a file or an object; a local directory is something, too."""
         if self._source is not None or self._given is not None or self.path == STANDARD_STREAM:
             return True
-        return storage.exists(self.path, options=self.options)
+        return storage.exists(self._where, options=self.options)
+
+    @property
+    def _where(self) -> str:
+        """The path to look at."""
+        expected = self._expected
+        if expected is not None and identity_of(expected.path) == expected.identity:
+            return expected.path
+        return self.path
 
     def size(self) -> int | None:
         """Number of bytes; None for a stream.
@@ -176,7 +260,7 @@ class Place:
         if self.is_stream:
             return None
         if self._source is None and self._given is None and not self.is_url:
-            found = os.stat(self.path)
+            found = os.stat(self._where)
             if stat.S_ISDIR(found.st_mode):
                 raise FormatError("is a directory, expected a file", path=self.path)
             if found.st_size:  # files of /proc have bytes, though their size is 0
@@ -187,19 +271,40 @@ class Place:
         """The place of another path or URL, with the same options."""
         return Place(path, options=self.options)
 
+    def companion(self, path: str) -> Place:
+        """The place of a file that the caller did not name: nothing but a regular file is opened.
+
+        Args:
+            path: Made of names that we know, or that were checked: see `beside`.
+        """
+        place = self.at(path)
+        if path == STANDARD_STREAM:
+            place.path = os.path.join(os.curdir, path)
+        place._companion = True
+        return place
+
     def beside(self, name: str) -> Place:
-        """The place of another file in the same folder, with the same options.
+        """The place of a file in the same folder that this file names, with the same options.
 
         Raises:
+            FormatError: The name leads elsewhere: see `tensorferry.storage.names`.
             UnsupportedError: This is no file with a name: nothing lies beside bytes or a stream.
         """
+        problem = names.problem_with(name)
+        if problem is None and self.is_url:
+            problem = names.problem_in_url(name)
+        if problem is not None:
+            raise FormatError(
+                f"it names the file {str(name)[:60]!r}, expected a name beside it: {problem}",
+                path=self.path,
+            )
         if self.path == STANDARD_STREAM or (self._given is not None and self.path[:1] == "<"):
             raise UnsupportedError(
                 f"{name} is expected beside it, but only files with a name have others beside them",
                 path=self.path,
                 hint="give the path of the file",
             )
-        return self.at(urls.beside(self.path, name))
+        return self.companion(urls.beside(self.path, name))
 
     @property
     def shown(self) -> str:
@@ -222,7 +327,7 @@ class Place:
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self.is_named:
-            return _place, (self.path, self.options)
+            return _place, (self.path, self.options, self._expected)
         if self._given is not None and not isinstance(self._given, Source):
             with suppress(TypeError):  # a file object is no buffer
                 return Place, (bytes(byte_view(self._given)),)
@@ -249,8 +354,11 @@ class Recent:
         return Recent, ()
 
 
-def _place(path: str, options: Mapping[str, Any] | None) -> Place:
-    return Place(path, options=options)
+def _place(path: str, options: Mapping[str, Any] | None, expected: Expected | None = None) -> Place:
+    place = Place(path, options=options)
+    if expected is not None and expected.system == temporary.system():
+        place.expect(expected.path, expected.identity)
+    return place
 
 
 class Target:
@@ -262,9 +370,10 @@ class Target:
         durable: Whether to wait until the disk has the bytes.
         into: Takes the bytes, if the caller has opened it already: memory, a file object, or a
             compressor in front of a file.
+        within: The files with which this one appears; by default it appears alone.
     """
 
-    __slots__ = ("_into", "durable", "options", "path")
+    __slots__ = ("_into", "_within", "durable", "options", "path")
 
     def __init__(
         self,
@@ -273,11 +382,13 @@ class Target:
         options: Mapping[str, Any] | None = None,
         durable: bool = True,
         into: Sink | None = None,
+        within: storage.Replacement | None = None,
     ) -> None:
         self.path = path
         self.options = options
         self.durable = durable
         self._into = into
+        self._within = within
 
     @property
     def is_path(self) -> bool:
@@ -290,12 +401,19 @@ class Target:
         if self._into is not None:
             yield self._into
             return
+        if self._within is not None:
+            yield self._within.open(self.path)
+            return
         with storage.open_sink(self.path, durable=self.durable, options=self.options) as sink:
             yield sink
 
-    def files(self) -> storage.Replacement:
+    def files(
+        self, *, together: Sequence[str] = (), main: str | None = None
+    ) -> storage.Replacement:
         """Several files that appear together: see `tensorferry.storage.Replacement`."""
-        return storage.Replacement(durable=self.durable, options=self.options)
+        return storage.Replacement(
+            durable=self.durable, options=self.options, together=together, main=main
+        )
 
     def place(self) -> Place:
         """The place where the written file is read."""

@@ -22,6 +22,7 @@ from typing import Any
 
 from tensorferry import storage
 from tensorferry.errors import FormatError, UnsupportedError
+from tensorferry.storage import journal
 
 # The suffixes of files beside records: indexes, schemas, notes and checksums.
 SIDECARS = (".index", ".idx", ".json", ".pbtxt", ".txt", ".md", ".md5", ".sha256", ".crc")
@@ -66,6 +67,12 @@ def parse_shard(name: str) -> tuple[str, int, int] | None:
     """
     parsed = _parse(name)
     return None if parsed is None else (parsed[0].prefix, parsed[1], parsed[0].count)
+
+
+def first_of(name: str) -> str | None:
+    """The name of the first shard of a set, of which any is given; None for any other name."""
+    parsed = _parse(name)
+    return None if parsed is None else parsed[0].name(0)
 
 
 def _parse(name: str) -> tuple[_Set, int] | None:
@@ -240,6 +247,9 @@ def check_sets(
             sets.setdefault(parsed[0], set()).add(parsed[1])
     counts: dict[tuple[str, str], _Set] = {}
     for whole, found in sets.items():
+        appeared = [] if len(found) >= whole.count else _appeared(whole, found, wanted)
+        if appeared:
+            ordered = sorted([*ordered, *appeared], key=_natural)
         _check_whole(whole, found, given, wanted)
         other = counts.setdefault((whole.prefix, whole.suffix), whole)
         if other != whole:
@@ -249,6 +259,22 @@ def check_sets(
                 hint=f'name one of them: "{whole.prefix}@{whole.count}{whole.suffix}"',
             )
     return ordered
+
+
+def _appeared(whole: _Set, found: set[int], wanted: Callable[[str], object]) -> list[str]:
+    """Shards that appeared since the folder was listed, or that are about to; they are added."""
+    first = whole.name(0)
+    if storage.is_url(first):
+        return []
+    decided = journal.read(first)
+    names = []
+    for index in range(min(whole.count, SEARCHED_MISSING)):
+        name = whole.name(index)
+        is_decided = decided is not None and decided.member(os.path.basename(name)) is not None
+        if index not in found and wanted(name) and (is_decided or os.path.isfile(name)):
+            found.add(index)
+            names.append(name)
+    return names
 
 
 def _check_whole(whole: _Set, found: set[int], given: str, wanted: Callable[[str], object]) -> None:

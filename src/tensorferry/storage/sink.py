@@ -4,8 +4,9 @@ A sink is anything with a `write` method that takes a buffer, as files have. For
 caller's own memory: a sink that keeps buffers (as `Buffers` does) keeps that memory, and a sink
 that writes them copies nothing.
 
-A file is written under a temporary name (`.name.<random>.tmp`) beside its target, synced, and
-renamed onto the target, so readers never see a half-written file.
+A file is written under a temporary name (`tensorferry.storage.temporary`) beside its target,
+synced, and renamed onto the target, so readers never see a half-written file. Several files that
+appear together are `tensorferry.storage.replacement`.
 """
 
 from __future__ import annotations
@@ -21,7 +22,11 @@ from functools import cache
 from typing import Any, BinaryIO, Protocol
 
 from tensorferry.errors import FormatError, UnsupportedError
+from tensorferry.storage import temporary
+from tensorferry.storage.attributes import Attributes
+from tensorferry.storage.folders import make_folder, remove_folders
 from tensorferry.storage.source import STANDARD_STREAM, as_bytes, byte_view, unnameable
+from tensorferry.storage.temporary import Identity
 
 # Small writes are gathered into this many bytes; larger ones go to the system as they are.
 WRITE_BUFFER = 1 << 18
@@ -32,9 +37,6 @@ LARGE_FILE = 1 << 22
 # The room is doubled each time, by this much at most.
 MAX_ROOM = 1 << 26
 KEEP_SIZE = 1  # FALLOC_FL_KEEP_SIZE
-
-# The errors of file systems that cannot sync directories (network and user-space ones).
-UNSYNCED_DIRECTORY = (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS)
 
 
 class Sink(Protocol):
@@ -105,36 +107,37 @@ class ReplacingSink(FileSink):
     """A temporary file that is renamed onto its target.
 
     Args:
-        target: The path that is replaced, with links resolved.
-        mode: The permission bits of the file; by default those of the umask.
-        durable: Whether to wait until the disk has the bytes, and then the name.
+        target: The path that is replaced, absolute and with links resolved.
+        old: What the new file inherits from the one that is replaced, if there is one.
+        durable: Whether to wait until the disk has the bytes.
 
     The folder of the target is made if it is missing.
+
+    Attributes:
+        temporary: The path of the temporary file.
+        replaces: Whether there is a file that is replaced.
     """
 
-    def __init__(self, target: str, *, mode: int | None = None, durable: bool = True) -> None:
-        directory, name = os.path.split(target)
-        self._made = make_folder(directory, durable=durable)
-        # 50 characters of the name at most, because file names have at most 255 bytes.
-        self._temporary = os.path.join(directory, f".{name[:50]}.{os.urandom(8).hex()}.tmp")
-        # Opened first, so that opening cannot fail after everything is written.
-        self._folder = os.open(directory, os.O_RDONLY) if durable else None
+    def __init__(self, target: str, *, old: Attributes | None = None, durable: bool = True) -> None:
+        self.replaces = old is not None
+        self._durable = durable
+        self._room = LARGE_FILE
+        mode = 0o666 if old is None else old.first_mode
+        self._made = make_folder(os.path.dirname(target), durable=durable)
         try:
-            file = open(self._temporary, "xb", WRITE_BUFFER)  # noqa: SIM115
-        except BaseException as error:
-            self._close_folder()
+            # The descriptor stays open until the end: it holds the lock.
+            self.temporary, self._descriptor = temporary.create(target, mode=mode)
+        except BaseException:
             remove_folders(self._made)
-            if isinstance(error, OSError):
-                error.filename = target  # the user does not know the temporary name
+            raise
+        try:
+            if old is not None:
+                old.apply(self._descriptor)
+            file = open(self._descriptor, "wb", WRITE_BUFFER, closefd=False)  # noqa: SIM115
+        except BaseException:
+            self._drop()
             raise
         super().__init__(file, path=target, owned=True)
-        self._room = LARGE_FILE
-        try:
-            if mode is not None:
-                os.fchmod(file.fileno(), mode)
-        except BaseException:
-            self.abort()
-            raise
 
     def write(self, buffer: Any, /) -> int:
         """Writes all bytes of a buffer: see `FileSink.write`."""
@@ -145,7 +148,7 @@ class ReplacingSink(FileSink):
 
     def _make_room(self, size: int) -> None:
         size = max(size, min(self.position, MAX_ROOM))
-        is_made = _allocate(self._file.fileno(), self.position, size)
+        is_made = _allocate(self._descriptor, self.position, size)
         # A full disk is no error here: the write that does not fit raises it.
         self._room = self.position + size if is_made else sys.maxsize
 
@@ -158,96 +161,66 @@ class ReplacingSink(FileSink):
             )
         self._file.flush()
         while view:
-            done = os.pwrite(self._file.fileno(), view, offset)
+            done = os.pwrite(self._descriptor, view, offset)
             view, offset = view[done:], offset + done
 
     def prepare(self) -> None:
         """Brings the bytes to the disk."""
-        self._file.flush()
-        if self._room > LARGE_FILE:
-            os.ftruncate(self._file.fileno(), self.position)  # frees the room that was not used
-        if self._folder is not None:
-            os.fsync(self._file.fileno())
         self._file.close()
+        if self._room > LARGE_FILE:
+            os.ftruncate(self._descriptor, self.position)  # frees the room that was not used
+        if self._durable:
+            os.fsync(self._descriptor)
+        else:
+            os.close(os.dup(self._descriptor))  # some network file systems report errors only here
+
+    @property
+    def identity(self) -> Identity:
+        """By which the file is known, once it is prepared, whatever its name."""
+        return temporary.identity(os.fstat(self._descriptor))
+
+    @property
+    def is_committed(self) -> bool:
+        """Whether the target is this file."""
+        return self._descriptor == -1 or temporary.is_at(self._descriptor, self.path)
+
+    def check(self) -> None:
+        """Makes sure that the temporary file still has its name.
+
+        Raises:
+            FileNotFoundError: Somebody has removed it.
+        """
+        if not temporary.is_at(self._descriptor, self.temporary):
+            raise FileNotFoundError(errno.ENOENT, "its temporary file was removed", self.path)
 
     def commit(self) -> None:
-        """Renames the file onto its target."""
-        with naming(self._temporary, self.path):
-            replace(self._temporary, self.path)
-        if self._folder is not None:
-            try:
-                os.fsync(self._folder)
-            except OSError as error:
-                if error.errno not in UNSYNCED_DIRECTORY:
-                    raise
-            finally:
-                self._close_folder()
+        """Renames the file onto its target; once more does no harm."""
+        if not self.is_committed:
+            with naming(self.temporary, self.path):
+                replace(self.temporary, self.path)
+        self.leave()
+
+    def leave(self) -> None:
+        """Lets go of the temporary file as it is."""
+        temporary.forget(self.temporary)
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor != -1:
+            temporary.release(descriptor)
 
     def abort(self) -> None:
         """Removes the temporary file, and the folders that were made for it."""
-        super().abort()
-        with suppress(OSError):  # the file or its folder is gone: the first error says more
-            os.unlink(self._temporary)
-        self._close_folder()
+        with suppress(OSError):  # the rest of its buffer may not fit on the disk either
+            self._file.close()
+        self._drop()
+
+    def _drop(self) -> None:
+        temporary.remove(self.temporary)  # if that fails, the first error says more
+        self.leave()
         remove_folders(self._made)
-
-    def _close_folder(self) -> None:
-        if self._folder is not None:
-            folder, self._folder = self._folder, None
-            os.close(folder)
-
-
-def make_folder(path: str, *, durable: bool) -> list[str]:
-    """Makes a folder and all that it lies in, where they are missing.
-
-    Returns:
-        The folders that were made, the outermost first.
-
-    Raises:
-        NotADirectoryError: A part of the path is a file.
-        OSError: The system's own error.
-    """
-    missing = []
-    while path and not os.path.isdir(path):
-        if os.path.lexists(path):
-            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
-        missing.append(path)
-        path = os.path.dirname(path)
-    made = []
-    try:
-        for folder in reversed(missing):
-            with suppress(FileExistsError):  # another process was faster
-                os.mkdir(folder)
-                made.append(folder)
-                if durable:
-                    sync(os.path.dirname(folder))
-    except BaseException:
-        remove_folders(made)
-        raise
-    return made
-
-
-def remove_folders(made: list[str]) -> None:
-    """Removes folders that `make_folder` made, as far as nothing is in them."""
-    for folder in reversed(made):
-        with suppress(OSError):
-            os.rmdir(folder)
-
-
-def sync(path: str) -> None:
-    """Waits until the disk has a file, or the names in a folder."""
-    descriptor = os.open(path or ".", os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    except OSError as error:
-        if error.errno not in UNSYNCED_DIRECTORY:
-            raise
-    finally:
-        os.close(descriptor)
 
 
 @contextmanager
-def naming(temporary: str, target: str) -> Iterator[None]:
+def naming(hidden: str, target: str) -> Iterator[None]:
     """Makes errors name the target, where they would name the temporary file or what is in it."""
     try:
         yield
@@ -255,13 +228,12 @@ def naming(temporary: str, target: str) -> Iterator[None]:
         if isinstance(error, OSError) and error.filename2 is not None:  # "temporary -> target"
             raise OSError(error.errno, error.strerror, target) from None
         if isinstance(error, OSError) and isinstance(error.filename, str):
-            error.filename = error.filename.replace(temporary, target)
+            error.filename = error.filename.replace(hidden, target)
         for name, value in vars(error).items():
-            if isinstance(value, str) and temporary in value:
-                setattr(error, name, value.replace(temporary, target))
+            if isinstance(value, str) and hidden in value:
+                setattr(error, name, value.replace(hidden, target))
         error.args = tuple(
-            part.replace(temporary, target) if isinstance(part, str) else part
-            for part in error.args
+            part.replace(hidden, target) if isinstance(part, str) else part for part in error.args
         )
         raise
 
@@ -285,7 +257,7 @@ def _allocate(descriptor: int, offset: int, size: int) -> bool:
     return call is not None and call(descriptor, KEEP_SIZE, offset, size) == 0
 
 
-def replace(temporary: str, target: str) -> None:
+def replace(path: str, target: str) -> None:
     """Renames a file onto another, which is freed in a thread if it is large.
 
     Freeing a file takes about as long as writing it, and happens when its last descriptor is
@@ -294,10 +266,10 @@ def replace(temporary: str, target: str) -> None:
     try:
         old = os.open(target, os.O_RDONLY | os.O_NONBLOCK)
     except OSError:  # there is no target, or it cannot be read
-        os.replace(temporary, target)
+        os.replace(path, target)
         return
     try:
-        os.replace(temporary, target)
+        os.replace(path, target)
     finally:
         _close_old(old)
 
@@ -327,7 +299,7 @@ def open_local_sink(path: str, *, durable: bool) -> FileSink:
         return ReplacingSink(target, durable=durable)
     if not os.access(target, os.W_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
-    return ReplacingSink(target, mode=stat.S_IMODE(old.st_mode), durable=durable)
+    return ReplacingSink(target, old=Attributes.of(target, old), durable=durable)
 
 
 @contextmanager

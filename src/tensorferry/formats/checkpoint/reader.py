@@ -39,7 +39,7 @@ from tensorferry.formats.checkpoint.writer import (
     remove as remove,
     save_tensors as save_tensors,
 )
-from tensorferry.storage import Source
+from tensorferry.storage import Source, names
 from tensorferry.storage.place import Place
 from tensorferry.tensors.note import Note
 from tensorferry.tensors.stored import Stored, StoredArray, StoredRagged, StoredSparse
@@ -146,7 +146,7 @@ def _open_v2(prefix: Place, verify: bool, names: Names, parts: bool) -> Checkpoi
     path = prefix.path + states.INDEX
     for _ in range(ATTEMPTS):
         try:
-            index = _IndexFile(prefix.at(path))
+            index = _IndexFile(prefix.companion(path))
         except (FileNotFoundError, NotADirectoryError):
             return None
         with index:
@@ -194,6 +194,8 @@ class _IndexFile:
         self._file = None
         if place.is_url:
             self.content = self._read_object()
+        elif names.is_special(place.path):
+            raise FormatError("it is no regular file, expected an index", path=place.path)
         else:
             self._file = open(place.path, "rb", buffering=0)  # noqa: SIM115
             self.content = self._file.read()
@@ -230,7 +232,7 @@ def _open_shards(prefix: Place, index: Index, places: list[Place]) -> dict[int, 
     """The data files that tensors lie in; their places are added to `places`."""
     files = {}
     for shard in sorted(indexes.check_shards(index, prefix.path + states.INDEX)):
-        place = prefix.at(data_path(prefix.path, shard, index.shards))
+        place = prefix.companion(data_path(prefix.path, shard, index.shards))
         try:
             files[shard] = place.open()
         except FileNotFoundError as error:

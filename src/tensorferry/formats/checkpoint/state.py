@@ -28,6 +28,7 @@ from tensorferry import storage
 from tensorferry.codecs import textproto
 from tensorferry.codecs.leveldb import MAGIC
 from tensorferry.errors import FormatError
+from tensorferry.storage import names
 from tensorferry.storage.place import Place
 
 NAME = "checkpoint"
@@ -35,6 +36,8 @@ INDEX = ".index"
 DATA = re.compile(r"(.+)\.data-\d{5,}-of-\d{5,}", re.DOTALL)
 # A file of a checkpoint of the first version in several, and what TensorFlow names all of them by.
 V1_SHARD = re.compile(r"(.+)-(?:\d{5}|\?{5})-of-\d{5}", re.DOTALL)
+
+_NUMBER = re.compile(r"[0-9]+\Z")
 
 Options = Mapping[str, Any] | None
 
@@ -106,8 +109,8 @@ def read(folder: Place) -> State | None:
     Raises:
         FormatError: The file is damaged.
     """
-    place = folder.at(join(folder.path, NAME))
-    if os.path.isdir(place.path):
+    place = folder.companion(join(folder.path, NAME))
+    if not folder.is_url and names.is_special(place.path):
         return None
     try:
         return State.parse(place.open().everything())
@@ -143,10 +146,15 @@ def update(
     left = State(name, [*before[len(removed) :], name], [], state.last_preserved)
     with storage.open_sink(join(folder, NAME), durable=durable, options=options) as sink:
         sink.write(left.encode())
-    # Files elsewhere are not ours to remove, whatever the list says.
-    own = os.path.dirname(_full(folder, name))
+    # The list does not decide what is removed: checkpoints elsewhere, and those that are not called
+    # as this one but for the number, are not ours.
+    own, called = os.path.dirname(_full(folder, name)), _NUMBER.sub("", name)
     full = (_full(folder, path) for path in removed)
-    return [path for path in full if os.path.dirname(path) == own]
+    return [
+        path
+        for path in full
+        if os.path.dirname(path) == own and _NUMBER.sub("", os.path.basename(path)) == called
+    ]
 
 
 def forget(prefixes: list[str], *, options: Options = None) -> None:
@@ -193,25 +201,23 @@ def _latest(folder: Place) -> Place | None:
         return None
     latest = _stem(state.latest) if "-?????-of-" in state.latest else state.latest
     assert latest is not None
-    for name in dict.fromkeys((latest, os.path.basename(latest))):
-        found = folder.at(join(folder.path, name))
-        if _is_below(folder.path, found.path) and _is_checkpoint(found):
-            return found
+    for name in dict.fromkeys((_relative(latest, folder.path), os.path.basename(latest))):
+        if names.problem_with(name, deep=True) is None:
+            found = folder.companion(join(folder.path, name))
+            if _is_checkpoint(found):
+                return found
     return None
 
 
-def _is_below(folder: str, path: str) -> bool:
-    """Whether a path leads to something in a folder, or in a folder of it."""
-    if storage.is_url(folder):
-        parts = path.removeprefix(folder.rstrip("/") + "/").split("/")
-        return path.startswith(folder.rstrip("/") + "/") and ".." not in parts
-    inside = os.path.abspath(folder)
-    return not storage.is_url(path) and os.path.abspath(path).startswith(os.path.join(inside, ""))
+def _relative(path: str, folder: str) -> str:
+    """A path in a state file as seen from its folder; TensorFlow also writes absolute ones."""
+    inside = folder if storage.is_url(folder) else os.path.abspath(folder)
+    return path.removeprefix(inside.rstrip("/") + "/")
 
 
 def index_of(prefix: Place) -> Place:
     """The place of the index of a checkpoint."""
-    return prefix.at(prefix.path + INDEX)
+    return prefix.companion(prefix.path + INDEX)
 
 
 def _is_checkpoint(prefix: Place) -> bool:
@@ -234,8 +240,10 @@ def v1_tables(prefix: Place) -> list[Place]:
     folder, name = os.path.split(prefix.path)
     if not os.path.isdir(folder or "."):
         return []
-    names = sorted(os.listdir(folder or "."))
-    shards = [prefix.at(os.path.join(folder, found)) for found in names if _stem(found) == name]
+    listed = sorted(os.listdir(folder or "."))
+    shards = [
+        prefix.companion(os.path.join(folder, found)) for found in listed if _stem(found) == name
+    ]
     return [shard for shard in shards if _is_table(shard)]
 
 
@@ -298,9 +306,9 @@ def _find_in_folder(folder: Place) -> Place | None:
         index.close()
     prefixes = [index.path.removesuffix(INDEX) for index in indexes]
     if len(prefixes) > 1:
-        names = ", ".join(os.path.basename(prefix) for prefix in prefixes[:5])
+        some = ", ".join(os.path.basename(prefix) for prefix in prefixes[:5])
         raise FormatError(
-            f"a directory of {len(prefixes)} checkpoints ({names}) "
+            f"a directory of {len(prefixes)} checkpoints ({some}) "
             "without a `checkpoint` file that names the latest",
             path=folder.path,
             hint=f"name one of them: {prefixes[-1]}",

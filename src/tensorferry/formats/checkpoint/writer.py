@@ -42,7 +42,7 @@ from tensorferry.formats.checkpoint import (
 from tensorferry.formats.checkpoint.entries import NOTE, data_path
 from tensorferry.formats.checkpoint.graph import Path
 from tensorferry.formats.checkpoint.names import Layout
-from tensorferry.storage import FileSink, Replacement, sink as sinks
+from tensorferry.storage import FileSink, Replacement, sink as sinks, temporary
 from tensorferry.storage.place import Place
 from tensorferry.tensors import layout as layouts
 from tensorferry.tensors.entries import chunks
@@ -113,7 +113,8 @@ def save_tensors(
     if keep is not None and (keep < 1 or not state):
         raise ValueError(f"keep is {keep}, expected 1 or more, and state=True")
     plan = _Plan(layout, Note() if note is None else note, metadata)
-    written = _replace(path, plan, plan.named(tensors), shards, durable, storage_options)
+    with storage.only_writer(path + states.INDEX):
+        written = _replace(path, plan, plan.named(tensors), shards, durable, storage_options)
     if state:
         outdated = states.update(path, keep=keep, durable=durable, options=storage_options)
         for other in outdated:
@@ -308,14 +309,12 @@ def _count_shards(place: Place) -> int | None:
 def _link(paths: list[str], others: list[str], *, durable: bool) -> bool:
     """Gives files other names, too; False if the file system cannot."""
     for path, other in zip(paths, others, strict=True):
-        directory, name = os.path.split(other)
-        temporary = os.path.join(directory, f".{name[:50]}.{os.urandom(8).hex()}.tmp")
+        link = temporary.name_beside(other)
         try:
-            os.link(path, temporary)
-            sinks.replace(temporary, other)  # frees a large old file in a thread
+            os.link(path, link)
+            sinks.replace(link, other)  # frees a large old file in a thread
         except OSError:
-            with suppress(OSError):
-                os.unlink(temporary)
+            temporary.remove(link)
             return False
     if durable:
         folder = os.open(os.path.dirname(paths[0]) or ".", os.O_RDONLY)

@@ -17,7 +17,7 @@ from tensorferry.codecs.hdf5.file import File, Node
 from tensorferry.errors import FormatError
 from tensorferry.formats.keras import config as keras_config, layouts as keras_layouts
 from tensorferry.formats.keras.weights import Weights, fill
-from tensorferry.storage import Source
+from tensorferry.storage import Source, names, sets
 from tensorferry.storage.place import Place
 
 
@@ -31,22 +31,40 @@ def read(place: Place) -> Weights:
         FormatError: It is no index, or its files have other variables than it says.
         UnsupportedError: The index is a stream or bytes, and has no files beside it.
     """
-    source = place.open()
-    groups = _parse(source)
+    groups, shards = _open(place)
     weights = Weights()
+    weights.places += shards
     roots: dict[str, Node] = {}
     try:
-        for name in dict.fromkeys(name for names in groups.values() for name in names):
-            shard = place.beside(name)
-            weights.places.append(shard)
-            roots[name] = File(shard.open()).root
+        for shard in shards:
+            roots[os.path.basename(shard.path)] = File(shard.open()).root
         found = keras_layouts.find_by_path(list(roots.values()))
         fill(weights, found)
-        _check(groups, roots, weights, source.path)
+        _check(groups, roots, weights, place.path)
     except BaseException:
         weights.close()
         raise
     return weights
+
+
+def _open(place: Place) -> tuple[dict[str, list[str]], list[Place]]:
+    """What the index says, and its files, all of one generation."""
+
+    def members() -> list[Place]:
+        return [place, *_shards_of(place, _parse(place.open()))]
+
+    if place.is_url or not place.is_named:
+        return _parse(place.open()), members()[1:]
+    while True:
+        _, *shards = sets.as_one(place.path, members)
+        groups = _parse(place.open())
+        # The index may have been replaced after it said which files to open.
+        if [shard.path for shard in shards] == [one.path for one in _shards_of(place, groups)]:
+            return groups, shards
+
+
+def _shards_of(place: Place, groups: dict[str, list[str]]) -> list[Place]:
+    return [place.beside(name) for name in dict.fromkeys(n for ns in groups.values() for n in ns)]
 
 
 def _check(
@@ -56,8 +74,8 @@ def _check(
     for group in sorted(held ^ groups.keys()):
         what = "lack" if group in groups else "have, unlike the index,"
         raise FormatError(f"the files {what} the variables of {group[:100]!r}", path=path)
-    for group, names in groups.items():
-        for name in names:
+    for group, listed in groups.items():
+        for name in listed:
             keras_layouts.descend(roots[name], group.strip("/"))
 
 
@@ -69,14 +87,14 @@ def _parse(source: Source) -> dict[str, list[str]]:
         raise FormatError("no index of Keras weights: it has no weight_map", path=source.path)
     groups: dict[str, list[str]] = {}
     for group, files in mapping.items():
-        names = files if isinstance(files, list) else [files]
-        for name in names:
-            is_name = isinstance(name, str) and name not in ("", ".", "..")
-            if not is_name or name != os.path.basename(name) or "\\" in name:
+        listed = files if isinstance(files, list) else [files]
+        for name in listed:
+            problem = names.problem_with(name)
+            if problem is not None:
                 raise FormatError(
                     f"the file of {group[:60]!r} is {str(name)[:60]!r}, "
-                    "expected a name beside the index",
+                    f"expected a name beside the index: {problem}",
                     path=source.path,
                 )
-        groups[group] = names
+        groups[group] = listed
     return groups

@@ -199,7 +199,9 @@ def save_shards(
         mapping[f"/{group}/{VARIABLES}" if group else f"/{VARIABLES}"] = [name]
     total = sum(_size(tensor) for tensor in tensors.values())
     written: dict[str, FileSink] = {}
-    with target.files() as files:
+    names = [f"{stem}_{number:05}.weights.h5" for number in range(len(shards))]
+    # Keras looks for files of these names: there are no others for the new ones to have.
+    with target.files(together=[*names, path], main=path) as files:
         for number, members in enumerate(shards):
             used = {_place(name, (paths or {}).get(name, name))[0] for name in members}
             # Layers without variables are in the first file, as Keras has most of them.
@@ -208,9 +210,8 @@ def save_shards(
                 for group, name in (layers or {}).items()
                 if group in used or (not number and group not in groups)
             }
-            name = f"{stem}_{number:05}.weights.h5"
-            written[name] = files.open(name)
-            write(members, written[name], paths=paths, layers=own)
+            written[names[number]] = files.open(names[number])
+            write(members, written[names[number]], paths=paths, layers=own)
         index = {"metadata": {"total_size": total}, "weight_map": mapping}
         written[path] = files.open(path)
         written[path].write(json.to_text(index))

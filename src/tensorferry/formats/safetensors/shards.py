@@ -5,23 +5,29 @@
     {"metadata": {"total_size": 10, ...},
      "weight_map": {"kernel": "model-00001-of-00002.safetensors", ...}}
 
-Metadata of the whole is in the index. The files are written first and the index last; where their
-usual names are taken they get others, so that an old index never leads into a new file.
+Metadata of the whole is in the index. The files are written first and the index last: it decides.
+Where there was a model before, the names get a part that no name had before
+("model-3f9a01c2-00001-of-00002.safetensors"), so that an old index never leads into a new file. The
+files that were replaced are removed, and those that a killed writer left: files of these names that
+say themselves, in their metadata, that they belong to this index. No index says what is removed.
 """
 
 from __future__ import annotations
 
 import os
+import re
+import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from tensorferry import storage
 from tensorferry.codecs import json_text as json
-from tensorferry.errors import FormatError
+from tensorferry.errors import FerryError, FormatError, UnsupportedError
 from tensorferry.formats.arrays import Contents
 from tensorferry.formats.contract import Written
 from tensorferry.formats.safetensors import file as safetensors
-from tensorferry.storage import Source, open_source, shards
+from tensorferry.storage import Source, names, shards
 from tensorferry.storage.place import Place, Target
 from tensorferry.tensors.entries import Entry
 from tensorferry.tensors.stored import Unreadable
@@ -29,6 +35,11 @@ from tensorferry.tensors.values import Array
 
 INDEX = ".index.json"
 TOTAL = "total_size"
+BELONGS = "tensorferry.index"
+"""The key under which a file says which index it was written for."""
+
+# How often the index is read anew, because its files were replaced meanwhile.
+ATTEMPTS = 50
 
 
 def save_parts(
@@ -58,48 +69,99 @@ def save_parts(
         groups[-1].append((name, array))
         size += array.nbytes
     index = f"{stem}.safetensors{INDEX}"
-    before = _files_of(index, options)
-    paths = _paths(stem, len(groups), options)
+    with storage.only_writer(index):
+        paths = _paths(stem, len(groups), options)
+        written = _write(groups, paths, index, target, metadata)
+        _remove_others(stem, {index, *paths}, options)
+        if target.path not in (index, stem):
+            # One file that had the name of the target would be read instead of the index.
+            storage.remove(target.path, options=options)
+    return Written(written, (index, *paths))
+
+
+def _write(
+    groups: list[list[tuple[str, Array]]],
+    paths: list[str],
+    index: str,
+    target: Target,
+    metadata: Callable[[], dict[str, str]],
+) -> int:
+    """Writes the files and their index, and gives the number of bytes."""
     weights = {
         name: os.path.basename(file)
         for file, group in zip(paths, groups, strict=True)
         for name, _ in group
     }
-    total = sum(array.nbytes for _, array in parts)
+    total = sum(array.nbytes for group in groups for _, array in group)
     tree = {"metadata": {TOTAL: total, **metadata()}, "weight_map": weights}
     written = 0
     with target.files() as files:
         for file, group in zip(paths, groups, strict=True):
             sink = files.open(file)
-            safetensors.write_parts(group, sink, dict)
+            safetensors.write_parts(group, sink, lambda: {BELONGS: os.path.basename(index)})
             written += sink.position
         sink = files.open(index)
         sink.write(json.to_text(tree))
         written += sink.position
-    for file in before:
-        storage.remove(os.path.join(os.path.dirname(index), file), options=options)
-    return Written(written, (index, *paths))
+    return written
 
 
 def _paths(stem: str, count: int, options: Mapping[str, Any] | None) -> list[str]:
-    paths = [f"{stem}-{n:05}-of-{count:05}.safetensors" for n in range(1, count + 1)]
-    if any(storage.exists(path, options=options) for path in paths):
-        token = os.urandom(4).hex()
-        paths = [f"{stem}-{token}-{n:05}-of-{count:05}.safetensors" for n in range(1, count + 1)]
-    return paths
+    """Names that no file of the model has, or had."""
+    is_new = not storage.exists(f"{stem}.safetensors{INDEX}", options=options)
+    if is_new and not _files_like(stem, options):
+        return [f"{stem}-{n:05}-of-{count:05}.safetensors" for n in range(1, count + 1)]
+    token = os.urandom(4).hex()
+    return [f"{stem}-{token}-{n:05}-of-{count:05}.safetensors" for n in range(1, count + 1)]
 
 
-def _files_of(index: str, options: Mapping[str, Any] | None) -> set[str]:
-    """The files that an index has so far."""
+def _files_like(stem: str, options: Mapping[str, Any] | None) -> list[str]:
+    """The files that are named as files of the model are."""
+    folder, name = os.path.split(stem)
+    wanted = re.compile(re.escape(name) + r"(-[0-9a-f]{8})?-[0-9]{5,}-of-[0-9]{5,}\.safetensors")
     try:
-        with open_source(index, options=options) as source:
-            return set(_parse(source)[0].values())
-    except (FileNotFoundError, FormatError):
-        return set()
+        found = storage.list_directory(folder or ".", options=options)
+    except (FileNotFoundError, UnsupportedError):
+        return []
+    bases = (os.path.basename(path) for path in found)
+    return [os.path.join(folder, base) for base in bases if wanted.fullmatch(base)]
+
+
+def _remove_others(stem: str, kept: set[str], options: Mapping[str, Any] | None) -> None:
+    """Removes files of the model that are not in its index; a failure leaves them as they are."""
+    index = f"{os.path.basename(stem)}.safetensors{INDEX}"
+    with suppress(OSError):
+        for path in _files_like(stem, options):
+            if path not in kept and _belongs(path, index, options):
+                storage.remove(path, options=options)
+
+
+def _belongs(path: str, index: str, options: Mapping[str, Any] | None) -> bool:
+    """Whether a file says that it was written for an index of that name."""
+    place = Place(path, options=options)
+    try:
+        return safetensors.read_parts(place.open()).metadata.get(BELONGS) == index
+    except (FerryError, OSError):
+        return False
+    finally:
+        place.close()
 
 
 def read_parts(place: Place) -> Contents:
     """The arrays of all files of an index, and its metadata; nothing but the headers is read."""
+    for attempt in range(ATTEMPTS):
+        try:
+            return _read_parts(place)
+        except FileNotFoundError:
+            # The files may have been replaced since the index was read; then it was, too.
+            if place.is_url or place.is_current():
+                raise
+            place.close()
+            time.sleep(attempt * 0.0002)
+    return _read_parts(place)
+
+
+def _read_parts(place: Place) -> Contents:
     weights, metadata = _parse(place.open())
     entries: dict[str, Entry | Unreadable] = {}
     for file in dict.fromkeys(weights.values()):
@@ -122,9 +184,11 @@ def _parse(source: Source) -> tuple[dict[str, str], dict[str, str]]:
     if not isinstance(weights, dict):
         raise FormatError("no index of safetensors: it has no weight_map", path=source.path)
     for name, file in weights.items():
-        if not isinstance(file, str) or not file or file != os.path.basename(file) or "\\" in file:
+        problem = names.problem_with(file)
+        if problem is not None:
             raise FormatError(
-                f"the file of a tensor is {str(file)[:60]!r}, expected a name beside the index",
+                f"the file of a tensor is {str(file)[:60]!r}, expected a name beside the index: "
+                + problem,
                 path=source.path,
                 tensor=name[:60],
             )

@@ -8,7 +8,6 @@ there. Such files are not opened; they are reported with what is wrong with them
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -16,12 +15,11 @@ from tensorferry import storage
 from tensorferry.codecs.protobuf import Span
 from tensorferry.errors import UnsupportedError
 from tensorferry.formats.savedmodel.messages import Reader
+from tensorferry.storage import names
 from tensorferry.storage.place import Place
 
 DIRECTORY = "assets"
 MAX_LISTED = 100_000
-
-_DRIVE = re.compile(r"[A-Za-z]:")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +76,7 @@ def _look(name: str, tensor: str, folder: Place) -> Asset:
         problem = _check_links(asset_path(name, folder.path), folder.path)
     if problem is not None:
         return Asset(name, tensor, None, problem)
-    place = folder.at(asset_path(name, folder.path))
+    place = folder.companion(asset_path(name, folder.path))
     try:
         return Asset(name, tensor, place.size(), None)
     except (FileNotFoundError, NotADirectoryError):
@@ -89,28 +87,14 @@ def _look(name: str, tensor: str, folder: Place) -> Asset:
 
 def check_name(name: str) -> str | None:
     """What is wrong with the name of an asset; None if nothing is."""
-    if not name or name.endswith("/"):
-        return "its name is no name of a file"
-    if name.startswith(("/", "\\")) or _DRIVE.match(name) or storage.is_url(name):
-        return "its name is absolute, expected a path below the model"
-    if ".." in re.split(r"[/\\]", name):
-        return "its name leads out of the directory of assets"
-    if not name.isprintable():
-        return "its name has characters that no name of a file should have"
-    return None
+    return names.problem_with(name, deep=True)
 
 
 def _check_links(path: str, directory: str) -> str | None:
-    try:
-        real = os.path.realpath(path)
-        inside = os.path.realpath(directory)
-        if os.path.commonpath([real, inside]) != inside:
-            return "it is a link that leads out of the model"
-        if os.path.exists(real) and not os.path.isfile(real):
-            return "it is no regular file"
-    except (OSError, ValueError):
-        return "its name cannot be looked up"
-    return None
+    # Stricter than for tensors: a program would read it.
+    if not names.is_below(path, directory):
+        return "it is a link that leads out of the model"
+    return "it is no regular file" if names.is_special(path) else None
 
 
 def _list(folder: Place) -> list[str]:

@@ -94,7 +94,7 @@ class TableWriter:
     def _open(self, target: Target, stack: ExitStack) -> list[Any]:
         if self.paths == [target.path]:
             return [stack.enter_context(target.sink())]
-        files = stack.enter_context(target.files())
+        files = stack.enter_context(target.files(together=self.paths))
         return [files.open(path) for path in self.paths]
 
     @property

@@ -55,7 +55,7 @@ def read(path: str, buffer: memoryview) -> Array | None:
     """The index beside a file, if there is one and it fits the file's bytes."""
     for suffix in SUFFIXES:
         name = path + suffix
-        if not os.path.exists(name) or os.path.getmtime(name) < os.path.getmtime(path):
+        if not os.path.isfile(name) or os.path.getmtime(name) < os.path.getmtime(path):
             continue
         index = _parse(name, buffer.nbytes)
         if index is not None and _fits(index, buffer):

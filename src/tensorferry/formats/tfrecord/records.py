@@ -57,7 +57,7 @@ from tensorferry.rows.rows import (
 )
 from tensorferry.rows.schema import Schema
 from tensorferry.rows.splits import Part, Split, deal
-from tensorferry.storage import open_sink, open_source, shards
+from tensorferry.storage import open_sink, open_source, sets, shards
 from tensorferry.storage.place import Place
 from tensorferry.tensors.infos import TensorInfo
 from tensorferry.tensors.values import Array
@@ -114,7 +114,9 @@ class Records(Rows):
             raw=raw,
             threads=threads,
         )
-        self._begin([Part(place) for place in _places(path)], how, TABLE[tfrecord.NAME])
+        places = _places(path)
+        sets.settle(places)
+        self._begin([Part(place) for place in places], how, TABLE[tfrecord.NAME])
 
     @classmethod
     def of_parts(cls, parts: Sequence[Part], how: RowOptions, *, facts: Facts) -> Records:

@@ -115,10 +115,8 @@ class RecordWriter:
         self._gate = _Gate(self._sinks)
         kind = _compression(self.paths[0] if target.is_path else "", compression)
         try:
-            self._shards = [
-                _Shard(self._open(target, name, kind, append), kind, level, self._sinks)
-                for name in self.paths
-            ]
+            sinks = self._open_all(target, kind, append)
+            self._shards = [_Shard(sink, kind, level, self._sinks) for sink in sinks]
             self._framers = [_native.Framer(shard.write, FRAMED_BYTES) for shard in self._shards]
             self.add = self._framers[0].add if len(self._shards) == 1 else self._add_in_turn
         except BaseException as error:
@@ -136,6 +134,13 @@ class RecordWriter:
         """Number of bytes of the files so far; None where nobody counts them."""
         sizes = [shard.size for shard in self._shards]
         return None if None in sizes else sum(filter(None, sizes))
+
+    def _open_all(self, target: Target, kind: str | None, append: bool) -> list[Sink]:
+        assert self._stack is not None
+        if append or len(self.paths) == 1:
+            return [self._open(target, name, kind, append) for name in self.paths]
+        files = self._stack.enter_context(target.files(together=self.paths))
+        return [files.open(name) for name in self.paths]
 
     def _open(self, target: Target, name: str, kind: str | None, append: bool) -> Sink:
         assert self._stack is not None

@@ -22,6 +22,7 @@ from tensorferry.operations.names import Renaming
 from tensorferry.operations.subject import Subject, rows_in, some
 from tensorferry.rows.columns import batches_of, length_of, rows_between
 from tensorferry.rows.rows import ROWS, Rows
+from tensorferry.storage import Replacement
 from tensorferry.storage.place import Target
 from tensorferry.tensors.bundle import Bundle
 from tensorferry.tensors.content import Content
@@ -226,7 +227,15 @@ class Transfer:
     def _write_rows(self) -> int:
         count = self._count_rows() if len(self.files) > 1 else None
         with ExitStack() as stack:
-            outs = [stack.enter_context(self._open_writer(name)) for name in self.files]
+            files = None
+            if len(self.files) > 1:
+                how = self.how
+                files = stack.enter_context(
+                    Replacement(
+                        durable=how.durable, options=how.storage_options, together=self.files
+                    )
+                )
+            outs = [stack.enter_context(self._open_writer(name, files)) for name in self.files]
             targets = _Shards(outs, count)
             opened = self.subject.opened
             if self.target.records and self.subject.facts.records and not self.changes:
@@ -246,14 +255,14 @@ class Transfer:
                 outs[0].write_batch(self._changed(opened.select(list(self.names)).value()))
             return targets.written
 
-    def _open_writer(self, path: str) -> RowWriter:
+    def _open_writer(self, path: str, within: Replacement | None) -> RowWriter:
         how = self.how
         given = dict(how.options)
         if how.compression == "none" and self.target.compressions:
             given["compression"] = None
         elif how.compression is not None:
             given["compression"] = how.compression
-        target = Target(path, options=how.storage_options, durable=how.durable)
+        target = Target(path, options=how.storage_options, durable=how.durable, within=within)
         return open_writer(self.target.name, target, given, shards=None, metadata=self._metadata)
 
     def _changed(self, batch: Mapping[str, Any]) -> dict[str, Any]:

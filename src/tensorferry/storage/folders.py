@@ -1,0 +1,65 @@
+"""Folders: made where they are missing, and synced, so that the disk has the names in them."""
+
+from __future__ import annotations
+
+import errno
+import os
+from contextlib import suppress
+
+# The errors of file systems that cannot sync directories (network and user-space ones).
+UNSYNCED = (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS)
+
+
+def make_folder(path: str, *, durable: bool) -> list[str]:
+    """Makes a folder and all that it lies in, where they are missing.
+
+    Returns:
+        The folders that were made, the outermost first.
+
+    Raises:
+        NotADirectoryError: A part of the path is a file.
+        OSError: The system's own error.
+    """
+    missing = []
+    while path and not os.path.isdir(path):
+        if os.path.lexists(path):
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
+        missing.append(path)
+        path = os.path.dirname(path)
+    made = []
+    try:
+        for folder in reversed(missing):
+            with suppress(FileExistsError):  # another process was faster
+                os.mkdir(folder)
+                made.append(folder)
+                if durable:
+                    sync(os.path.dirname(folder))
+    except BaseException:
+        remove_folders(made)
+        raise
+    return made
+
+
+def remove_folders(made: list[str]) -> None:
+    """Removes folders that `make_folder` made, as far as nothing is in them."""
+    for folder in reversed(made):
+        with suppress(OSError):
+            os.rmdir(folder)
+
+
+def sync(path: str) -> None:
+    """Waits until the disk has a file, or the names in a folder."""
+    descriptor = os.open(path or ".", os.O_RDONLY)
+    try:
+        sync_open(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sync_open(descriptor: int) -> None:
+    """The same for one that is open, if the file system can do that."""
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in UNSYNCED:
+            raise

@@ -1,0 +1,325 @@
+"""Journals: files with fixed names that are replaced together, old or new for every reader.
+
+A shard set has no index whose rename could decide which files count. While such a set is written,
+a hidden file beside it, `.train-00000-of-00004.tfrecord.1b2c3d4e.ferry`, stands for it:
+
+    empty                      somebody writes the set and holds the lock of this file
+    a list of all new files    they are written and synced: from here on the new set counts
+    gone                       all new files have their names
+
+The list is JSON, made whole before it gets its name. For each file it says its name, the temporary
+name and the identity (inode, size, time):
+
+    {"tensorferry": 1, "main": "train-00000-of-00004.tfrecord", "system": "0b1c2d3e",
+     "files": [["train-00000-of-00004.tfrecord", ".train-00000-....tmp", [131, 2048, 17...]], ...]}
+
+A reader takes each file by the one of the two names that has this identity, so it reads the new set
+while the names change, and also if the writer is killed in between. The next writer into the folder
+gives the remaining files their names. Nothing is removed because a journal says so, and only files
+of the listed identities are renamed: a journal that came with a copy of the folder, or from a
+stranger, is not obeyed.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import re
+import stat
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from tensorferry.storage import temporary
+from tensorferry.storage.folders import make_folder, remove_folders
+from tensorferry.storage.temporary import Identity
+
+NAME = re.compile(r"\..*\.[0-9a-f]{8}\.ferry", re.DOTALL)
+VERSION = 1
+MAX_SIZE = 64 << 20
+# How long a writer waits for one that is about to end, or only looked whether anybody is there.
+PATIENCE = 0.25
+
+
+def path_of(main: str) -> str:
+    """The path of the journal of a set; `main` is its first file, or its index."""
+    folder, name = os.path.split(main)
+    digest = hashlib.sha256(os.fsencode(name)).hexdigest()[:8]
+    return os.path.join(folder, f".{name[: temporary.LONGEST]}.{digest}.ferry")
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A new file of a set.
+
+    Attributes:
+        name: Which it will have.
+        temporary: The name that it had while it was written.
+        identity: By which it is known under either name.
+    """
+
+    name: str
+    temporary: str
+    identity: Identity
+
+    def find(self, folder: str) -> str | None:
+        """The path that has the file now, if one has."""
+        for name in (self.temporary, self.name):
+            path = os.path.join(folder, name)
+            if identity_of(path) == self.identity:
+                return path
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Journal:
+    """A set whose new files are written, and may not all have their names yet.
+
+    Attributes:
+        folder: Where the files are.
+        main: The name that the journal goes by.
+        system: On which the writer ran: see `temporary.system`.
+        members: The files.
+    """
+
+    folder: str
+    main: str
+    system: str
+    members: tuple[Member, ...]
+
+    def encode(self) -> bytes:
+        """The text of the file."""
+        tree = {
+            "tensorferry": VERSION,
+            "main": self.main,
+            "system": self.system,
+            "files": [[one.name, one.temporary, one.identity] for one in self.members],
+        }
+        return json.dumps(tree, indent=1).encode()
+
+    @classmethod
+    def parse(cls, data: bytes, path: str) -> Journal | None:
+        """The journal in a file; None if it is empty, or no journal of that name."""
+        try:
+            tree = json.loads(data) if data else None
+        except (ValueError, RecursionError):
+            return None
+        if not isinstance(tree, dict) or tree.get("tensorferry") != VERSION:
+            return None
+        main, system, files = (tree.get(name) for name in ("main", "system", "files"))
+        if not isinstance(main, str) or not isinstance(system, str) or not isinstance(files, list):
+            return None
+        members = [_member(node) for node in files]
+        folder = os.path.dirname(path)
+        if None in members or not is_plain(main) or path_of(os.path.join(folder, main)) != path:
+            return None
+        return cls(folder, main, system, tuple(filter(None, members)))
+
+    def member(self, name: str) -> Member | None:
+        """The new file of a name."""
+        return next((one for one in self.members if one.name == name), None)
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether all new files have their names."""
+        return all(
+            identity_of(os.path.join(self.folder, one.name)) == one.identity for one in self.members
+        )
+
+    def finish(self) -> bool:
+        """Gives the files their names; False if one of them is not there any more."""
+        if not all(one.find(self.folder) for one in self.members):
+            return False
+        for one in self.members:
+            path, target = (os.path.join(self.folder, n) for n in (one.temporary, one.name))
+            if identity_of(path) == one.identity:
+                os.replace(path, target)
+        return self.is_finished
+
+
+def is_plain(name: str) -> bool:
+    """Whether a name is that of a file in a folder, and leads nowhere else."""
+    return name not in ("", ".", "..") and not any(mark in name for mark in "/\\\0")
+
+
+def _member(node: Any) -> Member | None:
+    if not (isinstance(node, list) and len(node) == 3):
+        return None
+    name, hidden, identity = node
+    if not (isinstance(name, str) and is_plain(name) and not name.startswith(".")):
+        return None
+    if not (isinstance(hidden, str) and is_plain(hidden) and temporary.NAME.fullmatch(hidden)):
+        return None
+    if not (isinstance(identity, list) and [type(n) for n in identity] == [int] * 3):
+        return None
+    return Member(name, hidden, (identity[0], identity[1], identity[2]))
+
+
+def identity_of(path: str) -> Identity | None:
+    """The identity of a regular file; None if there is none."""
+    try:
+        found = os.stat(path)
+    except (OSError, ValueError):
+        return None
+    return temporary.identity(found) if stat.S_ISREG(found.st_mode) else None
+
+
+def read(main: str) -> Journal | None:
+    """The journal of a set that is being replaced; None in all other moments."""
+    path = path_of(main)
+    try:
+        if not os.lstat(path).st_size:
+            return None
+    except OSError:
+        return None
+    with temporary.opened(path, lockable=False) as descriptor:
+        return None if descriptor is None else _read(descriptor, path)
+
+
+def _read(descriptor: int, path: str) -> Journal | None:
+    size = os.fstat(descriptor).st_size
+    if not 0 < size <= MAX_SIZE:
+        return None
+    data = b""
+    while len(data) < size and (more := os.pread(descriptor, size - len(data), len(data))):
+        data += more
+    return Journal.parse(data, path)
+
+
+def recover(folder: str, names: Iterable[str]) -> set[str]:
+    """Ends what killed writers began in a folder.
+
+    Args:
+        folder: Where a writer is about to write.
+        names: Of all files in it.
+
+    Returns:
+        The names of temporary files that journals still need.
+    """
+    needed: set[str] = set()
+    for name in names:
+        if not NAME.fullmatch(name):
+            continue
+        path = os.path.join(folder, name)
+        with temporary.opened(path) as descriptor, suppress(OSError):
+            if descriptor is None or not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                continue
+            found = _read(descriptor, path)
+            # Also if somebody holds it: a writer may have found it, and not be done with its own.
+            needed |= set() if found is None else {one.temporary for one in found.members}
+            is_ours = found is not None or not os.fstat(descriptor).st_size
+            if not is_ours or not temporary.is_free(descriptor):
+                continue
+            if (found is None or _is_ended(found)) and temporary.is_at(descriptor, path):
+                os.unlink(path)
+    return needed
+
+
+def _is_ended(found: Journal) -> bool:
+    """Whether all files have their names, by now."""
+    # After a restart, or from another machine, a stranger could have made the journal up.
+    return found.is_finished or (found.system == temporary.system() and found.finish())
+
+
+class Lock:
+    """The right to write a set, and its journal.
+
+    Args:
+        main: The first file of the set, or its index: an absolute path.
+        durable: Whether the disk must have a journal before names change.
+    """
+
+    def __init__(self, main: str, *, durable: bool) -> None:
+        self.path = path_of(main)
+        self._main = main
+        self._durable = durable
+        self._descriptor: int | None = None
+        self._keep = False
+        self._made: list[str] = []
+
+    def take(self, *, patience: float = PATIENCE) -> None:
+        """Waits for the right to write.
+
+        Raises:
+            OSError: Another writer has it (EBUSY); or the system's own error.
+        """
+        self._made = make_folder(os.path.dirname(self.path), durable=self._durable)
+        try:
+            self._take(patience)
+        except BaseException:
+            remove_folders(self._made)
+            raise
+
+    def _take(self, patience: float) -> None:
+        deadline = time.monotonic() + patience
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        while True:
+            try:
+                descriptor = os.open(self.path, flags, 0o666)
+            except PermissionError:  # somebody else's, who may be alive
+                descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+            if self._is_taken(descriptor):
+                return
+            temporary.release(descriptor)
+            if time.monotonic() > deadline:
+                raise OSError(errno.EBUSY, "another writer is writing it", self._main)
+            time.sleep(0.002)
+
+    def _is_taken(self, descriptor: int) -> bool:
+        """Locks the file, if nobody else has, and if it still is the journal."""
+        try:
+            if temporary.lock(descriptor, wait=False) and temporary.is_at(descriptor, self.path):
+                # What a killed writer has decided counts until something newer does.
+                found = _read(descriptor, self.path)
+                self._keep = found is not None and not _is_ended(found)
+                self._descriptor = descriptor
+                return True
+        except BaseException:
+            with suppress(OSError):
+                if temporary.is_free(descriptor) and not os.stat(self.path).st_size:
+                    os.unlink(self.path)
+            temporary.release(descriptor)
+            raise
+        return False
+
+    def decide(self, members: Sequence[Member]) -> None:
+        """Lets the new files count, whatever happens from here on."""
+        folder, main = os.path.split(self._main)
+        data = Journal(folder, main, temporary.system(), tuple(members)).encode()
+        path, descriptor = temporary.create(self.path)
+        try:
+            view = memoryview(data)
+            while view:
+                view = view[os.write(descriptor, view) :]
+            if self._durable:
+                os.fsync(descriptor)
+            os.replace(path, self.path)
+        except BaseException:
+            if not temporary.is_at(descriptor, self.path):
+                temporary.remove(path)
+                temporary.release(descriptor)
+                raise
+        temporary.forget(path)
+        assert self._descriptor is not None
+        temporary.release(self._descriptor)
+        self._descriptor = descriptor
+        self._keep = True
+
+    def end(self) -> None:
+        """Says that all new files have their names."""
+        self._keep = False
+
+    def release(self) -> None:
+        """Gives the right back; the journal stays where it still has something to say."""
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is None:
+            return
+        if not self._keep:
+            with suppress(OSError):  # whoever comes next finds it, and that all is done
+                os.unlink(self.path)
+        temporary.release(descriptor)
+        remove_folders(self._made)  # unless something was written there
