@@ -9,7 +9,7 @@ BUILD_TOOLS := "scikit-build-core>=0.11" "nanobind>=2.7" "cmake>=3.26" "ninja>=1
 SOURCES := $(shell find src native CMakeLists.txt pyproject.toml README.md -type f \
 	-not -name '*.so' -not -path '*/__pycache__/*')
 
-.PHONY: demo test lint format bench bench-peers fuzz fuzz-python portable frameworks clean
+.PHONY: demo test lint format bench bench-peers faults fuzz fuzz-python portable frameworks clean
 
 demo: $(VENV)/package.stamp $(VENV)/demo.stamp
 	@$(BIN)/python examples/demo.py
@@ -45,6 +45,11 @@ fuzz:
 
 portable:
 	native/portable.sh
+
+# Hundreds of kills, and readers that race with writers for half a minute each: twenty minutes.
+faults: $(VENV)/package.stamp $(VENV)/test.stamp
+	FERRY_FAULTS=all $(BIN)/python -m pytest tests/faults
+	$(BIN)/python tests/faults/endurance.py
 
 # The parsers that are written in Python. Atheris has wheels for Python 3.11 to 3.13.
 RUNS ?= 1000000
