@@ -6,7 +6,7 @@
     for batch in feed: ...
 
 `feeds.torch`, `feeds.grain`, `feeds.jax`, `feeds.keras` and `feeds.tensorflow` hand a feed to a
-framework.
+framework. `feeds.tfds` opens what TensorFlow Datasets has prepared.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from tensorferry.feeds import tfds as tfds
 from tensorferry.feeds.feed import Feed as Feed
 
-__all__ = ["Feed"]
+__all__ = ["Feed", "tfds"]
 
 _FRAMEWORKS = ("grain", "jax", "keras", "tensorflow", "torch")
 

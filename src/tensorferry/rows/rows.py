@@ -215,6 +215,16 @@ class Rows(ABC):
         """Several rows, in the order asked for."""
         return self.__getitems__(indices)
 
+    def between(self, start: int, stop: int) -> Rows:
+        """Some rows that follow each other, as rows of their own.
+
+        Raises:
+            UnsupportedError: The rows can only be read in order (`is_seekable`).
+        """
+        raise UnsupportedError(
+            f"rows of {self.format} files can only be read from their start", path=self.place.path
+        )
+
     @property
     def is_seekable(self) -> bool:
         """Whether any row can be read without the rows before it."""

@@ -82,6 +82,22 @@ class Access:
                 )
             )
 
+    def parts_between(self, start: int, stop: int) -> list[Part]:
+        """The parts of files that some records lie in, which follow each other."""
+        indexes, parts = self.indexes(), self._files.parts
+        assert self._starts is not None
+        if not 0 <= start <= stop <= self._starts[-1]:
+            raise IndexError(f"records {start} to {stop} of {self._starts[-1]}")
+        found: list[Part] = []
+        for part, index, before in zip(parts, indexes, self._starts.tolist(), strict=False):
+            first, end = max(start - before, 0), min(stop - before, len(index))
+            if first < end or (start == stop and not found and part is parts[-1]):
+                begin = int(index[first, 0]) - HEADER if first < len(index) else 0
+                close = int(index[end - 1].sum()) + FOOTER if first < end else begin
+                size = close - begin
+                found.append(Part(part.place, begin, close, part.first + first, end - first, size))
+        return found
+
     def segments(self, where: Iterable[SupportsIndex]) -> list[Segment]:
         """The frames of records, in the order asked for.
 

@@ -454,6 +454,12 @@ class Records(Rows):
             return False
         return True
 
+    def between(self, start: int, stop: int) -> Records:
+        """Some records that follow each other; the files stay open."""
+        how = replace(self._how, schema=None if self.is_raw else self._features, raw=self.is_raw)
+        parts = self._access.parts_between(start, stop)
+        return type(self).of_parts(parts, how, facts=self.facts)
+
     def gathered(self, wanted: Iterable[Array], *, to: To = "numpy") -> Iterator[Any]:
         """A batch for each list of record numbers, decoded in several threads."""
         return self._decoded((self._access.segments(numbers) for numbers in wanted), to)
