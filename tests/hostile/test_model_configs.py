@@ -174,6 +174,14 @@ def test_classes_of_old_files(make, name):
         refused(path, "class")
 
 
+def test_functions_of_old_files(make):
+    """A text in an old config becomes the function of that name beside Keras' layers."""
+    for name in ("serialize", "deserialize"):
+        layer = {"class_name": "Activation", "config": {"name": "x", "activation": name}}
+        for path in make(layer):
+            refused(path, "gadget")
+
+
 def test_types_of_tensors(make):
     """A type of a tensor names a class, too."""
     spec = {

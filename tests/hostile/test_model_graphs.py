@@ -263,6 +263,19 @@ def test_functions_that_the_model_does_not_have(tmp_path):
     assert "calls the function 'WriteFile', which is not in the model" in error.message
 
 
+def test_functions_with_the_name_of_an_op(tmp_path):
+    """A function called as an op would hide every use of that op."""
+
+    def edit(graph):
+        graph.graph_def.library.function.add().signature.name = "ReadFile"
+        node = graph.graph_def.library.function[0].node_def.add(name="read", op="ReadFile")
+        node.input.append("x")
+
+    path = change(write(tmp_path / "model", lambda x, module: {"y": x}), edit)
+    error = refused(path, "native")
+    assert "the function ReadFile has the name of an op" in error.message
+
+
 # What is run when a model is loaded by its graph
 
 
@@ -625,6 +638,17 @@ def test_assets_live_as_long_as_the_model(vocabulary, tmp_path):
     assert ferry.load_model(tmp_path / "again")(["b"]).tolist() == [1]
 
 
+def test_children_leave_the_copy(vocabulary, monkeypatch):
+    """A forked process that ends does not take the files of its parent's model along."""
+    copy = private.copy_savedmodel(str(vocabulary / "saved_model.pb"), links=False)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "getpid", lambda: -1)
+        copy.remove()
+    assert os.path.exists(copy.path)
+    copy.remove()
+    assert not os.path.exists(os.path.dirname(copy.path))
+
+
 def test_links_in_a_model(tmp_path):
     """Variables that are a link out of the model are refused; inside of it, links are fine."""
     path = write(tmp_path / "model", lambda x, module: {"y": x + module.value})
@@ -753,9 +777,7 @@ def test_exports_of_keras(tmp_path):
     text = layers.TextVectorization(output_sequence_length=4, vocabulary=["a", "b"])
     inputs = keras.Input((), dtype="string")
     ids = text(inputs)
-    x = layers.Embedding(5, 3)(ids)
-    x = layers.Bidirectional(layers.LSTM(4, return_sequences=True))(x)
-    x = layers.GRU(3)(layers.Dropout(0.5)(x))
+    x = layers.GRU(3)(layers.Dropout(0.5)(layers.Embedding(5, 3)(ids)))
     model = keras.Model(inputs, layers.Dense(2, "softmax")(layers.BatchNormalization()(x)))
     model.export(str(tmp_path / "text"), verbose=False)
     assert ferry.load_model(tmp_path / "text")(["a b"]).shape == (1, 2)

@@ -159,6 +159,11 @@ def in_savedmodel(
         Danger("native", "", f"the op {name[:100]} is not TensorFlow's own")
         for name in graph.custom_ops
     ]
+    found += [
+        Danger("native", "", f"the function {name} has the name of an op")
+        for name in graph.functions
+        if name in savedmodel_ops.groups()
+    ]
     elsewhere = dict(problems)
     found += [Danger("asset", name[:100], problem) for name, problem in elsewhere.items()]
     found += [

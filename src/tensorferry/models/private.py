@@ -41,10 +41,12 @@ class Copy:
     original: str
     problems: list[tuple[str, str]] = field(default_factory=list)
     _directory: str = ""
+    _process: int = field(default_factory=os.getpid)
 
     def remove(self) -> None:
         """Deletes the copy; what is mapped or open stays readable."""
-        shutil.rmtree(self._directory, ignore_errors=True)
+        if os.getpid() == self._process:  # a forked child that ends leaves it to its parent
+            shutil.rmtree(self._directory, ignore_errors=True)
 
     @contextmanager
     def named(self) -> Iterator[None]:

@@ -159,6 +159,11 @@ def _look(place: str, node: dict[str, Any]) -> Iterator[Finding]:
         yield from _function(place, module, inner)
     elif isinstance(module, str):
         yield from _class(place, kind, module, node)
+    elif isinstance(inner, dict):
+        # For old files, Keras replaces a text by the function of that name beside its layers.
+        for key, value in inner.items():
+            if key != "name" and value in ("serialize", "deserialize"):
+                yield Finding("gadget", f"{place}/config/{key}", f"uses keras.layers.{value}")
 
 
 def _bytecode(place: str, node: dict[str, Any]) -> Iterator[Finding]:
