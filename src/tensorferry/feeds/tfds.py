@@ -134,8 +134,6 @@ def _shards(place: Place, name: str, kind: str, entry: dict[str, Any]) -> list[S
             "SHARD_X_OF_Y": f"{number:05}-of-{len(lengths):05}",
         }.items():
             file = file.replace(f"{{{key}}}", text)
-        if not file or "/" in file or "\\" in file or file in (".", ".."):
-            raise FormatError(f"a file is called {file[:60]!r}, expected one in this folder")
         shards.append(Shard(place.at(os.path.join(place.path, INFO)).beside(file).path, length))
     return shards
 
