@@ -10,6 +10,8 @@ Whatever is shown of a file goes through one of these functions:
     escape_html     a page: cleaned, and without markup
     shown, scrub    a URL, and a text with URLs: without passwords and signatures
 
+Sizes, numbers and shapes are written here, too, so that terminals and notebooks show the same.
+
 Python's own `str.isprintable` decides: it is false for control, format, private and unassigned
 characters, for halves of characters, and for all spaces but " ".
 """
@@ -17,7 +19,9 @@ characters, for halves of characters, and for all spaces but " ".
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
+from unicodedata import combining, east_asian_width
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _INSIDE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s'\"<>]+")
@@ -103,3 +107,59 @@ def shown(url: str) -> str:
 def scrub(text: str) -> str:
     """A text of others, such as an error of a library, in which URLs are as errors show them."""
     return _INSIDE.sub(lambda found: shown(found[0]), text)
+
+
+# Numbers for people
+
+
+def size(count: int | None) -> str:
+    """A number of bytes: "340 B", "1.25 MB"."""
+    if count is None:
+        return ""
+    if count < 1000:
+        return f"{count} B"
+    amount, units = count / 1000, ["kB", "MB", "GB", "TB", "PB"]
+    while amount >= 999.5 and len(units) > 1:
+        amount /= 1000
+        del units[0]
+    return f"{amount:.3g} {units[0]}"
+
+
+def number(count: float | None) -> str:
+    """A number: thousands apart, floats with six digits."""
+    if count is None:
+        return ""
+    return f"{count:,}" if isinstance(count, int) else f"{count:.6g}"
+
+
+def plural(count: int, noun: str) -> str:
+    """A count with its noun: "1 tensor", "2 tensors"."""
+    several = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
+    return f"{count:,} {noun if count == 1 else several}"
+
+
+def shape(sizes: Sequence[int | None]) -> str:
+    """A shape: "[3, ?, 4]"."""
+    return f"[{', '.join('?' if size is None else str(size) for size in sizes)}]"
+
+
+def columns_of(text: str) -> int:
+    """How many columns of a terminal a text takes."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if combining(character) else 2 if east_asian_width(character) in "WF" else 1
+        for character in text
+    )
+
+
+def cut(text: str, most: int, *, end: bool = False) -> str:
+    """The text with its middle, or its end, left out if it takes more columns."""
+    if columns_of(text) <= most:
+        return text
+    room = max(most - 1, 1)
+    kept = room if end else room // 2
+    head, tail = text[:kept], text[len(text) - (room - kept) :]
+    while columns_of(head) + columns_of(tail) > room and (head or tail):
+        head, tail = (head[:-1], tail) if len(head) >= len(tail) else (head, tail[1:])
+    return f"{head}…{tail}"

@@ -177,6 +177,16 @@ class Problem:
     tensor: str | None = None
     hint: str | None = None
 
+    def __str__(self) -> str:
+        places = [
+            self.path,
+            None if self.record is None else f"record {self.record}",
+            None if self.offset is None else f"byte {self.offset}",
+            None if self.tensor is None else f"tensor {self.tensor!r}",
+        ]
+        place = ", ".join(part for part in places if part)
+        return clean(f"{place}: {self.problem}" if place else self.problem)
+
     @classmethod
     def of(cls, error: FerryError, path: str | None = None) -> Problem:
         """The problem that an error tells of."""

@@ -13,11 +13,12 @@ import ml_dtypes
 import numpy as np
 import pytest
 import safetensors.numpy
-from hypothesis import given, settings, strategies as st
+from hypothesis import assume, given, settings, strategies as st
 from strategies import arrays, ragged_tensors, same, sparse_tensors, with_arrays
 
 import tensorferry as ferry
 from tensorferry import _native, dtypes, storage
+from tensorferry.files.pouring import is_table
 
 leaves = st.one_of(
     arrays(),
@@ -71,6 +72,7 @@ def unordered(value):
 @given(value=structures)
 def test_structures(name, value, tmp_path_factory):
     """What is saved is loaded: nesting, kinds, dtypes, shapes and every bit."""
+    assume(not (name.startswith("x.arrow") and isinstance(value, list) and is_table(value)))
     path = tmp_path_factory.getbasetemp() / name
     wanted = value if name.split(".")[1] in VALUES else with_arrays(value)
 

@@ -207,11 +207,21 @@ def test_no_place(tmp_path):
         ):
             out.write(row)
     with pytest.raises(UnsupportedError, match="null"), ferry.writer(tmp_path / "x.csv") as out:
-        out.write({"x": "a", "y": 1})
-        out.write({"x": None, "y": 1})
+        out.write({"x": "a"})
+        out.write({"x": None})
     assert not list(tmp_path.iterdir())
     with pytest.raises(UnsupportedError, match="metadata"):
         ferry.writer(tmp_path / "x.csv", metadata={"a": "b"})
+
+
+def test_nulls(tmp_path):
+    """A null is nothing between commas, and an empty text two quotes."""
+    with ferry.writer(tmp_path / "x.csv") as out:
+        out.write({"x": "a", "y": 1})
+        out.write({"x": None, "y": None})
+        out.write({"x": "", "y": 3})
+    assert (tmp_path / "x.csv").read_text() == '"x","y"\n"a",1\n,\n"",3\n'
+    assert [row["y"] for row in ferry.open(tmp_path / "x.csv")] == [1, None, 3]
 
 
 def test_changed_bytes():

@@ -14,8 +14,10 @@ import numpy as np
 import pytest
 from strategies import same
 
+import tensorferry as ferry
 from tensorferry import _native, storage
 from tensorferry.errors import FormatError, UnknownFeatureError, UnsupportedError
+from tensorferry.files.pouring import rows_of
 from tensorferry.files.writer import write_rows
 from tensorferry.formats.contract import Opened, RowWriter
 from tensorferry.formats.table import TABLE
@@ -359,7 +361,8 @@ def test_problems_of_examples(tmp_path, other):
 
 def write(value, target, **options):
     """Writes a value by the format's writer."""
-    return write_rows(value, "tfrecord", target, options)
+    rows, _ = rows_of(value, TABLE["tfrecord"], quantize=None, options=options)
+    return write_rows(rows, "tfrecord", target, options)
 
 
 def test_writes_records_and_columns(tmp_path):
@@ -391,12 +394,12 @@ def test_refuses_what_it_cannot_hold(tmp_path):
     target = Target(str(tmp_path / "a.tfrecord"))
     columns = {"x": np.arange(3.0)}
     with pytest.raises(UnsupportedError, match="no place for metadata"):
-        write_rows(columns, "tfrecord", target, {}, metadata={"a": "b"})
+        ferry.save(columns, target.path, metadata={"a": "b"})
     with pytest.raises(UnsupportedError, match="not quantized"):
-        write_rows(columns, "tfrecord", target, {}, quantize="int8")
+        ferry.save(columns, target.path, quantize="int8")
     for value in (np.zeros(3), [1, 2], iter(columns.items())):
         with pytest.raises(UnsupportedError):
-            write_rows(value, "tfrecord", target, {})
+            ferry.save(value, target.path)
     assert os.listdir(tmp_path) == []
 
 

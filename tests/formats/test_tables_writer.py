@@ -200,7 +200,7 @@ def test_nothing_appears_after_an_error(tmp_path):
     ("first", "second", "message"),
     [
         ({"x": 1}, {"x": 1.5}, "values are double, and int64 in the rows before"),
-        ({"x": 1}, {"x": "a"}, "values are binary, and int64"),
+        ({"x": 1}, {"x": "a"}, "values are string, and int64"),
         ({"x": 1}, {"x": 1, "y": 2}, "have a column that the rows before do not have"),
         ({"x": np.zeros(2)}, {"x": np.zeros(3)}, "given as lists"),
         ({"x": None}, {"x": 1}, "all values are None"),

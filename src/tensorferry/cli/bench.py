@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tensorferry.cli import completing, options as shared, text
-from tensorferry.cli.progress import ProgressLine
+from tensorferry.progress import ProgressLine
 
 if TYPE_CHECKING:
     from tensorferry.operations.bench import BenchReport

@@ -9,7 +9,7 @@ import click
 
 from tensorferry.cli import completing, options as shared, output, text
 from tensorferry.cli.failures import Inputs
-from tensorferry.cli.progress import ProgressLine, duration
+from tensorferry.progress import ProgressLine, duration
 
 if TYPE_CHECKING:
     from tensorferry.operations.convert import ConvertReport
@@ -131,5 +131,6 @@ def render(report: ConvertReport) -> str:
     if report.quantized is not None:
         about.append(f"largest error {report.quantized:.3g}")
     if report.verified is not None:
-        about.append("verified" if report.verified else "DIFFERENT: see ferry diff")
+        types = "OTHER TYPES: see the notes" if report.differences is None else None
+        about.append("verified" if report.verified else types or "DIFFERENT: see ferry diff")
     return f"{arrow}: {', '.join(about)}"

@@ -83,14 +83,7 @@ def render(info: FileInfo) -> Iterable[str]:
 
 def describe(problem: Problem) -> str:
     """A problem, on one line: where, and what."""
-    places = [
-        problem.path,
-        None if problem.record is None else f"record {problem.record}",
-        None if problem.offset is None else f"byte {problem.offset}",
-        None if problem.tensor is None else f"tensor {problem.tensor!r}",
-    ]
-    place = ", ".join(part for part in places if part)
-    return text.clean(f"{place}: {problem.problem}" if place else problem.problem)
+    return str(problem)
 
 
 def _size(info: FileInfo) -> str:

@@ -8,7 +8,7 @@ import click
 
 from tensorferry.cli import completing, options as shared, output, text
 from tensorferry.cli.failures import Inputs
-from tensorferry.cli.progress import ProgressLine
+from tensorferry.progress import ProgressLine
 
 if TYPE_CHECKING:
     from tensorferry.files.find import Found

@@ -9,7 +9,7 @@ import click
 
 from tensorferry.cli import completing, options as shared, output, text
 from tensorferry.cli.failures import Inputs, name_of
-from tensorferry.cli.progress import ProgressLine
+from tensorferry.progress import ProgressLine
 
 if TYPE_CHECKING:
     from tensorferry.files.find import Found

@@ -12,9 +12,16 @@ import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
-from unicodedata import combining, east_asian_width
 
-from tensorferry.display import clean as clean
+from tensorferry.display import (
+    clean as clean,
+    columns_of as columns_of,
+    cut as cut,
+    number as number,
+    plural as plural,
+    shape as shape,
+    size as size,
+)
 
 Colour = Literal["bold", "dim", "red", "green", "yellow", "cyan"]
 
@@ -41,59 +48,6 @@ def paint(text: str, colour: Colour | None) -> str:
     if colour is None or not text or not is_terminal() or os.environ.get("NO_COLOR"):
         return text
     return f"\x1b[{CODES[colour]}m{text}\x1b[0m"
-
-
-def size(count: int | None) -> str:
-    """A number of bytes: "340 B", "1.25 MB"."""
-    if count is None:
-        return ""
-    if count < 1000:
-        return f"{count} B"
-    amount, units = count / 1000, ["kB", "MB", "GB", "TB", "PB"]
-    while amount >= 999.5 and len(units) > 1:
-        amount /= 1000
-        del units[0]
-    return f"{amount:.3g} {units[0]}"
-
-
-def number(count: float | None) -> str:
-    """A number: thousands apart, floats with six digits."""
-    if count is None:
-        return ""
-    return f"{count:,}" if isinstance(count, int) else f"{count:.6g}"
-
-
-def plural(count: int, noun: str) -> str:
-    """A count with its noun: "1 tensor", "2 tensors"."""
-    several = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
-    return f"{count:,} {noun if count == 1 else several}"
-
-
-def shape(sizes: Sequence[int | None]) -> str:
-    """A shape: "[3, ?, 4]"."""
-    return f"[{', '.join('?' if size is None else str(size) for size in sizes)}]"
-
-
-def columns_of(text: str) -> int:
-    """How many columns of a terminal a text takes."""
-    if text.isascii():
-        return len(text)
-    return sum(
-        0 if combining(character) else 2 if east_asian_width(character) in "WF" else 1
-        for character in text
-    )
-
-
-def cut(text: str, most: int, *, end: bool = False) -> str:
-    """The text with its middle, or its end, left out if it takes more columns."""
-    if columns_of(text) <= most:
-        return text
-    room = max(most - 1, 1)
-    kept = room if end else room // 2
-    head, tail = text[:kept], text[len(text) - (room - kept) :]
-    while columns_of(head) + columns_of(tail) > room and (head or tail):
-        head, tail = (head[:-1], tail) if len(head) >= len(tail) else (head, tail[1:])
-    return f"{head}…{tail}"
 
 
 @dataclass

@@ -11,7 +11,7 @@ from tensorferry.cli import options as shared, text
 from tensorferry.cli.failures import Inputs, name_of
 from tensorferry.cli.hints import for_command
 from tensorferry.cli.info import NOUNS, describe
-from tensorferry.cli.progress import ProgressLine
+from tensorferry.progress import ProgressLine
 
 if TYPE_CHECKING:
     from tensorferry.files.find import Found

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
+from tensorferry import display
+from tensorferry.cards import Card, Grid, Shown, Tone
 from tensorferry.diagnosis.recipes import Recipe
 
 Way = Literal["pickle", "cloudpickle", "savedmodel", "keras", "weights"]
@@ -96,8 +98,8 @@ class Advice:
     note: str
 
 
-@dataclass(frozen=True, slots=True)
-class DiagnosisReport:
+@dataclass(frozen=True, slots=True, repr=False)
+class DiagnosisReport(Shown):
     """What can be kept of an object, and how.
 
     Attributes:
@@ -128,8 +130,34 @@ class DiagnosisReport:
                 return row
         raise KeyError(path)
 
+    def _card(self) -> Card:
+        rows = [("the whole", "", {way: self.ways[way].verdict for way in WAYS})]
+        others = [row for row in self.attributes if not row.reasons]
+        rows += [(row.path, row.type, dict(row.verdicts)) for row in (*self.troubles, *others)]
+        cells = [
+            (name, kind, *(f"{MARKS[verdicts[way]]} {MEANINGS[verdicts[way]]}" for way in WAYS))
+            for name, kind, verdicts in rows
+        ]
+        headers = ("part", "type", *(NAMES[way] for way in WAYS))
+        lines: list[tuple[Tone, str]] = []
+        for row in self.troubles:
+            reasons = "; ".join(dict.fromkeys(row.reasons.values()))
+            lines.append(("bad", f"{row.path}: {reasons}"))
+            if row.cure:
+                lines.append(("plain", f"→ {row.cure}"))
+        lines += [("good", f"{one.code}  # {one.note}") for one in self.advice]
+        lines += [("note", note) for note in self.notes]
+        summary = " ".join(" ".join(self._summary()).removeprefix(f"{self.type}: ").split())
+        return Card(
+            "DiagnosisReport",
+            self.type,
+            summary,
+            grids=[Grid(headers, cells, noun="part")],
+            lines=lines,
+        )
+
     def __str__(self) -> str:
-        return "\n".join(self._lines())
+        return "\n".join(map(display.clean, self._lines()))
 
     def _lines(self) -> Iterator[str]:
         yield from self._summary()

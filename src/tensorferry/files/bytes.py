@@ -98,6 +98,7 @@ def _write(value: Any, sink: Sink, format: str | None, options: Mapping[str, Any
             structure.write(value, sink)
         return
     from tensorferry.files.content import content_of
+    from tensorferry.files.pouring import rows_of
     from tensorferry.files.writer import write_rows
     from tensorferry.formats import table
     from tensorferry.formats.contract import choose
@@ -105,9 +106,11 @@ def _write(value: Any, sink: Sink, format: str | None, options: Mapping[str, Any
 
     metadata, quantize = chosen.pop("metadata", None), chosen.pop("quantize", None)
     target = Target("<bytes>", into=sink)
-    if format is not None and table.facts_of(format).takes == "rows":
-        write_rows(value, format, target, chosen, metadata=metadata, quantize=quantize)
-        return
+    if format is not None and (facts := table.facts_of(format)).opens == "rows":
+        rows, value = rows_of(value, facts, quantize=quantize, options=chosen)
+        if rows is not None:
+            write_rows(rows, format, target, chosen, metadata=metadata)
+            return
     columns = bool(chosen.get("rows"))
     content = content_of(value, metadata=metadata, quantize=quantize, columns=columns)
     usual = "tensorproto" if content.is_tensor else "structure"

@@ -10,6 +10,8 @@ import numpy as np
 from tensorferry import frameworks
 from tensorferry.errors import UnsupportedError
 from tensorferry.files.metadata import plain
+from tensorferry.frameworks.frames import is_frame
+from tensorferry.rows.rows import Rows
 from tensorferry.tensors.bundle import Bundle
 from tensorferry.tensors.content import Content, Leaf
 from tensorferry.tensors.note import Note
@@ -26,8 +28,8 @@ def content_of(
     """The content of a value.
 
     Args:
-        value: A tensor or structure of any framework, a bundle, content already, or an iterator of
-            names and tensors, of which only one is in memory at a time.
+        value: A tensor or structure of any framework, a frame, rows, a bundle, content already, or
+            an iterator of names and tensors, of which only one is in memory at a time.
         metadata: Of the user.
         quantize: What `tensorferry.codecs.quantization.parse` takes.
         columns: Whether the value is a dict of columns, which may be lists of arrays of different
@@ -43,6 +45,12 @@ def content_of(
     elif isinstance(value, Iterator):
         note = Note()
         content = Content(_accepted(value, note), note=note)
+    elif isinstance(value, Rows):
+        content = Content(list(value.value().items()))
+    elif is_frame(value):
+        from tensorferry.formats.tables.frames import to_tensors
+
+        content = Content(list(to_tensors(value).items()))
     elif columns:
         content = Content(list(_columns(value).items()))
     else:

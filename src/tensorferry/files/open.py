@@ -25,6 +25,7 @@ from tensorferry.files.find import Found, resolve
 from tensorferry.formats import table
 from tensorferry.formats.contract import Facts, Format, Kept, choose, option_names
 from tensorferry.formats.detect import detect, packing, unknown
+from tensorferry.progress import Progress, Unit, following
 from tensorferry.rows.rows import Rows
 from tensorferry.storage import sets
 from tensorferry.storage.place import Place, ReplacedError
@@ -44,6 +45,7 @@ def load(
     verify: bool = True,
     dequantize: bool = True,
     placed: bool = False,
+    progress: Progress | bool | None = None,
     storage_options: Mapping[str, Any] | None = None,
     **options: Unpack[keywords.Reading],
 ) -> Any:
@@ -63,6 +65,8 @@ def load(
         dequantize: Give the floats that quantized values stand for.
         placed: Put TensorFlow's tensors on the device where they were, and give variables back as
             such, with their names.
+        progress: True shows a bar; a function is told how many tensors or rows are read, and how
+            many there are, if that is known. Rows are told when all of them are there.
         storage_options: For the store of a URL.
         **options: Of the format: see `tensorferry.files.keywords.Reading`. Raw bytes need `dtype=`
             and `shape=`, unless a sidecar has them. An option that the format lacks is refused.
@@ -73,9 +77,24 @@ def load(
     """
     how = Reading(format, to, placed, verify, dequantize, given=keywords.given(options))
     with how.open(path, storage_options) as opened:
+        if progress:
+            return _loaded(opened, to, progress)
         if isinstance(opened, Rows):
             return list(opened) if opened.raw else opened.value(to=to)
         return opened.value()
+
+
+def _loaded(opened: Bundle | Rows, to: Framework, progress: Progress | bool) -> Any:
+    """All of something that was opened, with progress."""
+    unit: Unit = "rows" if isinstance(opened, Rows) else "tensors"
+    with following(progress, opened.place.shown, unit) as tell:
+        if not isinstance(opened, Rows):
+            return opened.value(tell)
+        value: Any = list(opened) if opened.raw else opened.value(to=to)
+        count = opened.count()
+        if tell is not None and count is not None:
+            tell(count, count)
+        return value
 
 
 @keywords.shown(keywords.Reading)

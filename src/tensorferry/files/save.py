@@ -14,27 +14,29 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Unpack
 
-from tensorferry import storage
+from tensorferry import display, storage
+from tensorferry.cards import Card, Grid, Shown
 from tensorferry.codecs import compression as codecs, quantization
 from tensorferry.errors import UnknownFormatError, UnsupportedError
 from tensorferry.files import keywords, sidecars
 from tensorferry.files.content import content_of
 from tensorferry.files.find import format_named
+from tensorferry.files.pouring import Poured, rows_of
 from tensorferry.files.writer import write_rows
 from tensorferry.formats import table
 from tensorferry.formats.contract import Facts, Written, choose
 from tensorferry.frameworks import conversion
+from tensorferry.progress import Progress, following
 from tensorferry.storage import STANDARD_STREAM
 from tensorferry.storage.place import Target
-from tensorferry.tensors.bundle import Bundle
 from tensorferry.tensors.content import Content
 
 # The compressions of whole files.
 OUTER: tuple[codecs.Kind, ...] = ("gzip", "zstd")
 
 
-@dataclass(frozen=True)
-class Saved:
+@dataclass(frozen=True, repr=False)
+class Saved(Shown):
     """What `save` did.
 
     Attributes:
@@ -51,6 +53,20 @@ class Saved:
     quantized: Mapping[str, quantization.Report] = field(default_factory=dict)
     files: tuple[str, ...] = ()
 
+    def _card(self) -> Card:
+        parts = [self.format, display.size(self.nbytes)]
+        if len(self.files) > 1:
+            parts.append(display.plural(len(self.files), "file"))
+        if self.quantized:
+            parts.append(f"{display.plural(len(self.quantized), 'tensor')} quantized")
+        cells = [
+            (name, display.number(one.largest_error), display.size(one.nbytes_after))
+            for name, one in self.quantized.items()
+        ]
+        headers = ("quantized", "largest error", "size")
+        grids = [Grid(headers, cells, right=(1, 2), noun="tensor")]
+        return Card("Saved", self.path, ", ".join(parts), grids=grids)
+
 
 @keywords.shown(keywords.Writing)
 def save(
@@ -63,6 +79,7 @@ def save(
     quantize: Any = None,
     shard_size: int | str | None = None,
     durable: bool = True,
+    progress: Progress | bool | None = None,
     storage_options: Mapping[str, Any] | None = None,
     **options: Unpack[keywords.Writing],
 ) -> Saved:
@@ -76,7 +93,10 @@ def save(
             of plain Python values, a bundle, or a generator of pairs of a name and a tensor, of
             which only one is in memory at a time. A number, a list of numbers, and those in a dict
             of tensors are tensors, with the dtype that NumPy gives them; a nested structure keeps
-            Python's values.
+            Python's values. Formats of rows also take a DataFrame of pandas or polars, a table of
+            Arrow, rows that were opened, a `tf.data.Dataset`, and a list or generator of dicts,
+            whose rows are streamed. Columns keep their names and types; an index of pandas that has
+            no name is kept by Arrow and Parquet.
         path: A local path, a URL, "-" for the standard output, or a binary file object.
         format: By default that of the path's ending.
         metadata: What to keep with it: strings, or whatever JSON takes. Of TensorFlow's tensors
@@ -89,6 +109,8 @@ def save(
         shard_size: Of safetensors and Keras' weights: the most bytes in a file, as in "5GB"; makes
             several with an index.
         durable: Wait until the disk has the bytes.
+        progress: True shows a bar; a function is told how many bytes or rows are written, and how
+            many there are, if that is known.
         storage_options: For the store of a URL.
         **options: Of the format: see `tensorferry.files.keywords.Writing`. An option that the
             format lacks is refused.
@@ -103,8 +125,15 @@ def save(
     plain = compression == "none"
     goal = _Goal.of(path, format, None if plain else compression)
     target = Target(goal.path or str(path), options=storage_options, durable=durable)
-    if goal.facts.takes == "rows":
-        return _save_rows(value, goal, target, metadata, quantize, chosen)
+    if goal.facts.opens == "rows":
+        rows, value = rows_of(value, goal.facts, quantize=quantize, options=chosen)
+        if rows is not None:
+            if goal.inner is not None or (plain and goal.facts.compressions):
+                chosen["compression"] = goal.inner
+            elif plain and goal.facts.decompresses:
+                chosen["compression"] = ""  # whatever the suffix says
+            with following(progress, target.path, "rows") as tell:
+                return _save_rows(rows, goal, target, metadata, chosen, tell)
     if goal.inner is not None or (plain and goal.facts.compressions):
         chosen["compression"] = goal.inner
     writes = table.to_write(goal.facts.name).writes
@@ -121,9 +150,14 @@ def save(
             raise UnsupportedError(
                 f"{goal.facts.name} is written to a path, and not compressed", path=goal.path
             )
-        return goal.saved(writes.write(content, target, how), content)
-    with _opened(goal, target) as open_target:
-        written = writes.write(content, open_target.target, how)
+        with following(progress, target.path, "bytes") as tell:
+            written = writes.write(content.telling(tell), target, how)
+        return goal.saved(written, content)
+    with (
+        following(progress, target.path, "bytes") as tell,
+        _opened(goal, target) as open_target,
+    ):
+        written = writes.write(content.telling(tell), open_target.target, how)
         open_target.keep_beside(content, written)
     return goal.saved(written, content, open_target.position)
 
@@ -254,27 +288,42 @@ class _CompressingSink:
 
 
 def _save_rows(
-    value: Any,
+    rows: Poured,
     goal: _Goal,
     target: Target,
     metadata: Mapping[str, Any] | None,
-    quantize: Any,
     options: dict[str, Any],
+    progress: Progress | None,
 ) -> Saved:
-    """Writes columns, or a list of rows, into a format of rows."""
+    """Writes rows into a format of rows."""
     name = goal.facts.name
-    if isinstance(value, Bundle):
-        raise UnsupportedError(
-            f"{name} holds rows, and a bundle holds tensors by name",
-            hint="tensorferry.convert turns tensors of one length into rows",
-        )
+    if goal.outer is not None and not goal.facts.decompresses:
+        return _save_packed(rows, goal, target, metadata, options, progress)
     if goal.outer is not None:
         options["compression"] = goal.outer
     if goal.path is None:
         sink = storage.FileSink(goal.given)
         target = Target(target.path, into=sink)
-    paths = write_rows(value, name, target, options, metadata=metadata, quantize=quantize)
+    paths = write_rows(rows, name, target, options, metadata=metadata, progress=progress)
     if not target.is_path:
         return Saved(str(goal.given), name, 0 if goal.path else sink.position)
     sizes = [target.place().at(path).size() or 0 for path in paths]
     return Saved(str(goal.given), name, sum(sizes), files=tuple(paths))
+
+
+def _save_packed(
+    rows: Poured,
+    goal: _Goal,
+    target: Target,
+    metadata: Mapping[str, Any] | None,
+    options: dict[str, Any],
+    progress: Progress | None,
+) -> Saved:
+    """Writes rows into a file that is compressed as a whole."""
+    with _opened(goal, target) as packed:
+        stem = codecs.split_suffix(target.path)[0]
+        with packed.target.sink() as sink:
+            into = Target(stem, into=sink)
+            name = goal.facts.name
+            write_rows(rows, name, into, options, metadata=metadata, progress=progress)
+    return Saved(str(goal.given), goal.facts.name, packed.position, files=(target.path,))

@@ -19,9 +19,11 @@ from tensorferry.errors import UnsupportedError
 from tensorferry.files import keywords
 from tensorferry.files.find import format_named
 from tensorferry.files.metadata import plain
+from tensorferry.files.pouring import Poured
 from tensorferry.formats import table
 from tensorferry.formats.contract import RowWriter, choose
 from tensorferry.formats.table import TABLE
+from tensorferry.progress import Progress
 from tensorferry.storage.place import Target
 
 
@@ -75,41 +77,31 @@ def writer(
 
 
 def write_rows(
-    value: Any,
+    rows: Poured,
     format: str,
     target: Target,
     given: Mapping[str, Any],
     *,
     metadata: Mapping[str, Any] | None = None,
-    quantize: Any = None,
+    progress: Progress | None = None,
 ) -> list[str]:
-    """Writes a value that is rows, and gives the paths of the files.
+    """Writes rows, and gives the paths of the files.
 
     Args:
-        value: A dict of columns, or a list of rows.
+        rows: Of a user's value.
         format: The name of a format of rows.
         target: The file, or the name of a set of shards.
         given: Options of the format, and `shards`.
         metadata: Of the user.
-        quantize: Refused: rows are not quantized.
+        progress: Is told how many rows are written.
 
     Raises:
-        UnsupportedError: The value is something else, or there is no place for what goes with it.
+        UnsupportedError: There is no place for something in the rows, or for what goes with them.
     """
-    if quantize is not None or not isinstance(value, Mapping | list | tuple):
-        raise UnsupportedError(
-            f"{format} holds rows that are not quantized, expected a dict of columns, or a list of "
-            f"rows, found {type(value).__name__}",
-            hint="npz, safetensors, arrow and parquet carry tensors of every kind",
-        )
     options = dict(given)
     shards = options.pop("shards", None)
     with open_writer(format, target, options, shards=shards, metadata=metadata or {}) as out:
-        if isinstance(value, Mapping):
-            out.write_batch(value)
-        else:
-            for row in value:
-                out.write(row)
+        rows.into(out, progress)
     return out.paths
 
 

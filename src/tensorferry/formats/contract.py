@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar, runtime_checkable
 
 from tensorferry.errors import OptionError, Problem
+from tensorferry.progress import Progress as Progress
 from tensorferry.storage.place import Place, Target
 
 if TYPE_CHECKING:
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
 HEAD = 64
 
 Answer = Literal["surely", "perhaps", "no"]
-Progress = Callable[[int, int | None], None]
-"""Is told how many parts are done, and how many there are, if that is known."""
 
 
 @dataclass(frozen=True, slots=True)

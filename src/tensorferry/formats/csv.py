@@ -5,8 +5,9 @@
 
 The first line names the columns. A text with a comma, a quote or a newline stands in quotes, a
 quote in it is doubled. Nothing in the file tells the types: the first rows do, or `schema=`. A
-number that is missing is null, a text that is missing is empty. Numbers come back as int64 and
-float64, texts as text: times, too.
+number that is missing is null, a text that is missing is empty: we write nothing at all for a null,
+and two quotes for an empty text, which pandas, polars and duckdb tell apart. Numbers come back as
+int64 and float64, texts as text: times, too.
 
 PyArrow (the extra "arrow") parses and writes; blocks are `tensorferry.formats.tables.text`.
 """
@@ -162,9 +163,9 @@ class Writer:
 
         arrays = []
         for array, field in zip(batch.columns, self._schema, strict=True):
-            if array.null_count and (field.type == pa.string() or len(self._schema) == 1):
+            if array.null_count and len(self._schema) == 1:
                 raise UnsupportedError(
-                    "a text that is null has no place in CSV, where it is an empty one",
+                    "a null has no place in CSV of one column, where its line is blank",
                     tensor=field.name,
                     hint="fill it, or write Parquet or JSON Lines",
                 )
@@ -183,23 +184,26 @@ class Writer:
 
 
 def _as_text(field: pa.Field) -> Any:
-    """The field of a column of numbers or texts."""
+    """The field of a column of numbers, times or texts; a category is the text that it means."""
     import pyarrow as pa
 
     from tensorferry.formats.tables.columns import Note
+    from tensorferry.formats.tables.frames import holds_strings
 
     types = pa.types
-    is_text = types.is_binary(field.type) or types.is_string(field.type)
-    is_number = any(
-        test(field.type) for test in (types.is_integer, types.is_floating, types.is_boolean)
-    )
-    if Note.of(field) != Note() or not (is_text or is_number):
+    kind = field.type.value_type if types.is_dictionary(field.type) else field.type
+    is_text = holds_strings(kind) or types.is_null(kind)
+    # PyArrow would write a duration as a count of a unit that nothing tells.
+    is_time = types.is_timestamp(kind) or types.is_date(kind) or types.is_time(kind)
+    tests = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal)
+    is_number = any(test(kind) for test in tests)
+    if Note.of(field) != Note() or not (is_text or is_time or is_number):
         raise UnsupportedError(
-            f"a column of {field.type} has no place in CSV, which has numbers and texts",
+            f"a column of {field.type} has no place in CSV, which has numbers, times and texts",
             tensor=field.name,
             hint="write Parquet or JSON Lines",
         )
-    return pa.field(field.name, pa.string() if is_text else field.type)
+    return pa.field(field.name, pa.string() if is_text else kind)
 
 
 class Writes(text.TextWrites):

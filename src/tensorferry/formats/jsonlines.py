@@ -5,7 +5,8 @@ r"""JSON Lines: a JSON object a line, which is a row.
 
 The names of an object are columns; a value that is missing is null. Values are numbers, texts,
 bools, lists of any depth and objects in objects. The first rows tell the types, or `schema=` does;
-a name that only comes later is refused. Numbers come back as int64 and float64.
+a name that only comes later is refused. Numbers come back as int64 and float64. Times and decimals
+are written as texts, and come back as such.
 
 PyArrow (the extra "arrow") parses; blocks are `tensorferry.formats.tables.text`. How deep lines
 nest is held against `limits.depth` before it does: its types nest as the values do.
@@ -13,9 +14,11 @@ nest is held against `limits.depth` before it does: its types nest as the values
 
 from __future__ import annotations
 
+import datetime
 import json
 import re
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -139,7 +142,7 @@ class Writer:
         for name, array in zip(self._names, batch.columns, strict=True):
             try:
                 columns.append([_plain(value) for value in _listed(array)])
-            except (UnicodeDecodeError, TypeError) as error:
+            except (ValueError, TypeError) as error:
                 raise UnsupportedError(
                     f"a value has no place in JSON: {error}", tensor=name
                 ) from None
@@ -168,6 +171,8 @@ def _listed(array: pa.Array) -> list[Any]:
         return [None if row is None else np.reshape(row, shape).tolist() for row in rows]
     if isinstance(array.type, pa.BaseExtensionType):
         raise TypeError(f"{array.type} is none of JSON's types")
+    if pa.types.is_timestamp(array.type):  # Python's own have no nanoseconds
+        array = array.cast(pa.string())
     return list(array.to_pylist())
 
 
@@ -178,7 +183,9 @@ def _plain(value: Any) -> Any:
         return [_plain(one) for one in value]
     if isinstance(value, dict):
         return {name: _plain(one) for name, one in value.items()}
-    return value
+    if isinstance(value, datetime.datetime | datetime.date | datetime.time):
+        return value.isoformat()
+    return str(value) if isinstance(value, Decimal) else value
 
 
 class Writes(text.TextWrites):

@@ -5,6 +5,7 @@
     conversion    `accept` and `give`: values of a user to ours and back
     variables     the variables of any model, read and set in place
     programs      a model's signatures, and what a saved file keeps and leaves out
+    frames        tables of pandas, polars, PyArrow and others, in and out
     memory        aligned copies that a framework uses in place
     tensorflow/ keras/ torch jax    one framework each
 

@@ -6,6 +6,7 @@ module keeps which contract, and mypy compares both. Nothing here imports a fram
 
     Tensors             tensors to our values and back
     Variables           variables of models, read and set in place
+    Datasets            datasets as rows
     Objects             the object graph that checkpoints follow
     Programs            models into SavedModels
     Loading, Graphs     SavedModels back, and what TensorFlow sees in one
@@ -125,6 +126,18 @@ class Variable:
             aliases=tuple(f"{prefix}/{name}" for name in self.aliases),
             tied=tuple(f"{prefix}/{name}" for name in self.tied),
         )
+
+
+@runtime_checkable
+class Datasets(Protocol):
+    """Datasets of a framework."""
+
+    def batches(self, value: Foreign) -> tuple[Iterator[dict[str, Any]], bool] | None:
+        """The elements of a dataset, and whether they come as batches; None of anything else.
+
+        Raises:
+            UnsupportedError: The elements are no dicts of tensors.
+        """
 
 
 @runtime_checkable

@@ -29,6 +29,7 @@ HOMES: dict[type[Any], dict[str, str]] = {
         "tensorflow": "tensorflow.variables",
         "jax": "jax",
     },
+    contract.Datasets: {"tensorflow": "tensorflow.datasets"},
     contract.Objects: {"tensorflow": "tensorflow.objects"},
     contract.Programs: {"tensorflow": "tensorflow.models"},
     contract.Loading: {"tensorflow": "tensorflow.programs"},
@@ -49,6 +50,7 @@ if TYPE_CHECKING:  # mypy compares each module with its contracts here
         variables as keras_variables,
     )
     from tensorferry.frameworks.tensorflow import (
+        datasets as tensorflow_datasets,
         graphs as tensorflow_graphs,
         models as tensorflow_models,
         objects as tensorflow_objects,
@@ -60,6 +62,7 @@ if TYPE_CHECKING:  # mypy compares each module with its contracts here
 
     _tensors: tuple[contract.Tensors, ...] = (tensorflow_tensors, torch, jax)
     _variables: tuple[contract.Variables, ...] = (keras_variables, torch, tensorflow_variables, jax)
+    _datasets: contract.Datasets = tensorflow_datasets
     _objects: contract.Objects = tensorflow_objects
     _programs: contract.Programs = tensorflow_models
     _loading: contract.Loading = tensorflow_programs
@@ -97,6 +100,14 @@ def variables(framework: str) -> contract.Variables:
 def variables_in_use() -> list[contract.Variables]:
     """The variables of all frameworks that the program has imported."""
     return [variables(name) for name in HOMES[contract.Variables] if in_use(name)]
+
+
+@cache
+def datasets() -> contract.Datasets:
+    """Datasets of tf.data."""
+    module = _load(contract.Datasets, "tensorflow")
+    assert isinstance(module, contract.Datasets)
+    return module
 
 
 @cache

@@ -14,6 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from tensorferry import display
+
 if TYPE_CHECKING:
     from tensorferry.dtypes import DType
     from tensorferry.formats.keras.outline import KerasModel
@@ -149,6 +151,24 @@ class ModelInfo:
     assets: tuple[Asset, ...] = ()
     fingerprint: Fingerprint | None = None
     keras: KerasModel | None = None
+
+
+def facts_of(model: ModelInfo) -> list[tuple[str, str]]:
+    """What a model is in a few words, by name: its kind, and how each signature is called."""
+    facts: list[tuple[str, str]] = [("model", model.kind)]
+    for graph in model.graphs:
+        for signature in graph.signatures:
+            given, back = (
+                ", ".join(f"{one.name}: {_described(one)}" for one in arguments)
+                for arguments in (signature.inputs, signature.outputs)
+            )
+            facts.append((signature.name, f"{given} → {back}"))
+    return facts
+
+
+def _described(argument: ArgumentInfo) -> str:
+    kind = argument.dtype or argument.kind
+    return kind if argument.shape is None else f"{kind}{display.shape(argument.shape)}"
 
 
 def outline(model: SavedModel, keras: KerasModel | None = None) -> ModelInfo:

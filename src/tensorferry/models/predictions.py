@@ -26,6 +26,7 @@ from tensorferry.files.writer import open_writer
 from tensorferry.formats import table
 from tensorferry.models.dangers import Allow
 from tensorferry.models.inputs import Inputs, inputs_of
+from tensorferry.progress import Progress, following
 from tensorferry.rows import columns as slices
 from tensorferry.storage.place import Target
 from tensorferry.tensors.values import (
@@ -51,6 +52,7 @@ def predict(
     lengths: Mapping[str, str] | None = None,
     keep: tuple[str, ...] = (),
     allow: Allow = (),
+    progress: Progress | bool | None = None,
 ) -> Columns:
     """Calls a model, and returns its outputs by name.
 
@@ -64,6 +66,7 @@ def predict(
             number of valid values in each row; that output is left out.
         keep: The names of inputs to return beside the outputs.
         allow: What a model from a path may do besides computing: see `tensorferry.load_model`.
+        progress: True shows a bar; a function is told how many rows are done.
 
     Returns:
         NumPy arrays, ragged and sparse tensors by name.
@@ -76,7 +79,9 @@ def predict(
         >>> ferry.predict("encoder", np.ones((4, 3), "f4"), batch_size=2)["output_0"].shape
         (4, 8)
     """
-    return _Work(model, signature, lengths or {}, keep, allow).run_all(inputs, batch_size)
+    work = _Work(model, signature, lengths or {}, keep, allow)
+    with following(progress, "predict", "rows") as work.tell:
+        return work.run_all(inputs, batch_size)
 
 
 def save_predictions(
@@ -89,6 +94,7 @@ def save_predictions(
     lengths: Mapping[str, str] | None = None,
     keep: tuple[str, ...] = (),
     allow: Allow = (),
+    progress: Progress | bool | None = None,
     format: str | None = None,
     metadata: Mapping[str, Any] | None = None,
     compression: str | None = None,
@@ -112,6 +118,7 @@ def save_predictions(
         lengths: See `predict`.
         keep: See `predict`.
         allow: See `predict`.
+        progress: See `predict`.
         format: The format, if the suffix does not say it.
         metadata: What to keep with the outputs; TFRecords have no place for it.
         compression: As in `tensorferry.save`.
@@ -135,8 +142,10 @@ def save_predictions(
     facts = None if found is None else table.facts_of(found)
     packed = codecs.split_suffix(name)[1] is not None
     if facts is None or not facts.streams_rows or (packed and not facts.decompresses):
+        with following(progress, name, "rows") as work.tell:
+            outputs = work.run_all(inputs, batch_size)
         return save(
-            work.run_all(inputs, batch_size),
+            outputs,
             path,
             format=format,
             metadata=metadata,
@@ -151,7 +160,10 @@ def save_predictions(
     given = {"compression": compression, "level": level, "quantize": quantize}
     chosen = keywords.given({**given, "shard_size": shard_size})
     target = Target(name, options=storage_options, durable=durable)
-    with open_writer(facts.name, target, chosen, shards=shards, metadata=metadata or {}) as out:
+    with (
+        following(progress, name, "rows") as work.tell,
+        open_writer(facts.name, target, chosen, shards=shards, metadata=metadata or {}) as out,
+    ):
         for outputs in work.run(inputs, batch_size):
             out.write_batch(outputs)
     sizes = [target.place().at(written).size() or 0 for written in out.paths]
@@ -159,7 +171,13 @@ def save_predictions(
 
 
 class _Work:
-    """Calls a model with one batch after another."""
+    """Calls a model with one batch after another.
+
+    Attributes:
+        tell: Is told how many rows are done.
+    """
+
+    tell: Progress | None = None
 
     def __init__(
         self,
@@ -180,6 +198,7 @@ class _Work:
 
     def run(self, inputs: Any, batch_size: int | None) -> Iterator[Columns]:
         """The outputs of each batch."""
+        done = 0
         for batch in _batches(inputs, batch_size, self._inputs):
             outputs = _named(self._call(batch))
             for name, beside in self._lengths.items():
@@ -191,6 +210,9 @@ class _Work:
                     raise MismatchError(f"no input is called {name!r}, which is to be kept")
                 outputs.setdefault(name, batch[name])
             yield outputs
+            done += max(map(slices.length_of, outputs.values()), default=0)
+            if self.tell is not None:
+                self.tell(done, None)
 
     def _call(self, batch: Any) -> Any:
         framework = self._framework

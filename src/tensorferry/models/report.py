@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from tensorferry import display
+from tensorferry.cards import Card, Shown, Tone
 from tensorferry.frameworks.programs import FoundPath, NotKept, Signature
-from tensorferry.tensors.values import TensorInfo
+from tensorferry.tensors.infos import TensorInfo, grid
 
 # How many lines of each kind a report shows.
 SHOWN = 20
 
 
-@dataclass(frozen=True)
-class ModelReport:
+@dataclass(frozen=True, repr=False)
+class ModelReport(Shown):
     """What `save_model` keeps of a model; with `dry_run=True`, what it would keep.
 
     Attributes:
@@ -42,8 +44,20 @@ class ModelReport:
     nbytes: int = 0
     written: bool = False
 
+    def _card(self) -> Card:
+        done = "written" if self.written else "not written"
+        count = display.plural(len(self.variables), "variable")
+        summary = f"{self.format}, {done}, {count}, {display.size(self.nbytes)}"
+        fields = [(one.name, _called(one)) for one in self.signatures]
+        lines: list[tuple[Tone, str]] = [("plain", f"keeps {one}") for one in self.kept]
+        lines += [("note", f"leaves out {one.what}: {one.reason}") for one in self.not_kept]
+        lines += [("note", f"path {one.path} ({one.place})") for one in self.absolute_paths]
+        lines += [("note", f"loading asks for {one}") for one in self.needs]
+        table = grid({info.name: info for info in self.variables}, noun="variable")
+        return Card("ModelReport", self.path, summary, fields=fields, grids=[table], lines=lines)
+
     def __str__(self) -> str:
-        return "\n".join(self._lines())
+        return "\n".join(map(display.clean, self._lines()))
 
     def _lines(self) -> Iterator[str]:
         done = "written" if self.written else "not written"
@@ -57,6 +71,12 @@ class ModelReport:
         yield from _shown("leaves out", [f"{one.what}: {one.reason}" for one in self.not_kept])
         yield from _shown("path", [f"{one.path} ({one.place})" for one in self.absolute_paths])
         yield from _shown("loading asks for", self.needs)
+
+
+def _called(signature: Signature) -> str:
+    inputs = ", ".join(f"{name}: {spec}" for name, spec in signature.inputs.items())
+    outputs = ", ".join(f"{name}: {spec}" for name, spec in signature.outputs.items())
+    return f"{inputs} → {outputs}"
 
 
 def _shown(what: str, lines: tuple[str, ...] | list[str]) -> Iterator[str]:

@@ -16,17 +16,20 @@ from typing import Any, Unpack
 
 import numpy as np
 
+from tensorferry import display
+from tensorferry.cards import Card, Grid, Shown, Tone
 from tensorferry.errors import UnsupportedError
 from tensorferry.files import keywords
 from tensorferry.operations.differences import Difference, TensorDiff
 from tensorferry.operations.names import Renaming
-from tensorferry.operations.subject import Subject, open_one
+from tensorferry.operations.subject import Subject, open_one, some
+from tensorferry.progress import Progress, following
 from tensorferry.rows.columns import length_of
-from tensorferry.rows.rows import Rows
+from tensorferry.rows.rows import ROWS, Rows
 
 
-@dataclass(frozen=True)
-class DiffReport:
+@dataclass(frozen=True, repr=False)
+class DiffReport(Shown):
     """What two files have in common, and what not.
 
     Attributes:
@@ -47,11 +50,53 @@ class DiffReport:
     rows_a: int | None = None
     rows_b: int | None = None
 
+    def _card(self) -> Card:
+        differing = [found for found in self.tensors if not found.equal]
+        noun = "tensor" if self.rows_a is None else "column"
+        if self.equal:
+            summary = f"equal, {display.plural(len(self.tensors), noun)}"
+        elif differing:
+            count = f"{len(differing):,} of {display.plural(len(self.tensors), noun)}"
+            summary = f"different: {count} differ"
+        else:
+            summary = "different: not all is in both"
+        cells = [_cells(found) for found in differing]
+        headers = ("name", "differs in", "dtype", "shape", "values", "largest", "first at")
+        lines: list[tuple[Tone, str]] = []
+        for side, names, rows in (("a", self.only_a, self.rows_a), ("b", self.only_b, self.rows_b)):
+            if names:
+                lines.append(("note", f"only in {side}: {some(names)}"))
+            if rows:
+                lines.append(("note", f"{display.plural(rows, 'row')} only in {side}"))
+        return Card(
+            "DiffReport",
+            f"{self.a} | {self.b}",
+            summary,
+            "good" if self.equal else "bad",
+            grids=[Grid(headers, cells, right=(4, 5), noun=noun)],
+            lines=lines,
+        )
+
     @property
     def equal(self) -> bool:
         """Whether there is no difference beyond the tolerance."""
         alone = self.only_a or self.only_b or self.rows_a or self.rows_b
         return not alone and all(found.equal for found in self.tensors)
+
+
+def _cells(found: TensorDiff) -> tuple[Any, ...]:
+    """A line about tensors that differ: what is the same in both is told once."""
+    dtypes = found.dtypes[:1] if found.dtypes[0] == found.dtypes[1] else found.dtypes
+    shapes = found.shapes[:1] if found.shapes[0] == found.shapes[1] else found.shapes
+    return (
+        found.name if found.name == found.other else f"{found.name} | {found.other}",
+        found.reason,
+        " | ".join(dtypes),
+        " | ".join(map(display.shape, shapes)),
+        f"{found.differing:,} of {found.elements:,}" if found.differing else "",
+        display.number(found.largest),
+        "" if found.first is None else display.shape(found.first),
+    )
 
 
 @keywords.shown(keywords.Opening)
@@ -65,6 +110,7 @@ def diff(
     key: str | None = None,
     ignore_dtype: bool = False,
     match: Sequence[str] = (),
+    progress: Progress | bool | None = None,
     storage_options: Mapping[str, Any] | None = None,
     **options: Unpack[keywords.Opening],
 ) -> DiffReport:
@@ -84,6 +130,8 @@ def diff(
         key: A column by whose values rows belong together, instead of by their position.
         ignore_dtype: Whether the same numbers in another dtype are the same.
         match: Patterns of names in `a`; others are left out.
+        progress: True shows a bar; a function is told how many tensors or rows are done, and how
+            many there are, if that is known.
         storage_options: For the stores of URLs.
         **options: Of the formats of both: see `tensorferry.files.keywords.Opening`.
 
@@ -93,16 +141,19 @@ def diff(
     """
     reading = partial(open_one, storage_options=storage_options, options=options, thorough=True)
     with reading(a) as first, reading(b) as second:
-        return compare(
-            first,
-            second,
-            rtol=rtol,
-            atol=atol,
-            map=map,
-            key=key,
-            ignore_dtype=ignore_dtype,
-            match=match,
-        )
+        are_rows = isinstance(first.opened, Rows) and isinstance(second.opened, Rows)
+        with following(progress, first.name, "rows" if are_rows else "tensors") as tell:
+            return compare(
+                first,
+                second,
+                rtol=rtol,
+                atol=atol,
+                map=map,
+                key=key,
+                ignore_dtype=ignore_dtype,
+                match=match,
+                progress=tell,
+            )
 
 
 def compare(
@@ -115,12 +166,13 @@ def compare(
     key: str | None = None,
     ignore_dtype: bool = False,
     match: Sequence[str] = (),
+    progress: Progress | None = None,
 ) -> DiffReport:
     """Compares what was opened; the arguments are those of `diff`."""
     names = Renaming.parse(map).apply(first.matching(match))
     others = [name for name in second.infos if not match or name in names.values()]
     pairs = _pairs(first, second, names, rtol=rtol, atol=atol, ignore_dtype=ignore_dtype)
-    rows = _compare(first, second, pairs, key)
+    rows = _compare(first, second, pairs, key, progress)
     taken = set(names.values())
     return DiffReport(
         first.name,
@@ -178,26 +230,36 @@ def compare_each(first: Subject, second: Subject, names: Mapping[str, str]) -> I
 
 
 def _compare(
-    first: Subject, second: Subject, pairs: Mapping[str, Difference], key: str | None
+    first: Subject,
+    second: Subject,
+    pairs: Mapping[str, Difference],
+    key: str | None,
+    progress: Progress | None,
 ) -> tuple[int | None, int | None]:
     """Compares what can be read; gives the number of rows that only one of the two has."""
     pairs = {name: pair for name, pair in pairs.items() if pair.is_readable}
     if key is not None:
-        return _by_key(first, second, pairs, key)
+        return _by_key(first, second, pairs, key, progress)
     if isinstance(first.opened, Rows) and isinstance(second.opened, Rows):
-        return _by_position(first, second, pairs)
+        return _by_position(first, second, pairs, progress)
     others = [pair.other for pair in pairs.values()]
     both = zip(first.tensors(list(pairs)), second.tensors(others), strict=True)
-    for (name, tensor), (_, other) in both:
+    for number, ((name, tensor), (_, other)) in enumerate(both, 1):
         pairs[name].add(tensor, other)
+        if progress is not None:
+            progress(number, len(pairs))
     return None, None
 
 
 def _by_position(
-    first: Subject, second: Subject, pairs: Mapping[str, Difference]
+    first: Subject,
+    second: Subject,
+    pairs: Mapping[str, Difference],
+    progress: Progress | None,
 ) -> tuple[int, int]:
     """Compares batches; gives the number of rows that only one of the two has."""
     counts = [0, 0]
+    total = first.count() if progress is not None else None
     batches = zip_longest(
         first.batches(list(pairs)), second.batches([pair.other for pair in pairs.values()])
     )
@@ -207,12 +269,18 @@ def _by_position(
                 pair.add(left[name], right[pair.other])
         for side, batch in enumerate((left, right)):
             counts[side] += 0 if not batch else length_of(next(iter(batch.values())))
+        if progress is not None:
+            progress(counts[0], total)
     both = min(counts)
     return counts[0] - both, counts[1] - both
 
 
 def _by_key(
-    first: Subject, second: Subject, pairs: Mapping[str, Difference], key: str
+    first: Subject,
+    second: Subject,
+    pairs: Mapping[str, Difference],
+    key: str,
+    progress: Progress | None,
 ) -> tuple[int, int]:
     """Compares rows that have the same key; gives the number of rows that only one has."""
     if key not in pairs:
@@ -230,6 +298,8 @@ def _by_key(
         right = lookup(place)
         for name, pair in pairs.items():
             pair.add_row(left[name], right[pair.other])
+        if progress is not None and seen % ROWS == 0:
+            progress(seen + missing, None)
     return missing, max(len(places) - seen, 0)
 
 

@@ -24,7 +24,8 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from tensorferry import dtypes
+from tensorferry import display, dtypes
+from tensorferry.cards import Card, Grid, Shown
 from tensorferry.files import keywords
 from tensorferry.operations.differences import ordered
 from tensorferry.operations.measures import chunks_of
@@ -46,8 +47,8 @@ class TensorDigest:
     shape: tuple[int | None, ...]
 
 
-@dataclass(frozen=True)
-class HashReport:
+@dataclass(frozen=True, repr=False)
+class HashReport(Shown):
     """The digest of what is in a file.
 
     Attributes:
@@ -59,6 +60,15 @@ class HashReport:
     path: str
     digest: str
     tensors: tuple[TensorDigest, ...]
+
+    def _card(self) -> Card:
+        cells = [
+            (one.name, one.dtype, display.shape(one.shape), one.digest) for one in self.tensors
+        ]
+        headers = ("name", "dtype", "shape", "digest")
+        return Card(
+            "HashReport", self.path, self.digest, grids=[Grid(headers, cells, noun="tensor")]
+        )
 
 
 @keywords.shown(keywords.Opening)

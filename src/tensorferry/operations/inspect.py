@@ -15,6 +15,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
+from tensorferry import display
+from tensorferry.cards import Card, Grid, Shown, Tone, pairs
 from tensorferry.errors import FerryError, FormatError, Problem as Problem
 from tensorferry.files import keywords
 from tensorferry.files.find import Found
@@ -33,8 +35,8 @@ if TYPE_CHECKING:
 Holds = Literal["tensors", "records", "rows"]
 
 
-@dataclass(frozen=True)
-class FileInfo:
+@dataclass(frozen=True, repr=False)
+class FileInfo(Shown):
     """What is in a file, or in a set of files.
 
     Attributes:
@@ -67,6 +69,51 @@ class FileInfo:
     notes: tuple[str, ...] = ()
     model: ModelInfo | None = None
 
+    def _card(self) -> Card:
+        noun = {"tensors": "tensor", "records": "record", "rows": "row"}[self.holds]
+        parts = [self.format]
+        if self.count is not None:
+            parts.append(display.plural(self.count, noun))
+        if self.nbytes is not None:
+            parts.append(display.size(self.nbytes))
+        files = display.plural(len(self.files), "file") if len(self.files) > 1 else None
+        fields = [
+            ("version", self.version),
+            ("compression", self.compression),
+            ("files", files),
+            ("values", display.number(self.elements) if self.holds == "tensors" else None),
+            ("dtypes", ", ".join(f"{name} ({count})" for name, count in self.dtypes.items())),
+            ("metadata", pairs(self.metadata)),
+            *(() if self.model is None else model_outline.facts_of(self.model)),
+        ]
+        lines: list[tuple[Tone, str]] = [("bad", str(problem)) for problem in self.problems]
+        lines += [("note", note) for note in self.notes]
+        tone: Tone = "bad" if self.problems else "plain"
+        return Card(
+            "FileInfo", self.path, ", ".join(parts), tone, fields, grids=[self._grid()], lines=lines
+        )
+
+    def _grid(self) -> Grid:
+        """The tensors or columns, repeated layers on one line."""
+        from tensorferry.operations.list import collapse
+
+        columns = self.holds != "tensors"
+        cells = [
+            (
+                entry.name,
+                f"{entry.dtype} as {entry.quantized}" if entry.quantized else entry.dtype,
+                _sizes(entry.shape, columns),
+                "" if entry.kind in ("dense", "string") else entry.kind,
+                f"{entry.count} x" if entry.count > 1 else "",
+                display.size(entry.nbytes),
+                entry.unreadable,
+            )
+            for entry in sorted(collapse(self.tensors), key=lambda entry: entry.optimizer)
+        ]
+        noun = "column" if columns else "tensor"
+        headers = (noun, "dtype", "shape", "kind", "count", "size", "cannot be read")
+        return Grid(headers, cells, right=(4, 5), noun="line")
+
     @property
     def dtypes(self) -> dict[str, int]:
         """Number of tensors of each dtype, the most frequent first."""
@@ -81,6 +128,13 @@ class FileInfo:
         found = [elements_in(info) for info in self.tensors]
         known = [count for count in found if count is not None]
         return sum(known) if len(known) == len(found) else None
+
+
+def _sizes(shape: tuple[int | None, ...], columns: bool) -> str:
+    """A shape; of a column that of one row, and nothing for a single value."""
+    if not columns:
+        return display.shape(shape)
+    return display.shape(shape[1:]) if shape[1:] else ""
 
 
 @keywords.shown(keywords.Opening)

@@ -7,15 +7,19 @@ How values are summed up is `tensorferry.operations.measures`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, Unpack
 
 import numpy as np
 
+from tensorferry import display
+from tensorferry.cards import Card, Grid, Shown, Tone
 from tensorferry.files import keywords
 from tensorferry.operations.measures import Measure, Summary
 from tensorferry.operations.subject import open_one
+from tensorferry.progress import Progress, Unit, following
 from tensorferry.rows.columns import length_of
 from tensorferry.tensors.held import values_of
 from tensorferry.tensors.values import RaggedTensor, SparseTensor, TensorInfo
@@ -46,8 +50,8 @@ class ColumnStatistics:
     lengths: Summary | None = None
 
 
-@dataclass(frozen=True)
-class StatsReport:
+@dataclass(frozen=True, repr=False)
+class StatsReport(Shown):
     """Statistics of what is in a file.
 
     Attributes:
@@ -64,13 +68,37 @@ class StatsReport:
     columns: tuple[ColumnStatistics, ...]
     notes: tuple[str, ...] = ()
 
+    def _card(self) -> Card:
+        noun = "tensor" if self.holds == "tensors" else "column"
+        parts = [display.plural(len(self.columns), noun)]
+        if self.rows is not None:
+            parts.append(display.plural(self.rows, "row"))
+        cells = [
+            (
+                one.name,
+                one.dtype,
+                display.shape(one.shape),
+                display.number(one.missing or None),
+                display.number(one.values.minimum),
+                display.number(one.values.mean),
+                display.number(one.values.maximum),
+                display.number(one.values.deviation),
+                display.number(one.values.nan or None),
+            )
+            for one in self.columns
+        ]
+        headers = ("name", "dtype", "shape", "null", "min", "mean", "max", "deviation", "NaN")
+        lines: list[tuple[Tone, str]] = [("note", note) for note in self.notes]
+        table = Grid(headers, cells, right=(3, 4, 5, 6, 7, 8), noun=noun)
+        return Card("StatsReport", self.path, ", ".join(parts), grids=[table], lines=lines)
+
 
 @keywords.shown(keywords.Opening)
 def collect(
     path: Any,
     *,
     match: Sequence[str] = (),
-    progress: Callable[[int, int | None], None] | None = None,
+    progress: Progress | bool | None = None,
     format: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
     **options: Unpack[keywords.Opening],
@@ -80,14 +108,20 @@ def collect(
     Args:
         path: What `tensorferry.open` takes.
         match: Patterns of names; others are left out.
-        progress: Is told how many tensors or rows are done, and how many there are.
+        progress: True shows a bar; a function is told how many tensors or rows are done, and how
+            many there are.
         format: By default recognised.
         storage_options: For the store of a URL.
         **options: Of the format: see `tensorferry.files.keywords.Opening`.
     """
-    with open_one(
-        path, format=format, storage_options=storage_options, options=options, thorough=True
-    ) as subject:
+    with ExitStack() as stack:
+        subject = stack.enter_context(
+            open_one(
+                path, format=format, storage_options=storage_options, options=options, thorough=True
+            )
+        )
+        unit: Unit = "tensors" if subject.holds == "tensors" else "rows"
+        tell = stack.enter_context(following(progress, subject.name, unit))
         infos = subject.matching(match)
         columns = {
             name: _Column(info, name in subject.optional)
@@ -102,8 +136,8 @@ def collect(
                 columns[name].add(column)
             first = next(iter(batch.values()), None)
             done += length_of(first) if in_rows and first is not None else 1
-            if progress is not None:
-                progress(done, total)
+            if tell is not None:
+                tell(done, total)
         rows = done if in_rows else None
         found = tuple(column.result(rows) for column in columns.values())
         notes = tuple(

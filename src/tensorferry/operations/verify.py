@@ -9,13 +9,15 @@ read, though nothing is wrong with it, is no problem; `notes` names it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, Unpack
 
 import numpy as np
 
+from tensorferry import display
+from tensorferry.cards import Card, Shown, Tone
 from tensorferry.display import shown
 from tensorferry.errors import (
     FerryError,
@@ -29,16 +31,14 @@ from tensorferry.files.find import Found
 from tensorferry.operations import hash as digests
 from tensorferry.operations.measures import as_numbers, chunks_of
 from tensorferry.operations.subject import Subject, open_one
+from tensorferry.progress import Progress, Unit, following
 from tensorferry.rows.rows import Rows
 from tensorferry.tensors.held import values_of
 from tensorferry.tensors.values import RaggedTensor, SparseTensor
 
-Progress = Callable[[int, int | None], None]
-"""Is told how many parts are done, and how many there are, if that is known."""
 
-
-@dataclass(frozen=True)
-class VerifyReport:
+@dataclass(frozen=True, repr=False)
+class VerifyReport(Shown):
     """What was checked, and what is wrong.
 
     Attributes:
@@ -61,6 +61,24 @@ class VerifyReport:
     quick: bool = False
     notes: tuple[str, ...] = ()
 
+    def _card(self) -> Card:
+        noun = {"tensors": "tensor", "records": "record", "rows": "row"}.get(
+            self.holds or "", "part"
+        )
+        if self.problems:
+            state = display.plural(len(self.problems), "problem")
+        else:
+            state = "sound" if self.checksums else "sound, as far as a file without checksums tells"
+            state = "sound at a glance" if self.quick else state
+        parts = [state, self.format or ""]
+        if self.count is not None:
+            parts.append(display.plural(self.count, noun))
+        summary = ", ".join(part for part in parts if part)
+        lines: list[tuple[Tone, str]] = [("bad", str(problem)) for problem in self.problems]
+        lines += [("note", note) for note in self.notes]
+        tone: Tone = "bad" if self.problems else "good"
+        return Card("VerifyReport", self.path, summary, tone, lines=lines)
+
     @property
     def sound(self) -> bool:
         """Whether nothing is wrong."""
@@ -75,7 +93,7 @@ def verify(
     nan: bool = False,
     duplicates: bool = False,
     format: str | None = None,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
     storage_options: Mapping[str, Any] | None = None,
     **options: Unpack[keywords.Opening],
 ) -> VerifyReport:
@@ -89,7 +107,8 @@ def verify(
         nan: Tell of numbers that are NaN or infinite.
         duplicates: Tell of records that are the same as one before.
         format: By default recognised.
-        progress: See `Progress`.
+        progress: True shows a bar; a function is told how many tensors or rows are done, and how
+            many there are, if that is known.
         storage_options: For the store of a URL.
         **options: Of the format: see `tensorferry.files.keywords.Opening`.
 
@@ -119,8 +138,9 @@ def verify(
         # An index is there, and a file that it leads to is not.
         problem = Problem("the file is missing, and others lead to it", missing)
         return VerifyReport(name, format, problems=(problem,), quick=quick)
-    with subject:
-        return _verified(subject, quick, nan, duplicates, progress)
+    unit: Unit = "rows" if isinstance(subject.opened, Rows) else "tensors"
+    with subject, following(progress, name, unit) as tell:
+        return _verified(subject, quick, nan, duplicates, tell)
 
 
 def _verified(

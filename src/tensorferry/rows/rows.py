@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import difflib
 import operator
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Self, SupportsIndex, overload
@@ -23,6 +23,8 @@ import numpy as np
 
 from tensorferry import frameworks
 from tensorferry.errors import Problem, UnknownFeatureError, UnsupportedError
+from tensorferry.rows import preview
+from tensorferry.rows.arrow import AsArrow
 from tensorferry.rows.columns import part_of
 from tensorferry.storage.place import Place
 from tensorferry.tensors.infos import TensorInfo
@@ -81,7 +83,7 @@ class Damages(list[Damage]):
             super().append(damage)
 
 
-class Rows(ABC):
+class Rows(AsArrow):
     """An ordered set of rows with columns, over one or many files, read when they are asked for.
 
     Iterating gives rows (dicts), `batches(n)` dicts of columns. Rows of paths can be pickled: other
@@ -343,9 +345,19 @@ class Rows(ABC):
         self.close()
 
     def __repr__(self) -> str:
-        names = ", ".join(self.files[:3])
-        more = f" and {len(self.files) - 3} more" if len(self.files) > 3 else ""
-        return f"{type(self).__name__}({names}{more})"
+        return preview.card(self, values=False).line()
+
+    def _repr_html_(self) -> str:
+        return preview.card(self, values=True).html()
+
+    def _ipython_key_completions_(self) -> list[str]:
+        if self.is_stream:
+            return []
+        return [name for name in self.columns if name.isprintable()]
+
+    def known_count(self) -> int | None:
+        """Number of rows, if telling it takes no time."""
+        return self.count()
 
 
 def check_rows(rows: SupportsIndex) -> int:

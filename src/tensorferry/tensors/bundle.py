@@ -16,11 +16,13 @@ import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Self
 
+from tensorferry import display
+from tensorferry.cards import Card, Tone, pairs
 from tensorferry.errors import FerryError, Problem, UnsupportedError
 from tensorferry.storage.pages import release
 from tensorferry.storage.place import Place
 from tensorferry.tensors import layout
-from tensorferry.tensors.infos import TensorInfo
+from tensorferry.tensors.infos import Infos, TensorInfo, grid
 from tensorferry.tensors.note import Note
 from tensorferry.tensors.stored import Stored
 from tensorferry.tensors.values import Tensor
@@ -140,8 +142,23 @@ class Bundle(Mapping[str, Any]):
     def __contains__(self, name: object) -> bool:
         return name in self._stored or (isinstance(name, str) and self._aliased(name) is not None)
 
+    def _card(self) -> Card:
+        summary = f"{self.format}, {display.plural(len(self), 'tensor')}"
+        notes: list[tuple[Tone, str]] = [("note", note) for note in self.notes]
+        fields = [("metadata", pairs(self.metadata))]
+        return Card(
+            "Bundle", self.place.shown, summary, fields=fields, grids=[grid(self.info)], lines=notes
+        )
+
     def __repr__(self) -> str:
-        return f"Bundle({self.place.shown!r}, {self.format}, {len(self)} tensors)"
+        summary = f"{self.format}, {display.plural(len(self), 'tensor')}"
+        return Card("Bundle", self.place.shown, summary).line()
+
+    def _repr_html_(self) -> str:
+        return self._card().html()
+
+    def _ipython_key_completions_(self) -> list[str]:
+        return [name for name in self if name.isprintable()]
 
     def __enter__(self) -> Self:
         return self
@@ -166,7 +183,7 @@ class Bundle(Mapping[str, Any]):
 
     def infos(self) -> Mapping[str, TensorInfo]:
         """What is known of each tensor without reading it: `info`, looked up for all of them."""
-        return {name: self.info[name] for name in self._stored}
+        return Infos({name: self.info[name] for name in self._stored})
 
     def count(self) -> int:
         """Number of tensors."""
@@ -220,9 +237,17 @@ class Bundle(Mapping[str, Any]):
         with _located(self._shown, name):
             return self._hand(name, self._stored[name].read_part(index))
 
-    def value(self) -> Any:
-        """All of it: the structure that was saved, or a dict of the tensors."""
-        tensors = {name: self._hand(name, tensor) for name, tensor in self.read_many(self)}
+    def value(self, progress: Progress | None = None) -> Any:
+        """All of it: the structure that was saved, or a dict of the tensors.
+
+        Args:
+            progress: Is told how many tensors are read, and how many there are.
+        """
+        tensors: dict[str, Any] = {}
+        for name, tensor in self.read_many(self):
+            tensors[name] = self._hand(name, tensor)
+            if progress is not None:
+                progress(len(tensors), len(self))
         with _located(self._shown, None):
             return layout.rebuild(self._note.layout, tensors)
 
@@ -294,8 +319,8 @@ class Bundle(Mapping[str, Any]):
         for name in names:
             for source, start, stop in self._stored[name].extents():
                 spans.setdefault(id(source), (source, []))[1].append((start, stop))
-        for source, pairs in spans.values():
-            source.expect(pairs)
+        for source, ranges in spans.values():
+            source.expect(ranges)
 
     def _tensor(self, name: str) -> Tensor:
         with _located(self._shown, name):
@@ -359,6 +384,9 @@ class _Infos(Mapping[str, TensorInfo]):
 
     def __repr__(self) -> str:
         return repr(dict(self))
+
+    def _repr_html_(self) -> str:
+        return Card("Infos", "", display.plural(len(self), "tensor"), grids=[grid(self)]).html()
 
 
 class _located:  # noqa: N801  # used as a statement

@@ -23,6 +23,7 @@ import numpy as np
 from tensorferry import dtypes
 from tensorferry.codecs import quantization
 from tensorferry.errors import FerryError, UnsupportedError
+from tensorferry.progress import Progress
 from tensorferry.tensors import layout
 from tensorferry.tensors.bundle import Bundle
 from tensorferry.tensors.held import values_of, with_values
@@ -108,6 +109,15 @@ class Content:
         """The same content with more metadata, and to be quantized."""
         self.metadata.update(metadata or {})
         self._quantize = None if quantize is None else quantization.parse(quantize)
+        return self
+
+    def telling(self, progress: Progress | None) -> Content:
+        """The same content, which tells how many bytes of tensors were taken, and of how many."""
+        if progress is not None:
+            self._flatten()
+            known = None if self.is_stream else sum(map(_size_of, dict(self._tensors).values()))
+            self._tensors = _Told(self._tensors, progress, known)
+            self.is_stream = True  # so that they are taken one by one
         return self
 
     def tensors(self) -> Iterator[tuple[str, Any]]:
@@ -223,3 +233,28 @@ def _as_array(value: Any, made: list[Array]) -> Any:
         return value
     made.append(array)
     return array
+
+
+class _Told:
+    """Names and tensors; a tensor is done when the next one is asked for."""
+
+    def __init__(
+        self, tensors: Iterable[tuple[str, Leaf]], progress: Progress, total: int | None
+    ) -> None:
+        self._tensors, self._progress, self._total = tensors, progress, total
+
+    def __iter__(self) -> Iterator[tuple[str, Leaf]]:
+        done = 0
+        for name, tensor in self._tensors:
+            yield name, tensor
+            done += _size_of(tensor)
+            self._progress(done, self._total)
+
+
+def _size_of(leaf: Leaf) -> int:
+    """About how many bytes a tensor takes in memory."""
+    if isinstance(leaf, list):
+        return sum(array.nbytes for array in leaf)
+    if isinstance(leaf, SparseTensor):
+        return leaf.indices.nbytes + leaf.values.nbytes
+    return leaf.flat_values.nbytes if isinstance(leaf, RaggedTensor) else leaf.nbytes

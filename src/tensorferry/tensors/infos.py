@@ -11,10 +11,13 @@ from collections import namedtuple
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import islice
 from keyword import iskeyword
 from typing import Any, Literal
 from unicodedata import normalize
 
+from tensorferry import display
+from tensorferry.cards import ROWS, Card, Grid
 from tensorferry.errors import FormatError
 
 # The name of the tensor, where the whole value is one tensor.
@@ -26,6 +29,36 @@ MAX_NAMEDTUPLE_FIELDS = 1000
 MAX_RANK = 64
 
 Kind = Literal["dense", "string", "sparse", "ragged", "list"]
+
+
+class Infos(dict[str, "TensorInfo"]):
+    """What is known of tensors, by name: a dict that notebooks show as a table."""
+
+    def _repr_html_(self) -> str:
+        return Card("Infos", "", display.plural(len(self), "tensor"), grids=[grid(self)]).html()
+
+
+def grid(infos: Mapping[str, TensorInfo], *, noun: str = "tensor") -> Grid:
+    """A table of what is known of tensors; only those that it shows are looked up.
+
+    Args:
+        infos: By name.
+        noun: What they are called.
+    """
+    shown = [infos[name] for name in islice(infos, ROWS)]
+    cells = [
+        (
+            info.name,
+            f"{info.dtype} as {info.quantized}" if info.quantized else info.dtype,
+            display.shape(info.shape),
+            "" if info.kind in ("dense", "string") else info.kind,
+            display.size(info.nbytes),
+            info.unreadable,
+        )
+        for info in shown
+    ]
+    headers = ("name", "dtype", "shape", "kind", "size", "cannot be read")
+    return Grid(headers, cells, right=(4,), total=len(infos), noun=noun)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +85,9 @@ class TensorInfo:
     quantized: str | None = None
     origin: Mapping[str, Any] = field(default_factory=dict)
     unreadable: str | None = None
+
+    def _repr_html_(self) -> str:
+        return Infos({self.name: self})._repr_html_()
 
 
 def elements_in(info: TensorInfo) -> int | None:

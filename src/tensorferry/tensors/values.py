@@ -27,6 +27,7 @@ from tensorferry.tensors.infos import (
     make_namedtuple as make_namedtuple,
 )
 from tensorferry.tensors.ragged import Array as Array, RaggedVerbs
+from tensorferry.tensors.texts import TEXT, joined
 
 SCALARS = (type(None), bool, int, float, str, bytes)
 
@@ -278,7 +279,8 @@ def _as_strings(array: Array) -> Array:
             f"an object array holds {names}, expected bytes or str",
             hint="use a structure (lists and dicts) for mixed values",
         )
-    strings = np.empty(len(values), dtype=object)
+    is_text = array.dtype.kind in "UT" or (kinds and all(issubclass(kind, str) for kind in kinds))
+    strings = np.empty(len(values), dtype=TEXT if is_text else object)
     try:
         strings[:] = [text.encode() if isinstance(text, str) else bytes(text) for text in values]
     except UnicodeEncodeError as error:
@@ -337,7 +339,7 @@ def concatenate(tensors: Sequence[Tensor]) -> Tensor:
         return _concatenated_sparse(tensors)  # type: ignore[arg-type]
     if isinstance(tensors[0], RaggedTensor):
         return _concatenated_ragged(tensors)  # type: ignore[arg-type]
-    return np.concatenate(tensors)  # type: ignore[arg-type]
+    return joined(tensors)  # type: ignore[arg-type]
 
 
 def _concatenated_ragged(tensors: Sequence[RaggedTensor]) -> RaggedTensor:
@@ -350,7 +352,7 @@ def _concatenated_ragged(tensors: Sequence[RaggedTensor]) -> RaggedTensor:
         if start > np.iinfo(levels[0].dtype).max:
             raise FormatError(f"{start} values have row splits of {levels[0].dtype}")
         nested.append(np.concatenate(pieces))
-    return RaggedTensor(np.concatenate([tensor.flat_values for tensor in tensors]), tuple(nested))
+    return RaggedTensor(joined([tensor.flat_values for tensor in tensors]), tuple(nested))
 
 
 def _concatenated_sparse(tensors: Sequence[SparseTensor]) -> SparseTensor:

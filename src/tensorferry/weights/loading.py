@@ -19,6 +19,7 @@ from tensorferry.errors import UnsupportedError
 from tensorferry.files import keywords, open as opening
 from tensorferry.frameworks.conversion import is_model
 from tensorferry.frameworks.variables import list_variables
+from tensorferry.progress import Progress, following
 from tensorferry.tensors.bundle import Bundle
 from tensorferry.weights import offered
 from tensorferry.weights.name_map import NameMap
@@ -37,6 +38,7 @@ def load_weights(
     optimizer: bool = False,
     cast: bool = True,
     structure: bool = True,
+    progress: Progress | bool | None = None,
     **options: Unpack[keywords.ReadingWeights],
 ) -> WeightsReport:
     """Sets the variables of a model to the tensors of a file.
@@ -60,6 +62,7 @@ def load_weights(
         cast: Convert floats to the model's floats, and integers to its integers; a value beyond
             the range of the variable's dtype is a mismatch. If false, dtypes must be equal.
         structure: Also match tensors by structure and shape if their names do not help.
+        progress: True shows a bar; a function is told how many tensors are read, and of how many.
         **options: See `tensorferry.files.keywords.ReadingWeights`.
 
     Returns:
@@ -90,7 +93,8 @@ def load_weights(
         plan = Plan(chosen, tensors, cast=cast, kept=variables)
         plan.apply_map(map)
         plan.match(structure=structure)
-        plan.read()
+        with following(progress, tensors.path, "tensors") as tell:
+            plan.read(tell)
         report = plan.report(tensors.path)
         if strict and not report.ok:
             raise report.error()

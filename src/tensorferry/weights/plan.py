@@ -14,6 +14,7 @@ import numpy as np
 
 from tensorferry import dtypes, frameworks
 from tensorferry.frameworks.contract import Variable
+from tensorferry.progress import Progress
 from tensorferry.tensors.values import Array
 from tensorferry.weights import matching
 from tensorferry.weights.matching import How, Named
@@ -103,11 +104,13 @@ class Plan:
             self._how |= matches.how
             self._candidates |= matches.candidates
 
-    def read(self) -> None:
-        """Reads and checks every value."""
+    def read(self, progress: Progress | None = None) -> None:
+        """Reads and checks every value; tells how many tensors are done, and of how many."""
         matched = [name for name in self._variables if name in self._pairs]
         sources = self._planned(self._pairs[name] for name in matched)
-        for name, source in zip(matched, sources, strict=True):
+        for number, (name, source) in enumerate(zip(matched, sources, strict=True), 1):
+            if progress is not None:
+                progress(number, len(matched))
             variable, row = self._variables[name], self._rows[source]
             transform = self._transforms.get(name)
             problem = self._problem(variable, row, transformed=transform is not None)

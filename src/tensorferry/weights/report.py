@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from tensorferry import display
+from tensorferry.cards import Card, Grid, Shown, Tone
 from tensorferry.errors import MismatchError
 from tensorferry.weights.matching import How, Shape
 
@@ -88,8 +90,8 @@ class Mismatched:
         )
 
 
-@dataclass(frozen=True)
-class WeightsReport:
+@dataclass(frozen=True, repr=False)
+class WeightsReport(Shown):
     """What `load_weights` did, or would have done.
 
     Attributes:
@@ -119,8 +121,29 @@ class WeightsReport:
         """Whether every variable of the model has its value."""
         return not self.missing and not self.mismatched
 
+    def _card(self) -> Card:
+        cells = [
+            (
+                name,
+                source,
+                "" if self.how.get(name) == "name" else self.how.get(name),
+                self._cast(name),
+            )
+            for name, source in self.loaded.items()
+        ]
+        title = "loaded" if self.applied else "would fit"
+        lines: list[tuple[Tone, str]] = [("bad", f"missing {row}") for row in self.missing]
+        lines += [("bad", f"mismatched {row}") for row in self.mismatched]
+        lines += [("note", f"unexpected {row}") for row in self.unexpected]
+        grids = [Grid((title, "from", "found by", "cast"), cells, noun="variable")]
+        tone: Tone = "good" if self.ok else "bad"
+        return Card("WeightsReport", self.path, self.summary(), tone, grids=grids, lines=lines)
+
+    def _cast(self, name: str) -> str:
+        return "{} as {}".format(*self.cast[name]) if name in self.cast else ""
+
     def __str__(self) -> str:
-        return "\n".join(self._lines())
+        return "\n".join(map(display.clean, self._lines()))
 
     def _lines(self) -> Iterator[str]:
         yield f"{self.path}: {self.summary()}"
@@ -131,7 +154,7 @@ class WeightsReport:
         for name, source in self.loaded.items():
             notes = [] if self.how.get(name) == "name" else [f"by {self.how.get(name)}"]
             if name in self.cast:
-                notes.append("{} as {}".format(*self.cast[name]))
+                notes.append(self._cast(name))
             note = f"  ({', '.join(notes)})" if notes else ""
             rows.append(f"{name:<{width}} <- {source}{note}")
         yield from _listed("loaded" if self.applied else "would fit", rows)

@@ -17,6 +17,7 @@ from tensorferry.formats.table import named
 from tensorferry.frameworks import table
 from tensorferry.frameworks.contract import Variable
 from tensorferry.frameworks.variables import list_variables
+from tensorferry.progress import Progress
 from tensorferry.tensors.values import Array
 
 # Whose names a file gets: see `names_for`.
@@ -31,6 +32,7 @@ def save_weights(
     optimizer: bool = False,
     format: str | None = None,
     durable: bool = True,
+    progress: Progress | bool | None = None,
     **options: Unpack[keywords.WritingWeights],
 ) -> saving.Saved:
     """Writes the variables of a model to a file.
@@ -41,6 +43,7 @@ def save_weights(
         optimizer: Write the state of the model's optimizer, too.
         format: The format, if the suffix does not say it.
         durable: Wait until the bytes are on disk.
+        progress: True shows a bar; a function is told how many bytes are written.
         **options: See `tensorferry.files.keywords.WritingWeights`.
 
     Returns:
@@ -60,7 +63,7 @@ def save_weights(
         # Which tf.train.Checkpoint(model) restores.
         options["layout"] = options.get("layout") or "objects"
     values = _values(names_for(chosen, target))
-    return saving.save(values, path, format=format, durable=durable, **options)
+    return saving.save(values, path, format=format, durable=durable, progress=progress, **options)
 
 
 def _values(named: list[tuple[str, Variable]]) -> Iterator[tuple[str, Array]]:

@@ -78,6 +78,41 @@ def _named(outlines: Sequence[Outline], name: str, path: str) -> list[Outline]:
     return readable
 
 
+def legible(files: Files) -> list[str]:
+    """The columns of the schema that PyArrow can read, whether tensors have such types or not.
+
+    Only columns with values inside of others are tried, on the first piece: it reads all others.
+    """
+    from tensorferry.formats.tables import values as arrow_values
+
+    if files.legible is not None:
+        return files.legible
+    names: list[str] = files.schema.names
+    number = next((number for number in range(len(files)) if files.pieces(number)), None)
+    refused = set()
+    for name in names if number is not None and not arrow_values.is_ours(files.schema) else ():
+        if nests(files.schema.field(name).type):
+            try:
+                files.reader(number or 0).batches(files.pieces(number or 0)[0], [name])
+            except UnsupportedError:
+                refused.add(name)
+            except FerryError:  # damage is told, or skipped, when the rows are read
+                continue
+    files.legible = [name for name in names if name not in refused]
+    return files.legible
+
+
+def nests(kind: pa.DataType) -> bool:
+    """Whether values of a type hold others: lists and structs, but not tensors of one shape."""
+    import pyarrow as pa
+
+    if isinstance(kind, pa.FixedShapeTensorType):
+        return bool(kind.value_type.num_fields)
+    if isinstance(kind, pa.BaseExtensionType):
+        kind = kind.storage_type
+    return bool(kind.num_fields)
+
+
 def columns_of(leaves: Sequence[Outline]) -> list[str]:
     """The columns of the schema that leaves stand in, each once."""
     return list(dict.fromkeys(leaf.column for leaf in leaves))

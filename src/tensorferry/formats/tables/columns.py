@@ -3,7 +3,8 @@
 A row of a column is one step of a leaf's first dimension:
 
     numbers              the number; `arrow.fixed_shape_tensor` with more dimensions
-    strings              binary; lists of fixed size with more dimensions
+    strings              binary, or string where they are known to be text
+                         (`tensorferry.tensors.texts`); lists of fixed size with more dimensions
     ragged               a list for each ragged dimension, of fixed size for the uniform ones
     sparse               struct{indices: list, values: list} of the row's entries, and `order`
                          where they do not stand in the order of rows
@@ -30,6 +31,7 @@ import pyarrow as pa
 
 from tensorferry import dtypes
 from tensorferry.errors import FormatError, UnsupportedError
+from tensorferry.tensors import texts
 from tensorferry.tensors.values import Array, RaggedTensor, SparseTensor, as_tensor, check_budget
 
 if TYPE_CHECKING:
@@ -452,9 +454,15 @@ def _numbers(flat: Array, kind: pa.DataType) -> Any:
 
 
 def _strings(array: Array) -> Any:
-    texts = array.reshape(-1).tolist()
-    large = sum(map(len, texts)) > _INT32
-    return pa.array(texts, pa.large_binary() if large else pa.binary())
+    strings = array.reshape(-1).tolist()
+    large = sum(map(len, strings)) > _INT32
+    found = pa.array(strings, pa.large_binary() if large else pa.binary())
+    if not texts.is_text(array):
+        return found
+    try:
+        return found.cast(pa.large_string() if large else pa.string())
+    except pa.ArrowInvalid:  # the bytes were changed since
+        return found
 
 
 def _nest(flat: Any, shape: tuple[int, ...], count: int) -> Any:

@@ -40,6 +40,7 @@ class Files:
 
     Attributes:
         outlines: The leaves of the schema. Those that turn out to be unreadable are replaced.
+        legible: The columns that PyArrow can read; None until somebody asked.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class Files:
         self._is_closed = False
         self._lock = RLock()
         self.settled = False
+        self.legible: list[str] | None = None
         self._open_first()
 
     def __len__(self) -> int:

@@ -3,7 +3,8 @@
 The first rows that are written together decide what a column is:
 
     numbers and bools           a number; the widest kind among them
-    str, bytes                  binary
+    str                         string, if all of them are
+    bytes                       binary
     arrays of one shape         a tensor of fixed shape
     lists, tuples               a list of any length, and of lists if they are nested
     arrays of other lengths     a list; with more dimensions `arrow.variable_shape_tensor`
@@ -23,6 +24,7 @@ import pyarrow as pa
 from tensorferry import frameworks
 from tensorferry.errors import FerryError, UnsupportedError
 from tensorferry.formats.tables import columns as arrow_columns
+from tensorferry.formats.tables.frames import fitting
 from tensorferry.formats.tables.values import NUMBERS, is_list
 from tensorferry.tensors.values import Array, RaggedTensor, SparseTensor, as_tensor
 
@@ -182,10 +184,13 @@ def _column(name: str, values: Sequence[Any], field: pa.Field) -> tuple[Any, Any
     wanted = None if field is None else field.type
     array, found = arrow_columns.to_column(name, _leaf(present, wanted))
     if field is not None and found.type != field.type:
-        raise UnsupportedError(
-            f"values are {found.type}, and {field.type} in the rows before",
-            hint="values of different lengths are given as lists from the first row on",
-        )
+        fitted = fitting(array, field.type)
+        if fitted is None:
+            raise UnsupportedError(
+                f"values are {found.type}, and {field.type} in the rows before",
+                hint="values of different lengths are given as lists from the first row on",
+            )
+        array = fitted
     if len(present) < len(values):
         places, number = [], 0
         for value in values:

@@ -40,6 +40,10 @@ if TYPE_CHECKING:
     from tensorferry.formats.tables.outline import Outline
 
 
+# The rows of fewer files are counted to be shown.
+COUNTED = 64
+
+
 class Table(Rows):
     """Rows and columns of files of columns, read when they are asked for: Arrow, Parquet, CSV.
 
@@ -117,9 +121,6 @@ class Table(Rows):
     def __reduce__(self) -> tuple[Any, ...]:
         return _reopen, (tuple(self._parts), self._how, self.facts.name)
 
-    def __repr__(self) -> str:
-        return f"Table({', '.join(self.files[:3])}: {', '.join(self.columns)[:200]})"
-
     def close(self) -> None:
         """Closes the files; values that were given out stay valid."""
         self._held = None
@@ -141,6 +142,10 @@ class Table(Rows):
         """Number of rows: all files are opened for it."""
         return len(self)
 
+    def known_count(self) -> int | None:
+        """Number of rows, unless many files have to be opened for it."""
+        return len(self) if len(self.places) <= COUNTED else None
+
     @property
     def columns(self) -> list[str]:
         """The names of the columns that rows and batches have."""
@@ -148,8 +153,20 @@ class Table(Rows):
 
     @property
     def arrow_schema(self) -> pa.Schema:
-        """The `pyarrow.Schema` of the columns, with those of several leaves as one."""
-        return self._schema_of(choice.columns_of(self._chosen(None)))
+        """The `pyarrow.Schema` of the columns, with those of several leaves as one.
+
+        It has the columns of types that tensors lack, too.
+        """
+        schema, apart = self._in_arrow()
+        return choice.together([], schema, apart).schema if apart else schema
+
+    def _in_arrow(self) -> tuple[pa.Schema, list[Outline]]:
+        """The schema of all columns wanted, and the leaves of structs that stand alone in it."""
+        asked = self._how.columns
+        if asked is None:
+            return self._schema_of(choice.legible(self._files)), []
+        leaves = self._chosen(None)
+        return self._schema_of(choice.columns_of(leaves)), choice.members(leaves, asked)
 
     def _schema_of(self, columns: Sequence[str]) -> Any:
         import pyarrow as pa
@@ -269,13 +286,16 @@ class Table(Rows):
             leaves = self._files.outlines
         return choice.choose(leaves, names, self.path)
 
-    def to_arrow(self) -> Any:
-        """The whole table as a `pyarrow.Table`, with the columns as the files have them."""
-        import pyarrow as pa
+    def arrow_batches(self) -> Iterator[pa.RecordBatch]:
+        """The record batches of the files, with all columns wanted in the types they have there."""
+        schema, apart = self._in_arrow()
+        for batch in self._stream(schema.names):
+            yield choice.together([batch], schema, apart)
 
-        columns = choice.columns_of(self._settled(None))
-        self._files.check_memory(columns)
-        return pa.Table.from_batches(list(self._stream(columns)), schema=self._schema_of(columns))
+    def to_arrow(self) -> pa.Table:
+        """The whole table as a `pyarrow.Table`, with the columns as the files have them."""
+        self._files.check_memory(self._in_arrow()[0].names)
+        return super().to_arrow()
 
     def value(self, *, to: To = "numpy") -> Batch:
         """All columns, whole."""

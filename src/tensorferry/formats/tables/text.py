@@ -298,7 +298,7 @@ class TextWrites(ABC):
         metadata: Mapping[str, Any],
     ) -> TableWriter:
         """Opens a writer of rows."""
-        return TableWriter(target, self.begin, shards=shards)
+        return TableWriter(target, self.begin, shards=shards, keeps_index=False)
 
 
 def _is_arrow(schema: pa.Schema) -> bool:

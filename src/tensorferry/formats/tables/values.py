@@ -31,6 +31,7 @@ from tensorferry.errors import FormatError, UnsupportedError
 from tensorferry.formats.tables import chunks as arrow_chunks, columns as arrow_columns
 from tensorferry.formats.tables.chunks import Part
 from tensorferry.formats.tables.columns import Leaf, Note
+from tensorferry.tensors import texts
 from tensorferry.tensors.values import Array, RaggedTensor, SparseTensor, check_budget, clean_bits
 
 if TYPE_CHECKING:
@@ -314,11 +315,13 @@ def _flat(array: pa.Array, dtype: dtypes.DType | None) -> Array:
         wanted = np.arange(array.offset, array.offset + len(array))
         places = np.searchsorted(array.run_ends.to_numpy(), wanted, side="right")
         return _taken(array.values, pa.array(places), dtype)
-    if types.is_binary_view(kind) or types.is_string_view(kind):
+    if types.is_string_view(kind) or types.is_large_string(kind):
+        return texts.as_text(_strings(array.cast(pa.large_binary())))
+    if types.is_string(kind):
+        return texts.as_text(_strings(array.cast(pa.binary())))
+    if types.is_binary_view(kind) or types.is_large_binary(kind):
         return _strings(array.cast(pa.large_binary()))
-    if types.is_large_string(kind) or types.is_large_binary(kind):
-        return _strings(array.cast(pa.large_binary()))
-    if types.is_string(kind) or types.is_binary(kind) or types.is_fixed_size_binary(kind):
+    if types.is_binary(kind) or types.is_fixed_size_binary(kind):
         return _strings(array.cast(pa.binary()))
     raise no_counterpart(str(kind))
 

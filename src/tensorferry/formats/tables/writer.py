@@ -10,16 +10,17 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tensorferry import frameworks
-from tensorferry.errors import UnsupportedError
+from tensorferry.errors import LimitError, UnsupportedError
 from tensorferry.formats.contract import choose
 from tensorferry.formats.table import to_write
 from tensorferry.formats.tables import pieces
+from tensorferry.frameworks import frames
 from tensorferry.storage import Sink, shards as names
 from tensorferry.storage.place import Target, size_of
 from tensorferry.tensors.note import Note
@@ -56,6 +57,8 @@ class TableWriter:
         shards: Number of files. Rows go to them in turn, a batch is divided among them.
         metadata: What the user wants to keep with every file.
         batch_rows: Number of rows that are written together; by default those of a batch.
+        keeps_index: Whether readers find in the metadata of the schema which columns are the index
+            of a pandas frame; otherwise one without a name is left out.
 
     Attributes:
         paths: The files.
@@ -69,12 +72,14 @@ class TableWriter:
         shards: int | None = None,
         metadata: Mapping[str, Any] | None = None,
         batch_rows: int | None = None,
+        keeps_index: bool = True,
     ) -> None:
         pieces.require_pyarrow()
         from tensorferry.formats.tables.columns import texts_of
         from tensorferry.formats.tables.gather import Gathered
 
         self._begin = begin
+        self._keeps_index = keeps_index
         self._texts = texts_of(Note().to_metadata(dict(metadata or {})))
         self._batch_rows = None if batch_rows is None else operator.index(batch_rows)
         if self._batch_rows is not None and self._batch_rows < 1:
@@ -126,27 +131,30 @@ class TableWriter:
         """Writes many rows.
 
         Args:
-            columns: A dict from names to columns of one length, a `pyarrow.RecordBatch` or a
-                `pyarrow.Table`.
+            columns: A dict from names to columns of one length, or a frame: a DataFrame of pandas
+                or polars, a table or record batch of Arrow, rows that were opened, and whatever
+                else has `__arrow_c_stream__`. A frame keeps its types.
 
         Raises:
             UnsupportedError: A column has no place in the file, or changes its type on the way.
         """
-        import pyarrow as pa
-
         self._check_open()
         self._flush()
-        if isinstance(columns, pa.Table):
-            for part in columns.to_batches():
-                self.write_batch(part)
-            if self._schema is None:  # a table without rows has a schema all the same
-                self._start(columns.schema)
-            return
-        batch = columns
         if isinstance(columns, Mapping):
-            batch = self._batch_of(columns)
-        elif not isinstance(columns, pa.RecordBatch):
-            raise UnsupportedError(f"a batch is {type(columns).__name__}, expected a dict")
+            self._write_batch(self._batch_of(columns))
+            return
+        if not frames.is_frame(columns):
+            raise UnsupportedError(
+                f"a batch is {type(columns).__name__}, expected a dict of columns or a table"
+            )
+        batches = frames.reader(columns, index=self._keeps_index)
+        pieces.check_names(batches.schema)
+        for batch in batches:
+            self._write_batch(batch)
+        if self._schema is None:  # a table without rows has a schema all the same
+            self._start(batches.schema)
+
+    def _write_batch(self, batch: pa.RecordBatch) -> None:
         batch = self._fitted(batch)
         block = -(-batch.num_rows // len(self.paths)) or 1
         for first in range(0, batch.num_rows, block):
@@ -192,21 +200,28 @@ class TableWriter:
 
         if self._schema is None:
             self._start(batch.schema)
-        if batch.schema.names != self._schema.names or batch.schema.types != self._schema.types:
+        columns: list[pa.Array | None] = list(batch.columns)
+        if batch.schema.types != self._schema.types and len(columns) == len(self._schema):
+            from tensorferry.formats.tables.frames import fitting
+
+            columns = list(map(fitting, columns, self._schema.types))
+        if batch.schema.names != self._schema.names or None in columns:
             raise UnsupportedError(
                 f"row {self._count}: the columns are {_described(batch.schema)}, "
                 f"and {_described(self._schema)} in the rows before",
                 hint="give every batch the same columns, of the same types",
             )
-        return pa.RecordBatch.from_arrays(batch.columns, schema=self._schema)
+        return pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
     def _start(self, schema: pa.Schema) -> None:
         self._schema = schema.with_metadata({**(schema.metadata or {}), **self._texts})
-        self._writers = [self._begin(sink, self._schema) for sink in self._sinks]
+        with _refused():
+            self._writers = [self._begin(sink, self._schema) for sink in self._sinks]
 
     def _put(self, batch: pa.RecordBatch) -> None:
-        for part in pieces.pieces(batch, self._batch_rows):
-            self._writers[self._turn].write_batch(part)
+        with _refused():
+            for part in pieces.pieces(batch, self._batch_rows):
+                self._writers[self._turn].write_batch(part)
 
     def _check_open(self) -> None:
         if self._stack is None:
@@ -238,7 +253,8 @@ class TableWriter:
                     raise UnsupportedError("there are no rows, and so no columns for a table")
             writers, self._writers = self._writers, []
             while writers:
-                writers.pop(0).close()
+                with _refused():
+                    writers.pop(0).close()
         except BaseException as failure:
             if kind is None:
                 self._stop(type(failure), failure, failure.__traceback__)
@@ -250,6 +266,21 @@ class TableWriter:
         stack, self._stack = self._stack, None
         if stack is not None:
             stack.__exit__(*exception)
+
+
+@contextmanager
+def _refused() -> Iterator[None]:
+    """Turns what PyArrow says of a column that it cannot write into an error of ours."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except pa.ArrowMemoryError as error:
+        raise LimitError(f"PyArrow has no memory for it: {error}") from error
+    except (pa.ArrowNotImplementedError, pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise UnsupportedError(
+            f"PyArrow cannot write it: {error}", hint="cast the column, or leave it out"
+        ) from error
 
 
 def _names(target: Target, count: int | None) -> list[str]:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tensorferry.rows.rows import To, hand
 from tensorferry.rows.schema import Feature, Schema
 from tensorferry.tensors.infos import Kind, TensorInfo
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 RECORD = "record"
 """The one column of records that are no Examples."""
@@ -53,6 +56,13 @@ def of_bytes(records: Sequence[bytes], to: To) -> Any:
     column = np.empty(len(records), object)
     column[:] = records
     return hand({RECORD: column}, to)
+
+
+def arranged(schema: pa.Schema, names: Sequence[str]) -> pa.Schema:
+    """A schema with its columns in an order."""
+    import pyarrow as pa
+
+    return pa.schema([schema.field(name) for name in names])
 
 
 def length_of(batch: Any) -> int:

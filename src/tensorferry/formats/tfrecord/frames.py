@@ -29,6 +29,7 @@ from tensorferry.errors import (
     LimitError,
     TruncatedError,
 )
+from tensorferry.progress import Progress
 from tensorferry.rows.rows import Damage
 from tensorferry.storage import Sink, Source
 from tensorferry.storage.pages import release
@@ -454,11 +455,15 @@ def _peek(source: Source) -> tuple[bytes, Any]:
     return head, read
 
 
-def repair(source: Source, sink: Sink) -> tuple[int, list[Damage]]:
+def repair(
+    source: Source, sink: Sink, progress: Progress | None = None
+) -> tuple[int, list[Damage]]:
     """Writes every whole record of a damaged file; gives their number and what was lost."""
     frames = Frames(source, on_error="skip")
     count = 0
     for segment in frames:
         sink.write(memoryview(segment.buffer)[segment.start : segment.end])
         count += segment.count
+        if progress is not None:
+            progress(count, None)
     return count, frames.damages

@@ -18,7 +18,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from tensorferry.errors import (
     ChecksumError,
@@ -27,7 +27,7 @@ from tensorferry.errors import (
     TruncatedError,
     UnsupportedError,
 )
-from tensorferry.formats.contract import Facts, Progress, RowOptions
+from tensorferry.formats.contract import Facts, RowOptions
 from tensorferry.formats.table import TABLE
 from tensorferry.formats.tfrecord import (
     columns as columns_of,
@@ -43,6 +43,7 @@ from tensorferry.formats.tfrecord.files import INFER, RecordFiles
 from tensorferry.formats.tfrecord.frames import OnError, Segment, Trail
 from tensorferry.formats.tfrecord.options import RecordOptions
 from tensorferry.formats.tfrecord.survey import survey
+from tensorferry.progress import Progress, following
 from tensorferry.rows import schema as schemas
 from tensorferry.rows.rows import (
     ROWS,
@@ -62,6 +63,11 @@ from tensorferry.storage.place import Place
 from tensorferry.tensors.infos import TensorInfo
 from tensorferry.tensors.values import Array
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+# Files of fewer bytes are counted to be shown.
+COUNTED = 16 << 20
 # The number of records that are verified at a time.
 VERIFY = 1 << 14
 
@@ -321,6 +327,18 @@ class Records(Rows):
             batch = hand(decoder.decode([]), to)
         return batch
 
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        """The `pyarrow.Schema` of the columns: see `Schema.to_arrow`."""
+        arrow = self.schema.to_arrow()
+        return arrow if self.is_raw else columns_of.arranged(arrow, self.columns)
+
+    def arrow_batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows as record batches, in the types that the schema has in Arrow."""
+        if self._raw and not self._how.fallback:
+            return (columns_of.of_bytes(one, "arrow") for one in self.batches())
+        return self.batches(to="arrow")
+
     def _decoded(self, tasks: Iterator[list[Segment]], to: To) -> Iterator[Any]:
         """The batches of tasks, in their order; an error comes behind the batches before it."""
         how = self._how
@@ -434,6 +452,15 @@ class Records(Rows):
             return self._length
         return len(self)
 
+    def known_count(self) -> int | None:
+        """Number of records, if it was counted before, or if the files are small."""
+        if self._checked is not None or self._length is not None:
+            return self.count()
+        if self.is_stream or any(place.is_url for place in self.places):
+            return None
+        size = sum(place.size() or 0 for place in self.places)
+        return self.count() if size < COUNTED else None
+
     def __getitems__(self, where: Indices) -> list[Any]:
         """Several records, in the order asked for."""
         segments = self._access.segments(where)
@@ -487,9 +514,19 @@ def _places(given: Any) -> list[Place]:
 
 
 def repair(
-    path: str | os.PathLike[str], target: str | os.PathLike[str], *, durable: bool = True
+    path: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    *,
+    durable: bool = True,
+    progress: Progress | bool | None = None,
 ) -> tuple[int, list[Damage]]:
     """Writes every whole record of a damaged TFRecord file into a new one, uncompressed.
+
+    Args:
+        path: The damaged file.
+        target: The new file.
+        durable: Wait until the disk has the bytes.
+        progress: True shows a bar; a function is told how many records are written.
 
     Returns:
         The number of records in the new file, and what was lost.
@@ -497,8 +534,12 @@ def repair(
     Raises:
         FormatError: There is no whole record in the file.
     """
-    with open_source(path) as source, open_sink(target, durable=durable) as sink:
-        count, damages = tfrecord.repair(source, sink)
+    with (
+        open_source(path) as source,
+        following(progress, target, "rows") as tell,
+        open_sink(target, durable=durable) as sink,
+    ):
+        count, damages = tfrecord.repair(source, sink, tell)
         if count == 0 and damages:
             raise FormatError("no whole record in it", path=os.fspath(path))
         return count, damages

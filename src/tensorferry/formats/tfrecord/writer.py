@@ -27,6 +27,7 @@ from tensorferry.errors import UnsupportedError
 from tensorferry.formats.tfrecord import index
 from tensorferry.formats.tfrecord.encoder import ExampleWriter
 from tensorferry.formats.tfrecord.frames import FOOTER, HEADER, Frames, Segment
+from tensorferry.frameworks import frames
 from tensorferry.rows import schema as schemas
 from tensorferry.storage import Sink, append_sink, is_url, open_source, shards
 from tensorferry.storage.place import Target, size_of
@@ -201,12 +202,32 @@ class RecordWriter:
                 f"a record is {type(record).__name__}, expected a dict of features, or bytes"
             )
 
-    def write_batch(self, columns: Mapping[str, Any]) -> None:
-        """Writes many records: a dict from feature names to columns of one length.
+    def write_batch(self, columns: Any) -> None:
+        """Writes many records.
+
+        Args:
+            columns: A dict from feature names to columns of one length, or a frame: a DataFrame of
+                pandas or polars, a table of Arrow, rows that were opened, and whatever else has
+                `__arrow_c_stream__`. A row lacks the features that are null in it.
 
         Raises:
+            FormatError: The rows do not fit the rows before, or the schema.
+            UnsupportedError: An Example cannot carry a column.
             RuntimeError: Another thread changed a column meanwhile; some of it may be written.
         """
+        if isinstance(columns, Mapping):
+            self._write_some(columns)
+            return
+        if not frames.is_frame(columns):
+            raise UnsupportedError(
+                f"a batch is {type(columns).__name__}, expected a dict of columns or a table"
+            )
+        from tensorferry.formats.tables.frames import to_columns
+
+        for batch in frames.reader(columns, index=False):
+            self._write_some(to_columns(batch))
+
+    def _write_some(self, columns: Mapping[str, Any]) -> None:
         accepted = {
             # The encoder checks arrays itself; for arrays of many strings, once is enough.
             name: column if column.__class__ is np.ndarray else frameworks.accept(column)

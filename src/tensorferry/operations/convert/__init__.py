@@ -21,18 +21,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypedDict
 
-from tensorferry import dtypes, storage
+from tensorferry import display, dtypes, storage
+from tensorferry.cards import Card, Shown, Tone, is_technical
+from tensorferry.codecs import compression as codecs
 from tensorferry.errors import UnknownFormatError, UnsupportedError
 from tensorferry.files import keywords
 from tensorferry.files.find import format_named
 from tensorferry.formats import table
 from tensorferry.formats.contract import Facts
-from tensorferry.operations.convert import casting
-from tensorferry.operations.convert.transfer import Changes, Progress, Transfer, Writing
+from tensorferry.operations.convert import casting, tables
+from tensorferry.operations.convert.transfer import Changes, Transfer, Writing
 from tensorferry.operations.diff import DiffReport, compare
 from tensorferry.operations.glance import total_size
 from tensorferry.operations.names import Renaming
 from tensorferry.operations.subject import Subject, open_one
+from tensorferry.progress import Progress, Unit, duration, following
+from tensorferry.rows.rows import Rows
 from tensorferry.storage import STANDARD_STREAM, shards as shard_names
 from tensorferry.storage.place import Place
 from tensorferry.storage.shards import parse_size
@@ -73,8 +77,8 @@ class Converting(TypedDict, total=False):
     storage_options: Mapping[str, Any] | None
 
 
-@dataclass(frozen=True)
-class ConvertReport:
+@dataclass(frozen=True, repr=False)
+class ConvertReport(Shown):
     """What was converted.
 
     Attributes:
@@ -89,8 +93,9 @@ class ConvertReport:
         written: Whether the target was written; not by a dry run, and not if it was there before.
         notes: What the target has no place for.
         quantized: The largest error of a quantized number.
-        verified: Whether the target was compared with the source and is the same.
-        differences: What differs, if something does.
+        verified: Whether the target was compared with the source and is the same, types included.
+        differences: What differs, if some value does.
+        retyped: Whether columns have other types in the target; notes say which.
     """
 
     source: str
@@ -106,6 +111,24 @@ class ConvertReport:
     quantized: float | None = None
     verified: bool | None = None
     differences: DiffReport | None = None
+    retyped: bool = False
+
+    def _card(self) -> Card:
+        noun = {"tensors": "tensor", "records": "record", "rows": "row"}[self.holds]
+        parts = [self.format if self.written else f"{self.format}, not written"]
+        if self.count is not None:
+            parts.append(display.plural(self.count, noun))
+        if self.nbytes is not None:
+            parts += [display.size(self.nbytes), duration(self.seconds)]
+        if self.verified is not None:
+            types = "other types" if self.differences is None else "different"
+            parts.append("verified" if self.verified else types)
+        tone: Tone = "good" if self.verified else "plain" if self.verified is None else "bad"
+        files = display.plural(len(self.files), "file") if len(self.files) > 1 else None
+        fields = [("files", files), ("largest error", self.quantized)]
+        lines: list[tuple[Tone, str]] = [("note", note) for note in self.notes]
+        name = f"{self.source} → {self.target}"
+        return Card("ConvertReport", name, ", ".join(parts), tone, fields, lines=lines)
 
 
 def convert(
@@ -128,7 +151,7 @@ def convert(
     dry_run: bool = False,
     verify: bool = False,
     durable: bool = True,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
     options: Reading | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> ConvertReport:
@@ -155,7 +178,8 @@ def convert(
         dry_run: Only say what would be done.
         verify: Compare the target with the source afterwards.
         durable: Wait until the disk has the bytes.
-        progress: See `Progress`.
+        progress: True shows a bar; a function is told how many bytes of tensors, or how many rows,
+            are done, and how many there are, if that is known.
         options: To open the source with: its format, and options of that.
         storage_options: For the stores of URLs.
 
@@ -185,7 +209,9 @@ def convert(
             raise UnsupportedError("a stream cannot be read again to verify it")
         files = _files(subject, path, facts, shards, shard_size)
         _check_free(path, files, facts, how, force)
-        report = _transfer(subject, path, files, facts, changes, how, progress, dry_run)
+        unit: Unit = "bytes" if subject.holds == "tensors" else "rows"
+        with following(progress, path, unit) as tell:
+            report = _transfer(subject, path, files, facts, changes, how, tell, dry_run)
     if dry_run:
         return report
     report = replace(report, seconds=time.monotonic() - started)
@@ -204,7 +230,8 @@ def _transfer(
 ) -> ConvertReport:
     """Writes what was opened, unless it is only asked what would be written."""
     is_copy = facts.records and subject.facts.records and not changes
-    names = {} if is_copy else changes.names(subject)
+    in_arrow = _goes_in_arrow(subject, path, facts, changes, how)
+    names = {} if is_copy else changes.names(subject, as_tensors=not in_arrow)
     report = ConvertReport(
         subject.name,
         path,
@@ -215,16 +242,34 @@ def _transfer(
         written=False,
         notes=_notes(subject, facts, changes),
     )
+    if not (in_arrow and facts.typed):
+        lost = tables.lost_types(subject, names, facts.name)
+        report = replace(report, notes=(*report.notes, *lost), retyped=bool(lost))
     if dry_run:
         in_rows = subject.holds != "tensors"
         return replace(report, count=subject.count()) if in_rows else report
-    count, saved = Transfer(subject, names, changes, facts, path, files, how, progress).run()
+    transfer = Transfer(subject, names, changes, facts, path, files, how, in_arrow, progress)
+    count, saved = transfer.run()
+    if in_arrow and facts.typed and path != STANDARD_STREAM and tables.has_rare_types(subject):
+        with open_one(path, storage_options=how.storage_options) as target:
+            changed = tables.changed_types(subject, names, target)
+        report = replace(report, notes=(*report.notes, *changed), retyped=bool(changed))
     if saved is None:
         nbytes = total_size(Place(name, options=how.storage_options) for name in files)
         return replace(report, count=count, nbytes=nbytes, written=True)
     errors = [one.largest_error for one in saved.quantized.values()]
     largest = max(errors, default=None)
     return replace(report, count=count, nbytes=saved.nbytes, written=True, quantized=largest)
+
+
+def _goes_in_arrow(
+    subject: Subject, path: str, facts: Facts, changes: Changes, how: Writing
+) -> bool:
+    """Whether columns go over as Arrow has them: from a table into one, without new dtypes."""
+    if not tables.is_table(subject) or not facts.streams_rows or facts.records:
+        return False
+    is_whole = codecs.split_suffix(path)[1] is not None or how.quantize is not None
+    return changes.dtype is None and not is_whole
 
 
 def _open(
@@ -257,6 +302,15 @@ def _verified(
         _open(source, options, storage_options) as first,
         open_one(target, storage_options=storage_options, thorough=True) as second,
     ):
+        if (
+            tables.is_table(first)
+            and facts.typed
+            and changes.dtype is None
+            and not report.quantized
+        ):
+            names = changes.names(first, as_tensors=False)
+            if isinstance(second.opened, Rows) and tables.same(first, names, second):
+                return replace(report, verified=not report.retyped)
         # Text has a float32 in as many digits as tell it from others, and gives back a float64.
         typed = facts.typed and first.facts.typed
         found = compare(
@@ -268,7 +322,8 @@ def _verified(
             match=changes.select,
             ignore_dtype=changes.dtype is not None or not typed,
         )
-    return replace(report, verified=found.equal, differences=None if found.equal else found)
+    differences = None if found.equal else found
+    return replace(report, verified=found.equal and not report.retyped, differences=differences)
 
 
 def _facts_of(path: str, format: str | None) -> Facts:
@@ -319,8 +374,9 @@ def _notes(subject: Subject, facts: Facts, changes: Changes) -> tuple[str, ...]:
     """What the target has no place for."""
     opened = subject.opened
     notes = list(opened.notes)
-    if subject.metadata and facts.metadata == "nowhere":
-        notes.append(f"{facts.name} has no place for metadata: {', '.join(subject.metadata)}")
+    names = [name for name in subject.metadata if not is_technical(name)]
+    if names and facts.metadata == "nowhere":
+        notes.append(f"{facts.name} has no place for metadata: {', '.join(names)}")
     nested = isinstance(opened, Bundle) and bool(opened.layout)
     single = "one array" in (subject.facts.takes, facts.takes)
     if nested and not single and (changes.select or changes.rename):

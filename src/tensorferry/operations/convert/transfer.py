@@ -5,7 +5,7 @@ Which files, and whether they may be written, is `tensorferry.operations.convert
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,9 +17,10 @@ from tensorferry.files.save import Saved, save
 from tensorferry.files.writer import open_writer
 from tensorferry.formats.contract import Facts, RowWriter
 from tensorferry.operations import hash as digests
-from tensorferry.operations.convert import casting
+from tensorferry.operations.convert import casting, tables
 from tensorferry.operations.names import Renaming
 from tensorferry.operations.subject import Subject, rows_in, some
+from tensorferry.progress import Progress
 from tensorferry.rows.columns import batches_of, length_of, rows_between
 from tensorferry.rows.rows import ROWS, Rows
 from tensorferry.storage import Replacement
@@ -28,9 +29,6 @@ from tensorferry.tensors.bundle import Bundle
 from tensorferry.tensors.content import Content
 from tensorferry.tensors.infos import ROOT
 from tensorferry.tensors.note import Note
-
-Progress = Callable[[int, int | None], None]
-"""Is told how many bytes or rows are done, and how many there are, if that is known."""
 
 # What is read at a time: about so many bytes, and at most so many rows.
 TOGETHER = 4 << 20
@@ -51,8 +49,12 @@ class Changes:
     rename: Renaming = field(default_factory=Renaming)
     dtype: DType | None = None
 
-    def names(self, subject: Subject) -> dict[str, str]:
+    def names(self, subject: Subject, *, as_tensors: bool = True) -> dict[str, str]:
         """New names of the tensors wanted, by their old ones.
+
+        Args:
+            subject: What was opened.
+            as_tensors: Whether all of them must be readable as tensors.
 
         Raises:
             UnsupportedError: No name fits, or a tensor that is wanted cannot be read.
@@ -64,7 +66,8 @@ class Changes:
                 path=subject.name,
                 hint=f"there are {some(list(subject.infos))}",
             )
-        subject.check_readable(wanted)
+        if as_tensors:
+            subject.check_readable(wanted)
         return self.rename.apply(wanted)
 
     def cast(self, tensor: Any, name: str) -> Any:
@@ -110,6 +113,7 @@ class Transfer:
         path: As the user named the target.
         files: The files of rows that are written.
         how: How the target is written.
+        in_arrow: Whether columns go over in Arrow's types.
         progress: See `Progress`.
     """
 
@@ -120,6 +124,7 @@ class Transfer:
     path: str
     files: tuple[str, ...]
     how: Writing
+    in_arrow: bool
     progress: Progress | None
     _done: int = 0
     _total: int = 0
@@ -130,6 +135,12 @@ class Transfer:
         if self.target.metadata != "nowhere":
             kept = self.subject.metadata.items()
             self._metadata = {name: value for name, value in kept if name != digests.KEY}
+            if self.in_arrow:  # the columns say their types themselves
+                self._metadata = {
+                    name: value
+                    for name, value in self._metadata.items()
+                    if not name.startswith("tensorferry.type.") and name != "pandas"
+                }
         if self.how.digest:
             self._metadata[digests.KEY] = self._digest()
         count, saved = self._write()
@@ -240,6 +251,11 @@ class Transfer:
             opened = self.subject.opened
             if self.target.records and self.subject.facts.records and not self.changes:
                 self._copy_records(targets)
+            elif self.in_arrow:
+                for batch in tables.batches(self.subject, self.names):
+                    outs[0].write_batch(batch)
+                    targets.written += batch.num_rows
+                    self._tell_rows(batch.num_rows, self.subject.count())
             elif self.subject.optional and self.target.records:
                 for row in self._rows():
                     targets.write({name: value for name, value in row.items() if value is not None})
@@ -250,7 +266,8 @@ class Transfer:
             else:
                 for columns in self._batches():
                     targets.write_batch(columns)
-            if not targets.written and not self.target.records and isinstance(opened, Rows):
+            is_empty = not targets.written and not self.target.records and not self.in_arrow
+            if is_empty and isinstance(opened, Rows):
                 # A table without rows has columns all the same.
                 outs[0].write_batch(self._changed(opened.select(list(self.names)).value()))
             return targets.written

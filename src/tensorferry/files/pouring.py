@@ -1,0 +1,176 @@
+"""A user's value as rows, poured into a writer: frames, datasets, generators and lists of dicts.
+
+    ferry.save(df, "x.parquet")
+    ferry.save(dataset, "x.tfrecord")           # a tf.data.Dataset of dicts
+    ferry.save(({"id": n} for n in range(10**9)), "x.arrow")
+
+Rows go over one by one, or batch by batch, so that only some of them are in memory. What else can
+be saved is `tensorferry.files.content`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from tensorferry.errors import UnsupportedError
+from tensorferry.formats.contract import Facts, RowWriter
+from tensorferry.frameworks import accept, frames, framework_of, table
+from tensorferry.progress import Progress
+from tensorferry.rows.rows import Rows
+from tensorferry.tensors.bundle import Bundle
+
+# Of rows that come one by one, every so many are told.
+TOLD = 256
+
+
+@dataclass(frozen=True)
+class Poured:
+    """Rows that wait to be written.
+
+    Attributes:
+        parts: Rows, or batches of them: dicts of columns, or frames.
+        in_batches: Whether they are batches.
+        count: Gives the number of rows, where it is known.
+    """
+
+    parts: Iterable[Any]
+    in_batches: bool
+    count: Callable[[], int | None] = lambda: None
+
+    def into(self, out: RowWriter, progress: Progress | None = None) -> None:
+        """Writes the rows."""
+        write = out.write_batch if self.in_batches else out.write
+        if progress is None:
+            for part in self.parts:
+                write(part)
+            return
+        total = self.count()
+        for number, part in enumerate(self.parts):
+            write(part)
+            if self.in_batches or number % TOLD == 0:
+                progress(out.count, total)
+        progress(out.count, total)
+
+
+def rows_of(
+    value: Any, facts: Facts, *, quantize: Any, options: Mapping[str, Any]
+) -> tuple[Poured | None, Any]:
+    """The rows that a value is, if it is to be written as rows; and the value.
+
+    Args:
+        value: Of the user. Of a generator, only the value that is given back has all items.
+        facts: Of a format that opens as rows.
+        quantize: What the user wants: rows are not quantized.
+        options: Of the format.
+
+    Raises:
+        UnsupportedError: The format takes nothing but rows, and the value is something else.
+    """
+    only_rows = facts.takes == "rows"
+    rows: Poured | None
+    if not only_rows and (quantize is not None or options.get("rows") is not None):
+        return None, value
+    if isinstance(value, Iterator) and not frames.is_frame(value):
+        rows, value = _peeked(value, only_rows=only_rows)
+    else:
+        rows = _as_rows(value, only_rows=only_rows)
+    if only_rows and isinstance(value, Bundle):
+        raise UnsupportedError(
+            f"{facts.name} holds rows, and a bundle holds tensors by name",
+            hint="tensorferry.convert turns tensors of one length into rows",
+        )
+    if only_rows and (rows is None or quantize is not None):
+        raise UnsupportedError(
+            f"{facts.name} holds rows that are not quantized, expected a DataFrame, a dict of "
+            f"columns, or rows one by one, found {type(value).__name__}",
+            hint="npz, safetensors, arrow and parquet carry tensors of every kind",
+        )
+    return rows, value
+
+
+def _as_rows(value: Any, *, only_rows: bool) -> Poured | None:
+    """The rows that a value is; None if it is something else.
+
+    Where it can be nothing else, a dict is one of columns, and a list of anything one of records.
+    """
+    if isinstance(value, Rows):
+        return Poured(value.arrow_batches(), True, value.count)
+    if frames.is_frame(value):
+        return Poured([value], True)
+    if table.in_use("tensorflow") and (found := table.datasets().batches(value)) is not None:
+        batches, are_batches = found
+        return Poured(batches, are_batches)
+    if isinstance(value, Mapping):
+        return Poured([value], True) if only_rows else None
+    if isinstance(value, list | tuple):
+        if only_rows:
+            return Poured(value, False, value.__len__)
+        if isinstance(value, list) and is_table(value):
+            # All at once: the first rows alone might tell other types.
+            names = list(dict.fromkeys(name for row in value for name in row))
+            columns = {name: [row.get(name) for row in value] for name in names}
+            return Poured([columns], True, value.__len__)
+        return None
+    return None
+
+
+def is_table(rows: Sequence[Any]) -> bool:
+    """Whether dicts are the rows of one table: each column has values of one kind in all rows.
+
+    Other lists of dicts are structures, which come back as they were.
+    """
+    if not rows or not all(isinstance(row, Mapping) for row in rows):
+        return False
+    names = set(rows[0]).intersection(*rows)
+    if not names or not all(isinstance(name, str) for row in rows for name in row):
+        return False
+    kinds: dict[str, set[Any]] = {}
+    for row in rows:
+        for name, value in row.items():
+            if value is not None:
+                kinds.setdefault(name, set()).add(_kind_of(value))
+    every = {name for row in rows for name in row}
+    return every == set(kinds) and all(map(_is_one_kind, kinds.values()))
+
+
+def _is_one_kind(kinds: set[Any]) -> bool:
+    known = kinds - {("list", None)}  # an empty list fits the others
+    return len(known) == 1 and None not in known
+
+
+def _kind_of(value: Any) -> Any:
+    """What the values of a column must have in common; None of what no column holds."""
+    if isinstance(value, np.ndarray | np.generic):
+        shape = value.shape if value.dtype == object and value.ndim > 1 else value.ndim
+        return value.dtype.str, shape
+    if isinstance(value, list | tuple):
+        kinds = {_kind_of(one) for one in value}
+        return ("list", kinds.pop() if kinds else None) if len(kinds) < 2 else None
+    if isinstance(value, bool | str | bytes):
+        return type(value)
+    return float if isinstance(value, int | float) else _tensor_kind(value)
+
+
+def _tensor_kind(value: Any) -> Any:
+    """The kind of a framework's tensor."""
+    owner = framework_of(value)
+    return None if owner is None else _kind_of(accept(value))
+
+
+def _peeked(items: Iterator[Any], *, only_rows: bool) -> tuple[Poured | None, Iterator[Any]]:
+    """The rows that a generator gives, if they are rows; and all of its items, the first again."""
+    try:
+        first = next(items)
+    except StopIteration:
+        return (Poured((), False) if only_rows else None), iter(())
+    whole = chain([first], items)
+    if frames.is_frame(first):
+        return Poured(whole, True), whole
+    if only_rows or isinstance(first, Mapping):
+        return Poured(whole, False), whole
+    return None, whole

@@ -1,0 +1,191 @@
+"""Frames: tables of pandas, polars, PyArrow, duckdb and others, in and out.
+
+    with frames.reader(df) as batches:      # a `pyarrow.RecordBatchReader`
+        for batch in batches: ...
+    frames.to_pandas(table)                 # a `pandas.DataFrame`
+
+A frame is recognised without importing its package, by the name of its class or by Arrow's own
+interface, the method `__arrow_c_stream__`. PyArrow (the extra "arrow") carries the columns over,
+with the types that the package itself gives them in Arrow. Packages are imported to make their
+frames, never to take them.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from tensorferry.errors import FerryError, MissingExtraError, UnsupportedError
+from tensorferry.frameworks.contract import Foreign
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
+
+# What PyArrow calls the levels of an index that have no name.
+_INDEX = re.compile(r"__index_level_\d+__$")
+
+# The classes of a package that are one column, and no frame, though Arrow can take them.
+_COLUMNS = {"pandas": "Series", "polars": "Series", "pyarrow": "ChunkedArray"}
+
+
+@runtime_checkable
+class ArrowStream(Protocol):
+    """What Arrow's PyCapsule interface asks of a table."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """A capsule with a stream of record batches."""
+
+
+def is_frame(value: Foreign) -> bool:
+    """Whether a value is a table with named columns, of whichever package."""
+    if value.__class__ in (dict, list, tuple):
+        return False
+    if _is_of("polars", "LazyFrame", value):
+        return True
+    return isinstance(value, ArrowStream) and not any(
+        _is_of(package, name, value) for package, name in _COLUMNS.items()
+    )
+
+
+def _is_of(package: str, name: str, value: Foreign) -> bool:
+    """Whether a value is of a class of a package, by name: nothing is imported for that."""
+    return any(
+        kind.__name__ == name and kind.__module__.partition(".")[0] == package
+        for kind in type(value).__mro__
+    )
+
+
+def reader(value: Foreign, *, index: bool = True) -> pa.RecordBatchReader:
+    """The record batches of a frame, one after the other, in the types that it has in Arrow.
+
+    The index of a pandas frame becomes columns, as in `DataFrame.to_parquet`, unless it only counts
+    the rows.
+
+    Args:
+        value: The frame.
+        index: Whether an index of pandas that has no name becomes a column, too: only formats that
+            keep the metadata of a schema can make an index of it again.
+
+    Raises:
+        UnsupportedError: Arrow has no types for its columns.
+        MissingExtraError: PyArrow is not installed.
+    """
+    with _needed("pyarrow", "pip install 'tensorferry[arrow]'"):
+        import pyarrow as pa
+    with _refused(value):
+        if _is_of("polars", "LazyFrame", value):
+            value = value.collect()
+        if _is_of("polars", "DataFrame", value):
+            # Its newest types, views of texts, are some that PyArrow cannot write everywhere.
+            oldest = sys.modules["polars"].CompatLevel.oldest()
+            return value.to_arrow(compat_level=oldest).to_reader()
+        if _is_of("pandas", "DataFrame", value):
+            table = pa.Table.from_pandas(value)
+            unnamed = [] if index else [name for name in table.column_names if _INDEX.match(name)]
+            return table.drop_columns(unnamed).to_reader()
+        if isinstance(value, pa.RecordBatch):
+            return pa.RecordBatchReader.from_batches(value.schema, iter([value]))
+        return pa.RecordBatchReader.from_stream(value)
+
+
+@contextmanager
+def _refused(value: Foreign) -> Iterator[None]:
+    """Turns what PyArrow says of a frame that it cannot take into an error of ours."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except FerryError:
+        raise
+    except (pa.ArrowException, ValueError, TypeError) as error:
+        kind = type(value)
+        what = f"{kind.__module__.partition('.')[0]}.{kind.__name__}"
+        reason = ": ".join(str(part) for part in reversed(error.args))
+        raise UnsupportedError(
+            f"a {what} has no counterpart in Arrow: {reason}",
+            hint="give the column one type, as in df.astype({...}), or leave it out",
+        ) from error
+
+
+def to_pandas(table: pa.Table) -> pd.DataFrame:
+    """A `pandas.DataFrame` of an Arrow table; tensors are arrays of their shape in each row.
+
+    Raises:
+        MissingExtraError: pandas is not installed.
+    """
+    with _needed("pandas", "pip install pandas"):
+        import pandas  # noqa: F401  # PyArrow makes the frame, and needs it
+    import pyarrow as pa
+
+    frame = table.to_pandas()
+    for field in table.schema:
+        if isinstance(field.type, pa.FixedShapeTensorType) and len(field.type.shape) > 1:
+            shape, order = tuple(field.type.shape), field.type.permutation
+            frame[field.name] = [_shaped(row, shape, order) for row in frame[field.name]]
+    return frame
+
+
+def _shaped(row: Any, shape: tuple[int, ...], order: list[int] | None) -> Any:
+    if row is None:
+        return None
+    array = row.reshape(shape)
+    return array if order is None else array.transpose(order)
+
+
+def to_polars(table: pa.Table) -> pl.DataFrame:
+    """A `polars.DataFrame` of an Arrow table; tensors are polars' arrays of their shape.
+
+    Raises:
+        MissingExtraError: polars is not installed.
+    """
+    with _needed("polars", "pip install polars"):
+        import polars
+    import pyarrow as pa
+
+    for place, field in enumerate(table.schema):
+        if isinstance(field.type, pa.BaseExtensionType):
+            column = _plain(table.column(place))
+            table = table.set_column(place, pa.field(field.name, column.type), column)
+    return polars.DataFrame(table)
+
+
+def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A column of tensors as lists of fixed size in each other; others as they are stored."""
+    import pyarrow as pa
+
+    kind = column.type
+    chunks = [chunk.storage for chunk in column.chunks]
+    target = kind.storage_type
+    if isinstance(kind, pa.FixedShapeTensorType) and kind.permutation is None:
+        target = kind.value_type
+        for size in reversed(kind.shape):
+            target = pa.list_(target, size)
+        chunks = [_nested(chunk, tuple(kind.shape)) for chunk in chunks]
+    return pa.chunked_array(chunks, target)
+
+
+def _nested(chunk: pa.Array, shape: tuple[int, ...]) -> pa.Array:
+    import pyarrow as pa
+
+    size = chunk.type.list_size
+    inner = chunk.values.slice(chunk.offset * size, len(chunk) * size)
+    for length in reversed(shape[1:]):
+        inner = pa.FixedSizeListArray.from_arrays(inner, length)
+    mask = chunk.is_null() if chunk.null_count else None
+    return pa.FixedSizeListArray.from_arrays(inner, shape[0], mask=mask)
+
+
+@contextmanager
+def _needed(package: str, hint: str) -> Iterator[None]:
+    """Says in an error how to install a package that is missing."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name != package:
+            raise
+        raise MissingExtraError(f"{package} is not installed", hint=hint) from None

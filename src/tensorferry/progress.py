@@ -1,0 +1,162 @@
+"""Progress: how far a long call is, told to a function, or shown on the standard error.
+
+    ferry.convert("a.tfrecord", "b.parquet", progress=True)
+    ferry.verify("a.tfrecord", progress=lambda done, total: print(done, total))
+
+Whatever takes long calls a `Progress` with what is done, and with how much there is, if that is
+known. `progress=True` shows a bar: that of tqdm where it is installed, which notebooks draw as
+their own, and else one line on a terminal, as the command does.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, Literal, Self
+
+from tensorferry import display
+
+Progress = Callable[[int, int | None], None]
+"""Is told how many parts are done, and how many there are, if that is known."""
+
+Unit = Literal["bytes", "rows", "files", "tensors", "formats"]
+
+# How often the line is drawn.
+SECONDS = 0.1
+BAR = 24
+
+
+@contextmanager
+def following(
+    given: Progress | bool | None, about: object, unit: Unit
+) -> Iterator[Progress | None]:
+    """What a long call tells its progress to; None if nobody wants to know.
+
+    Args:
+        given: What the user passed as `progress=`.
+        about: What is being done: a path.
+        unit: What is counted.
+    """
+    if given is None or given is False:
+        yield None
+    elif given is not True:
+        yield given
+    else:
+        name = display.clean(
+            display.shown(str(about)).replace("\\", "/").rstrip("/").rpartition("/")[2]
+        )[-40:]
+        with _bar(name, unit) as bar:
+            yield bar
+
+
+def _bar(about: str, unit: Unit) -> TqdmBar | ProgressLine:
+    try:
+        return TqdmBar(about, unit=unit)
+    except ImportError:
+        return ProgressLine(about, unit=unit)
+
+
+class TqdmBar:
+    """A bar of tqdm's; use it as a callback.
+
+    Raises:
+        ImportError: tqdm is not installed.
+    """
+
+    def __init__(self, about: str, *, unit: Unit) -> None:
+        import warnings
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that a notebook has no widgets
+            from tqdm.auto import tqdm
+
+            scaled = {"unit": "B", "unit_scale": True} if unit == "bytes" else {"unit": f" {unit}"}
+            self._bar: Any = tqdm(desc=about, **scaled)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._bar.close()
+
+    def __call__(self, done: int, total: int | None) -> None:
+        """Takes how many are done, and of how many."""
+        if total is not None and self._bar.total != total:
+            self._bar.total = total
+        self._bar.update(done - self._bar.n)
+
+
+class ProgressLine:
+    """Draws how far something is, if the standard error is a terminal; use it as a callback.
+
+    Args:
+        about: What is being done.
+        unit: Of the counts: bytes, or the noun of what is counted.
+    """
+
+    def __init__(self, about: str, *, unit: Unit) -> None:
+        self._about = display.clean(about)
+        self._unit = unit
+        self._shown = sys.stderr.isatty()
+        self._started = time.monotonic()
+        self._drawn = 0.0
+        self._width = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._width:
+            sys.stderr.write(f"\r{' ' * self._width}\r")
+            sys.stderr.flush()
+
+    def __call__(self, done: int, total: int | None) -> None:
+        """Takes how many are done, and of how many."""
+        now = time.monotonic()
+        if not self._shown or (now - self._drawn < SECONDS and done != total):
+            return
+        self._drawn = now
+        line = display.cut(self._line(done, total, now - self._started), _width() - 1)
+        sys.stderr.write(f"\r{line}{' ' * (self._width - display.columns_of(line))}")
+        sys.stderr.flush()
+        self._width = display.columns_of(line)
+
+    def _line(self, done: int, total: int | None, seconds: float) -> str:
+        rate = done / seconds if seconds > 0 else 0.0
+        speed = f"{self._count(round(rate))}/s"
+        if not total:
+            return f"{self._about}  {self._count(done)}  {speed}"
+        part = min(done / total, 1.0)
+        full = round(part * BAR)
+        left = (total - done) / rate if rate else 0.0
+        bar = "█" * full + "░" * (BAR - full)
+        return f"{self._about}  {bar} {part:4.0%}  {speed}  {duration(left)} left"
+
+    def _count(self, count: int) -> str:
+        return display.size(count) if self._unit == "bytes" else f"{count:,} {self._unit}"
+
+
+def _width() -> int:
+    import shutil
+
+    return shutil.get_terminal_size((80, 24)).columns
+
+
+def duration(seconds: float) -> str:
+    """A time: "0.2 s", "12 s", "3 min 5 s", "2 h 10 min"."""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s"
+    return f"{minutes // 60} h {minutes % 60} min"

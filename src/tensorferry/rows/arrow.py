@@ -1,0 +1,90 @@
+"""Rows as tables of Arrow, pandas and polars, and by the interface that all of these read.
+
+    rows.to_pandas(), rows.to_polars(), rows.to_arrow()
+    pl.DataFrame(rows), pa.table(rows), duckdb.sql("select * from rows")
+
+The second line reads rows piece by piece (`__arrow_c_stream__`): whoever takes them decides how
+many are in memory. Frames themselves are `tensorferry.frameworks.frames`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from tensorferry.errors import MissingExtraError
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
+
+
+class AsArrow(ABC):
+    """What rows are as Arrow's tables."""
+
+    @property
+    @abstractmethod
+    def arrow_schema(self) -> pa.Schema:
+        """The `pyarrow.Schema` of the columns, in the types that the files give them."""
+
+    @abstractmethod
+    def arrow_batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows as `pyarrow.RecordBatch`es of `arrow_schema`, as many in each as suits."""
+
+    def arrow_reader(self) -> pa.RecordBatchReader:
+        """The rows as a `pyarrow.RecordBatchReader`, read while it is read.
+
+        Raises:
+            MissingExtraError: PyArrow is not installed.
+        """
+        pa = _pyarrow()
+        return pa.RecordBatchReader.from_batches(self.arrow_schema, self.arrow_batches())
+
+    def to_arrow(self) -> pa.Table:
+        """All rows as a `pyarrow.Table`, in the types that the files give the columns.
+
+        ferry.open("train.parquet").to_arrow()
+        """
+        return self.arrow_reader().read_all()
+
+    def to_pandas(self) -> pd.DataFrame:
+        """All rows as a `pandas.DataFrame`.
+
+            ferry.open("train.parquet").to_pandas()
+
+        A frame that was saved comes back with its index and its categories.
+
+        Raises:
+            MissingExtraError: pandas or PyArrow is not installed.
+        """
+        from tensorferry.frameworks import frames
+
+        return frames.to_pandas(self.to_arrow())
+
+    def to_polars(self) -> pl.DataFrame:
+        """All rows as a `polars.DataFrame`.
+
+            ferry.open("train.parquet").to_polars()
+
+        Raises:
+            MissingExtraError: polars or PyArrow is not installed.
+        """
+        from tensorferry.frameworks import frames
+
+        return frames.to_polars(self.to_arrow())
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self.arrow_reader().__arrow_c_stream__(requested_schema)
+
+
+def _pyarrow() -> Any:
+    try:
+        import pyarrow
+    except ImportError:
+        raise MissingExtraError(
+            "Arrow's tables need pyarrow, which is not installed",
+            hint="pip install 'tensorferry[arrow]'",
+        ) from None
+    return pyarrow
