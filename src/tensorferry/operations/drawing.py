@@ -83,6 +83,21 @@ class Drawing:
     left_out: int = 0
 
 
+# Functions that every SavedModel has for its own variables and signatures.
+_OWN = ("__inference__traced_save", "__inference__traced_restore", "__inference_signature_wrapper")
+
+
+def first_function(names: Sequence[str], nodes: int) -> int:
+    """The place of the function that is drawn first; -1 for the nodes outside of functions.
+
+    Args:
+        names: Of the functions, the largest first.
+        nodes: How many nodes are outside of functions: in a graph of TensorFlow 1, most are.
+    """
+    chosen = next((n for n, name in enumerate(names) if not name.startswith(_OWN)), -1)
+    return -1 if nodes >= MOST / 2 else chosen
+
+
 def by_scope(
     nodes: Sequence[Node], scope: str = "", functions: Iterable[str] = (), most: int = MOST
 ) -> tuple[list[Box], list[Edge], int]:

@@ -7,7 +7,8 @@ from typing import Any
 
 from tensorferry.errors import UnsupportedError
 from tensorferry.formats.savedmodel.nodes import Node, read_nodes
-from tensorferry.operations.drawing import Box, Edge, by_scope, draw
+from tensorferry.models.outline import GraphInfo
+from tensorferry.operations.drawing import Box, Edge, by_scope, draw, first_function
 from tensorferry.operations.layers import layers
 from tensorferry.viewer.answers import Answer, of_json
 from tensorferry.viewer.files import File
@@ -44,6 +45,7 @@ class ModelQuestions:
                 "variables": graph.variables[:NAMED],
                 "variable_count": len(graph.variables),
                 "nodes": graph.nodes,
+                "start": first_function(_largest_first(graph), graph.nodes),
                 "ops": sorted(graph.ops.items(), key=lambda pair: -pair[1])[:NAMED],
                 "op_count": sum(graph.ops.values()),
                 "custom_ops": graph.custom_ops[:NAMED],
@@ -78,12 +80,7 @@ class ModelQuestions:
             model = file.info.model
             if model is None or number >= len(model.graphs):
                 raise UnsupportedError("there is no graph in it", path=file.name)
-            functions = [
-                name
-                for name, _ in sorted(
-                    model.graphs[number].functions.items(), key=lambda pair: -pair[1]
-                )
-            ]
+            functions = _largest_first(model.graphs[number])
             if place >= len(functions):
                 raise UnsupportedError(f"function {place} of {len(functions)}", path=file.name)
             nodes = self._read(file, number, functions[place] if place >= 0 else "")
@@ -128,3 +125,8 @@ class ModelQuestions:
                 "drawing": drawing,
             }
         )
+
+
+def _largest_first(graph: GraphInfo) -> list[str]:
+    """The names of the functions of a graph, as the page numbers them."""
+    return [name for name, _ in sorted(graph.functions.items(), key=lambda pair: -pair[1])]

@@ -113,6 +113,11 @@ class Server(ThreadingHTTPServer):
         """Where the page is."""
         return f"http://{HOST}:{self.server_port}/{self.token}/"
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether it serves no more."""
+        return self._ended.is_set()
+
     def run(self) -> None:
         """Serves until it is closed, or the page has been gone for long."""
         watch = threading.Thread(target=self._watch, daemon=True)
@@ -171,6 +176,9 @@ class Handler(BaseHTTPRequestHandler):
         self._send(self._answer())
 
     def _answer(self) -> Answer:
+        if self.server.has_ended:  # connections that are kept alive outlive it
+            self.close_connection = True
+            return of_json({"error": "the server has ended"}, HTTPStatus.SERVICE_UNAVAILABLE)
         if not self._is_ours():
             return of_json({"error": "the Host header names another host"}, HTTPStatus.FORBIDDEN)
         parts = urlsplit(self.path)

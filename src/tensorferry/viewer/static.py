@@ -106,8 +106,12 @@ class _Recorder:
 
 
 def _is_finished(answer: Answer) -> bool:
+    """Whether an answer is no longer that of a job that goes on."""
     assert isinstance(answer.body, bytes)
-    return b'"finished":false' not in answer.body[-400:]
+    if b'"finished":false' not in answer.body:
+        return True
+    found = json.loads(answer.body)
+    return not isinstance(found, dict) or found.get("finished") is not False
 
 
 def write(api: Api, path: str | os.PathLike[str]) -> StaticReport:
@@ -196,9 +200,8 @@ def _record_head(recorder: _Recorder, file: File) -> Iterator[str]:
         if model.kind == "keras":
             recorder.keep("layers", file=file.number)
         else:
-            start = next(
-                (0 for graph in model.graphs[:1] if graph.functions and graph.nodes < 60), -1
-            )
+            graphs = recorder.found("model", file=file.number)["graphs"]
+            start = graphs[0]["start"] if graphs else -1
             if not recorder.keep("graph", file=file.number, function=start):
                 yield f"the graph of {file.name}"
     if not file.holds_rows and not recorder.keep("statistics", file=file.number):

@@ -46,7 +46,7 @@ async function fetched(name, parameters, signal) {
     if (error.name !== "AbortError") lost(true);
     throw error;
   }
-  lost(false);
+  lost(response.status === 503);
   if (!response.ok) {
     const found = await response.json().catch(() => ({}));
     throw new Refused(found);

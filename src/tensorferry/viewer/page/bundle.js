@@ -249,7 +249,7 @@ export async function showTensor(here, file, parts) {
 
 // Statistics
 
-function verdict(found) {
+function verdict(found, dtype = "float32") {
   if (!found) return null;
   if (found.error) return ["bad", "cannot be read"];
   const { count, zeros, nan, infinite, minimum, maximum, deviation } = found.values;
@@ -259,7 +259,7 @@ function verdict(found) {
   if (found.values.distinct !== null) return null;
   if (zeros === count) return ["warn", "all zero"];
   if (minimum === maximum && count > 1) return ["warn", "constant"];
-  if (Math.max(Math.abs(minimum), Math.abs(maximum)) > 1e4 && deviation > 1e3) return ["warn", "very large"];
+  if (dtype.includes("float") && Math.max(Math.abs(minimum), Math.abs(maximum)) > 1e4 && deviation > 1e3) return ["warn", "very large"];
   if (count > 16 && deviation < 1e-6 && deviation > 0) return ["warn", "nearly constant"];
   if (zeros > count * 0.5) return ["", `${format.percent(zeros, count)} zero`];
   return null;
@@ -278,7 +278,7 @@ export async function showStatistics(here, file) {
     if (key === "name" || key === "number") return row[key];
     if (!row.found || row.found.error) return null;
     const values = row.found.values;
-    if (key === "verdict") { const told = verdict(row.found); return told ? (told[0] === "bad" ? 3 : told[0] === "warn" ? 2 : 1) : 0; }
+    if (key === "verdict") { const told = verdict(row.found, row.tensor.dtype); return told ? (told[0] === "bad" ? 3 : told[0] === "warn" ? 2 : 1) : 0; }
     if (key === "zeros") return values.count ? values.zeros / values.count : null;
     const number = key === "median" ? values.quantiles["0.5"] : values[key];
     return number === undefined || number === null ? null : Number(number);
@@ -301,7 +301,7 @@ export async function showStatistics(here, file) {
   const shown = list({
     height: `${Math.min(Math.max(rows.length, 1) * 32, 640)}px`, count: rows.length, rowHeight: 32, label: "Statistics", columns: () => columns, head: heads,
     render: (place) => {
-      const row = order[place], told = verdict(row.found), values = row.found?.values, target = link(file.number, "tensor", step(row.tensor));
+      const row = order[place], told = verdict(row.found, row.tensor.dtype), values = row.found?.values, target = link(file.number, "tensor", step(row.tensor));
       const cells = ["minimum", "maximum", "mean", "deviation", "zeros", "median"].map((key) => {
         if (row.tensor.unreadable) return "";
         if (!row.found) return h("i.ghost");
@@ -327,7 +327,7 @@ export async function showStatistics(here, file) {
   }, here.signal);
   arrange();
   progress.classList.add("done");
-  const warnings = rows.filter((row) => row.found && ["bad", "warn"].includes(verdict(row.found)?.[0])).length;
+  const warnings = rows.filter((row) => row.found && ["bad", "warn"].includes(verdict(row.found, row.tensor.dtype)?.[0])).length;
   state.textContent = end.error ? visible(end.error) : warnings ? `${format.plural(warnings, "tensor")} to look at` : "nothing remarkable";
   progress.setAttribute("aria-valuenow", "100");
 }

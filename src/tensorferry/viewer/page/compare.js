@@ -98,7 +98,7 @@ async function compareTensors(here, a, b) {
 /** Layers down, their parts across, coloured by the relative change. */
 function layerGrid(here, a, b, found, rows, listed) {
   const changes = new Map(rows.filter((row) => row.change).map((row) => [row.a, row]));
-  const height = Math.max(found.rows.length * 17, 60) + 84, left = 190;
+  const height = Math.max(found.rows.length * 17, 60) + 104, left = 190;
   let cells = [];
   const relative = (row) => (row?.change ? (row.change.equal ? 0 : row.change.relative ?? 1) : null);
   const most = Math.max(...found.cells.flat().map((number) => relative(changes.get(number)) ?? 0), 1e-12);
@@ -126,7 +126,7 @@ function layerGrid(here, a, b, found, rows, listed) {
       context.translate(room + x * wide + wide / 2, found.rows.length * high + 8);
       context.rotate(Math.PI / 5);
       context.textAlign = "left";
-      context.fillText(visible(name).slice(0, 26), 0, 0);
+      context.fillText(visible(name).replace(/^[./]/, "").slice(0, 26), 0, 0);
       context.restore();
     });
   });
@@ -135,7 +135,7 @@ function layerGrid(here, a, b, found, rows, listed) {
   drawing.canvas.addEventListener("pointerleave", () => drawing.show(0, 0, ""));
   drawing.canvas.addEventListener("click", (event) => { const row = changes.get(under(event)?.number); if (row && row.change.reason !== "shape") here.go(hrefOf(a, b, listed.byNumber.get(row.a), row.b)); });
   drawing.canvas.classList.add("pointer");
-  return h("section.card", null, h("header", null, h("h2", null, "Relative change by layer"), h("span.hint", null, `darker is more, up to ${format.number(most, 3)}`)), drawing.box);
+  return h("section.card", null, h("header", null, h("h2", null, "Relative change by layer"), h("span.hint", null, `stronger is more, up to ${format.number(most, 3)}`)), drawing.box);
 }
 
 /** Two tensors, cell by cell. */

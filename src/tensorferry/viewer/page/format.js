@@ -24,6 +24,7 @@ export function shape(sizes) {
 export function number(value, digits = 5) {
   if (value === null || value === undefined) return "–";
   if (typeof value === "bigint" || typeof value === "string") return String(value);
+  if (value === 0) return "0";
   if (Number.isNaN(value)) return "NaN";
   if (!Number.isFinite(value)) return value > 0 ? "∞" : "−∞";
   if (Number.isInteger(value) && Math.abs(value) < 1e9) return count(value);

@@ -58,7 +58,8 @@ export function heatmap({ size, load, range, diverging, height = 440, changed, l
 
   function numbers(context, w) {
     const across = w / (window[3] - window[2]), down = height / (window[1] - window[0]);
-    if (found.steps[0] !== 1 || found.steps[1] !== 1 || across < 46 || down < 15) return;
+    if (found.steps[0] !== 1 || found.steps[1] !== 1 || across < 42 || down < 15) return;
+    const digits = across < 58 ? 2 : across < 70 ? 3 : 4;
     const [r0, , c0] = found.window, shades = palette(diverging ? "diverging" : "sequential");
     context.textAlign = "center";
     context.textBaseline = "middle";
@@ -70,7 +71,7 @@ export function heatmap({ size, load, range, diverging, height = 440, changed, l
         const tone = shades[Number.isNaN(place) ? 0 : place];
         const light = (tone & 255) * 0.3 + ((tone >> 8) & 255) * 0.59 + ((tone >> 16) & 255) * 0.11;
         context.fillStyle = light > 140 ? "#14181f" : "#ffffff";
-        context.fillText(format.number(typeof value === "bigint" ? value : Number(value), 4), (column - window[2] + 0.5) * across, (row - window[0] + 0.5) * down);
+        context.fillText(format.number(typeof value === "bigint" ? value : Number(value), digits), (column - window[2] + 0.5) * across, (row - window[0] + 0.5) * down);
       }
     }
   }

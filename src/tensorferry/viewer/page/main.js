@@ -153,6 +153,7 @@ async function show() {
   const { parts, query } = route();
   const here = context(parts, query);
   setCopy(null);
+  delete main.dataset.ready;
   replace(main, waiting());
   try {
     if (!files.length) files = (await ask("files")).files;
@@ -162,7 +163,7 @@ async function show() {
     if (error.name !== "AbortError" && !here.signal.aborted) replace(main, failure(error));
     if (!(error.name === "AbortError" || error.hint !== undefined || error.message)) throw error;
   }
-  main.dataset.ready = location.hash || "#/";
+  if (!here.signal.aborted) main.dataset.ready = "1";
 }
 
 async function choose(parts, here) {

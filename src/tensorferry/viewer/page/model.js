@@ -23,8 +23,8 @@ export async function showModel(here, file) {
 function dangers(model) {
   const risks = model.graphs.flatMap((each) => each.risks.filter((risk) => !risk.expected).map((risk) => `${risk.effect}: ${risk.op}, ${format.plural(risk.count, "time")}`));
   const custom = model.graphs.flatMap((each) => each.custom_ops.map((op) => `needs an op that TensorFlow lacks: ${op}`));
-  const found = [...risks, ...custom, ...(model.keras?.findings ?? []).map((each) => `Keras ${each.detail}, at ${each.place || "the top of the config"}`)];
-  if (!found.length) return h("div", null, h("span.tag.good", null, "✓ only computes"), " ", h("span.hint", null, "Nothing in the model reads files, runs Python or reaches other machines."));
+  const found = [...risks, ...custom, ...model.assets.filter((asset) => asset.problem).map((asset) => `the asset ${asset.name.slice(0, 60)}: ${asset.problem}`), ...(model.keras?.findings ?? []).map((each) => `Keras ${each.detail}, at ${each.place || "the top of the config"}`)];
+  if (!found.length) return h("div", null, h("span.tag.good", null, "✓ only computes"), " ", h("span.hint", null, "Nothing was found that reads files, runs Python or reaches other machines."));
   return h("div.note.bad", { role: "alert" }, h("strong", null, "Loading or calling this model would do more than compute"), h("ul", null, [...new Set(found)].slice(0, 30).map((text) => h("li", null, visible(text).slice(0, 300)))));
 }
 
@@ -69,11 +69,11 @@ async function layersCard(here, file, content) {
 /** The graph of a model, or of one function of it. */
 export async function showGraph(here, file) {
   const model = await ask("model", { file: file.number }, here.signal);
-  let number = Number(here.query.get("graph") ?? 0), place = Number(here.query.get("function") ?? startOf(model, number)), scope = here.query.get("scope") ?? "";
+  let number = Number(here.query.get("graph") ?? 0), place = Number(here.query.get("function") ?? model.graphs[number]?.start ?? -1), scope = here.query.get("scope") ?? "";
   const holder = h("div", null, waiting()), trail = h("div.crumbs"), state = h("span.hint", { role: "status" });
   const select = h("select", { "aria-label": "Function", style: { "max-width": "min(420px, 70vw)" }, onchange: () => { place = Number(select.value); scope = ""; load(); } });
   const fillSelect = () => replace(select, h("option", { value: -1 }, `outside of functions (${format.plural(model.graphs[number].nodes, "node")})`), model.graphs[number].functions.map(([name, nodes], at) => h("option", { value: at }, `${visible(name).slice(0, 60)} (${nodes})`)));
-  const graphs = model.graphs.length > 1 ? h("select", { "aria-label": "Graph", onchange: (event) => { number = Number(event.target.value); place = startOf(model, number); scope = ""; fillSelect(); load(); } }, model.graphs.map((each, at) => h("option", { value: at, selected: at === number }, each.tags.join(", ") || `graph ${at}`))) : null;
+  const graphs = model.graphs.length > 1 ? h("select", { "aria-label": "Graph", onchange: (event) => { number = Number(event.target.value); place = model.graphs[number].start; scope = ""; fillSelect(); load(); } }, model.graphs.map((each, at) => h("option", { value: at, selected: at === number }, each.tags.join(", ") || `graph ${at}`))) : null;
   fillSelect();
   async function load() {
     select.value = String(place);
@@ -90,10 +90,4 @@ export async function showGraph(here, file) {
   }
   replace(here.main, h("section.card", null, h("header", null, h("h2", null, "Graph"), trail, state, graphs, select), holder));
   await load();
-}
-
-/** The largest function if the graph itself has only what restores variables. */
-function startOf(model, number) {
-  const found = model.graphs[number];
-  return found && found.functions.length && found.nodes < 60 ? 0 : -1;
 }
