@@ -104,6 +104,8 @@ TOP = (
     "Regularizer",
     "Sequential",
 )
+# Models of Keras 2, which Keras 3 does not find under these names: it says so itself.
+KERAS_2 = ("Functional", "InputLayer", "Model", "Sequential")
 # Under names of older versions, or of modules that are not public.
 OTHERS = {
     "models": ("Functional",),
@@ -120,7 +122,7 @@ def collect() -> dict[str, set[str]]:
     """The names that only compute, by package and kind: "layers classes"."""
     from keras.src.ops.operation import Operation
 
-    found: dict[str, set[str]] = {" classes": {*TOP}}
+    found: dict[str, set[str]] = {" classes": {*TOP}, "engine classes": {*KERAS_2}}
     for package in PACKAGES:
         module = importlib.import_module(f"keras.{package}")
         classes, functions = set(OTHERS.get(package, ())), set()

@@ -40,7 +40,8 @@ REFUSED: dict[str, tuple[str, str]] = {
     "internal": (
         "internal ops, which TensorFlow makes itself when it runs a graph, and ops of its tests; "
         "no exporter writes them, and some of them reach other machines",
-        r"_.* FakeQueue GetSessionHandle(V2)? GetSessionTensor DeleteSessionTensor",
+        r"_.* FakeQueue ConstructionFails GetSessionHandle(V2)? GetSessionTensor "
+        r"DeleteSessionTensor",
     ),
     "python": ("call Python functions of the process, found by a number", r"(Eager)?PyFunc.*"),
     "process": ("end the process", r"Abort"),

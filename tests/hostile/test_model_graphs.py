@@ -638,6 +638,27 @@ def test_assets_live_as_long_as_the_model(vocabulary, tmp_path):
     assert ferry.load_model(tmp_path / "again")(["b"]).tolist() == [1]
 
 
+def test_files_with_holes(tmp_path):
+    """A file that is all hole takes no room in the copy, and its bytes are what they are."""
+    path = write(tmp_path / "model", lambda x, module: {"y": x + module.value})
+    (path / "assets").mkdir(exist_ok=True)
+    with open(path / "assets/sparse", "wb") as file:
+        for place in (0, 3 << 20, 1 << 40):
+            file.seek(place)
+            file.write(b"data")
+    copy = private.copy_savedmodel(str(path / "saved_model.pb"), links=False)
+    found = os.stat(f"{copy.path}/assets/sparse")
+    assert found.st_size == (1 << 40) + 4
+    assert found.st_blocks * 512 < 1 << 20
+    with open(f"{copy.path}/assets/sparse", "rb") as file:
+        for place in (0, 3 << 20, 1 << 40):
+            file.seek(place)
+            assert file.read(5) in (b"data\0", b"data")
+    copy.remove()
+    model = ferry.load_model(path)
+    assert model(np.float32(1))["y"].tolist() == [2, 3]
+
+
 def test_children_leave_the_copy(vocabulary, monkeypatch):
     """A forked process that ends does not take the files of its parent's model along."""
     copy = private.copy_savedmodel(str(vocabulary / "saved_model.pb"), links=False)

@@ -163,6 +163,8 @@ def _load_copy(
     variables = programs.variables_of(loaded, by_name=in_graph)
     stored = open_variables(read.place).stored if in_graph and read.has_variables else None
     values = Values(variables, stored)
+    if stored is None:
+        copy.keep_assets()  # TensorFlow has read all else
     return LoadedModel(path, "savedmodel", signatures, values, to, allowed, loaded, call)
 
 

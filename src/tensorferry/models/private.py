@@ -11,6 +11,7 @@ allow. Only regular files are opened.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shutil
@@ -20,7 +21,6 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from io import FileIO
 
 from tensorferry.errors import FerryError, FormatError
 
@@ -47,6 +47,15 @@ class Copy:
         """Deletes the copy; what is mapped or open stays readable."""
         if os.getpid() == self._process:  # a forked child that ends leaves it to its parent
             shutil.rmtree(self._directory, ignore_errors=True)
+
+    def keep_assets(self) -> None:
+        """Deletes all but the assets, which are read again when the model is saved again."""
+        with os.scandir(self.path) as found:
+            for entry in found:
+                if entry.is_dir() and entry.name != "assets":
+                    shutil.rmtree(entry.path, ignore_errors=True)
+                elif not entry.is_dir():
+                    os.unlink(entry.path)
 
     @contextmanager
     def named(self) -> Iterator[None]:
@@ -164,7 +173,7 @@ def _copy(source: str, target: str, inside: list[str] | None = None) -> bool:
             return False
         with open(target, "xb", buffering=0) as written:
             try:
-                _copy_bytes(opened, written)
+                _copy_bytes(opened.fileno(), written.fileno(), status.st_size)
             except OSError as error:
                 error.filename = target  # a full disk, whose temporary directory is meant
                 raise
@@ -179,10 +188,36 @@ def _is_inside(path: str, opened: os.stat_result, places: list[str]) -> bool:
     return same and any(real.startswith(os.path.join(place, "")) for place in places)
 
 
-def _copy_bytes(opened: FileIO, written: FileIO) -> None:
+def _copy_bytes(source: int, target: int, size: int) -> None:
+    """Copies what a file has; holes stay holes, or a small file could fill the disk."""
+    end = 0
+    while end < size:
+        start, end = _next_data(source, end, size)
+        while start < end:
+            count = _copy_some(source, target, start, min(end - start, 1 << 30))
+            if not count:
+                return  # somebody cut the file; whoever reads the copy says what is missing
+            start += count
+    os.ftruncate(target, size)
+
+
+def _next_data(source: int, offset: int, size: int) -> tuple[int, int]:
+    """Where the next bytes of a file start and end."""
+    if sys.platform == "win32":
+        return offset, size
+    try:
+        start = os.lseek(source, offset, os.SEEK_DATA)
+        return start, min(os.lseek(source, start, os.SEEK_HOLE), size)
+    except OSError as error:
+        # Nothing but a hole is left, or the file system cannot tell.
+        return (size, size) if error.errno == errno.ENXIO else (offset, size)
+
+
+def _copy_some(source: int, target: int, offset: int, count: int) -> int:
     if sys.platform == "linux":
         # In the kernel, where some file systems share the blocks instead of copying them.
         with suppress(OSError):  # others cannot
-            while os.copy_file_range(opened.fileno(), written.fileno(), 1 << 30):
-                pass
-    shutil.copyfileobj(opened, written, 1 << 20)  # the rest
+            return os.copy_file_range(source, target, count, offset, offset)
+    os.lseek(source, offset, os.SEEK_SET)
+    os.lseek(target, offset, os.SEEK_SET)
+    return os.write(target, os.read(source, min(count, 1 << 20)))
