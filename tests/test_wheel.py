@@ -44,6 +44,8 @@ def test_wheel_in_an_empty_environment(tmp_path):
         packed = set(archive.namelist())
     lists = ("savedmodel/ops.txt", "keras/names.txt")
     assert {f"tensorferry/formats/{name}" for name in lists} <= packed
+    page = ROOT / "src/tensorferry/viewer/page"
+    assert {f"tensorferry/viewer/page/{file.name}" for file in page.iterdir()} <= packed
     venv.create(tmp_path / "empty", with_pip=False, symlinks=True)
     python = str(tmp_path / "empty/bin/python")
     subprocess.run([*pip, "-q", "--python", python, "install", str(wheel)], check=True)

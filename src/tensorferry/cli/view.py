@@ -50,9 +50,6 @@ def view_command(
         return
     from tensorferry.viewer.server import Server
 
-    # What cannot be opened is an error here, not on the page, if there is nothing else to show.
-    if len(files) == 1:
-        _ = files[0].info
     server = Server(Api(files), port=port, keep=keep)
     if as_json:
         shared.echo_json("view", url=server.url)

@@ -36,6 +36,7 @@ def find_files(
 
     Raises:
         FileNotFoundError: There is nothing by one of the names.
+        FormatError: The only file cannot be opened.
         UnsupportedError: It is a stream, or there are too many.
     """
     found: list[Found] = []
@@ -55,7 +56,10 @@ def find_files(
             f"{len(found)} files to show, expected 1 to {SHOWN}",
             hint="name some of them",
         )
-    return [File(number, each, options or {}) for number, each in enumerate(found)]
+    files = [File(number, each, options or {}) for number, each in enumerate(found)]
+    if len(files) == 1:
+        _ = files[0].info  # what cannot be opened is an error here: there is nothing else to show
+    return files
 
 
 class View:
@@ -126,6 +130,7 @@ def view(
 
     Raises:
         FileNotFoundError: There is nothing by one of the names.
+        FormatError: The only file cannot be opened; of several, the page says it.
         UnsupportedError: A path is a stream, or there are too many files.
     """
     files = find_files(paths, format=format, storage_options=storage_options, options=options)
