@@ -9,7 +9,8 @@ BUILD_TOOLS := "scikit-build-core>=0.11" "nanobind>=2.7" "cmake>=3.26" "ninja>=1
 SOURCES := $(shell find src native CMakeLists.txt pyproject.toml README.md -type f \
 	-not -name '*.so' -not -path '*/__pycache__/*')
 
-.PHONY: demo test lint format bench bench-peers faults fuzz fuzz-python portable frameworks clean
+.PHONY: demo test lint format bench bench-peers faults fuzz fuzz-python portable sanitize \
+	frameworks clean
 
 demo: $(VENV)/package.stamp $(VENV)/demo.stamp
 	@$(BIN)/python examples/demo.py
@@ -45,6 +46,10 @@ fuzz:
 
 portable:
 	native/portable.sh
+
+# Threads, memory and undefined behaviour, under load: what is checked is tests/native/stress.py.
+sanitize: $(VENV)/package.stamp
+	native/sanitize.sh $(BIN)/python
 
 # Hundreds of kills, and readers that race with writers for half a minute each: twenty minutes.
 faults: $(VENV)/package.stamp $(VENV)/test.stamp

@@ -213,7 +213,7 @@ def test_a_piece_cannot_be_written(tmp_path, monkeypatch, piece):
         written.append(len(data))
 
     monkeypatch.setattr(example_writer, "PIECE_BYTES", 1000)
-    monkeypatch.setattr(record_writer._Shard, "write", write)
+    monkeypatch.setattr(record_writer.Shard, "write", write)
     with (
         pytest.raises(OSError, match="no space left"),
         ferry.writer(tmp_path / "a", durable=False) as out,
@@ -265,7 +265,7 @@ def test_rows_are_written_as_they_were(tmp_path):
 def test_large_rows_do_not_pile_up(tmp_path, monkeypatch):
     """Rows are encoded by their size, not only by their number."""
     flushed = []
-    monkeypatch.setattr(record_writer._Shard, "write", lambda self, data: flushed.append(len(data)))
+    monkeypatch.setattr(record_writer.Shard, "write", lambda self, data: flushed.append(len(data)))
     with ferry.writer(tmp_path / "a") as out:
         for _ in range(10):
             out.write({"x": np.zeros(2 << 20, np.uint8)})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -301,3 +303,36 @@ def test_decoder_that_a_team_has():
     team = None
     decoder.clear()
     assert decoder.rows == 0
+
+
+INTERRUPTED = """
+import _thread, signal, sys, threading, time
+import tensorferry as ferry
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+ends = 0
+for turn in range(60):
+    timer = threading.Timer(0.002 + turn * 0.0001, _thread.interrupt_main)
+    try:
+        with ferry.writer(sys.argv[1], durable=False) as writer:
+            timer.start()
+            while True:
+                writer.write({"a": 1})
+    except KeyboardInterrupt:
+        ends += 1
+    timer.join()
+print(ends)
+"""
+
+
+def test_interrupted(tmp_path):
+    """Ctrl-C ends a writer wherever it is, and nothing stays locked."""
+    run = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED, str(tmp_path / "x.tfrecord")],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+    assert (run.stdout, run.stderr) == ("60\n", "")
+    assert list(tmp_path.iterdir()) == []

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import re
-import threading
 from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -27,10 +26,11 @@ from tensorferry.errors import UnsupportedError
 from tensorferry.formats.tfrecord import index
 from tensorferry.formats.tfrecord.encoder import ExampleWriter
 from tensorferry.formats.tfrecord.frames import FOOTER, HEADER, Frames, Segment
+from tensorferry.formats.tfrecord.shard import Gate, Shard
 from tensorferry.frameworks import frames
 from tensorferry.rows import schema as schemas
 from tensorferry.storage import Sink, append_sink, is_url, open_source, shards
-from tensorferry.storage.place import Target, size_of
+from tensorferry.storage.place import Target
 from tensorferry.tensors.values import RaggedTensor, SparseTensor
 
 # Records are collected and written together: at most so many, or so many bytes of them.
@@ -112,12 +112,12 @@ class RecordWriter:
         self._worker: ThreadPoolExecutor | None = None
         self._running: deque[Future[None]] = deque()
         self._stack: ExitStack | None = ExitStack()
-        self._sinks = _Gate()
-        self._gate = _Gate(self._sinks)
+        self._sinks = Gate()
+        self._gate = Gate(self._sinks)
         kind = _compression(self.paths[0] if target.is_path else "", compression)
         try:
             sinks = self._open_all(target, kind, append)
-            self._shards = [_Shard(sink, kind, level, self._sinks) for sink in sinks]
+            self._shards = [Shard(sink, kind, level, self._sinks) for sink in sinks]
             self._framers = [_native.Framer(shard.write, FRAMED_BYTES) for shard in self._shards]
             self.add = self._framers[0].add if len(self._shards) == 1 else self._add_in_turn
         except BaseException as error:
@@ -172,8 +172,7 @@ class RecordWriter:
         if record.__class__ is bytes and self._takes_bytes:
             self.add(record)
         else:
-            with self._gate:
-                self._write_other(record)
+            self._gate.run(self._write_other, record)
 
     def _add_in_turn(self, record: bytes) -> None:
         turn = self._turn
@@ -233,8 +232,7 @@ class RecordWriter:
             name: column if column.__class__ is np.ndarray else frameworks.accept(column)
             for name, column in columns.items()
         }
-        with self._gate:
-            self._write_columns(accepted)
+        self._gate.run(self._write_columns, accepted)
 
     def _write_columns(self, accepted: Mapping[str, Any]) -> None:
         self._check_open()
@@ -249,10 +247,12 @@ class RecordWriter:
 
     def flush(self) -> None:
         """Encodes and writes pending rows; a new file still appears only on closing."""
-        with self._gate:
-            self._check_open()
-            self._flush()
-            self._wait()
+        self._gate.run(self._flush_and_wait)
+
+    def _flush_and_wait(self) -> None:
+        self._check_open()
+        self._flush()
+        self._wait()
 
     def _check_open(self) -> None:
         if self._stack is None:
@@ -313,19 +313,21 @@ class RecordWriter:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        with self._gate:
-            stack = self._stack
-            if stack is None:
-                return
-            for framer in self._framers:
-                framer.close()  # other threads are refused now; what they gave is written
-            try:
-                if kind is None:
-                    self._finish()
-            except BaseException as failure:
-                self._stop(stack, type(failure), failure, failure.__traceback__)
-                raise
-            self._stop(stack, kind, error, traceback)
+        self._gate.run(self._end, kind, error, traceback)
+
+    def _end(self, kind: type[BaseException] | None, *details: Any) -> None:
+        stack = self._stack
+        if stack is None:
+            return
+        for framer in self._framers:
+            framer.close()  # other threads are refused now; what they gave is written
+        try:
+            if kind is None:
+                self._finish()
+        except BaseException as failure:
+            self._stop(stack, type(failure), failure, failure.__traceback__)
+            raise
+        self._stop(stack, kind, *details)
 
     def _finish(self) -> None:
         for shard in self._shards:
@@ -342,67 +344,6 @@ class RecordWriter:
         if self._worker is not None:
             self._worker.shutdown(cancel_futures=True)
         stack.__exit__(*exception)
-
-
-class _Gate:
-    """Lets one thread in at a time; a thread that is in already is refused.
-
-    Args:
-        inner: Another gate: who is inside of that one is refused, too.
-    """
-
-    def __init__(self, inner: _Gate | None = None) -> None:
-        self._inner = inner
-        self._lock = threading.Lock()
-        self._thread: int | None = None
-
-    def __enter__(self) -> None:
-        thread = threading.get_ident()
-        if thread == self._thread or (self._inner is not None and self._inner._thread == thread):
-            raise RuntimeError("the writer is busy: what it writes to must not use it")
-        self._lock.acquire()
-        self._thread = thread
-
-    def __exit__(self, *exception: object) -> None:
-        self._thread = None
-        self._lock.release()
-
-
-class _Shard:
-    """One file: a sink, with a compressor in front if one was asked for.
-
-    A sink that failed once has a hole: it gets nothing more, and the file never appears.
-    """
-
-    def __init__(self, sink: Sink, kind: str | None, level: int | None, gate: _Gate) -> None:
-        self._sink = sink
-        self._compressor = None if kind is None else codecs.compressor(kind, level)  # type: ignore[arg-type]
-        self._gate = gate
-        self._failure: BaseException | None = None
-
-    def write(self, data: Any) -> None:
-        with self._gate:
-            self.check()
-            try:
-                self._sink.write(
-                    data if self._compressor is None else self._compressor.compress(data)
-                )
-            except BaseException as failure:
-                self._failure = failure
-                raise
-
-    def check(self) -> None:
-        if self._failure is not None:
-            raise self._failure
-
-    @property
-    def size(self) -> int | None:
-        return size_of(self._sink)
-
-    def finish(self) -> None:
-        self.check()
-        if self._compressor is not None:
-            self._sink.write(self._compressor.finish())
 
 
 def _accept(value: Any) -> Any:
