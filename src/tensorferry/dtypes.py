@@ -25,7 +25,7 @@ class DType:
 
     Attributes:
         name: TensorFlow's name, which we use as well.
-        enum: The number in TensorFlow's `DataType`.
+        enum: The number in TensorFlow's `DataType`; 0 if TensorFlow lacks it.
         bits: The width of one element in bits; 0 for strings and opaque dtypes.
         safetensors: The name in safetensors; None if that format lacks the dtype.
         arrow: The name in PyArrow (`pa.<name>()`); None if Arrow lacks the dtype.
@@ -92,9 +92,12 @@ TABLE: tuple[DType, ...] = (
     _row(33, "float4_e2m1fn", 4),
 )
 
+OTHERS: tuple[DType, ...] = (_row(0, "float8_e8m0fnu", 8, "F8_E8M0"),)
+"""Dtypes that TensorFlow lacks, and files of others have."""
+
 STRING = TABLE[6]
 
-BY_NAME: dict[str, DType] = {row.name: row for row in TABLE}
+BY_NAME: dict[str, DType] = {row.name: row for row in (*TABLE, *OTHERS)}
 BY_ENUM: dict[int, DType] = {row.enum: row for row in TABLE}
 
 
@@ -106,18 +109,23 @@ def _numpy() -> dict[str, np.dtype[Any]]:
 
     return {
         row.name: np.dtype(getattr(ml_dtypes, row.name, row._described))
-        for row in TABLE
+        for row in (*TABLE, *OTHERS)
         if row._described is not None
     }
 
 
 @lru_cache(maxsize=1)
 def _by_numpy() -> dict[np.dtype[Any], DType]:
-    return {dtype: BY_NAME[name] for name, dtype in _numpy().items()}
+    return {dtype: BY_NAME[name] for name, dtype in _numpy().items() if BY_NAME[name].enum}
+
+
+@lru_cache(maxsize=1)
+def _others() -> dict[np.dtype[Any], DType]:
+    return {_numpy()[row.name]: row for row in OTHERS}
 
 
 def __getattr__(name: str) -> Any:
-    """`BY_NUMPY`, on first use."""
+    """`BY_NUMPY`, the rows of TensorFlow's dtypes, on first use."""
     if name != "BY_NUMPY":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     found = globals()[name] = _by_numpy()
@@ -128,13 +136,27 @@ def from_numpy(dtype: np.dtype[Any]) -> DType:
     """The row of a NumPy dtype, whatever its byte order.
 
     Raises:
-        UnsupportedError: TensorFlow has no such dtype.
+        UnsupportedError: There is no such row.
     """
     row = _by_numpy().get(dtype)
     if row is None:
-        row = _by_numpy().get(dtype.newbyteorder("="))
+        row = _by_numpy().get(dtype.newbyteorder("=")) or _others().get(dtype)
     if row is None:
         raise UnsupportedError(f"dtype {dtype} has no TensorFlow counterpart", hint=_advice(dtype))
+    return row
+
+
+def of_tensorflow(row: DType) -> DType:
+    """The row, if TensorFlow has a number for it.
+
+    Raises:
+        UnsupportedError: TensorFlow lacks the dtype.
+    """
+    if not row.enum:
+        raise UnsupportedError(
+            f"TensorFlow has no dtype {row.name}",
+            hint="convert it first, as in array.astype('float32'); safetensors has it",
+        )
     return row
 
 

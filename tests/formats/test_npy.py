@@ -13,6 +13,7 @@ from hypothesis import given, strategies as st
 from strategies import NUMERIC, numeric_arrays, same
 
 import tensorferry as ferry
+from tensorferry.operations.list import list_tensors
 
 OWN = tuple(row for row in NUMERIC if row.numpy.isbuiltin == 1)
 
@@ -168,3 +169,65 @@ def test_every_bit_flipped():
         data[bit // 8] ^= 1 << bit % 8
         with contextlib.suppress(ferry.FerryError):
             ferry.loads(bytes(data), format="npy")
+
+
+def header_of(text: str, values: bytes) -> bytes:
+    """A file of version 1 with a header written by hand."""
+    return b"\x93NUMPY\x01\0" + len(text).to_bytes(2, "little") + text.encode() + values
+
+
+def test_headers_of_python_2():
+    """Python 2 wrote long numbers with an L; an L inside a text stays."""
+    text = "{'descr': '<f4', 'fortran_order': False, 'shape': (3L, 1L), }\n"
+    data = header_of(text, np.arange(3, dtype="<f4").tobytes())
+    assert same(ferry.load(data), np.arange(3, dtype="<f4").reshape(3, 1))
+    assert same(np.load(io.BytesIO(data)), ferry.load(data))
+    text = (
+        "{'descr': [('3L', '<i2'), ('b', '<i2', (2L,))], 'fortran_order': False, 'shape': (1L,), }"
+    )
+    found = ferry.load(header_of(text, np.arange(3, dtype="<i2").tobytes()))
+    assert found["3L"].tolist() == [0]
+    assert found["b"].tolist() == [[1, 2]]
+    with pytest.raises(ferry.FormatError, match="no dict"):
+        ferry.load(header_of("{'descr': '<f4', 'fortran_order': False, 'shape': (L3,), }", b""))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "readable", "listed"),
+    [
+        ("M8[D]", {}, {"tensor"}),
+        ("m8[s]", {}, {"tensor"}),
+        ("V3", {}, {"tensor"}),
+        (np.longdouble, {}, {"tensor"}),
+        ([("a", "i4"), ("t", "M8[s]")], {"a": (2,)}, {"t"}),
+        ([("a", [("b", "i4", (3,)), ("c", "M8[s]")], (2,)), ("d", "f4")],
+         {"a/b": (2, 2, 3), "d": (2,)}, {"a/c"}),
+    ],
+    ids=["datetime", "timedelta", "void", "longdouble", "record", "nested"],
+)  # fmt: skip
+def test_open_and_info_agree(dtype, readable, listed):
+    """Records are read field by field; a field without a dtype of ours is listed by both."""
+    out = io.BytesIO()
+    array = np.zeros(2, dtype)
+    np.save(out, array)
+    archive = io.BytesIO()
+    np.savez(archive, x=array, sound=np.arange(2))
+    for data, prefix in ((out.getvalue(), ""), (archive.getvalue(), "x/")):
+        with ferry.open(data) as bundle:
+            infos = bundle.infos()
+            names = {name: info.unreadable for name, info in infos.items() if name != "sound"}
+            wanted = {f"{prefix}{name}" if name != "tensor" else prefix[:-1] or name: name
+                      for name in (*readable, *listed)}  # fmt: skip
+            assert set(names) == set(wanted)
+            for name, reason in names.items():
+                assert (reason is None) == (wanted[name] in readable)
+                if reason is None:
+                    assert bundle[name].shape == readable[wanted[name]] == infos[name].shape
+                else:
+                    with pytest.raises(ferry.UnsupportedError):
+                        bundle[name]
+        assert ferry.inspect(data).count == len(infos)
+        assert {info.name: info.unreadable for info in list_tensors(data).tensors} == {
+            name: info.unreadable for name, info in infos.items()
+        }
+        assert ferry.verify(data).sound

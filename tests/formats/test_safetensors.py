@@ -281,3 +281,35 @@ def test_bfloat16_of_the_package():
     array = np.array([1.5, -2], ml_dtypes.bfloat16)
 
     assert same(ferry.loads(package_bytes({"x": array}))["x"], array)
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype"), [("F8_E8M0", "float8_e8m0fnu"), ("F4", "float4_e2m1fn")]
+)
+def test_dtypes_of_ml_dtypes(tmp_path, name, dtype):
+    """E8M0 is a power of two a byte, F4 two values a byte, the first in the lower half."""
+    codes = np.arange(16, dtype=np.uint8)
+    stored = codes[::2] | codes[1::2] << 4 if name == "F4" else codes
+    header = {"a": {"dtype": name, "shape": [2, 8], "data_offsets": [0, len(stored)]}}
+    text = json.dumps(header).encode()
+    data = len(text).to_bytes(8, "little") + text + stored.tobytes()
+    expected = codes.view(getattr(ml_dtypes, dtype)).reshape(2, 8)
+    with ferry.open(data) as bundle:
+        assert bundle.info["a"].dtype == dtype
+        assert bundle.info["a"].unreadable is None
+        assert bundle["a"].dtype == expected.dtype
+        assert bundle["a"].tobytes() == expected.tobytes()
+        assert bundle.slice("a", np.s_[1, 2:]).tobytes() == expected[1, 2:].tobytes()
+    assert ferry.verify(data).sound
+    assert ferry.inspect(data).count == 1
+    for suffix in ("safetensors", "npz", "json"):
+        ferry.save({"a": expected}, tmp_path / f"x.{suffix}")
+        found = ferry.load(tmp_path / f"x.{suffix}")["a"]
+        assert found.dtype == expected.dtype
+        assert found.tobytes() == expected.tobytes()
+    if name == "F8_E8M0":
+        for suffix in ("tensorproto", "index"):
+            with pytest.raises(ferry.UnsupportedError, match="TensorFlow has no dtype"):
+                value = expected if suffix == "tensorproto" else {"a": expected}
+                kind = "checkpoint" if suffix == "index" else "tensorproto"
+                ferry.save(value, tmp_path / f"x.{suffix}", format=kind)

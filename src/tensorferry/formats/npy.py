@@ -14,7 +14,10 @@ from __future__ import annotations
 
 import ast
 import math
+import re
 import struct
+from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -69,6 +72,10 @@ def encode_header(dtype: np.dtype[Any], shape: tuple[int, ...], *, fortran: bool
     )
 
 
+# A text, which stays, or a number with an L behind it.
+_LONG = re.compile(r"""('[^']*'|"[^"]*")|\b(\d+)L\b""")
+
+
 def entries(entry: Entry, stored: int) -> dict[str, Entry | Unreadable]:
     """The tensors of an array: itself, or the fields of its records.
 
@@ -79,22 +86,35 @@ def entries(entry: Entry, stored: int) -> dict[str, Entry | Unreadable]:
     if entry.dtype.hasobject:
         return {ROOT: Unreadable(pickled(), "object", entry.shape, stored)}
     if entry.dtype.names is None:
-        return {ROOT: entry}
+        shape = entry.shape + entry.dtype.shape
+        return {ROOT: replace(entry, dtype=entry.dtype.base, shape=shape)}
     fields: dict[str, Entry | Unreadable] = {}
-    for name in entry.dtype.names:
-        dtype = entry.dtype[name]
-        shape = entry.shape + dtype.shape
-        if dtype.base.names is not None:
-            error = UnsupportedError(f"a field of records of {dtype} is no tensor", tensor=name)
-            fields[name] = Unreadable(error, str(dtype.base), shape, math.prod(shape))
-            continue
-        load = partial(_field, entry, name)
-        fields[name] = Entry(dtype.base, shape, entry.source, None, load=load)
+    for names, dtype, shape in _members(entry.dtype, ()):
+        load = partial(_field, entry, names)
+        whole = entry.shape + shape
+        fields["/".join(names)] = Entry(dtype, whole, entry.source, None, load=load)
     return fields
 
 
-def _field(entry: Entry, name: str) -> Array:
-    return np.ascontiguousarray(entry.read()[name])
+def _members(
+    dtype: np.dtype[Any], shape: tuple[int, ...]
+) -> Iterator[tuple[tuple[str, ...], np.dtype[Any], tuple[int, ...]]]:
+    """The fields of a record with their dtypes and shapes, those of records inside it included."""
+    for name in dtype.names or ():
+        inner = dtype[name]
+        whole = shape + inner.shape
+        if inner.base.names is None:
+            yield (name,), inner.base, whole
+        else:
+            for names, kind, size in _members(inner.base, whole):
+                yield (name, *names), kind, size
+
+
+def _field(entry: Entry, names: tuple[str, ...]) -> Array:
+    values = entry.read()
+    for name in names:
+        values = values[name]
+    return np.ascontiguousarray(values)
 
 
 def decode_header(head: Any) -> tuple[np.dtype[Any], tuple[int, ...], bool, int]:
@@ -132,7 +152,7 @@ def decode_header(head: Any) -> tuple[np.dtype[Any], tuple[int, ...], bool, int]
 
 def _parse(text: str, offset: int) -> tuple[np.dtype[Any], tuple[int, ...], bool]:
     try:
-        header = ast.literal_eval(text.strip())
+        header = _evaluate(text.strip())
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         raise FormatError(f"the header is no dict: {text[:60]!r}", offset=offset) from None
     if not isinstance(header, dict) or header.keys() != {"descr", "fortran_order", "shape"}:
@@ -149,6 +169,16 @@ def _parse(text: str, offset: int) -> tuple[np.dtype[Any], tuple[int, ...], bool
     if type(fortran) is not bool:
         raise FormatError(f"fortran_order is {str(fortran)[:60]}, expected a bool", offset=offset)
     return _dtype(header["descr"], offset), shape, fortran
+
+
+def _evaluate(text: str) -> Any:
+    """The value of a literal; Python 2 wrote long numbers with an L, as in (3L, 4L)."""
+    try:
+        return ast.literal_eval(text)
+    except SyntaxError:
+        if not _LONG.search(text):
+            raise
+        return ast.literal_eval(_LONG.sub(lambda found: found[1] or found[2], text))
 
 
 def _dtype(described: Any, offset: int) -> np.dtype[Any]:

@@ -234,7 +234,7 @@ def encode_header(shards: int) -> bytes:
 def encode_kind(row: DType, shape: tuple[int, ...]) -> bytes:
     """The start of an entry: its dtype and shape."""
     dimensions = {"dim": [{"size": size} for size in shape]}
-    return WRITER.encode("BundleEntryProto", dtype=row.enum, shape=dimensions)
+    return WRITER.encode("BundleEntryProto", dtype=dtypes.of_tensorflow(row).enum, shape=dimensions)
 
 
 def encode_place(shard: int, offset: int, size: int, crc: int) -> bytes:

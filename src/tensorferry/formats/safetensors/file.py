@@ -10,7 +10,7 @@ A dict of arrays gives the very bytes of the safetensors package: those of the w
 first, each dtype's by name, so that all are aligned. Names that a stream brings come in its order,
 behind a header that has room to be filled in at the end.
 
-A tensor of a dtype that NumPy has not (F8_E8M0, F4) is listed, and refused when it is asked for. A
+A tensor of a dtype that NumPy has not (F6_E2M3) is listed, and refused when it is asked for. A
 model of several files has an index beside them: `tensorferry.formats.safetensors.shards`.
 """
 
@@ -19,7 +19,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -71,13 +71,15 @@ ORDER = (
 )
 
 # The bits of a value of the dtypes that NumPy has not.
-_BITS = {"F4": 4, "F6_E2M3": 6, "F6_E3M2": 6, "F8_E8M0": 8}
+_BITS = {"F6_E2M3": 6, "F6_E3M2": 6}
+# Two values a byte, the first in its lower half.
+_HALVES = "F4"
 
 
 @cache
 def _numpy() -> dict[str, np.dtype[Any]]:
     """NumPy's dtypes, with the byte order of the format, by the names that the format has."""
-    rows = ((row.safetensors, row.numpy) for row in dtypes.TABLE)
+    rows = ((row.safetensors, row.numpy) for row in dtypes.BY_NAME.values())
     return {name: dtype.newbyteorder("<") for name, dtype in rows if name and dtype is not None}
 
 
@@ -220,6 +222,12 @@ def _contents(header: Any, source: Source, start: int, size: int) -> Contents:
         if isinstance(dtype, str):
             reason = UnsupportedError(f"dtype {dtype} has no counterpart in NumPy or TensorFlow")
             entries[name] = Unreadable(reason, dtype, shape, end - begin)
+        elif description["dtype"] == _HALVES:
+            load = partial(_unpack, source, start + begin, start + end, dtype)
+            span = (start + begin, start + end)
+            entries[name] = Entry(
+                dtype, shape, source, None, load=load, stored=end - begin, span=span
+            )
         else:
             entries[name] = Entry(dtype, shape, source, start + begin)
     expected = 0
@@ -241,6 +249,13 @@ def _contents(header: Any, source: Source, start: int, size: int) -> Contents:
     return Contents(entries, metadata)
 
 
+def _unpack(source: Source, start: int, end: int, dtype: np.dtype[Any]) -> Array:
+    packed = np.frombuffer(source.range(start, end), np.uint8)
+    values = np.empty(2 * len(packed), np.uint8)
+    values[::2], values[1::2] = packed & 15, packed >> 4
+    return values.view(dtype)
+
+
 def _check(description: Any) -> tuple[np.dtype[Any] | str, tuple[int, ...], int, int]:
     """The dtype, shape and place that the header has for a tensor.
 
@@ -254,6 +269,8 @@ def _check(description: Any) -> tuple[np.dtype[Any] | str, tuple[int, ...], int,
         raise FormatError("not described by dtype, shape and data_offsets", offset=8)
     dtype, shape, place = description["dtype"], description["shape"], description["data_offsets"]
     found = _numpy().get(dtype) if isinstance(dtype, str) else None
+    if found is None and dtype == _HALVES:
+        found = dtypes.BY_NAME["float4_e2m1fn"].numpy
     if found is None and not (isinstance(dtype, str) and dtype in _BITS):
         raise FormatError(f"dtype is {str(dtype)[:60]!r}, which safetensors has not", offset=8)
     for numbers, name in ((shape, "shape"), (place, "data_offsets")):
@@ -263,7 +280,7 @@ def _check(description: Any) -> tuple[np.dtype[Any] | str, tuple[int, ...], int,
         raise FormatError(f"data_offsets are {str(place)[:60]}, expected a begin and an end")
     if len(shape) > MAX_RANK or max(shape, default=0) >= 2**63:
         raise FormatError(f"no array has the shape {str(shape)[:60]}")
-    bits = _BITS[dtype] if found is None else 8 * found.itemsize
+    bits = 4 if dtype == _HALVES else _BITS[dtype] if found is None else 8 * found.itemsize
     expected, rest = divmod(math.prod(shape) * bits, 8)
     if place[1] - place[0] != expected or rest:
         raise FormatError(

@@ -104,7 +104,7 @@ def write(value: Any, sink: Sink, *, string_content: bool = False) -> None:
     row = dtypes.BY_NUMPY.get(array.dtype)
     if row is None or row is dtypes.STRING:
         array = as_tensor(array)
-        row = dtypes.from_numpy(array.dtype)
+        row = dtypes.of_tensorflow(dtypes.from_numpy(array.dtype))
     if row is dtypes.STRING:
         _write_strings(array, sink, string_content)
         return

@@ -51,7 +51,7 @@ def parse(text: bytes) -> Array | SparseTensor | RaggedTensor | None:
 
 def to_strings(array: Array) -> Array | None:
     """The TensorProto of each row: uint8 [rows, size]; None if the rows have no content."""
-    row = dtypes.from_numpy(array.dtype)
+    row = dtypes.of_tensorflow(dtypes.from_numpy(array.dtype))
     size = array.dtype.itemsize * math.prod(array.shape[1:])
     if row is dtypes.STRING or size == 0 or len(array) == 0:
         return None
@@ -72,7 +72,7 @@ def from_strings(data: Array, offsets: Array, dtype: str, shape: tuple[int, ...]
         dtype: Of the tensors.
         shape: Of each tensor.
     """
-    row = dtypes.BY_NAME[dtype]
+    row = dtypes.of_tensorflow(dtypes.BY_NAME[dtype])
     # Only dtypes of which every bit pattern is a value: bools and narrow ones are parsed singly.
     if row.numpy is None or row.name == "bool" or row.bits != row.numpy.itemsize * 8:
         return None
