@@ -527,3 +527,18 @@ print(json.dumps([info.count, sorted(sys.modules)]))
 
     assert count == 3
     assert not {"numpy", "ml_dtypes", "tensorflow", "click", "isal", "google"} & set(modules)
+
+
+def test_verify_finds_what_inspect_finds(tf, tmp_path):
+    """A missing asset of a model is a problem for both."""
+    path = save_module(tf, tmp_path)
+    assert ferry.verify(path).sound
+    (asset,) = (path / "assets").iterdir()
+    asset.unlink()
+    found = [problem.problem for problem in ferry.inspect(path).problems]
+    assert len(found) == 1
+    assert "asset" in found[0]
+    for quick in (False, True):
+        report = ferry.verify(path, quick=quick)
+        assert not report.sound
+        assert [problem.problem for problem in report.problems] == found

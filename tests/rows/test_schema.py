@@ -910,3 +910,16 @@ def test_any_tree(tree, other):
         for read in (Schema.from_json, from_tfds):
             with contextlib.suppress(FerryError):
                 read(text)
+
+
+def test_names_that_are_there_twice():
+    """The first feature of a name is taken, as by tfx-bsl, and a note says so."""
+    schema = from_tfmd(
+        'feature { name: "a" type: INT } feature { name: "b" type: BYTES } '
+        'feature { name: "a" type: FLOAT }'
+    )
+    assert [(feature.name, feature.kind) for feature in schema.features] == [
+        ("a", "int64"),
+        ("b", "bytes"),
+    ]
+    assert schema.notes == ("'a' is there more than once; the first is taken",)

@@ -329,3 +329,20 @@ def test_what_no_body_holds():
         serving.PredictRequest("m", {"x": 1.0}, rows=True).to_json()
     with pytest.raises(ferry.UnsupportedError, match="complex"):
         serving.PredictRequest("m", {"x": [1j]}).to_json()
+
+
+def test_no_rows():
+    """A batch of no rows is answered by an empty list, as Serving does it, in every form."""
+    outputs = {"y": np.zeros((0, 2), np.float32), "z": np.zeros((0,), np.int64)}
+    for named in (outputs, {"y": outputs["y"]}):
+        answer = serving.PredictResponse(named, rows=True)
+        assert json.loads(answer.to_json()) == {"predictions": []}
+        found = serving.PredictResponse.from_bytes(answer.to_bytes()).outputs
+        assert {name: value.shape for name, value in found.items()} == {
+            name: value.shape for name, value in named.items()
+        }
+    assert json.loads(serving.PredictResponse(outputs).to_json()) == {"outputs": {"y": [], "z": []}}
+    assert json.loads(serving.PredictRequest("m", outputs).to_json()) == {
+        "inputs": {"y": [], "z": []}
+    }
+    assert serving.PredictResponse.from_json(b'{"predictions": []}').outputs[""].shape == (0,)

@@ -737,3 +737,21 @@ def test_files_of_others(tf, name):
         parsed += check(tf, "parse_sequence_example", records, {}, described) is not None
         check(tf, "parse_single_sequence_example", records[0], {}, described)
     assert parsed >= 3
+
+
+def test_lists_of_string_tensors(tf):
+    """A list of tensors of one string each is as many records, as in TensorFlow."""
+    records = [example(i=[number]) for number in range(3)]
+    spec = {"i": tf.io.FixedLenFeature([], tf.int64)}
+    for several in (
+        [tf.constant(record) for record in records],
+        tuple(tf.constant(record) for record in records),
+        [np.array(record, object) for record in records],
+        [records[0], tf.constant(records[1]), records[2]],
+    ):
+        expected = tf.io.parse_example(several, spec)["i"].numpy()
+        assert np.array_equal(tfio.parse_example(several, spec)["i"], expected)
+    with pytest.raises(ferry.UnsupportedError, match="expected one string each"):
+        tfio.parse_example([tf.constant([record]) for record in records], spec)
+    with pytest.raises(ferry.UnsupportedError, match="expected one string each"):
+        tfio.parse_example([tf.constant(1)], spec)

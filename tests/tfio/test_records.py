@@ -81,3 +81,23 @@ def test_what_is_no_record(tf, tmp_path):
     with pytest.raises(ValueError, match="closed"):
         writers[0].write(b"x")
     assert (tmp_path / "ours").read_bytes() == (tmp_path / "theirs").read_bytes()
+
+
+def test_after_closing(tf, tmp_path):
+    """A closed writer refuses what TensorFlow's refuses, and may be closed again as there."""
+
+    def refused(writer) -> list[str]:
+        writer.write(b"x")
+        writer.close()
+        met = []
+        for name, arguments in (("write", [b"y"]), ("flush", []), ("close", [])):
+            try:
+                getattr(writer, name)(*arguments)
+            except (ValueError, tf.errors.FailedPreconditionError) as error:
+                assert "closed" in str(error)
+                met.append(name)
+        return met
+
+    ours = refused(tfio.TFRecordWriter(tmp_path / "ours"))
+    assert ours == refused(tf.io.TFRecordWriter(str(tmp_path / "theirs"))) == ["write", "flush"]
+    assert (tmp_path / "ours").read_bytes() == (tmp_path / "theirs").read_bytes()

@@ -11,7 +11,7 @@ NumPy: their imports would take longer.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
@@ -183,6 +183,24 @@ def inspect(
     return _inspect_model(found, options)  # a frozen graph, known by its bytes
 
 
+def model_problems(place: Place) -> list[Problem]:
+    """What is wrong with a SavedModel beside its variables: assets, and what Keras says of it.
+
+    Args:
+        place: The model, whose graph can be read.
+    """
+    from tensorferry.formats.savedmodel import model as savedmodel
+
+    model = savedmodel.read(place, verify=False)
+    return [*_read_keras(place, model)[1], *_asset_problems(model)]
+
+
+def _asset_problems(model: SavedModel) -> Iterator[Problem]:
+    for asset in model.assets:
+        if asset.problem is not None:
+            yield Problem(f"the asset {asset.name[:60]!r}: {asset.problem}", model.path)
+
+
 def _inspect_model(found: Found, options: keywords.Opening) -> FileInfo:
     """What is in a SavedModel or a frozen graph, though its variables may be damaged."""
     from tensorferry.formats.savedmodel import model as savedmodel
@@ -195,12 +213,7 @@ def _inspect_model(found: Found, options: keywords.Opening) -> FileInfo:
         raise
     tensors, files, problems = _list_variables(place, model, options)
     keras, damage = _read_keras(place, model)
-    problems += damage
-    problems += (
-        Problem(f"the asset {asset.name[:60]!r}: {asset.problem}", model.path)
-        for asset in model.assets
-        if asset.problem is not None
-    )
+    problems += [*damage, *_asset_problems(model)]
     outline = model_outline.outline(model, keras)
     every = (*model.files, *files)
     return FileInfo(

@@ -28,7 +28,8 @@ from tensorferry.errors import (
 )
 from tensorferry.files import keywords
 from tensorferry.files.find import Found
-from tensorferry.operations import hash as digests
+from tensorferry.operations import glance, hash as digests
+from tensorferry.operations.inspect import model_problems
 from tensorferry.operations.measures import as_numbers, chunks_of
 from tensorferry.operations.subject import Subject, open_one
 from tensorferry.progress import Progress, Unit, following
@@ -147,6 +148,8 @@ def _verified(
     subject: Subject, quick: bool, nan: bool, duplicates: bool, progress: Progress | None
 ) -> VerifyReport:
     problems = _check(subject, quick, progress)
+    if subject.format == glance.MODEL:
+        problems += model_problems(subject.opened.place)
     if not quick and not problems:
         problems += _wrong_digest(subject)
     if nan and not quick:

@@ -246,6 +246,8 @@ def _as_records(serialized: Any) -> tuple[list[bytes], bool]:
         return [bytes(serialized)], True
     if isinstance(serialized, list) and set(map(type, serialized)) <= {bytes}:
         return serialized, False
+    if isinstance(serialized, list | tuple):
+        return [_scalar(one) for one in serialized], False
     tensor = as_tensor(frameworks.accept(serialized))
     if tensor.dtype != object or tensor.ndim > 1:
         raise UnsupportedError(
@@ -253,6 +255,19 @@ def _as_records(serialized: Any) -> tuple[list[bytes], bool]:
             "expected one string or one dimension of strings"
         )
     return tensor.reshape(-1).tolist(), tensor.ndim == 0
+
+
+def _scalar(given: Any) -> bytes:
+    """One of a list of records: bytes, or a tensor of one string."""
+    if isinstance(given, bytes | bytearray | memoryview):
+        return bytes(given)
+    tensor = as_tensor(frameworks.accept(given))
+    if tensor.dtype != object or tensor.ndim:
+        raise UnsupportedError(
+            f"serialized has a tensor of {tensor.dtype} and shape {tensor.shape}, "
+            "expected one string each"
+        )
+    return bytes(tensor.item())
 
 
 def _as_one(serialized: Any) -> bytes:

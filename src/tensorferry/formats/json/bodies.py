@@ -84,7 +84,7 @@ def to_body(value: Any, form: str, signature_name: str | None = None) -> dict[st
                 'and not "b64" alone, which marks a binary string'
             )
         if form in ROW_FORMS:
-            content = _rows(content)
+            content = _rows(content, form)
     else:
         content = _lists(value, form, None)
     head = {} if signature_name is None else {"signature_name": signature_name}
@@ -115,14 +115,15 @@ def _lists(value: Any, form: str, name: str | None) -> Any:
         raise error.located(tensor=name) from None
 
 
-def _rows(columns: dict[str, list[Any]]) -> list[dict[str, Any]]:
+def _rows(columns: dict[str, list[Any]], form: str) -> list[dict[str, Any]]:
     lengths = {name: len(column) for name, column in columns.items()}
     if len(set(lengths.values())) > 1:
         raise UnsupportedError(
             f"the tensors have {lengths} rows, expected as many in each",
             hint='use "inputs" and "outputs", which have no rows',
         )
-    if not any(lengths.values()):
+    # Serving answers a batch of no rows by an empty list, and takes no request of none.
+    if not any(lengths.values()) and form != "predictions":
         raise UnsupportedError(
             f"no rows, so no place for the names {list(columns)}", hint='use "inputs" and "outputs"'
         )

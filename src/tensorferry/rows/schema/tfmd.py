@@ -104,16 +104,34 @@ def read(text: str | bytes) -> tuple[tuple[Feature, ...], tuple[str, ...]]:
     """
     features: list[Feature] = []
     notes: list[str] = []
+    known: set[tuple[str, bool]] = set()
     for message in _messages(textproto.parse(text), "feature"):
         if message.last("type") not in _STRUCT:
-            features += _read_feature(message, notes, sequence=False)
+            if _is_new(message, known, notes, sequence=False):
+                features += _read_feature(message, notes, sequence=False)
         elif _read_name(message) == SEQUENCE:
             for domain in _messages(message, "struct_domain"):
                 for step in _messages(domain, "feature"):
-                    features += _read_feature(step, notes, sequence=True)
+                    if _is_new(step, known, notes, sequence=True):
+                        features += _read_feature(step, notes, sequence=True)
         else:
             notes.append(f"{_read_name(message)!r} is a STRUCT, which Examples cannot hold")
     return tuple(features), tuple(notes)
+
+
+def _is_new(
+    message: Message, known: set[tuple[str, bool]], notes: list[str], *, sequence: bool
+) -> bool:
+    """Whether a feature is the first of its name; others are left out, as tfx-bsl does it.
+
+    Features of several environments may have the same name.
+    """
+    name = _read_name(message)
+    if (name, sequence) in known:
+        notes.append(f"{name!r} is there more than once; the first is taken")
+        return False
+    known.add((name, sequence))
+    return True
 
 
 def _read_feature(message: Message, notes: list[str], *, sequence: bool) -> list[Feature]:
