@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import random
+from decimal import Decimal
 from typing import Any
 
 import ml_dtypes
@@ -17,6 +18,7 @@ from hypothesis import given, settings, strategies as st
 from strategies import same
 from tables import read as read_table
 
+import tensorferry as ferry
 from tensorferry import limits
 from tensorferry.errors import (
     FormatError,
@@ -223,7 +225,7 @@ def test_footer_is_what_pyarrow_sees():
         data = written(table, **options)
         metadata = pq.ParquetFile(pa.BufferReader(data)).metadata
         start = len(data) - 8 - metadata.serialized_size
-        groups = parquet_footer.read_row_groups(data[start:-8], offset=start)
+        groups = parquet_footer.read_footer(data[start:-8], offset=start).groups
         assert len(groups) == metadata.num_row_groups
         for index, group in enumerate(groups):
             expected = metadata.row_group(index)
@@ -245,3 +247,53 @@ def test_refused():
         read(b"PAR1" + b"\xff" * 4 + b"PAR1")
     with pytest.raises(UnsupportedError, match="compression is 'lzo'"):
         dumps(SMALL, compression="lzo")
+
+
+@pytest.mark.parametrize("statistics", [True, False])
+def test_what_cannot_be_read_stays_alone(tmp_path, statistics):
+    """Null maps, columns of only null, decimals: the other columns and members are read."""
+    one, two = Decimal("1.5"), [("k", None)]
+    entries = pa.map_(pa.string(), pa.int64())
+    member = pa.struct(
+        [
+            ("size", pa.int64()),
+            ("price", pa.decimal128(5, 1)),
+            ("tags", entries),
+            ("none", pa.null()),
+        ]
+    )
+    rows = [{"size": 3, "price": one, "tags": two, "none": None}, None, {"size": 5}]
+    table = pa.table(
+        {
+            "id": pa.array([1, 2, 3]),
+            "map": pa.array([[("a", 1)], None, []], entries),
+            "none": pa.nulls(3),
+            "price": pa.array([one, None, one], pa.decimal128(5, 1)),
+            "missing": pa.nulls(3, pa.int64()),
+            "add": pa.array(rows, member),
+        }
+    )
+    path = tmp_path / "x.parquet"
+    pq.write_table(table, path, write_statistics=statistics)
+
+    refused = {"none", "price", "add/price", "add/none", "add/tags/value"}
+    with ferry.open(path) as opened:
+        names = list(opened.infos())
+        first = next(iter(opened))
+    assert set(names) - set(first) == refused
+    for name in names:
+        if name in refused:
+            with (
+                pytest.raises(ferry.UnsupportedError) as caught,
+                ferry.open(path, columns=[name]) as only,
+            ):
+                list(only)
+            assert caught.value.tensor == name
+        else:
+            with ferry.open(path, columns=[name]) as only:
+                assert [list(row) for row in only] == [[name]] * 3
+    with ferry.open(path, columns=["add/size", "id"]) as only:
+        assert [row["add/size"] for row in only] == [3, None, 5]
+    value = ferry.load(path)
+    assert value["missing"].row_lengths.tolist() == [0, 0, 0]
+    assert value["map/key"].row_lengths.tolist() == [1, 0, 0]

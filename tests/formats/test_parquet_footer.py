@@ -62,7 +62,7 @@ def footer_of(data: bytes) -> tuple[int, int]:
 
 def row_groups(data: bytes) -> list[footer.RowGroup]:
     start, end = footer_of(data)
-    return footer.read_row_groups(data[start:end], offset=start)
+    return footer.read_footer(data[start:end], offset=start).groups
 
 
 @pytest.mark.parametrize("compression", ["none", "snappy", "zstd"])
@@ -116,7 +116,7 @@ def test_every_cut():
     start, end = footer_of(data)
     for stop in range(start, end):
         with pytest.raises(ferry.FormatError) as caught:
-            footer.read_row_groups(data[start:stop], offset=start)
+            footer.read_footer(data[start:stop], offset=start)
         assert start <= caught.value.offset <= stop
 
 
@@ -129,4 +129,4 @@ def test_random_bytes():
         for place in generator.integers(0, len(damaged), 3):
             damaged[place] = generator.integers(0, 256)
         with contextlib.suppress(ferry.FerryError):
-            footer.read_row_groups(bytes(damaged), offset=start)
+            footer.read_footer(bytes(damaged), offset=start)

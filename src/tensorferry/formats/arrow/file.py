@@ -20,6 +20,7 @@ from tensorferry.errors import FormatError, TruncatedError, UnsupportedError
 from tensorferry.formats.arrow import messages as arrow_messages
 from tensorferry.formats.arrow.messages import MAGIC
 from tensorferry.formats.tables import pieces
+from tensorferry.formats.tables.lending import lend
 from tensorferry.storage import Sink
 from tensorferry.storage.source import Span
 
@@ -113,7 +114,9 @@ class Reader:
         self._is_file = bytes(view[: len(MAGIC)]) == MAGIC
         scan = arrow_messages.scan_file if self._is_file else arrow_messages.scan_stream
         self._messages = scan(view)
-        self._view = view
+        self._view = view[:]
+        if any(message.codec for message in self._messages.batches):  # unpacked in threads
+            lend(self._view, self)
         self._verify = verify
         self.size = len(view)
         self.rows = [message.rows for message in self._messages.batches]
@@ -136,6 +139,11 @@ class Reader:
         opener = ipc.open_file if self._is_file else ipc.open_stream
         self._reader: Any = opener(pa.py_buffer(self._view), options=options)
         self._columns, self._next = columns, 0
+
+    def release(self) -> None:
+        """Lets go of the file: nothing is read any more."""
+        for name in ("_reader", "_view"):
+            vars(self).pop(name, None)
 
     def batches(self, index: int, columns: Sequence[str]) -> list[pa.RecordBatch]:
         """One record batch."""

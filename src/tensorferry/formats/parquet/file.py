@@ -18,10 +18,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from tensorferry import limits
+from tensorferry.budget import RATIO
 from tensorferry.errors import FormatError, TruncatedError, UnsupportedError
-from tensorferry.formats.parquet.footer import PAGE_HEADER, Chunk, read_row_groups
+from tensorferry.formats.parquet import pages
+from tensorferry.formats.parquet.footer import CODECS, PAGE_HEADER, Chunk, read_footer
 from tensorferry.formats.parquet.ranges import RangedFile
 from tensorferry.formats.tables import pieces
+from tensorferry.formats.tables.lending import lend
 from tensorferry.storage import Sink
 from tensorferry.storage.source import Source, Span
 from tensorferry.tensors.values import RaggedTensor
@@ -130,12 +133,17 @@ class Reader:
         self._verify = verify
         self.size = source.size
         start, footer = _footer(source, self._ranged)
-        self._groups = read_row_groups(footer, offset=start)
+        self._footer = read_footer(footer, offset=start)
+        self._groups = self._footer.groups
         self.rows = [group.rows for group in self._groups]
         with pieces.translated():
             if source.buffer is not None:
-                file = pa.BufferReader(pa.py_buffer(source.buffer))
+                view = source.buffer[:]
+                lend(view, self)
+                file = pa.BufferReader(pa.py_buffer(view))
+                del view
             else:
+                lend(self._ranged, self)
                 file = pa.PythonFile(self._ranged, "r")
             # Chunks of a remote file were fetched together already, and are read one by one.
             self._file = parquet.ParquetFile(
@@ -146,6 +154,11 @@ class Reader:
             self.schema = self._file.schema_arrow
             pieces.check_names(self.schema)
 
+    def release(self) -> None:
+        """Lets go of the file: nothing is read any more."""
+        vars(self).pop("_file", None)
+        self._ranged = None
+
     def batches(self, index: int, columns: Sequence[str]) -> list[pa.RecordBatch]:
         """A row group as record batches."""
         import pyarrow as pa
@@ -154,6 +167,7 @@ class Reader:
         for name in columns:
             _check_type(self.schema.field(name).type, name)
         self._fetch(index, columns)
+        self._check_pages(index, columns)
         with pieces.translated():
             step = self._step(index, columns)
             if step >= self.rows[index]:
@@ -167,6 +181,30 @@ class Reader:
                     f"row group {index} has {table.num_rows} rows, expected {self.rows[index]}"
                 )
             return list(table.to_batches())
+
+    def _check_pages(self, index: int, columns: Sequence[str]) -> None:
+        """Refuses pages that unpack to more than the footer says and the file may take."""
+        total, most = 0, max(limits.memory, RATIO * self.size)
+        for chunk in self._chunks(index, columns):
+            name = CODECS.get(chunk.codec, str(chunk.codec))
+            if name is None:
+                continue
+            if name not in pages.MOST:
+                raise UnsupportedError(
+                    f"its pages are compressed by {name}, expected one of snappy, gzip, brotli, "
+                    "lz4 and zstd",
+                    tensor=".".join(chunk.path),
+                    offset=chunk.start,
+                )
+            if chunk.stored * pages.MOST[name] > most:
+                total += pages.unpacked(self._bytes_of(chunk), chunk)
+        pieces.check_memory(total, held=self.size)
+
+    def _bytes_of(self, chunk: Chunk) -> memoryview:
+        start = min(chunk.start, self.size)
+        stop = min(start + chunk.stored, self.size)
+        whole = self._source if self._ranged is None else self._ranged
+        return memoryview(whole.range(start, stop))
 
     def memory(self, index: int, columns: Sequence[str]) -> int:
         """Number of bytes that the values take, at least."""
@@ -198,7 +236,7 @@ class Reader:
             for chunk in self._chunks(index, columns)
             if chunk.is_text
         )
-        return max(1, max(limits.memory, 16 * self.size) // max(longest, 1))
+        return max(1, max(limits.memory, RATIO * self.size) // max(longest, 1))
 
     def _start_of(self, chunk: Chunk) -> bytes:
         start = min(chunk.start, self.size)
@@ -229,18 +267,14 @@ class Reader:
 
     def version(self) -> str | None:
         """The version that the footer names."""
-        return str(self._file.metadata.format_version)
+        # As PyArrow names them: PyArrow's own answer about a damaged footer may end the process.
+        return {1: "1.0", 2: "2.6"}.get(self._footer.version, str(self._footer.version))
 
     def compressions(self) -> set[str]:
         """Those of the column chunks."""
-        metadata = self._file.metadata
-        with pieces.translated():
-            found = {
-                metadata.row_group(group).column(place).compression.lower()
-                for group in range(metadata.num_row_groups)
-                for place in range(metadata.num_columns)
-            }
-        return found - {"uncompressed"}
+        found = {chunk.codec for group in self._groups for chunk in group.chunks}
+        names = {CODECS.get(codec, f"codec {codec}") for codec in found}
+        return {name for name in names if name is not None}
 
     def offset(self, index: int, column: str) -> int | None:
         """Where the first page of a column of a row group is."""

@@ -4,11 +4,12 @@ The footer is a `FileMetaData` in Thrift's compact protocol: structs of fields, 
 and distance to the last field's number, then its value; integers are varints with the sign in the
 last bit. Of it are taken:
 
-    FileMetaData     4 row groups
+    FileMetaData     1 version, 4 row groups
     RowGroup         1 column chunks, 3 rows
     ColumnChunk      1 name of another file, 3 metadata
-    ColumnMetaData   1 type, 2 encodings, 3 path, 5 values, 6 size unpacked, 7 size stored,
-                     9 place of the data, 11 place of the dictionary, 12 statistics (3 nulls)
+    ColumnMetaData   1 type, 2 encodings, 3 path, 4 codec, 5 values, 6 size unpacked,
+                     7 size stored, 9 place of the data, 11 place of the dictionary,
+                     12 statistics (3 nulls)
 
 PyArrow reads all of this, too, but asking it for a column of a damaged footer can end the process:
 its Python interface does not catch what C++ throws there, as for a column whose type or level
@@ -27,6 +28,11 @@ from tensorferry.errors import FormatError, LimitError, UnsupportedError
 
 BYTE_ARRAY, FIXED_LEN_BYTE_ARRAY = 6, 7
 
+CODECS = {
+    0: None, 1: "snappy", 2: "gzip", 3: "lzo", 4: "brotli", 5: "lz4", 6: "zstd", 7: "lz4",
+}  # fmt: skip
+"""The names of compressions; PyArrow has two numbers for the two frames of lz4."""
+
 DELTA_BYTE_ARRAY = 7
 
 # Number of bytes at the start of a chunk that tell the kind and size of its first page.
@@ -37,7 +43,7 @@ _DICTIONARY_PAGE = 2
 # Bytes that a value takes in memory, by the number of its type; of strings without the text.
 _WIDTHS = {0: 1, 1: 4, 2: 8, 3: 8, 4: 4, 5: 8, BYTE_ARRAY: 12, FIXED_LEN_BYTE_ARRAY: 1}
 
-_TRUE, _FALSE, _BYTE, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT, _UUID = (
+_TRUE, _FALSE, _BYTE, _DOUBLE, _BINARY, _LIST, _SET, _MAP, STRUCT, _UUID = (
     1, 2, 3, 7, 8, 9, 10, 11, 12, 13,
 )  # fmt: skip
 _INTEGERS = (4, 5, 6)
@@ -51,6 +57,7 @@ class Chunk:
         path: Names from the column down to its leaf.
         kind: The number of its type.
         encodings: The numbers of those it uses.
+        codec: The number of its compression.
         values: How many there are.
         unpacked: The size of its pages, not compressed.
         stored: The size of its pages in the file.
@@ -61,6 +68,7 @@ class Chunk:
     path: tuple[str, ...]
     kind: int
     encodings: tuple[int, ...]
+    codec: int
     values: int
     unpacked: int
     stored: int
@@ -87,7 +95,7 @@ class Chunk:
         """
         if DELTA_BYTE_ARRAY in self.encodings:
             return self.unpacked
-        head = _Reader(start, self.start)
+        head = Thrift(start, self.start)
         try:
             page = head.fields({1: head.integer, 2: head.integer}, stop_after=2)
         except FormatError:
@@ -103,22 +111,38 @@ class RowGroup:
     chunks: list[Chunk]
 
 
-def read_row_groups(footer: bytes, *, offset: int) -> list[RowGroup]:
-    """The row groups that a footer lists, which lies at `offset`.
+@dataclass(frozen=True, slots=True)
+class Footer:
+    """What a footer says.
+
+    Attributes:
+        version: Of the format.
+        groups: The row groups.
+    """
+
+    version: int
+    groups: list[RowGroup]
+
+
+def read_footer(footer: bytes, *, offset: int) -> Footer:
+    """The version and the row groups of a footer, which lies at `offset`.
 
     Raises:
         FormatError: It is no such footer.
         UnsupportedError: It is one of columns in other files.
     """
-    reader = _Reader(footer, offset)
-    groups = reader.fields({4: reader.list_of(lambda kind: _row_group(reader, kind))}).get(4, [])
+    reader = Thrift(footer, offset)
+    fields = reader.fields(
+        {1: reader.integer, 4: reader.list_of(lambda kind: _row_group(reader, kind))}
+    )
+    groups = fields.get(4, [])
     if len({len(group.chunks) for group in groups}) > 1:
         raise FormatError("row groups have different numbers of columns", offset=offset)
-    return groups  # type: ignore[no-any-return]
+    return Footer(fields.get(1, 0), groups)
 
 
-def _row_group(reader: _Reader, kind: int) -> RowGroup:
-    reader.expect(kind, _STRUCT)
+def _row_group(reader: Thrift, kind: int) -> RowGroup:
+    reader.expect(kind, STRUCT)
     columns = reader.list_of(lambda kind: _chunk(reader, kind))
     found = reader.fields({1: columns, 3: reader.integer})
     if found.get(3, 0) < 0:
@@ -128,8 +152,8 @@ def _row_group(reader: _Reader, kind: int) -> RowGroup:
     return RowGroup(found.get(3, 0), found.get(1, []))
 
 
-def _chunk(reader: _Reader, kind: int) -> Chunk:
-    reader.expect(kind, _STRUCT)
+def _chunk(reader: Thrift, kind: int) -> Chunk:
+    reader.expect(kind, STRUCT)
     found = reader.fields({1: reader.binary, 3: lambda kind: _column_metadata(reader, kind)})
     if 1 in found:
         raise UnsupportedError(
@@ -140,11 +164,11 @@ def _chunk(reader: _Reader, kind: int) -> Chunk:
     return found[3]  # type: ignore[no-any-return]
 
 
-def _column_metadata(reader: _Reader, kind: int) -> Chunk:
-    reader.expect(kind, _STRUCT)
+def _column_metadata(reader: Thrift, kind: int) -> Chunk:
+    reader.expect(kind, STRUCT)
 
     def statistics(kind: int) -> Any:
-        reader.expect(kind, _STRUCT)
+        reader.expect(kind, STRUCT)
         return reader.fields({3: reader.integer}).get(3)
 
     integer = reader.integer
@@ -153,6 +177,7 @@ def _column_metadata(reader: _Reader, kind: int) -> Chunk:
             1: integer,
             2: reader.list_of(integer),
             3: reader.list_of(reader.binary),
+            4: integer,
             5: integer,
             6: integer,
             7: integer,
@@ -168,6 +193,7 @@ def _column_metadata(reader: _Reader, kind: int) -> Chunk:
         path=tuple(name.decode(errors="replace") for name in found.get(3, [])),
         kind=found.get(1, 0),
         encodings=tuple(found.get(2, [])),
+        codec=found.get(4, 0),
         values=found.get(5, 0),
         unpacked=found.get(6, 0),
         stored=found.get(7, 0),
@@ -176,7 +202,7 @@ def _column_metadata(reader: _Reader, kind: int) -> Chunk:
     )
 
 
-class _Reader:
+class Thrift:
     """Values of Thrift's compact protocol, one after the other."""
 
     def __init__(self, data: bytes, offset: int) -> None:
@@ -186,6 +212,11 @@ class _Reader:
     def offset(self) -> int:
         """Where in the file the next value is."""
         return self._start + self._position
+
+    @property
+    def position(self) -> int:
+        """Number of bytes that were read."""
+        return self._position
 
     def expect(self, found: int, *kinds: int) -> None:
         """Refuses a field of another type."""
@@ -255,13 +286,13 @@ class _Reader:
                 raise self._cut()
             kinds = self._byte() if count else 0
             self._skip_elements(count, (kinds >> 4, kinds & 15), depth)
-        elif kind == _STRUCT:
+        elif kind == STRUCT:
             while (head := self._byte()) != 0:
                 if not head >> 4:
                     self._varint()
                 self._skip(head & 15, depth - 1)
         elif kind not in (_TRUE, _FALSE):
-            self.expect(kind, _STRUCT)
+            self.expect(kind, STRUCT)
 
     def _skip_elements(self, count: int, kinds: tuple[int, ...], depth: int) -> None:
         for _ in range(count):
