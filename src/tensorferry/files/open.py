@@ -46,6 +46,7 @@ def load(
     dequantize: bool = True,
     placed: bool = False,
     progress: Progress | bool | None = None,
+    mmap: bool = True,
     storage_options: Mapping[str, Any] | None = None,
     **options: Unpack[keywords.Reading],
 ) -> Any:
@@ -67,6 +68,9 @@ def load(
             such, with their names.
         progress: True shows a bar; a function is told how many tensors or rows are read, and how
             many there are, if that is known. Rows are told when all of them are there.
+        mmap: Map local files, so that their arrays cost nothing until they are used. False reads
+            what is asked for into memory: another program that cuts a mapped file while it is used
+            ends this one (SIGBUS), and gives an error otherwise.
         storage_options: For the store of a URL.
         **options: Of the format: see `tensorferry.files.keywords.Reading`. Raw bytes need `dtype=`
             and `shape=`, unless a sidecar has them. An option that the format lacks is refused.
@@ -76,7 +80,7 @@ def load(
         OptionError: The format has no such option.
     """
     how = Reading(format, to, placed, verify, dequantize, given=keywords.given(options))
-    with how.open(path, storage_options) as opened:
+    with how.open(path, _with_mapping(storage_options, mmap)) as opened:
         if progress:
             return _loaded(opened, to, progress)
         if isinstance(opened, Rows):
@@ -107,6 +111,7 @@ def open(  # noqa: A001  # the public name
     dequantize: bool = True,
     placed: bool = False,
     parts: bool = False,
+    mmap: bool = True,
     storage_options: Mapping[str, Any] | None = None,
     **options: Unpack[keywords.Reading],
 ) -> Bundle | Rows:
@@ -127,6 +132,9 @@ def open(  # noqa: A001  # the public name
         dequantize: Give the floats that quantized values stand for.
         placed: See `load`.
         parts: Give the arrays of a bundle as they are stored, whatever was noted about them.
+        mmap: Map local files, so that their arrays cost nothing until they are used. False reads
+            what is asked for into memory: another program that cuts a mapped file while it is used
+            ends this one (SIGBUS), and gives an error otherwise.
         storage_options: For the store of a URL.
         **options: Of the format: see `tensorferry.files.keywords.Reading`. Rows have `columns` and
             `on_error`, TFRecords also `schema`, `infer`, `raw` and `threads`. An option that the
@@ -140,7 +148,12 @@ def open(  # noqa: A001  # the public name
         OptionError: The format has no such option.
     """
     how = Reading(format, to, placed, verify, dequantize, parts, keywords.given(options))
-    return how.open(path, storage_options)
+    return how.open(path, _with_mapping(storage_options, mmap))
+
+
+def _with_mapping(options: Mapping[str, Any] | None, mmap: bool) -> Mapping[str, Any] | None:
+    """Storage options that say whether local files are mapped."""
+    return options if mmap else {**(options or {}), "mmap": False}
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from tensorferry.errors import UnsupportedError
 from tensorferry.storage import url as urls
-from tensorferry.storage.backend import Options
+from tensorferry.storage.backend import Options, of_store
 from tensorferry.storage.replacement import Replacement, only_writer
 from tensorferry.storage.serving import backend_of
 from tensorferry.storage.sink import Buffers, FileSink, Sink, append_local
@@ -69,7 +69,8 @@ def open_source(given: Path | Buffer | BinaryIO, *, options: Options = None) -> 
     Args:
         given: The path of a local file, a URL, "-" for the standard input, a binary file object
             (read from its current position, and left open), or the bytes themselves.
-        options: The storage options of a URL: see `docs/storage.md`.
+        options: The storage options of a URL: see `docs/storage.md`. For a local file, `mmap`
+            says whether it is mapped.
 
     Raises:
         FormatError: The path is a directory.
@@ -79,7 +80,13 @@ def open_source(given: Path | Buffer | BinaryIO, *, options: Options = None) -> 
     if not isinstance(given, str | os.PathLike):
         return open_local(given)
     path = localize(given)
-    return backend_of(path).open_source(path, options) if is_url(path) else open_local(path)
+    if is_url(path):
+        return backend_of(path).open_source(path, of_store(options))
+    if options and options.get("mmap") is False and path != STANDARD_STREAM:
+        from tensorferry.storage.local import open_unmapped
+
+        return open_unmapped(path)
+    return open_local(path)
 
 
 @contextmanager
@@ -132,14 +139,16 @@ def append_sink(
 def exists(path: Path, *, options: Options = None) -> bool:
     """Whether the path exists: locally as anything, in a store as an object."""
     path = localize(path)
-    return backend_of(path).exists(path, options) if is_url(path) else os.path.exists(path)
+    return (
+        backend_of(path).exists(path, of_store(options)) if is_url(path) else os.path.exists(path)
+    )
 
 
 def remove(path: Path, *, options: Options = None) -> None:
     """Removes a file, if it exists."""
     path = localize(path)
     if is_url(path):
-        backend_of(path).remove(path, options)
+        backend_of(path).remove(path, of_store(options))
     else:
         with suppress(FileNotFoundError):
             os.unlink(path)
@@ -156,7 +165,7 @@ def list_directory(path: Path, *, options: Options = None) -> list[str]:
     """
     path = localize(path)
     if is_url(path):
-        return sorted(backend_of(path).list_files(path, options, deep=False))
+        return sorted(backend_of(path).list_files(path, of_store(options), deep=False))
     names = (os.path.join(path, name) for name in os.listdir(path))
     return sorted(filter(os.path.isfile, names))
 
@@ -172,4 +181,5 @@ def match(pattern: Path, *, options: Options = None) -> list[str]:
         return sorted(filter(os.path.isfile, glob.glob(pattern, recursive=True)))
     directory, deep = urls.split_pattern(pattern)
     wanted = urls.matcher(pattern).fullmatch
-    return sorted(filter(wanted, backend_of(pattern).list_files(directory, options, deep=deep)))
+    found = backend_of(pattern).list_files(directory, of_store(options), deep=deep)
+    return sorted(filter(wanted, found))

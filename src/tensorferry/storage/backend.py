@@ -13,7 +13,14 @@ from tensorferry.storage.sink import FileSink
 from tensorferry.storage.source import Source
 
 Options = Mapping[str, Any] | None
-"""The storage options of a URL: see `docs/storage.md`."""
+"""The storage options of a URL: see `docs/storage.md`. `mmap` is about local files."""
+
+
+def of_store(options: Options) -> Options:
+    """Storage options without the one that is about local files."""
+    if options and "mmap" in options:
+        options = {name: value for name, value in options.items() if name != "mmap"}
+    return options or None
 
 
 class Backend(Protocol):

@@ -22,7 +22,7 @@ from types import TracebackType
 from typing import Self
 
 from tensorferry.storage import sweeping
-from tensorferry.storage.backend import Options
+from tensorferry.storage.backend import Options, of_store
 from tensorferry.storage.folders import sync_open
 from tensorferry.storage.journal import Lock, Member
 from tensorferry.storage.serving import backend_of
@@ -68,7 +68,7 @@ class Replacement:
         path = localize(path)
         sink: FileSink
         if is_url(path):
-            sink = backend_of(path).open_sink(path, self._options)
+            sink = backend_of(path).open_sink(path, of_store(self._options))
         else:
             sink = open_local_sink(path, durable=self._durable)
         self._sinks.append(sink)

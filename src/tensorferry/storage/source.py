@@ -99,12 +99,80 @@ def byte_view(buffer: Any) -> memoryview:
     return view.cast("B") if view.nbytes else memoryview(b"")  # an empty view cannot be cast
 
 
+class Mapped:
+    """A mapped file of a path, opened again when bytes of it are copied.
+
+    Copying out of the map would end the process if the file was cut meanwhile; reading (`pread`)
+    takes as long, and is an error then. A file that was replaced keeps its bytes in the map.
+    """
+
+    __slots__ = ("_buffer", "_descriptor", "_identity", "_path")
+
+    def __init__(self, path: str, found: os.stat_result, buffer: memoryview) -> None:
+        self._path = path
+        self._identity = found.st_dev, found.st_ino
+        self._buffer = buffer
+        self._descriptor: int | None = None
+
+    def read(self, start: int, stop: int) -> bytes:
+        """Some bytes of the file.
+
+        Raises:
+            TruncatedError: The file was cut.
+        """
+        descriptor = self._open() if self._descriptor is None else self._descriptor
+        if descriptor is None:
+            return bytes(self._buffer[start:stop])
+        data = os.pread(descriptor, stop - start, start)
+        while len(data) < stop - start:
+            piece = os.pread(descriptor, stop - start - len(data), start + len(data))
+            if not piece:
+                raise shorter(self._path, start + len(data), stop)
+            data += piece
+        return data
+
+    def _open(self) -> int | None:
+        """Opens the file, unless its name is that of another one now."""
+        if sys.platform == "win32":
+            return None
+        try:
+            descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return None
+        if not self.is_same(descriptor):
+            os.close(descriptor)
+            return None
+        self._descriptor = descriptor
+        return descriptor
+
+    def __del__(self) -> None:
+        # Several sources share it: the last one closes the file.
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+
+    def is_same(self, descriptor: int) -> bool:
+        """Whether a descriptor is of the mapped file."""
+        found = os.fstat(descriptor)
+        return (found.st_dev, found.st_ino) == self._identity
+
+
+def shorter(path: str, size: int, wanted: int) -> TruncatedError:
+    """The error for a file that was cut after it was opened."""
+    return TruncatedError(
+        f"the file ends here now, and had at least {wanted - size} bytes more when it was opened",
+        path=path,
+        offset=size,
+        hint="something writes into the file: replace it by renaming, and open it again",
+    )
+
+
 class Source:
     """Bytes to read: by ranges or in order, and as one buffer wherever possible.
 
     Arrays made from `buffer` stay valid after `close`, and after the file was unlinked or replaced
     by renaming; the memory is unmapped when the last array is gone. Writing into a mapped file
-    changes the arrays, and cutting it ends the process (SIGBUS).
+    changes the arrays, and cutting it ends the process (SIGBUS) when they are used; `copy` and
+    `read` raise an error instead.
 
     Attributes:
         path: Names the source in errors.
@@ -127,8 +195,10 @@ class Source:
         file: BinaryIO | None = None,
         owned: bool = False,
         budget: Budget | None = None,
+        mapped: Mapped | None = None,
     ) -> None:
         self.path = path
+        self._mapped = mapped
         if budget is not None:
             self._budget = budget
         self.buffer = buffer
@@ -148,9 +218,9 @@ class Source:
     def read(self, size: int) -> bytes:
         """The next bytes, fewer than `size` only at the end."""
         if self.buffer is not None:
-            part = self.buffer[self._position : self._position + size]
-            self._position += len(part)
-            return bytes(part)
+            data = self.copy(self._position, min(self._position + size, self.buffer.nbytes))
+            self._position += len(data)
+            return data
         if self._peeked:
             data, self._peeked = self._peeked[:size], self._peeked[size:]
             if len(data) < size:
@@ -159,6 +229,23 @@ class Source:
             data = self._read_file(size)
         self._position += len(data)
         return data
+
+    @property
+    def mapped(self) -> Mapped | None:
+        """The local file that the buffer maps, if it is one."""
+        return self._mapped
+
+    def copy(self, start: int, stop: int) -> bytes:
+        """A copy of some bytes; a mapped file that was cut meanwhile is an error, and no SIGBUS.
+
+        Raises:
+            TruncatedError: The file ends before `stop`, or does now.
+        """
+        if self._mapped is None:
+            return bytes(self.range(start, stop))
+        buffer = self._whole()
+        self._check_range(start, stop, buffer.nbytes)
+        return self._mapped.read(start, stop)
 
     def _read_file(self, size: int) -> bytes:
         if self._file is None:
@@ -221,14 +308,14 @@ class Source:
         """
         if self.buffer is None:
             return self
-        return Source(self.path, buffer=self.buffer, budget=self.budget)
+        return Source(self.path, buffer=self.buffer, budget=self.budget, mapped=self._mapped)
 
     def close(self) -> None:
         """Drops the bytes. A file object that the caller opened stays open."""
         if self._file is not None and self._owned:
             self._file.close()
         # Unmapping would fail while arrays view the map: it happens when the last array is gone.
-        self.buffer = self._file = None
+        self.buffer = self._file = self._mapped = None
         self._peeked = b""
 
     def __enter__(self) -> Self:
@@ -321,9 +408,12 @@ def _source_of_file(file: Any, path: str, *, owned: bool) -> Source:
     buffer = _map(file)
     if buffer is None:
         return Source(path, file=file, owned=owned)
-    if owned:
-        file.close()
-    return Source(path, buffer=buffer)
+    if not owned:
+        return Source(path, buffer=buffer)
+    found = os.fstat(file.fileno())
+    file.close()
+    mapped = Mapped(path, found, buffer) if stat.S_ISREG(found.st_mode) and found.st_size else None
+    return Source(path, buffer=buffer, mapped=mapped)
 
 
 def _map(file: Any) -> memoryview | None:

@@ -95,7 +95,7 @@ class Bytes:
             )
         if self.source.buffer is None:
             return self._take_pages(self.start + offset, length)
-        return bytes(self.source.range(self.start + offset, self.start + offset + length))
+        return self.source.copy(self.start + offset, self.start + offset + length)
 
     def beyond(self, offset: int, length: int) -> TruncatedError:
         """The error for bytes beyond the end of the file."""

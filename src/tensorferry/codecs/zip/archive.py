@@ -220,8 +220,7 @@ class Archive:
             chunk: bytes | memoryview = b""
             if inflater.needs_input:
                 if not fetched:
-                    following = take(self._source, position, min(position + fetch, stop))
-                    fetched = memoryview(following)
+                    fetched = self._fetched(position, min(position + fetch, stop))
                 chunk, fetched = fetched[:CHUNK], fetched[CHUNK:]
                 position += len(chunk)
             try:
@@ -244,6 +243,12 @@ class Archive:
         rest = len(inflater.unused_data) + stop - position
         if rest:
             raise self._wrong(member, f"{rest} bytes follow its deflate stream", stop - rest)
+
+    def _fetched(self, start: int, stop: int) -> memoryview:
+        """Stored bytes that are used at once: copied from a mapped file, which may be cut."""
+        if isinstance(self._source, Stored) and self._source.mapped is not None:
+            return memoryview(self._source.copy(start, min(start + CHUNK, stop)))
+        return memoryview(take(self._source, start, stop))
 
     def _check(self, member: Member, checksum: int) -> None:
         if checksum != member.checksum:

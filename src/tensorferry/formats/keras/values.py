@@ -260,7 +260,7 @@ class _Decoder:
     def __call__(self, chunk: Chunk) -> Array:
         """The values of a chunk."""
         start = self.file.bytes.start + chunk.address
-        data = bytes(self.file.bytes.source.range(start, start + chunk.size))
+        data = self.file.bytes.source.copy(start, start + chunk.size)
         size = math.prod(self.block) * self.type.size
         for place in reversed(range(len(self.pipeline))):
             number, _ = self.pipeline[place]

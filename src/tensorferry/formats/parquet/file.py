@@ -137,7 +137,10 @@ class Reader:
         self._groups = self._footer.groups
         self.rows = [group.rows for group in self._groups]
         with pieces.translated():
-            if source.buffer is not None:
+            file = _unmapped(source)
+            if file is not None:
+                pass
+            elif source.buffer is not None:
                 view = source.buffer[:]
                 lend(view, self)
                 file = pa.BufferReader(pa.py_buffer(view))
@@ -203,8 +206,9 @@ class Reader:
     def _bytes_of(self, chunk: Chunk) -> memoryview:
         start = min(chunk.start, self.size)
         stop = min(start + chunk.stored, self.size)
-        whole = self._source if self._ranged is None else self._ranged
-        return memoryview(whole.range(start, stop))
+        if self._ranged is not None:
+            return memoryview(self._ranged.range(start, stop))
+        return memoryview(self._source.copy(start, stop))
 
     def memory(self, index: int, columns: Sequence[str]) -> int:
         """Number of bytes that the values take, at least."""
@@ -243,7 +247,7 @@ class Reader:
         stop = min(start + PAGE_HEADER, self.size)
         if self._ranged is not None:
             return bytes(self._ranged.range(start, stop))
-        return bytes(self._source.range(start, stop))
+        return self._source.copy(start, stop)
 
     def _steps(self, index: int, columns: Sequence[str], step: int) -> Iterator[Any]:
         size = 0
@@ -299,6 +303,23 @@ class Reader:
             if isinstance(found, RaggedTensor):
                 return True
         return False
+
+
+def _unmapped(source: Source) -> Any:
+    """The file of a path as PyArrow's own; None if it is something else.
+
+    PyArrow copies what it reads, and reads a file as fast as a map of it. A file that is cut
+    meanwhile is an error then, and a map would end the process.
+    """
+    import pyarrow as pa
+
+    if source.mapped is None:
+        return None
+    try:
+        file = pa.OSFile(source.path)
+    except OSError:
+        return None
+    return file if source.mapped.is_same(file.fileno()) else None
 
 
 def _footer(source: Source, ranged: RangedFile | None) -> tuple[int, bytes]:
