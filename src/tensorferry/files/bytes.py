@@ -15,6 +15,7 @@ from tensorferry import frameworks
 from tensorferry.errors import FerryError, FormatError, OptionError, UnsupportedError
 from tensorferry.files import keywords
 from tensorferry.formats.tensorproto import message as tensorproto
+from tensorferry.frameworks.conversion import QUICK
 from tensorferry.storage import Buffers, Sink, as_source, byte_view
 
 if TYPE_CHECKING:
@@ -49,6 +50,8 @@ def dumps(
     buffers = Buffers()
     if value.__class__ is ndarray and format is None and not options:
         tensorproto.write(value, buffers)
+    elif format is None and not options and (look := QUICK.get(value.__class__)) is not None:
+        tensorproto.write(look(value), buffers)
     else:
         _write(value, buffers, format, options)
     return b"".join(buffers)

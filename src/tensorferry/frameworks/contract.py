@@ -50,6 +50,13 @@ class Tensors(Protocol):
             UnsupportedError: The tensor has no values yet, or none that can be read.
         """
 
+    def quick(self) -> Mapping[type, Callable[[Foreign], Array]]:
+        """Functions that give a view of dense tensors, by the exact class of the tensor.
+
+        They save the questions that `owns` and `to_value` ask, which take longer than the work for
+        small tensors. The view is only good to be read at once.
+        """
+
     def from_value(self, value: Tensor) -> Foreign:
         """One of our values as a tensor of the framework.
 

@@ -11,6 +11,7 @@ protocol.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -21,12 +22,16 @@ from tensorferry.frameworks import contract, table
 from tensorferry.frameworks.contract import Foreign
 from tensorferry.tensors.values import (
     SCALARS,
+    Array,
     RaggedTensor,
     SparseTensor,
     Tensor,
     as_tensor,
     map_structure,
 )
+
+# The shorter way to the values of a dense tensor, by its exact class, once one was accepted.
+QUICK: dict[type, Callable[[Foreign], Array]] = {}
 
 
 def accept(value: Foreign, *, origins: list[dict[str, Any]] | None = None) -> Foreign:
@@ -72,6 +77,8 @@ def _owner(value: Foreign) -> contract.Tensors | None:
         if sys.modules.get(name) is not None:
             owner = table.tensors(name)
             if owner.owns(value):
+                if value.__class__ not in QUICK:
+                    QUICK.update(owner.quick())
                 return owner
     return None
 
@@ -154,6 +161,8 @@ def give(value: Foreign, to: str, *, origin: contract.Origin | None = None) -> F
             f"no framework is called {to!r}", hint=f"expected numpy, {', '.join(table.NAMES)}"
         )
     framework = table.tensors(to)
+    if value.__class__ is np.ndarray and not origin:
+        return framework.from_value(_canonical(value))
 
     def convert(leaf: Foreign) -> Foreign:
         if isinstance(leaf, SCALARS):

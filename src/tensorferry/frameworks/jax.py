@@ -9,6 +9,7 @@ variable puts another array in its place.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -37,6 +38,11 @@ def _is_sparse(value: Foreign) -> bool:
 def _is_bcsr(value: Foreign) -> bool:
     sparse = sys.modules.get("jax.experimental.sparse")
     return sparse is not None and isinstance(value, sparse.BCSR)
+
+
+def quick() -> Mapping[type, Callable[[Foreign], Array]]:
+    """No class of tensors needs a shorter way."""
+    return {}
 
 
 def to_value(value: Foreign) -> Array | SparseTensor:

@@ -61,12 +61,11 @@ class SparseTensor:
                 f"indices have shape {indices.shape}, "
                 f"expected ({values.shape[0]}, {rank}) for the values and dense_shape given"
             )
-        if (dense_shape < 0).any():
-            raise FormatError(f"dense_shape is {dense_shape.tolist()}, expected 0 or more")
-        for axis, size in enumerate(dense_shape.tolist() if indices.size else ()):
-            places = indices[:, axis]
-            if places.min() < 0 or places.max() >= size:
-                raise FormatError(f"an index lies outside the dense shape {dense_shape.tolist()}")
+        sizes = dense_shape.tolist()
+        if sizes and min(sizes) < 0:
+            raise FormatError(f"dense_shape is {sizes}, expected 0 or more")
+        if indices.size and not _are_inside(indices, dense_shape):
+            raise FormatError(f"an index lies outside the dense shape {sizes}")
         object.__setattr__(self, "indices", indices)
         object.__setattr__(self, "values", values)
         object.__setattr__(self, "dense_shape", dense_shape)
@@ -193,6 +192,16 @@ def _as_integers(values: Any, name: str) -> Array:
     if array.dtype.kind not in "iu":
         raise FormatError(f"{name} are of {array.dtype}, expected int64")
     return array
+
+
+def _are_inside(indices: Array, shape: Array) -> bool:
+    """Whether all indices lie in a shape; of many, column by column, which takes no memory."""
+    if indices.size < 4096:
+        return bool(indices.min() >= 0) and bool((indices < shape).all())
+    return all(
+        indices[:, axis].min() >= 0 and indices[:, axis].max() < size
+        for axis, size in enumerate(shape.tolist())
+    )
 
 
 def _row_splits(splits: Any) -> Array:

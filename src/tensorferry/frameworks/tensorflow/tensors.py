@@ -7,6 +7,7 @@ that TensorFlow knows to be uniform becomes an ordinary ragged one with the same
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,14 @@ _KINDS = (tf.Tensor, tf.Variable, tf.SparseTensor, tf.RaggedTensor, tf.IndexedSl
 
 # Tensors of these dtypes stand for something that lives in TensorFlow's runtime.
 _HANDLES = (tf.resource, tf.variant)
+
+
+_EAGER = type(tf.constant(0))
+
+# TensorFlow's quantized dtypes come as NumPy's narrow integers; these stand for nothing else.
+_CLEAR = frozenset(
+    map(np.dtype, ("bool", "int64", "uint64", "float16", "float32", "float64", "complex64"))
+)
 
 
 def owns(value: Foreign) -> bool:
@@ -41,13 +50,26 @@ def to_value(value: Foreign) -> Tensor:
             hint="tf.convert_to_tensor(slices) gives the dense tensor",
         )
     if isinstance(value, tf.SparseTensor):
-        return SparseTensor(
-            to_array(value.indices), to_array(value.values), to_array(value.dense_shape)
-        )
+        parts = (value.indices, value.values, value.dense_shape)
+        quickly = all(part.__class__ is _EAGER for part in parts)
+        return SparseTensor(*map(_eager_array if quickly else to_array, parts))
     if isinstance(value, tf.RaggedTensor):
         splits = tuple(to_array(part) for part in value.nested_row_splits)
         return RaggedTensor(to_array(value.flat_values), splits)
     return to_array(value.read_value() if isinstance(value, tf.Variable) else value)
+
+
+def quick() -> Mapping[type, Callable[[Foreign], Array]]:
+    """How the values of eager tensors are looked at, by their exact class."""
+    return {_EAGER: _eager_array}
+
+
+def _eager_array(tensor: Foreign) -> Array:
+    """As `to_array`, for an eager tensor; the view is not marked as read-only for most dtypes."""
+    array = tensor.__array__()
+    if array.__class__ is not np.ndarray or array.dtype not in _CLEAR:
+        return to_array(tensor)
+    return array
 
 
 def to_array(tensor: Foreign) -> Array:
@@ -131,6 +153,8 @@ def from_value(value: Tensor) -> Foreign:
 
 
 def _from_array(array: Array) -> Foreign:
+    if array.nbytes < LARGE and array.dtype in _CLEAR:
+        return tf.constant(array)
     row = dtypes.from_numpy(array.dtype)
     try:
         dtype = tf.as_dtype(row.name)
