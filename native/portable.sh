@@ -56,7 +56,7 @@ fi
 
 # Processors of this kind that lack what the code would use.
 if has qemu-x86_64 && [ "$(uname -m)" = x86_64 ]; then
-  for processor in core2duo Nehalem Haswell Haswell,-abm Haswell,-bmi1 Haswell,-popcnt max; do
+  for processor in core2duo Nehalem Haswell Haswell,-abm Haswell,-bmi1,-avx2 Haswell,-popcnt max; do
     run g++ "$processor" qemu-x86_64 -cpu "$processor"
   done
 fi
