@@ -166,6 +166,16 @@ def test_nothing_is_consumed(files):
     assert records._found is None
 
 
+def test_closed(files):
+    """What was closed says so, and is shown all the same."""
+    bundle, rows = ferry.open("x.npz"), ferry.open("x.parquet")
+    bundle.close()
+    rows.close()
+    assert repr(bundle) == "Bundle(x.npz: npz, closed)"
+    assert "closed" in bundle._repr_html_()
+    assert "closed" in rows._repr_html_()
+
+
 def test_key_completion(files):
     """Notebooks complete the names of tensors and columns; names that do something are left out."""
     bundle = ferry.open("x.npz")

@@ -81,7 +81,7 @@ def load(
     """
     how = Reading(format, to, placed, verify, dequantize, given=keywords.given(options))
     with how.open(path, _with_mapping(storage_options, mmap)) as opened:
-        if progress:
+        if progress is not None and progress is not False:
             return _loaded(opened, to, progress)
         if isinstance(opened, Rows):
             return list(opened) if opened.raw else opened.value(to=to)

@@ -142,17 +142,25 @@ class Bundle(Mapping[str, Any]):
     def __contains__(self, name: object) -> bool:
         return name in self._stored or (isinstance(name, str) and self._aliased(name) is not None)
 
+    @property
+    def _summary(self) -> str:
+        is_closed = isinstance(self._stored, _Closed)
+        return f"{self.format}, {'closed' if is_closed else display.plural(len(self), 'tensor')}"
+
     def _card(self) -> Card:
-        summary = f"{self.format}, {display.plural(len(self), 'tensor')}"
         notes: list[tuple[Tone, str]] = [("note", note) for note in self.notes]
         fields = [("metadata", pairs(self.metadata))]
         return Card(
-            "Bundle", self.place.shown, summary, fields=fields, grids=[grid(self.info)], lines=notes
+            "Bundle",
+            self.place.shown,
+            self._summary,
+            fields=fields,
+            grids=[grid(self.info)],
+            lines=notes,
         )
 
     def __repr__(self) -> str:
-        summary = f"{self.format}, {display.plural(len(self), 'tensor')}"
-        return Card("Bundle", self.place.shown, summary).line()
+        return Card("Bundle", self.place.shown, self._summary).line()
 
     def _repr_html_(self) -> str:
         return self._card().html()
