@@ -188,6 +188,8 @@ def main() -> None:
     for name in given.what or [*KILLED, "save_model"]:
         writer = save_model() if name == "save_model" else WRITERS[name]
         print(kill(name, writer, given.kills), flush=True)
+    if not given.what or "save_model" in given.what:
+        print(race("save_model", save_model(), given.seconds), flush=True)
     for name in [name for name in given.what or RACED if name in RACED]:
         print(race(name, WRITERS[name], given.seconds), flush=True)
         print(race(name, WRITERS[name], given.seconds / 3, writers=3), flush=True)

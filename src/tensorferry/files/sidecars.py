@@ -19,7 +19,7 @@ from typing import Any
 from tensorferry import _native, storage
 from tensorferry.codecs import json_text as json
 from tensorferry.errors import ChecksumError, FormatError
-from tensorferry.storage import Source, byte_view, names, url as urls
+from tensorferry.storage import Source, byte_view, url as urls
 from tensorferry.storage.journal import identity_of
 from tensorferry.storage.place import Place, ReplacedError
 from tensorferry.storage.temporary import Identity
@@ -134,9 +134,9 @@ def _read(path: str, options: Mapping[str, Any] | None) -> list[About]:
     """What a file's sidecar says, if there is one."""
     if urls.is_signed(path):
         return []  # the signature holds for this file alone
+    if not storage.is_url(path) and identity_of(path + SUFFIX) is None:
+        return []  # nothing, or a folder, a pipe or a device, which nobody named
     place = Place(path, options=options).companion(urls.extended(path, SUFFIX))
-    if not place.is_url and names.is_special(place.path):
-        return []  # a folder, a pipe or a device, which nobody named
     try:
         source = place.open()
         if source.size is not None and source.size > MAX_SIZE:

@@ -135,10 +135,8 @@ class Replacement:
 
     def _decide(self, sinks: list[ReplacingSink], lock: Lock) -> None:
         name = os.path.basename
-        for sink in sinks:
-            sink.check()
         lock.decide(
-            [Member(name(sink.path), name(sink.temporary), sink.identity) for sink in sinks]
+            [Member(name(sink.path), name(sink.temporary), sink.identify()) for sink in sinks]
         )
 
     def _commit_as_one(self, left: list[ReplacingSink], lock: Lock) -> None:

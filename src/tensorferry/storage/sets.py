@@ -19,15 +19,18 @@ import stat
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import TypeVar
 
 from tensorferry.errors import FormatError
-from tensorferry.storage import journal, names, shards, temporary
+from tensorferry.storage import journal, shards, temporary
 from tensorferry.storage.place import OPEN_AT_ONCE, Place, ReplacedError
 
 # How often a set is opened anew that was replaced meanwhile, or that is not there.
 ATTEMPTS = 200
 MISSING_ATTEMPTS = 3
 STUCK_ATTEMPTS = 10
+
+T = TypeVar("T")
 
 
 def settle(places: Sequence[Place]) -> None:
@@ -44,7 +47,7 @@ def settle(places: Sequence[Place]) -> None:
             if main is not None:
                 groups.setdefault(main, []).append(place)
     for main, members in groups.items():
-        if len(members) > 1 and all(map(_is_regular, members)):
+        if len(members) > 1:
             as_one(main, partial(list, members))
 
 
@@ -84,27 +87,54 @@ def as_one(main: str, members: Callable[[], Sequence[Place]]) -> Sequence[Place]
     ) from failure
 
 
+def in_folder(folder: str, read: Callable[[], T], drop: Callable[[T], object]) -> T:
+    """Opens files of a folder that is replaced as a whole: all from the old one or the new one.
+
+    Args:
+        folder: A local path.
+        read: Opens the files; called again if the folder was replaced meanwhile.
+        drop: Closes what was opened then.
+    """
+    for attempt in range(ATTEMPTS):
+        before = _folder_identity(folder)
+        try:
+            found = read()
+        except (FormatError, OSError):
+            if _folder_identity(folder) == before:
+                raise
+            time.sleep(min(attempt * 0.0002, 0.02))
+            continue
+        if _folder_identity(folder) == before:
+            return found
+        drop(found)
+    raise FormatError("the folder is replaced again and again", path=folder)
+
+
+def _folder_identity(folder: str) -> tuple[int, ...] | None:
+    try:
+        found = os.stat(folder)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_mtime_ns
+
+
 def _settled(main: str, places: Sequence[Place]) -> bool:
     is_few = len(places) <= OPEN_AT_ONCE
     decided = journal.read(main)
     for place in places:
         member = None if decided is None else decided.member(os.path.basename(place.path))
         if member is None:
-            if names.is_special(place.path):
-                raise FormatError("it is no regular file, and nobody named it", path=place.path)
-            place.expect(place.path, temporary.identity(os.stat(place.path)))
+            found = os.stat(place.path)
+            if not stat.S_ISREG(found.st_mode):
+                raise FormatError("it is no regular file, as those beside it are", path=place.path)
+            place.expect(place.path, temporary.identity(found))
+            if is_few:
+                place.open_unchecked()  # what was opened is checked below
         else:
             assert decided is not None
             place.expect(member.find(decided.folder) or place.path, member.identity)
-        if is_few:
-            place.open()
+            if is_few:
+                place.open()
     if decided is not None:
         return is_few or all(place.is_there() for place in places)
     return journal.read(main) is None and all(place.is_current() for place in places)
-
-
-def _is_regular(place: Place) -> bool:
-    try:
-        return stat.S_ISREG(os.stat(place.path).st_mode)
-    except OSError:
-        return journal.read(shards.first_of(place.path) or place.path) is not None

@@ -174,9 +174,14 @@ class ReplacingSink(FileSink):
         else:
             os.close(os.dup(self._descriptor))  # some network file systems report errors only here
 
-    @property
-    def identity(self) -> Identity:
-        """By which the file is known, once it is prepared, whatever its name."""
+    def identify(self) -> Identity:
+        """By which the file is known, once it is prepared, whatever its name.
+
+        Raises:
+            FileNotFoundError: Somebody has removed the temporary file.
+        """
+        if not temporary.is_at(self._descriptor, self.temporary):
+            raise FileNotFoundError(errno.ENOENT, "its temporary file was removed", self.path)
         return temporary.identity(os.fstat(self._descriptor))
 
     @property
@@ -184,20 +189,14 @@ class ReplacingSink(FileSink):
         """Whether the target is this file."""
         return self._descriptor == -1 or temporary.is_at(self._descriptor, self.path)
 
-    def check(self) -> None:
-        """Makes sure that the temporary file still has its name.
-
-        Raises:
-            FileNotFoundError: Somebody has removed it.
-        """
-        if not temporary.is_at(self._descriptor, self.temporary):
-            raise FileNotFoundError(errno.ENOENT, "its temporary file was removed", self.path)
-
     def commit(self) -> None:
         """Renames the file onto its target; once more does no harm."""
-        if not self.is_committed:
+        try:
             with naming(self.temporary, self.path):
                 replace(self.temporary, self.path)
+        except FileNotFoundError:
+            if not self.is_committed:
+                raise
         self.leave()
 
     def leave(self) -> None:

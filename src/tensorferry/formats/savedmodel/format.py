@@ -12,12 +12,14 @@ wait for it.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tensorferry.formats.checkpoint.names import Names
 from tensorferry.formats.contract import Format, TensorOptions, WriteOptions
 from tensorferry.formats.savedmodel.model import NAME, find
+from tensorferry.storage import sets
 from tensorferry.storage.place import Place
 
 if TYPE_CHECKING:
@@ -47,12 +49,20 @@ class Reader:
 
     def open(self, place: Place, how: SavedModelOptions) -> Bundle:
         """A bundle of the variables; the keys of the checkpoint are other names of theirs."""
+        from tensorferry.formats.checkpoint.reader import Checkpoint
         from tensorferry.formats.savedmodel.reader import open_variables
         from tensorferry.formats.table import TABLE
         from tensorferry.tensors.bundle import Bundle
         from tensorferry.tensors.held import dequantized
 
-        opened = open_variables(place, verify=how.verify, names=how.names, parts=how.parts)
+        def read() -> Checkpoint:
+            if is_local and place.is_open and not place.is_current():
+                place.close()  # the file of a folder that is gone
+            return open_variables(place, verify=how.verify, names=how.names, parts=how.parts)
+
+        is_local = place.is_named and not place.is_url
+        folder = os.path.dirname(place.path) or "."
+        opened = sets.in_folder(folder, read, Checkpoint.close) if is_local else read()
         is_graph = opened.version == 0
         try:
             is_plain = how.parts or not how.dequantize
