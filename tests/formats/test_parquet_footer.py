@@ -16,6 +16,8 @@ import pytest
 
 import tensorferry as ferry
 from tensorferry.formats.parquet import footer
+from tensorferry.formats.parquet.checksums import count_pages
+from tensorferry.storage.place import Place
 
 # Asks PyArrow for every column of a footer with one bit flipped, each flip in a process of its own,
 # and prints the first byte and bit for which the process was aborted.
@@ -130,3 +132,42 @@ def test_random_bytes():
             damaged[place] = generator.integers(0, 256)
         with contextlib.suppress(ferry.FerryError):
             footer.read_footer(bytes(damaged), offset=start)
+
+
+@pytest.mark.parametrize("version", ["1.0", "2.0"])
+def test_pages_without_checksum(tmp_path, version):
+    """`verify` says which pages have a checksum and which have none, and claims no more."""
+    table = pa.table({"a": list(range(3000)), "b": [f"{n % 7} {'x' * 9}" for n in range(3000)]})
+    for checked in (False, True):
+        path = tmp_path / f"{checked}.parquet"
+        pq.write_table(
+            table,
+            path,
+            row_group_size=1000,
+            data_page_size=1000,
+            data_page_version=version,
+            write_page_checksum=checked,
+        )
+        with Place(path).open() as source:
+            pages = count_pages(source)
+        report = ferry.verify(path)
+
+        assert report.sound
+        assert report.checksums == checked
+        assert pages.total >= 12
+        assert pages.checked == (pages.total if checked else 0)
+        assert set(pages.unchecked) == (set() if checked else {"a", "b"})
+        assert len(report.notes) == (not checked)
+        if not checked:
+            assert f"{pages.total} of {pages.total} pages have no checksum" in report.notes[0]
+
+
+def test_damaged_pages(tmp_path):
+    """Headers of pages that are damaged are an error of ours, wherever they are cut or changed."""
+    pq.write_table(pa.table({"a": list(range(50))}), tmp_path / "x.parquet")
+    data = (tmp_path / "x.parquet").read_bytes()
+    for position in range(4, len(data)):
+        changed = bytearray(data)
+        changed[position] ^= 0x55
+        with contextlib.suppress(ferry.FerryError):
+            count_pages(Place(bytes(changed)).open())

@@ -37,6 +37,10 @@ from tensorferry.rows.rows import Rows
 from tensorferry.tensors.held import values_of
 from tensorferry.tensors.values import RaggedTensor, SparseTensor
 
+PARQUET = "parquet"
+# How many columns a note names.
+NAMED = 5
+
 
 @dataclass(frozen=True, repr=False)
 class VerifyReport(Shown):
@@ -156,16 +160,40 @@ def _verified(
         problems += _not_finite(subject)
     if duplicates and subject.facts.records:
         problems += _duplicates(subject)
+    pages = _pages_without_checksum(subject)
     return VerifyReport(
         subject.name,
         subject.format,
         subject.holds,
         _count(subject),
         tuple(problems),
-        not quick and _has_checksums(subject),
+        not quick and not pages and _has_checksums(subject),
         quick,
-        _notes(subject, problems),
+        (*_notes(subject, problems), *pages),
     )
+
+
+def _pages_without_checksum(subject: Subject) -> list[str]:
+    """Says of Parquet files which pages have no checksum, so that damage there may not show."""
+    if subject.format != PARQUET or not isinstance(subject.opened, Rows):
+        return []
+    from tensorferry.formats.parquet.checksums import count_pages
+
+    notes = []
+    for place in subject.opened.places:
+        try:
+            pages = count_pages(place.open())
+        except (FerryError, OSError):  # it is among the problems already
+            continue
+        if pages.unchecked:
+            columns = ", ".join(map(repr, list(pages.unchecked)[:NAMED]))
+            more = len(pages.unchecked) - NAMED
+            columns += f" and {more} columns more" if more > 0 else ""
+            lacking = pages.total - pages.checked
+            notes.append(
+                f"{lacking} of {pages.total} pages have no checksum, of {columns}: {place.shown}"
+            )
+    return notes
 
 
 def _check(subject: Subject, quick: bool, progress: Progress | None) -> list[Problem]:
