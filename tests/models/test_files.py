@@ -270,8 +270,6 @@ def test_refused(tmp_path):
             ferry.save_model(lambda x: x, tmp_path / name, inputs=X)
     with pytest.raises(UnsupportedError, match="is no model of Keras"):
         ferry.save_model(lambda x: x, tmp_path / "x.keras")
-    with pytest.raises(UnsupportedError, match="local paths"):
-        ferry.save_model(lambda x: x, "s3://bucket/model", inputs=X)
     with pytest.raises(TypeError, match="shard_size"):
         ferry.save_model(lambda x: x, tmp_path / "x", inputs=X, shard_size="1MB")
     assert os.listdir(tmp_path) == []

@@ -13,6 +13,7 @@ import os
 import weakref
 import zipfile
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -31,7 +32,7 @@ from tensorferry.frameworks import table
 from tensorferry.frameworks.contract import KerasModels, Loading
 from tensorferry.frameworks.programs import DEFAULT
 from tensorferry.frameworks.variables import find_variables
-from tensorferry.models import dangers, private
+from tensorferry.models import dangers, private, remote
 from tensorferry.models.dangers import Allow, Danger
 from tensorferry.models.loaded import LoadedModel, LoadedSignature, Values
 from tensorferry.storage.place import Place
@@ -52,6 +53,7 @@ def load_model(
     tags: Iterable[str] | None = None,
     to: str = "numpy",
     compile: bool = True,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> LoadedModel:
     """Loads a model from a file, ready to be called.
 
@@ -60,7 +62,8 @@ def load_model(
     that is not allowed, and nothing is loaded.
 
     Args:
-        path: A SavedModel, a `.keras` file, or an `.h5` file with a config.
+        path: A SavedModel, a `.keras` file, or an `.h5` file with a config; local or a URL, of
+            which a copy is judged and loaded.
         signature: The signature that a call means. By default that is the model's own function, or
             its only or default signature.
         custom_objects: Classes and functions by the names that a Keras config has for them.
@@ -69,6 +72,7 @@ def load_model(
         tags: The tags of the graph to load, if a SavedModel has several graphs.
         to: The framework whose tensors calls return: "numpy", "tensorflow", "torch", "jax".
         compile: Let Keras create the optimizer and losses, too.
+        storage_options: For the store of a URL.
 
     Raises:
         UnsupportedError: The model would do something that is not allowed, cannot be loaded, or
@@ -83,7 +87,17 @@ def load_model(
     """
     name = storage.localize(path)
     if storage.is_url(name):
-        raise UnsupportedError("models are loaded from local paths", path=name)
+        with remote.fetched(name, storage_options) as copy:
+            model = load_model(
+                copy,
+                signature=signature,
+                custom_objects=custom_objects,
+                allow=allow,
+                tags=tags,
+                to=to,
+                compile=compile,
+            )
+        return replace(model, path=name)
     kinds = dangers.allowed_kinds(allow)
     if savedmodel.find(Place(name)) is not None:
         return _load_program(name, signature, kinds, tags, to)

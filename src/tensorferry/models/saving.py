@@ -30,7 +30,7 @@ from tensorferry.frameworks import table
 from tensorferry.frameworks.contract import KerasModels, Variable
 from tensorferry.frameworks.programs import FoundPath, NotKept, Program, find_paths
 from tensorferry.frameworks.variables import find_variables, list_variables
-from tensorferry.models import dangers
+from tensorferry.models import dangers, remote
 from tensorferry.models.report import ModelReport
 from tensorferry.storage.directory import replacing_path
 from tensorferry.tensors.values import TensorInfo
@@ -108,6 +108,24 @@ def save_model(
     """
     name = storage.localize(path)
     kind = _kind_of(name, format)
+    if kind != "weights" and storage.is_url(name):
+        store = options.pop("storage_options", None)
+        remote.check_target(name, kind, overwrite, store)
+        with remote.folder() as place:
+            copy = os.path.join(place, os.path.basename(name.rstrip("/")))
+            report = save_model(
+                model,
+                copy,
+                signatures=signatures,
+                inputs=inputs,
+                format=format,
+                dry_run=dry_run,
+                durable=False,
+                **options,
+            )
+            if not dry_run:
+                remote.send(copy, name, store)
+        return replace(report, path=name)
     if kind != "weights":
         _check_target(name, kind, overwrite, options)
     elif not overwrite and _exists(name):
@@ -149,10 +167,6 @@ def _check_target(path: str, kind: Kind, overwrite: bool, options: keywords.Writ
     """Refuses to replace anything but a model of the same kind."""
     if given := keywords.given(options):
         raise TypeError(f"{', '.join(given)}: options are of files that keep variables alone")
-    if storage.is_url(path):
-        raise UnsupportedError(
-            "models are written to local paths", path=path, hint="write it, and copy it there"
-        )
     if not os.path.lexists(path):
         return
     if not overwrite:

@@ -1,0 +1,127 @@
+"""Models at URLs: written and judged as local files, and copied as a whole.
+
+    with fetched("s3://models/encoder", None) as path: ...      # a local copy for the time of it
+    send("/tmp/.../encoder", "s3://models/encoder", None)
+
+A model of one file appears in one step. Of a SavedModel, `saved_model.pb` is copied last: before
+that, nothing under the name is a model. One that is there is not replaced, because readers could
+see the program of one and the variables of the other.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from tensorferry import storage
+from tensorferry.errors import FormatError, UnsupportedError
+from tensorferry.formats.savedmodel import model as savedmodel
+from tensorferry.storage.sink import naming
+
+Options = Mapping[str, Any] | None
+
+# The files that are one object.
+ARCHIVES = (".keras", ".h5", ".hdf5")
+_PIECE = 1 << 22
+
+
+@contextmanager
+def folder() -> Iterator[str]:
+    """A temporary folder that nobody else may enter."""
+    path = tempfile.mkdtemp(prefix="tensorferry-")
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+@contextmanager
+def fetched(url: str, options: Options) -> Iterator[str]:
+    """The path of a local copy of a model, which is gone when the block ends.
+
+    Raises:
+        FileNotFoundError: There is no model.
+        FormatError: A name leads out of the model's folder.
+    """
+    with folder() as place:
+        name = url.rstrip("/")
+        target = os.path.join(place, os.path.basename(name) or "model")
+        if name.lower().endswith(ARCHIVES):
+            _fetch(name, target, options)
+        else:
+            paths = storage.match(f"{name}/**/*", options=options)
+            if not any(path.startswith(f"{name}/saved_model.") for path in paths):
+                raise FileNotFoundError(f"{url}: there is no model")
+            for path in paths:
+                _fetch(path, _inside(target, path.removeprefix(f"{name}/"), url), options)
+        with naming(target, url):
+            yield target
+
+
+def _inside(folder: str, name: str, url: str) -> str:
+    """The path of an object's copy: its name is data, and may not lead elsewhere."""
+    parts = name.split("/")
+    if any(part in ("", ".", "..") or os.sep in part or "\0" in part for part in parts):
+        raise FormatError(f"a file is called {name[:60]!r}, which leads elsewhere", path=url)
+    return os.path.join(folder, *parts)
+
+
+def _fetch(url: str, path: str, options: Options) -> None:
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with storage.open_source(url, options=options) as source, open(path, "xb") as file:
+        while piece := source.read(_PIECE):
+            file.write(piece)
+
+
+def send(path: str, url: str, options: Options) -> None:
+    """Copies a model to a URL; what decides that it is there comes last.
+
+    Raises:
+        UnsupportedError: Nothing here writes such URLs.
+    """
+    if os.path.isfile(path):
+        with storage.open_sink(url, options=options) as sink:
+            _copy(path, sink)
+        return
+    inside = [
+        os.path.relpath(os.path.join(place, file), path)
+        for place, _, files in os.walk(path)
+        for file in files
+    ]
+    inside.sort(key=lambda name: (name in savedmodel.FILES, name))
+    with storage.Replacement(options=options) as files:
+        for name in inside:
+            target = f"{url.rstrip('/')}/{name.replace(os.sep, '/')}"
+            _copy(os.path.join(path, name), files.open(target))
+
+
+def _copy(path: str, sink: storage.FileSink) -> None:
+    with open(path, "rb") as file:
+        while piece := file.read(_PIECE):
+            sink.write(piece)
+
+
+def check_target(url: str, kind: str, overwrite: bool, options: Options) -> None:
+    """Refuses to replace what cannot be replaced as a whole.
+
+    Raises:
+        FileExistsError: It is there, and is not to be replaced.
+        UnsupportedError: It is a SavedModel, which is several objects.
+    """
+    name = url.rstrip("/")
+    if kind == "archive":
+        if not overwrite and storage.exists(name, options=options):
+            raise FileExistsError(f"{url}: is there, and overwrite=False")
+        return
+    if any(storage.exists(f"{name}/{file}", options=options) for file in savedmodel.FILES):
+        if not overwrite:
+            raise FileExistsError(f"{url}: is there, and overwrite=False")
+        raise UnsupportedError(
+            "a SavedModel in a store is several objects, which cannot be replaced in one step",
+            path=url,
+            hint="save it under a new name, such as a version; a .keras file can be replaced",
+        )
