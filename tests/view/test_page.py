@@ -414,12 +414,12 @@ def test_files_of_others(show):
     for path in sorted(CORPUS.rglob("*")):
         if path.is_file() and path.stat().st_size < 3_000_000 and "large_" not in path.name:
             chosen.setdefault((path.parent.parent, path.suffix), path)
-    paths = [path for path in chosen.values() if path.suffix not in (".md", ".txt")][:60]
+    paths = [path for path in chosen.values() if path.suffix not in (".md", ".txt")][::2]
     shown = show(*paths)
     page = shown.page
     files = page.evaluate("async () => (await (await fetch('api/files')).json()).files")
     readable = [file for file in files if not file.get("error")]
-    assert len(readable) > 15
+    assert len(readable) > 12
     assert len({file["format"] for file in readable}) > 6
     for file in readable:
         views = ["rows"] if file["holds"] != "tensors" else ["tensors", "tensor/~0"]

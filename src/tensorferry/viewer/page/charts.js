@@ -207,7 +207,14 @@ export function line(load, total) {
     context.textAlign = "right";
     context.fillText(format.count(found.window[1] - 1), width - 8, height - 3);
   });
-  const update = later(60, async () => { found = await load(window); drawing.redraw(); });
+  const update = later(60, async () => {
+    try {
+      found = await load(window);
+      drawing.redraw();
+    } catch (error) {
+      if (error.name !== "AbortError" && !found) drawing.show(12, 40, error.message);
+    }
+  });
   const place = (event) => window[0] + ((event.offsetX - 8) / (drawing.canvas.clientWidth - 16)) * (window[1] - window[0]);
   drawing.canvas.addEventListener("pointermove", (event) => {
     if (!found) return;

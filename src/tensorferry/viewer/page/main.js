@@ -225,5 +225,7 @@ const lostBar = h("div.lost", { role: "alert", hidden: true }, "The server has e
 onLost((now) => { lostBar.hidden = !now; });
 replace(document.body, h("a.skip", { href: "#main", onclick: (event) => { event.preventDefault(); main.focus(); } }, "To the content"),
   h("header.top", null, brand(), crumbs, h("div.tools", null, copyPython, copyCommand, themeButton, helpButton)), tabs, leftOut(), main, toast, lostBar);
+// A question that a view asked before it was left has no answer, which is no error.
+addEventListener("unhandledrejection", (event) => { if (event.reason?.name === "AbortError") event.preventDefault(); });
 addEventListener("hashchange", show);
 show();
