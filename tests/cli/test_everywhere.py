@@ -34,6 +34,7 @@ def sample(command: str, files, folder) -> list:
         "formats": [],
         "completion": ["fish"],
         "bench": ["--shape", "4", "--runs", 1],
+        "view": [path, "--static", folder / "page.html"],
     }.get(command, [path])
 
 
