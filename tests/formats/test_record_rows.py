@@ -246,7 +246,8 @@ def test_opened_once(path, openings, suffix):
         assert list(records.problems()) == []
         assert records.verify() == 100
 
-    assert openings.count(path + suffix) == 1
+    # A compressed file is mapped, and then read: a map that is cut would end the process.
+    assert openings.count(path + suffix) == (2 if suffix else 1)
 
 
 def test_many_files_are_closed_when_they_were_read(tmp_path):
