@@ -105,6 +105,7 @@ def test_columns_of_tables(tmp_path):
     odd = [name for name, reason in reasons.items() if reason]
     assert odd
     assert ferry.verify(path).sound
-    assert len(ferry.verify(path).notes) == len(odd)
+    notes = ferry.verify(path).notes
+    assert len([note for note in notes if "was not checked" in note]) == len(odd)
     assert [sorted(row) for row in select(path)] == [["a", "b"]] * 2
     assert [column.name for column in collect(path).columns] == ["a", "b"]

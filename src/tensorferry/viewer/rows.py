@@ -103,6 +103,8 @@ class RowQuestions:
         """The numbers of rows that are looked for: a job."""
         file = self._shown.file(query)
         where, text = query.text("where") or None, query.text("text") or None
+        if not file.holds_rows:
+            raise UnsupportedError("rows of a file are expected", path=file.name)
 
         def work(job: Job) -> Iterator[Any]:
             with file.open() as subject:
