@@ -13,7 +13,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 import safetensors.numpy
-from hypothesis import assume, given, settings, strategies as st
+from hypothesis import assume, example, given, settings, strategies as st
 from strategies import arrays, ragged_tensors, same, sparse_tensors, with_arrays
 
 import tensorferry as ferry
@@ -70,9 +70,12 @@ def unordered(value):
 @pytest.mark.parametrize("name", WHOLE)
 @settings(max_examples=60)
 @given(value=structures)
+@example(value={"a": [False], "a0": None})
+@example(value=[{"a": np.array([b"x", b"y"], object)}])
 def test_structures(name, value, tmp_path_factory):
     """What is saved is loaded: nesting, kinds, dtypes, shapes and every bit."""
-    assume(not (name.startswith("x.arrow") and isinstance(value, list) and is_table(value)))
+    has_rows = name.startswith(("x.arrow", "x.parquet"))
+    assume(not (has_rows and isinstance(value, list) and is_table(value)))
     path = tmp_path_factory.getbasetemp() / name
     wanted = value if name.split(".")[1] in VALUES else with_arrays(value)
 

@@ -193,7 +193,7 @@ class TestFormatContract:
                 opened.close()
             del opened
 
-        assert descriptors() == before
+        assert descriptors() <= before  # what earlier tests left may be collected meanwhile
 
     def test_pickling(self, facts, path):
         """What was opened by a path is opened anew in another process."""

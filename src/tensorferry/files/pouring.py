@@ -146,8 +146,8 @@ def _is_one_kind(kinds: set[Any]) -> bool:
 def _kind_of(value: Any) -> Any:
     """What the values of a column must have in common; None of what no column holds."""
     if isinstance(value, np.ndarray | np.generic):
-        shape = value.shape if value.dtype == object and value.ndim > 1 else value.ndim
-        return value.dtype.str, shape
+        # A column has rows of one string, or lists of them, and no arrays of strings.
+        return None if value.dtype == object and value.ndim else (value.dtype.str, value.ndim)
     if isinstance(value, list | tuple):
         kinds = {_kind_of(one) for one in value}
         return ("list", kinds.pop() if kinds else None) if len(kinds) < 2 else None

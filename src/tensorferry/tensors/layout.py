@@ -53,19 +53,27 @@ def flatten(value: Any, *, lists: list[Array] | None = None) -> tuple[dict[str, 
         tensors[name] = tensor
         return {trees.TYPE: "tensor", "name": name}
 
-    tree = trees.to_tree(value, take)
-    is_plain = isinstance(value, dict) and list(value) == list(tensors)
+    listed: dict[str, Array] = {}
     if lists is not None and isinstance(value, dict) and trees.TYPE not in value:
         for name, entry in value.items():
             array = array_of_numbers(entry) if _is_uniform_list(entry) else None
             if array is not None:
-                lists.append(array)
-                tree[name] = {**take(array, name), "list": True}
+                listed[name] = array
+        lists += listed.values()
+    tree = trees.to_tree({**value, **listed} if listed else value, take)
+    for name in listed:
+        tree[name]["list"] = True
+    is_plain = not listed and isinstance(value, dict) and list(value) == list(tensors)
     return tensors, None if is_plain else {"value": tree}
 
 
-def rebuild(layout: Layout, tensors: Mapping[str, Tensor]) -> Any:
+def rebuild(layout: Layout, tensors: Mapping[str, Tensor], *, lists: bool = True) -> Any:
     """The value that a layout and its tensors form.
+
+    Args:
+        layout: As `flatten` gave it.
+        tensors: By name.
+        lists: Whether tensors that were lists of numbers become lists again.
 
     Raises:
         FormatError: The layout is malformed, or does not fit the tensors.
@@ -84,7 +92,7 @@ def rebuild(layout: Layout, tensors: Mapping[str, Tensor]) -> Any:
             raise FormatError("the layout has a tensor that the file lacks", tensor=name[:60])
         left.discard(name)
         tensor = tensors[name]
-        return tensor.tolist() if listed and isinstance(tensor, np.ndarray) else tensor
+        return tensor.tolist() if lists and listed and isinstance(tensor, np.ndarray) else tensor
 
     try:
         value = trees.from_tree(layout["value"], find)

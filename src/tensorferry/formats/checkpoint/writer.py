@@ -148,7 +148,7 @@ def save_content(
     tensors: Any = content.tensors()
     structure = content.note.layout
     if structure is not None and layout != "names":
-        tensors = layouts.rebuild(structure, dict(tensors))
+        tensors = layouts.rebuild(structure, dict(tensors), lists=False)
         if not isinstance(tensors, dict | list | tuple):  # a single tensor has the name of the root
             tensors = {layouts.ROOT: tensors}
     return save_tensors(
