@@ -107,6 +107,8 @@ class Access:
         self.indexes()
         assert self._starts is not None
         total = int(self._starts[-1])
+        if isinstance(where, list) and len(where) == 1:
+            return [self._segment_at(operator.index(where[0]), total)]
         numbers = np.fromiter(map(operator.index, where), np.int64)
         if len(numbers) and not -total <= numbers.min() <= numbers.max() < total:
             wrong = numbers[(numbers < -total) | (numbers >= total)][0]
@@ -119,6 +121,19 @@ class Access:
         firsts = numbers[np.concatenate([[0], cuts])]
         lasts = numbers[np.concatenate([cuts - 1, [len(numbers) - 1]])]
         return self._segments_at(firsts, lasts + 1)
+
+    def _segment_at(self, number: int, total: int) -> Segment:
+        """The frame of one record."""
+        if not -total <= number < total:
+            raise IndexError(f"record {number} of {total}")
+        assert self._starts is not None
+        number %= total
+        file = 0
+        if len(self._files.parts) > 1:
+            file = int(np.searchsorted(self._starts, number, side="right")) - 1
+        offset, length = self._spans[number].tolist()
+        record, start, end = number - int(self._starts[file]), offset - HEADER, offset + length
+        return self._made([file], [record], [1], [start], [end + FOOTER])[0]
 
     def _segments_at(self, firsts: Array, ends: Array) -> list[Segment]:
         """The frames of records from some numbers to others, which may lie in several files."""
