@@ -109,7 +109,10 @@ class Access:
         total = int(self._starts[-1])
         if isinstance(where, list) and len(where) == 1:
             return [self._segment_at(operator.index(where[0]), total)]
-        numbers = np.fromiter(map(operator.index, where), np.int64)
+        if isinstance(where, np.ndarray) and where.dtype == np.int64:
+            numbers = where.copy()
+        else:
+            numbers = np.fromiter(map(operator.index, where), np.int64)
         if len(numbers) and not -total <= numbers.min() <= numbers.max() < total:
             wrong = numbers[(numbers < -total) | (numbers >= total)][0]
             raise IndexError(f"record {wrong} of {total}")

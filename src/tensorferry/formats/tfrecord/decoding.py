@@ -31,6 +31,7 @@ def decoded(
     to: To,
     threads: int,
     damages: list[Damage] | None,
+    in_order: bool = True,
 ) -> Iterator[Any]:
     """The batches of tasks, in their order; an error comes behind the batches before it.
 
@@ -41,8 +42,10 @@ def decoded(
         to: Whose tensors the columns are.
         threads: Number of threads, including the caller's.
         damages: As in `BatchDecoder.decode`.
+        in_order: Whether the segments follow each other in their files, so that the memory of
+            those that are done is not needed any more.
     """
-    team = DecodingTeam(lambda: make_decoder(schema, columns, to), threads, damages)
+    team = DecodingTeam(lambda: make_decoder(schema, columns, to), threads, damages, in_order)
     # One thread decodes what is asked for; several have work while this one makes columns.
     ahead = threads + 2 if threads > 1 else 1
     failures: list[Exception] = []
@@ -66,13 +69,19 @@ class DecodingTeam:
         make: Makes one more decoder.
         threads: Number of threads, including the caller's.
         damages: As in `BatchDecoder.decode`.
+        in_order: As in `decoded`.
     """
 
     def __init__(
-        self, make: Callable[[], BatchDecoder], threads: int, damages: list[Damage] | None
+        self,
+        make: Callable[[], BatchDecoder],
+        threads: int,
+        damages: list[Damage] | None,
+        in_order: bool = True,
     ) -> None:
         self._make = make
         self._damages = damages
+        self._in_order = in_order
         self._team = _native.ExampleTeam(threads - 1)
         self._trail = Trail()
         self._idle: list[BatchDecoder] = []
@@ -106,7 +115,7 @@ class DecodingTeam:
             else:
                 yield decoder.finish(columns)
             self._idle.append(decoder)
-            for segment in task:
+            for segment in task if self._in_order else ():
                 self._trail.add(segment)
 
 

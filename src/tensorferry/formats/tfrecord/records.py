@@ -339,7 +339,9 @@ class Records(Rows):
             return (columns_of.of_bytes(one, "arrow") for one in self.batches())
         return self.batches(to="arrow")
 
-    def _decoded(self, tasks: Iterator[list[Segment]], to: To) -> Iterator[Any]:
+    def _decoded(
+        self, tasks: Iterator[list[Segment]], to: To, *, in_order: bool = True
+    ) -> Iterator[Any]:
         """The batches of tasks, in their order; an error comes behind the batches before it."""
         how = self._how
         if self.is_raw:
@@ -347,7 +349,15 @@ class Records(Rows):
             return (columns_of.of_bytes(one, to) for one in records) if how.fallback else records
         damages = None if how.on_error == "raise" else self.damages
         schema, threads = self._features, self._threads
-        return decoding.decoded(tasks, schema, how.columns, to=to, threads=threads, damages=damages)
+        return decoding.decoded(
+            tasks,
+            schema,
+            how.columns,
+            to=to,
+            threads=threads,
+            damages=damages,
+            in_order=in_order,
+        )
 
     # Checking
 
@@ -489,7 +499,8 @@ class Records(Rows):
 
     def gathered(self, wanted: Iterable[Array], *, to: To = "numpy") -> Iterator[Any]:
         """A batch for each list of record numbers, decoded in several threads."""
-        return self._decoded((self._access.segments(numbers) for numbers in wanted), to)
+        tasks = (self._access.segments(numbers) for numbers in wanted)
+        return self._decoded(tasks, to, in_order=False)
 
     def write_index(self) -> list[str]:
         """Writes an index beside each file, as text, and gives their names.
