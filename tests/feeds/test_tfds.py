@@ -126,6 +126,16 @@ def test_it_reads_as_tensorflow_datasets_does(folder: Path) -> None:
         assert sorted(theirs) == ids(feeds.tfds.rows(folder, split))
 
 
+def test_a_description_that_promises_more_rows_is_refused(folder: Path) -> None:
+    path = folder / "dataset_info.json"
+    path.write_text(path.read_text().replace('"25"', '"90"'))
+    with pytest.raises(FormatError, match="fewer rows"):
+        feeds.tfds.rows(folder, "train[100:150]")
+    path.write_text(path.read_text().replace('"90"', '"-1"'))
+    with pytest.raises(FormatError, match="shardLengths"):
+        feeds.tfds.rows(folder, "train")
+
+
 def test_a_damaged_description_names_its_file(tmp_path: Path) -> None:
     (tmp_path / "dataset_info.json").write_text("{")
     with pytest.raises(FormatError, match="dataset_info"):

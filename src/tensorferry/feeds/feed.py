@@ -336,6 +336,27 @@ class Feed:
         return f"<Feed of {self.rows!r}: batches of {self.batch}, {order}{part}>"
 
 
+def seekable_rows(data: Any, options: keywords.Reading, *, instead: str) -> Rows:
+    """Rows that can be read one by one.
+
+    Args:
+        data: What `tensorferry.open` takes, or rows that are open.
+        options: Those of `tensorferry.open`.
+        instead: What reads other rows, for the error.
+
+    Raises:
+        UnsupportedError: The data has no rows, or they can only be read in order.
+    """
+    found = _rows(data, None, options)
+    if not found.is_seekable:
+        raise UnsupportedError(
+            f"rows of {found.format} cannot be read one by one here",
+            path=found.place.shown,
+            hint=f"{instead} reads them in order, or shuffled in windows",
+        )
+    return found
+
+
 def _rows(data: Any, storage_options: Mapping[str, Any] | None, options: keywords.Reading) -> Rows:
     if isinstance(data, Rows):
         found = data.select(columns) if (columns := options.get("columns")) is not None else data

@@ -17,11 +17,9 @@ from typing import Any, Unpack
 
 import grain
 
-from tensorferry.errors import UnsupportedError
-from tensorferry.feeds.feed import Feed
+from tensorferry.feeds.feed import Feed, seekable_rows
 from tensorferry.feeds.options import FeedOptions
 from tensorferry.files import keywords
-from tensorferry.files.open import open as open_rows
 from tensorferry.rows.rows import Rows
 
 
@@ -33,14 +31,7 @@ def source(data: Any, **options: Unpack[keywords.Reading]) -> RowSource:
             one.
         **options: Those of `tensorferry.open`.
     """
-    opened = data if isinstance(data, Rows) else open_rows(data, **options)
-    if not isinstance(opened, Rows) or not opened.is_seekable:
-        raise UnsupportedError(
-            f"rows of {opened.format} cannot be read one by one here",
-            path=opened.place.path,
-            hint="feeds.grain.dataset reads them in order, or shuffled in windows",
-        )
-    return RowSource(opened)
+    return RowSource(seekable_rows(data, options, instead="feeds.grain.dataset"))
 
 
 def dataset(data: Any, **options: Unpack[FeedOptions]) -> FeedDataset:

@@ -95,7 +95,14 @@ def rows(
     total = sum(shard.rows for shard in found[name] if shard.path in wanted)
     if (start, stop) == (first, first + total):
         return opened
-    return opened.between(start - first, stop - first)
+    try:
+        return opened.between(start - first, stop - first)
+    except IndexError as error:
+        opened.close()
+        raise FormatError(
+            f"the files of split {name!r} have fewer rows than {INFO} says: {error}",
+            path=os.path.join(os.fspath(folder), INFO),
+        ) from None
 
 
 def _splits(folder: str | os.PathLike[str], options: Any) -> dict[str, list[Shard]]:
@@ -117,6 +124,8 @@ def _splits(folder: str | os.PathLike[str], options: Any) -> dict[str, list[Shar
 
 def _shards(place: Place, name: str, kind: str, entry: dict[str, Any]) -> list[Shard]:
     lengths = [int(length) for length in entry["shardLengths"]]
+    if not lengths or min(lengths) < 0:
+        raise FormatError(f"split {str(entry['name'])[:60]!r} has shardLengths {str(lengths)[:60]}")
     if kind != "tfrecord":
         raise UnsupportedError(
             f"the files of the dataset are {kind}, expected tfrecord", path=place.path

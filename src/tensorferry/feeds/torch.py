@@ -25,10 +25,9 @@ from tensorferry import frameworks
 from tensorferry.errors import UnsupportedError
 from tensorferry.feeds.batching import Batch
 from tensorferry.feeds.chunks import Mark
-from tensorferry.feeds.feed import Feed
+from tensorferry.feeds.feed import Feed, seekable_rows
 from tensorferry.feeds.options import FeedOptions
 from tensorferry.files import keywords
-from tensorferry.files.open import open as open_rows
 from tensorferry.rows.rows import Rows
 from tensorferry.tensors.values import RaggedTensor
 
@@ -74,14 +73,7 @@ def rows(data: Any, **options: Unpack[keywords.Reading]) -> RowsDataset:
         data: What `tensorferry.open` takes: rows that can be read one by one.
         **options: Those of `tensorferry.open`: `columns` are those wanted.
     """
-    opened = data if isinstance(data, Rows) else open_rows(data, **options)
-    if not isinstance(opened, Rows) or not opened.is_seekable:
-        raise UnsupportedError(
-            f"rows of {opened.format} cannot be read one by one here",
-            path=opened.place.path,
-            hint="feeds.torch.dataset reads them in order, or shuffled in windows",
-        )
-    return RowsDataset(opened)
+    return RowsDataset(seekable_rows(data, options, instead="feeds.torch.dataset"))
 
 
 class FeedDataset(IterableDataset[Any]):
