@@ -11,7 +11,6 @@ or zstd if it is compressed as a whole, and by the ending of its name where the 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -28,6 +27,7 @@ from tensorferry.formats.detect import detect, packing, unknown
 from tensorferry.progress import Progress, Unit, following
 from tensorferry.rows.rows import Rows
 from tensorferry.storage import sets
+from tensorferry.storage.patience import attempts
 from tensorferry.storage.place import Place, ReplacedError
 from tensorferry.storage.source import Source
 from tensorferry.tensors.bundle import Bundle, Framework
@@ -184,7 +184,7 @@ class Reading:
 
     def open(self, path: Any, storage_options: Mapping[str, Any] | None = None) -> Bundle | Rows:
         """Opens what a name stands for."""
-        for attempt in range(sidecars.ATTEMPTS):
+        for attempt in attempts():
             found = resolve(path, format=self.format, options=storage_options)
             try:
                 return self._open(found)
@@ -192,7 +192,6 @@ class Reading:
                 # The file was replaced between opening it and its sidecar.
                 if not isinstance(error, ReplacedError) and (attempt or not found.place.is_named):
                     raise
-                time.sleep(attempt * 0.0002)
         raise ReplacedError("it is replaced again and again", path=str(path))
 
     def _open(self, found: Found) -> Bundle | Rows:

@@ -33,8 +33,6 @@ OPTIONS = ("shape", "dtype", "byteorder", "order")
 MAX_SIZE = 64 << 20
 # How many seconds a writer waits for another one of the same file.
 PATIENCE = 60.0
-# How often a file that was replaced meanwhile is opened anew.
-ATTEMPTS = 100
 
 
 @dataclass(frozen=True)

@@ -16,17 +16,16 @@ from __future__ import annotations
 
 import os
 import stat
-import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeVar
 
 from tensorferry.errors import FormatError
 from tensorferry.storage import journal, shards, temporary
+from tensorferry.storage.patience import attempts
 from tensorferry.storage.place import OPEN_AT_ONCE, Place, ReplacedError
 
-# How often a set is opened anew that was replaced meanwhile, or that is not there.
-ATTEMPTS = 200
+# How often a set is looked for that is not there, or that nobody seems to finish.
 MISSING_ATTEMPTS = 3
 STUCK_ATTEMPTS = 10
 
@@ -61,9 +60,7 @@ def as_one(main: str, members: Callable[[], Sequence[Place]]) -> Sequence[Place]
     failure: Exception | None = None
     missing = stuck = 0
     seen = None
-    for attempt in range(ATTEMPTS):
-        if attempt:
-            time.sleep(min(attempt * 0.0002, 0.02))
+    for _ in attempts():
         places = members()
         try:
             if _settled(main, places):
@@ -95,14 +92,13 @@ def in_folder(folder: str, read: Callable[[], T], drop: Callable[[T], object]) -
         read: Opens the files; called again if the folder was replaced meanwhile.
         drop: Closes what was opened then.
     """
-    for attempt in range(ATTEMPTS):
+    for _ in attempts():
         before = _folder_identity(folder)
         try:
             found = read()
         except (FormatError, OSError):
             if _folder_identity(folder) == before:
                 raise
-            time.sleep(min(attempt * 0.0002, 0.02))
             continue
         if _folder_identity(folder) == before:
             return found

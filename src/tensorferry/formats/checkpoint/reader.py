@@ -40,12 +40,10 @@ from tensorferry.formats.checkpoint.writer import (
     save_tensors as save_tensors,
 )
 from tensorferry.storage import Source, names
+from tensorferry.storage.patience import attempts
 from tensorferry.storage.place import Place
 from tensorferry.tensors.note import Note
 from tensorferry.tensors.stored import Stored, StoredArray, StoredRagged, StoredSparse
-
-# How often a checkpoint is opened anew that was replaced meanwhile.
-ATTEMPTS = 5
 
 
 @dataclass(slots=True)
@@ -144,7 +142,7 @@ def _open_v1(prefix: Place) -> Checkpoint:
 def _open_v2(prefix: Place, verify: bool, names: Names, parts: bool) -> Checkpoint | None:
     """The checkpoint of a prefix; None if there is no index of that name."""
     path = prefix.path + states.INDEX
-    for _ in range(ATTEMPTS):
+    for _ in attempts():
         try:
             index = _IndexFile(prefix.companion(path))
         except (FileNotFoundError, NotADirectoryError):
@@ -153,7 +151,7 @@ def _open_v2(prefix: Place, verify: bool, names: Names, parts: bool) -> Checkpoi
             opened = _open(prefix, index, verify, names, parts)
         if opened is not None:
             return opened
-    raise FormatError(f"was replaced {ATTEMPTS} times while it was opened", path=path)
+    raise FormatError("is replaced again and again while it is opened", path=path)
 
 
 def _open(

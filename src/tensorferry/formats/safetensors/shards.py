@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import os
 import re
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -28,6 +27,7 @@ from tensorferry.formats.arrays import Contents
 from tensorferry.formats.contract import Written
 from tensorferry.formats.safetensors import file as safetensors
 from tensorferry.storage import Source, names, shards
+from tensorferry.storage.patience import attempts
 from tensorferry.storage.place import Place, Target
 from tensorferry.tensors.entries import Entry
 from tensorferry.tensors.stored import Unreadable
@@ -37,9 +37,6 @@ INDEX = ".index.json"
 TOTAL = "total_size"
 BELONGS = "tensorferry.index"
 """The key under which a file says which index it was written for."""
-
-# How often the index is read anew, because its files were replaced meanwhile.
-ATTEMPTS = 50
 
 
 def save_parts(
@@ -149,7 +146,7 @@ def _belongs(path: str, index: str, options: Mapping[str, Any] | None) -> bool:
 
 def read_parts(place: Place) -> Contents:
     """The arrays of all files of an index, and its metadata; nothing but the headers is read."""
-    for attempt in range(ATTEMPTS):
+    for _ in attempts():
         try:
             return _read_parts(place)
         except FileNotFoundError:
@@ -157,7 +154,6 @@ def read_parts(place: Place) -> Contents:
             if place.is_url or place.is_current():
                 raise
             place.close()
-            time.sleep(attempt * 0.0002)
     return _read_parts(place)
 
 
