@@ -3,11 +3,15 @@
 Examples do not say what they hold: a survey counts the kinds and lengths of each feature's lists in
 `tensorferry._native`, and looks which strings are serialized tensors. What follows from the counts
 is `tensorferry.rows.schema.infer`.
+
+Nor do records say that they are Examples. Other messages often parse as Examples without features,
+because protobuf passes over fields that it does not know. A record is an Example if it has
+features, or if it is empty; `survey` refuses all others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -22,7 +26,13 @@ from tensorferry.tensors.values import Array, RaggedTensor, SparseTensor
 # The number of records that are decoded together to see which strings are serialized tensors.
 PROBED_ROWS = 1000
 
+# The bytes of an Example or a SequenceExample without features.
+EMPTY = frozenset({b"", b"\n\0", b"\x12\0", b"\n\0\x12\0"})
+
+NO_FEATURES = "it has no features, and it is not empty"
+
 Shape = tuple[int | None, ...]
+Row = tuple[bytes, bool, int, bool, int, int, int, int]
 
 
 def survey(segments: Iterable[Segment], *, skip: bool = False) -> Schema:
@@ -40,13 +50,16 @@ def survey(segments: Iterable[Segment], *, skip: bool = False) -> Schema:
     found: list[FeatureStatistics] = []
     for segment in segments:
         for run in _examples_of(segment) if skip else [segment]:
-            before = statistics.rows
+            before, seen = statistics.rows, statistics.features()
             try:
                 _, end, status = statistics.add(run.buffer, run.start, run.count, run.verify)
             except FormatError as error:
                 raise _not_an_example(error, run, statistics.rows - before - 1) from None
             if status != Status.RECORD:
                 raise run.corrupt(statistics.rows - before, end)
+            stranger = next(_strangers(run, statistics.features(), seen), None)
+            if stranger is not None:
+                raise _not_an_example(FormatError(NO_FEATURES), run, stranger)
             earlier = {one.name: one.kind for one in found}
             found = [_statistics(row, run.path) for row in statistics.features()]
             for one in found:
@@ -67,11 +80,64 @@ def _examples_of(segment: Segment) -> Iterator[Segment]:
         except FormatError:
             good, rest = segment.split(trial.rows - 1)
             if good.count:
-                yield good
+                yield from _with_features(good, trial.features())
             _, segment = rest.split(1)
         else:
-            yield segment
+            yield from _with_features(segment, trial.features())
             return
+
+
+def _with_features(segment: Segment, features: list[Row]) -> Iterator[Segment]:
+    """The parts of a segment without the records that only parse as Examples."""
+    done = 0
+    for stranger in _strangers(segment, features):
+        good, rest = segment.split(stranger - done)
+        if good.count:
+            yield good
+        _, segment = rest.split(1)
+        done = stranger + 1
+    if segment.count:
+        yield segment
+
+
+def _strangers(segment: Segment, after: Sequence[Row], before: Sequence[Row] = ()) -> Iterator[int]:
+    """The places of records that parse as Examples but have no features, and are not empty.
+
+    Args:
+        segment: Of records that parse.
+        after: The features that a survey knows with this segment.
+        before: Those that it knew without the segment.
+    """
+    known = {row[:2]: row[4] for row in before}
+    if any(row[4] - known.get(row[:2], 0) == segment.count for row in after):
+        return  # every record has this feature
+    records = segment.records()
+    for place in _without_values(segment, after):
+        if records[place] not in EMPTY:
+            alone = _native.ExampleSurvey()
+            alone.add_record(records[place])
+            if not alone.features():
+                yield place
+
+
+def _without_values(segment: Segment, features: Sequence[Row]) -> list[int]:
+    """The places of records that have none of some features, or only some without values."""
+    names = {row[0]: row[2] for row in features if not row[1] and row[2] and not row[3]}
+    try:
+        decoder = _native.ExampleDecoder(
+            [(name.decode(), kind, False, True, None) for name, kind in names.items()]
+        )
+        decoder.decode(segment.buffer, segment.start, segment.count, False)
+    except (FormatError, UnicodeDecodeError):
+        return list(range(segment.count))
+    has_none: Array = np.ones(segment.count, bool)
+    for index, (_, _, missing) in enumerate(decoder.sizes()):
+        absent = np.empty(missing, np.int64)
+        decoder.copy_missing(index, absent)
+        lacks: Array = np.zeros(segment.count, bool)
+        lacks[absent] = True
+        has_none &= lacks
+    return np.flatnonzero(has_none).tolist()
 
 
 def _mixed(feature: FeatureStatistics, kind: Kind | None, segment: Segment) -> FormatError:
@@ -104,9 +170,7 @@ def _not_an_example(error: FormatError, segment: Segment, done: int) -> FormatEr
     )
 
 
-def _statistics(
-    row: tuple[bytes, bool, int, bool, int, int, int, int], path: str
-) -> FeatureStatistics:
+def _statistics(row: Row, path: str) -> FeatureStatistics:
     name, sequence, kind, mixed, *counts = row
     try:
         text = name.decode()
