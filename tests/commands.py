@@ -37,6 +37,7 @@ def environment(**variables: str) -> dict[str, str]:
     """The environment of a process that finds this package."""
     without = (
         "NO_COLOR",
+        "FORCE_COLOR",
         "PYTHONDONTWRITEBYTECODE",
     )  # compiling all of it takes a second each time
     inherited = {name: value for name, value in os.environ.items() if name not in without}

@@ -95,12 +95,13 @@ class ProgressLine:
     Args:
         about: What is being done.
         unit: Of the counts: bytes, or the noun of what is counted.
+        shown: Whether to draw; by default if the standard error is a terminal.
     """
 
-    def __init__(self, about: str, *, unit: Unit) -> None:
+    def __init__(self, about: str, *, unit: Unit, shown: bool | None = None) -> None:
         self._about = display.clean(about)
         self._unit = unit
-        self._shown = sys.stderr.isatty()
+        self._shown = sys.stderr.isatty() if shown is None else shown
         self._started = time.monotonic()
         self._drawn = 0.0
         self._width = 0

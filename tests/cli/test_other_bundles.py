@@ -27,7 +27,7 @@ def test_every_command(checkpoint, call, tmp_path):
     assert len(found["files"]) == 2
     assert found["nbytes"] > 96
     listed = call("ls", checkpoint).out
-    assert "layer/[0-2]/kernel" in listed
+    assert "layer/{0..2}/kernel" in listed
     assert "optimizer:" in listed
     for command in ("tree", "verify", "hash", "stats", "head"):
         ran = call(command, checkpoint)

@@ -36,7 +36,7 @@ def test_alike_layers():
     (root,) = branches(infos(*names, "model.head"))[:1]
     layers, head = root.below
 
-    assert (root.name, layers.name, head.name) == ("model.", "layers.[0-11].", "head")
+    assert (root.name, layers.name, head.name) == ("model.", "layers.{0..11}.", "head")
     assert layers.alike
     assert (len(layers.below), layers.tensors) == (12, 24)
     assert [each.name for each in layers.below] == [f"{n}." for n in range(12)]

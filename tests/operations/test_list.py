@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from tensorferry.operations.list import collapse, collapse_names, grow, is_optimizer, natural
+from tensorferry.operations.names import is_match
 from tensorferry.tensors.values import TensorInfo
 
 
@@ -16,11 +17,14 @@ def infos(*names: str) -> list[TensorInfo]:
 @pytest.mark.parametrize(
     ("names", "expected"),
     [
-        (["a.0", "a.1", "a.2"], ["a.[0-2]"]),
-        (["a.0", "a.2"], ["a.[0,2]"]),
-        (["a.0.b.0", "a.0.b.1", "a.1.b.0", "a.1.b.1"], ["a.[0-1].b.[0-1]"]),
+        (["a.0", "a.1", "a.2"], ["a.{0..2}"]),
+        (["a.0", "a.2"], ["a.{0,2}"]),
+        (["a.0.b.0", "a.0.b.1", "a.1.b.0", "a.1.b.1"], ["a.{0..1}.b.{0..1}"]),
         (["a.0.b.0", "a.0.b.1", "a.1.b.0"], ["a.0.b.0", "a.0.b.1", "a.1.b.0"]),
-        (["layer_01", "layer_02", "x"], ["layer_[01-02]", "x"]),
+        (["layer_01", "layer_02", "x"], ["layer_{01..02}", "x"]),
+        (["a.0", "a.2", "a.3", "a.4"], ["a.{0,2..4}"]),
+        ([f"a.{n * n}" for n in range(40)], ["a.*"]),
+        (["a.08", "a.09", "a.10"], ["a.{08..10}"]),
         (["w", "b"], ["w", "b"]),
     ],
 )
@@ -40,6 +44,13 @@ def test_nothing_is_lost(names):
     assert sum(node.tensors for node in nodes) == len(names)
 
 
+@given(st.lists(st.text("a019./", min_size=1, max_size=8), unique=True, max_size=30))
+def test_listed_names_are_patterns(names):
+    """What is listed for some tensors is a pattern that all of them fit."""
+    for entry in collapse(infos(*names)):
+        assert sum(is_match(name, [entry.name]) for name in names) >= entry.count
+
+
 def test_deep_names():
     """A name of many steps is no deep tree."""
     assert len(grow(infos("a/" * 100_000, "b"))) == 2
@@ -49,7 +60,7 @@ def test_other_shapes_are_other_entries():
     """Only tensors of one dtype and shape are collapsed."""
     mixed = [*infos("a.0", "a.1"), TensorInfo("a.2", "float32", (4,), 16)]
 
-    assert [entry.name for entry in collapse(mixed)] == ["a.[0-1]", "a.2"]
+    assert [entry.name for entry in collapse(mixed)] == ["a.{0..1}", "a.2"]
 
 
 def test_optimizers():

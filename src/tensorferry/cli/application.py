@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tensorferry.cli import output, signals
+from tensorferry.cli import options, output, signals
 from tensorferry.cli.failures import DEBUG, FINE, INTERRUPTED, fail, say
+from tensorferry.cli.text import MANNER
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -41,6 +42,7 @@ COMMANDS = {
     "slice": ("records", "some TFRecords into a new file"),
     "bench": ("bench", "a file or a tensor in every format: size, times, what to choose"),
     "formats": ("formats", "what can be read and written here"),
+    "help": ("help", "what a command does, and its options"),
     "completion": ("completion", "completion for bash, zsh and fish"),
 }
 """Of each command: its module, and one line about it."""
@@ -60,6 +62,8 @@ class Application(click.Group):
         module = import_module(f"tensorferry.cli.{COMMANDS[cmd_name][0]}")
         command = vars(module)[f"{cmd_name}_command"]
         assert isinstance(command, click.Command)
+        if not any("--quiet" in param.opts for param in command.params):
+            command.params += options.common()
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -106,7 +110,7 @@ def _is_path(name: str) -> bool:
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-@click.option("--version", is_flag=True, help="Print the version.")
+@click.option("-V", "--version", is_flag=True, help="Print the version.")
 @click.option("--debug", is_flag=True, help="Show where an error came from.")
 @click.pass_context
 def application(context: click.Context, version: bool, debug: bool) -> int:
@@ -124,6 +128,9 @@ def application(context: click.Context, version: bool, debug: bool) -> int:
     return FINE
 
 
+application.params += options.common()
+
+
 def run(arguments: Sequence[str] | None = None) -> int:
     """Runs the command, and gives its exit code."""
     for stream in (sys.stdout, sys.stderr):
@@ -131,6 +138,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
             stream.reconfigure(
                 errors="backslashreplace"
             )  # a name of a file may be half a character
+    MANNER.reset()
     given = list(sys.argv[1:] if arguments is None else arguments)
     if "_FERRY_COMPLETE" in os.environ:
         from tensorferry.cli import shells

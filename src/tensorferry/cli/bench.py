@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tensorferry.cli import completing, options as shared, text
-from tensorferry.progress import ProgressLine
+from tensorferry.cli import completing, options as shared, output, text
 
 if TYPE_CHECKING:
     from tensorferry.operations.bench import BenchReport
@@ -41,7 +40,7 @@ def bench_command(
         raise click.UsageError("expected a FILE, or --shape")
     from tensorferry.operations.bench import time_file, time_shape
 
-    with ProgressLine(path or "bench", unit="formats") as progress:
+    with output.progress(path or "bench", "formats") as progress:
         if path is not None:
             report = time_file(shared.one_input(path), runs=runs, progress=progress)
         else:

@@ -31,8 +31,8 @@ def names(context: click.Context, parameter: click.Parameter, typed: str) -> lis
     path = _path_in(context)
     if path is None:
         return []
-    # Of several names, as in --columns a,b, the last is being typed; so is OLD of OLD=NEW.
-    before, comma, last = typed.rpartition(",") if parameter.name == "columns" else ("", "", typed)
+    # Of several names, as in --select a,b, the last is being typed; so is OLD of OLD=NEW.
+    before, comma, last = typed.rpartition(",") if parameter.name == "select" else ("", "", typed)
     found: list[str] = []
     with suppress(Exception):
         from tensorferry.operations.list import list_tensors

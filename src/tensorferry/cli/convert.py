@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tensorferry.cli import completing, options as shared, output, text
+from tensorferry.cli import completing, options as shared, output as out, text
 from tensorferry.cli.failures import Inputs
-from tensorferry.progress import ProgressLine, duration
+from tensorferry.progress import duration
 
 if TYPE_CHECKING:
     from tensorferry.operations.convert import ConvertReport
@@ -23,13 +23,7 @@ if TYPE_CHECKING:
 @click.option("--dtype", metavar="NAME", help="Floats (or integers) become of this dtype.")
 @click.option("--quantize", metavar="KIND", help="Floats become int8, uint8, float16, ...")
 @click.option("--compression", metavar="KIND", help="See `ferry formats`; .gz and .zst say it too.")
-@click.option(
-    "--select",
-    multiple=True,
-    metavar="GLOB",
-    help="Only tensors or columns like this.",
-    shell_complete=completing.names,
-)
+@shared.selecting()
 @click.option("--rename", multiple=True, metavar="OLD=NEW", help="New names, as in 'a/*=b.*'.")
 @click.option("--shards", type=click.IntRange(1), help="Write TFRecords into so many files.")
 @click.option("--shard-size", metavar="SIZE", help="About how large files may be, as in 500MB.")
@@ -38,11 +32,13 @@ if TYPE_CHECKING:
 @click.option("--digest", is_flag=True, help="Keep a digest of the content, for `ferry verify`.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be done.")
 @click.option("--verify", is_flag=True, help="Compare OUT with IN afterwards.")
-@click.option("--force", is_flag=True, help="Replace what is there.")
+@shared.force
+@shared.target
 @shared.reading
 @shared.as_json
 def convert_command(
     paths: tuple[str, ...],
+    output: str | None,
     to: str | None,
     jobs: int,
     resume: bool,
@@ -57,11 +53,9 @@ def convert_command(
     file. Nothing is replaced without --force, and OUT appears when it is whole. The exit code is 1
     if --verify finds a difference.
     """
-    if len(paths) < 2:
-        raise click.UsageError(
-            "expected IN and OUT, as in: ferry convert model.npz model.safetensors"
-        )
-    *sources, target = paths
+    sources, target = shared.inputs_and_output(
+        paths, output, "ferry convert model.npz model.safetensors"
+    )
     if as_json and target == "-":
         raise click.UsageError("--json and OUT - both go to the standard output")
     reading = {**options, **({} if format is None else {"format": format})}
@@ -71,9 +65,9 @@ def convert_command(
         inputs.echo_json("convert", conversions=reports)
     else:
         for report in reports:
-            output.note(render(report))
+            out.report(render(report))
             for note in report.notes:
-                output.note(text.clean(f"note: {note}"))
+                out.report(text.clean(f"note: {note}"))
     return inputs.code or (1 if any(report.verified is False for report in reports) else 0)
 
 
@@ -87,7 +81,7 @@ def _convert(
     if os.path.isdir(target) or target.endswith("/"):
         if to is None:
             raise click.UsageError("OUT is a directory\nhint: say the format: --to safetensors")
-        with ProgressLine(f"into {target}", unit="files") as progress:
+        with out.progress(f"into {target}", "files") as progress:
             return convert_all(
                 inputs.all_found(),
                 target,
@@ -109,7 +103,7 @@ def _convert(
             f"{len(inputs)} inputs for one output\nhint: into a directory: OUT/ with --to FORMAT"
         )
     unit: Any = "rows" if counted_in(found.place.path) == "rows" else "bytes"
-    with ProgressLine(os.path.basename(target), unit=unit) as progress:
+    with out.progress(os.path.basename(target), unit) as progress:
         return [convert(found, target, format=to, progress=progress, **given)]
 
 

@@ -31,18 +31,18 @@ LISTED = 20
     help="Compare rows of one key, not of one position.",
     shell_complete=completing.names,
 )
-@click.option(
-    "--match",
-    multiple=True,
-    metavar="GLOB",
-    help="Only tensors of A like this.",
-    shell_complete=completing.names,
-)
+@shared.selecting("Only these tensors of A")
 @click.option("--ignore-dtype", is_flag=True, help="The same numbers in another dtype are equal.")
 @click.option("--all", "everything", is_flag=True, help="List what is equal, too.")
 @shared.as_json
 def diff_command(
-    first: str, second: str, mapping: tuple[str, ...], everything: bool, as_json: bool, **given: Any
+    first: str,
+    second: str,
+    mapping: tuple[str, ...],
+    select: tuple[str, ...],
+    everything: bool,
+    as_json: bool,
+    **given: Any,
 ) -> int:
     """Compares two files of any formats; the exit code is 1 if they differ.
 
@@ -52,12 +52,13 @@ def diff_command(
     """
     from tensorferry.operations.diff import diff
 
-    report = diff(shared.one_input(first), shared.one_input(second), map=list(mapping), **given)
+    sides = shared.one_input(first), shared.one_input(second)
+    report = diff(*sides, map=list(mapping), match=select, **given)
     if as_json:
         from tensorferry.operations.plain import plain
 
         shared.echo_json("diff", equal=report.equal, **plain(report))
-    else:
+    elif not text.MANNER.quiet:
         shared.echo(_render(report, everything))
     return 0 if report.equal else 1
 

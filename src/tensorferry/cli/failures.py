@@ -16,6 +16,7 @@ import click
 
 from tensorferry.cli import output
 from tensorferry.cli.hints import for_command
+from tensorferry.cli.text import is_coloured
 from tensorferry.errors import FerryError, MissingExtraError, Problem
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def _describe(error: Exception) -> str:
 def say(text: str) -> None:
     """Prints up to three lines on the standard error."""
     lines = text.splitlines() or [""]
-    if sys.stderr.isatty() and "NO_COLOR" not in os.environ:
+    if is_coloured(sys.stderr):
         lines[0] = f"\x1b[31mferry:\x1b[0m {lines[0]}"
     else:
         lines[0] = f"ferry: {lines[0]}"

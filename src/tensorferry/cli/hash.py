@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tensorferry.cli import completing, options as shared, output, text
+from tensorferry.cli import options as shared, output, text
 from tensorferry.cli.failures import Inputs
 
 if TYPE_CHECKING:
@@ -16,13 +16,7 @@ if TYPE_CHECKING:
 @click.command("hash")
 @shared.paths
 @click.option("--tensors", is_flag=True, help="Of each tensor, too.")
-@click.option(
-    "--select",
-    multiple=True,
-    metavar="GLOB",
-    help="Only tensors or columns like this.",
-    shell_complete=completing.names,
-)
+@shared.selecting()
 @shared.reading
 @shared.as_json
 def hash_command(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tensorferry.cli import completing, options as shared, output, text
+from tensorferry.cli import options as shared, output, text
 from tensorferry.cli.failures import Inputs
 from tensorferry.errors import FormatError
 
@@ -28,13 +28,7 @@ def _listing_options(function: Any) -> Any:
             show_default=True,
             help="The order; by size the largest come first.",
         ),
-        click.option(
-            "--match",
-            multiple=True,
-            metavar="GLOB",
-            help="Only names like this.",
-            shell_complete=completing.names,
-        ),
+        shared.selecting(),
         shared.paths,
     ):
         function = option(function)
@@ -43,14 +37,19 @@ def _listing_options(function: Any) -> Any:
 
 @click.command("ls")
 @click.option("--all", "everything", is_flag=True, help="One line each: collapse nothing.")
+@click.option("-1", "names_only", is_flag=True, help="Only names, one a line, all of them.")
 @_listing_options
-def ls_command(paths: tuple[str, ...], everything: bool, as_json: bool, **wanted: Any) -> int:
+def ls_command(
+    paths: tuple[str, ...], everything: bool, names_only: bool, as_json: bool, **wanted: Any
+) -> int:
     """Tensors, features or columns with dtype, shape and size; repeated layers on one line."""
     inputs = Inputs(paths)
     listings = []
     for _, listing in _headed(inputs, wanted, quiet=as_json):
         if as_json:
             listings.append(listing)
+        elif names_only:
+            shared.echo(text.clean(info.name) for info in listing.tensors)
         else:
             shared.echo(_table(listing, everything))
     if as_json:
@@ -103,7 +102,7 @@ def _find_model(found: Found | str, wanted: dict[str, Any]) -> ModelInfo | None:
     """The model that a SavedModel is, whose signatures stand before its variables."""
     from tensorferry.operations.glance import find_one, is_model
 
-    if wanted["match"] or not is_model(find_one(found, format=wanted["format"])):
+    if wanted["select"] or not is_model(find_one(found, format=wanted["format"])):
         return None
     from tensorferry.operations.inspect import inspect
 
@@ -123,7 +122,7 @@ def _headed(
     def work(given: Found | str) -> tuple[Found | str, Listing]:
         listing = list_tensors(
             given,
-            match=wanted["match"],
+            match=wanted["select"],
             sort=wanted["sort"],
             format=wanted["format"],
             **wanted["options"],

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from tensorferry.cli import completing, output
+from tensorferry.cli import completing, output, text
 
 if TYPE_CHECKING:
     from tensorferry.files.find import Found
@@ -34,6 +34,87 @@ def reading(function: Function) -> Function:
     return click.option(
         "--format", metavar="NAME", help="The format, if it is not recognised: see `ferry formats`."
     )(function)
+
+
+class Renamed(click.Option):
+    """An option that had other names: they still work, and no help shows them.
+
+    Attributes:
+        shown: The names of today.
+    """
+
+    def __init__(self, *args: Any, former: Sequence[str], **kwargs: Any) -> None:
+        super().__init__([*args[0], *former], *args[1:], **kwargs)
+        self.shown = [name for name in self.opts if name not in former]
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """The line of the help."""
+        every, self.opts = self.opts, self.shown
+        try:
+            return super().get_help_record(ctx)
+        finally:
+            self.opts = every
+
+
+def selecting(about: str = "Only these names") -> Callable[[Function], Function]:
+    """`--select`: which tensors or columns. It was `--match` here and `--columns` there."""
+    return click.option(
+        "-s",
+        "--select",
+        "select",
+        cls=Renamed,
+        former=("--match", "--columns"),
+        multiple=True,
+        metavar="NAMES",
+        callback=_parse_names,
+        help=f"{about}: a,b or 'enc.*' or 'layers.{{0..3}}.*'.",
+        shell_complete=completing.names,
+    )
+
+
+def _parse_names(context: Any, parameter: Any, given: tuple[str, ...]) -> tuple[str, ...]:
+    if not given:
+        return ()
+    from tensorferry.operations.names import parse_patterns
+
+    return tuple(parse_patterns(given))
+
+
+force = click.option("-f", "--force", is_flag=True, help="Replace what is there.")
+"""`--force`."""
+
+target = click.option(
+    "-o", "--output", "output", metavar="OUT", help="OUT, wherever it is easier to write."
+)
+"""`-o`: the file that is written, instead of the argument OUT."""
+
+
+def common() -> list[click.Option]:
+    """The options that every command has."""
+    return [
+        click.Option(
+            ["-q", "--quiet"],
+            is_flag=True,
+            expose_value=False,
+            callback=_be_quiet,
+            help="Only results and errors: no progress, no reports.",
+        ),
+        click.Option(
+            ["--no-color"],
+            is_flag=True,
+            expose_value=False,
+            callback=_be_plain,
+            help="No colours; NO_COLOR and FORCE_COLOR are heeded, too.",
+        ),
+    ]
+
+
+def _be_quiet(context: Any, parameter: Any, given: bool) -> None:
+    text.MANNER.quiet = text.MANNER.quiet or given
+
+
+def _be_plain(context: Any, parameter: Any, given: bool) -> None:
+    text.MANNER.plain = text.MANNER.plain or given
 
 
 def paths(function: Function) -> Function:
@@ -80,6 +161,31 @@ def parse_sizes(text: str) -> tuple[int, ...]:
         return tuple(int(part) for part in text.strip("[]() ").split(",") if part.strip())
     except ValueError:
         raise click.UsageError(f"a shape is {text!r}, expected numbers as in 2,3") from None
+
+
+def one_output(target: str | None, output: str | None) -> str:
+    """The output of a command: its argument OUT, or that of `-o`.
+
+    Raises:
+        UsageError: There is none, or there are two.
+    """
+    if (target is None) == (output is None):
+        raise click.UsageError("expected one OUT, as an argument or behind -o")
+    return target or output or ""
+
+
+def inputs_and_output(
+    paths: Sequence[str], output: str | None, example: str
+) -> tuple[list[str], str]:
+    """The inputs of a command and its output: the last argument, or that of `-o`.
+
+    Raises:
+        UsageError: One of them is missing.
+    """
+    given = list(paths) if output is None else [*paths, output]
+    if len(given) < 2:
+        raise click.UsageError(f"expected IN and OUT, as in: {example}")
+    return given[:-1], given[-1]
 
 
 def one_input(path: str) -> Found:

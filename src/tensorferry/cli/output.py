@@ -10,8 +10,9 @@ import re
 import sys
 from collections.abc import Iterable
 
-from tensorferry.cli.text import CODES
+from tensorferry.cli.text import CODES, MANNER
 from tensorferry.display import clean
+from tensorferry.progress import ProgressLine, Unit
 
 _OURS = re.compile(rf"(\x1b\[(?:0|{'|'.join(CODES.values())})m|\t)")
 
@@ -35,6 +36,17 @@ def block(text: str) -> None:
 def note(text: str) -> None:
     """Prints a line on the standard error."""
     print(_safe(text), file=sys.stderr)
+
+
+def report(text: str) -> None:
+    """Prints what was done, on the standard error, unless the user wants it quiet."""
+    if not MANNER.quiet:
+        note(text)
+
+
+def progress(about: str, unit: Unit) -> ProgressLine:
+    """A line that says how far something is, unless the user wants it quiet."""
+    return ProgressLine(about, unit=unit, shown=False if MANNER.quiet else None)
 
 
 def notes(text: str) -> None:

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tensorferry.cli import completing, options as shared, output, text
+from tensorferry.cli import completing, options as shared, output as out, text
 from tensorferry.cli.failures import Inputs
-from tensorferry.progress import ProgressLine
 
 if TYPE_CHECKING:
     from tensorferry.files.find import Found
@@ -16,31 +15,34 @@ if TYPE_CHECKING:
 # The most damages that are listed.
 LISTED = 20
 
-_FORCE = click.option("--force", is_flag=True, help="Replace what is there.")
 _COMPRESSION = click.option("--compression", metavar="KIND", help="gzip, zlib or zstd.")
 
 
 @click.command("repair")
 @click.argument("source", metavar="IN", shell_complete=completing.files)
-@click.argument("target", metavar="OUT", shell_complete=completing.files)
-@_FORCE
+@click.argument("target", required=False, metavar="OUT", shell_complete=completing.files)
+@shared.force
+@shared.target
 @shared.as_json
-def repair_command(source: str, target: str, force: bool, as_json: bool) -> None:
+def repair_command(
+    source: str, target: str | None, output: str | None, force: bool, as_json: bool
+) -> None:
     """Writes every whole record of a damaged TFRecord file into a new one, uncompressed."""
     from tensorferry.operations.reshard import repair_file
 
+    target = shared.one_output(target, output)
     report = repair_file(source, target, force=force)
     if as_json:
         shared.echo_json("repair", **_parts(report))
         return
     lost = len(report.damages)
-    output.note(
+    out.report(
         f"{text.clean(target)}: {text.plural(report.count, 'record')}, "
         f"{text.plural(lost, 'damage')} left out"
     )
     for damage in report.damages[:LISTED]:
         place = f"record {damage.record}, byte {damage.offset}, {damage.size} bytes"
-        output.note(f"  {place}: {text.clean(damage.problem)}")
+        out.report(f"  {place}: {text.clean(damage.problem)}")
 
 
 @click.command("index")
@@ -63,17 +65,25 @@ def index_command(paths: tuple[str, ...], as_json: bool) -> int:
 
 @click.command("split")
 @click.argument("source", metavar="IN", shell_complete=completing.files)
-@click.argument("target", metavar="OUT", shell_complete=completing.files)
+@click.argument("target", required=False, metavar="OUT", shell_complete=completing.files)
 @click.option("--shards", type=click.IntRange(1), help="Into so many files.")
 @click.option("--records", type=click.IntRange(1), help="Into files of so many records at most.")
 @click.option("--shard-size", metavar="SIZE", help="Into files of about this size: 100MB.")
 @_COMPRESSION
-@_FORCE
+@shared.force
+@shared.target
 @shared.as_json
 def split_command(
-    source: str, target: str, shards: int | None, records: int | None, as_json: bool, **given: Any
+    source: str,
+    target: str | None,
+    output: str | None,
+    shards: int | None,
+    records: int | None,
+    as_json: bool,
+    **given: Any,
 ) -> None:
     """Splits TFRecords into files OUT-00000-of-00010 and so on, in their order."""
+    target = shared.one_output(target, output)
     if sum(value is not None for value in (shards, records, given["shard_size"])) != 1:
         raise click.UsageError("expected one of --shards, --records and --shard-size")
     found = shared.one_input(source)
@@ -90,20 +100,20 @@ def split_command(
     "paths", nargs=-1, required=True, metavar="IN... OUT", shell_complete=completing.files
 )
 @_COMPRESSION
-@_FORCE
+@shared.force
+@shared.target
 @shared.as_json
-def merge_command(paths: tuple[str, ...], as_json: bool, **given: Any) -> int:
+def merge_command(paths: tuple[str, ...], output: str | None, as_json: bool, **given: Any) -> int:
     """Puts TFRecord files together into one, in the order given."""
     from dataclasses import replace
 
-    if len(paths) < 2:
-        raise click.UsageError("expected IN... and OUT")
-    inputs = Inputs(paths[:-1])
+    sources, target = shared.inputs_and_output(paths, output, "ferry merge a.tfrecord b.tfrecord c")
+    inputs = Inputs(sources)
     every = inputs.all_found()
     if inputs.code:
         return inputs.code
     found = shared.together(every) or _records(every)
-    _convert("merge", replace(found, name=" ".join(paths[:-1])), paths[-1], as_json, **given)
+    _convert("merge", replace(found, name=" ".join(sources)), target, as_json, **given)
     return 0
 
 
@@ -121,31 +131,42 @@ def _convert(command: str, source: Found, target: str, as_json: bool, **given: A
     from tensorferry.operations.convert import convert
     from tensorferry.operations.reshard import RECORDS
 
-    with ProgressLine(target, unit="rows") as progress:
+    with out.progress(target, "rows") as progress:
         report = convert(source, target, format=RECORDS, progress=progress, **given)
     if as_json:
         shared.echo_json(command, **_parts(report))
     else:
-        output.note(render(report))
+        out.report(render(report))
 
 
 @click.command("slice")
 @click.argument("source", metavar="IN", shell_complete=completing.files)
-@click.argument("target", metavar="OUT", shell_complete=completing.files)
+@click.argument("target", required=False, metavar="OUT", shell_complete=completing.files)
 @click.argument("part", required=False, metavar="[START:STOP[:STEP]]")
 @click.option("--where", metavar="CONDITION", help="Only records like this: 'label == 3'.")
 @_COMPRESSION
-@_FORCE
+@shared.force
+@shared.target
 @shared.as_json
-def slice_command(source: str, target: str, part: str | None, as_json: bool, **given: Any) -> None:
+def slice_command(
+    source: str,
+    target: str | None,
+    part: str | None,
+    output: str | None,
+    as_json: bool,
+    **given: Any,
+) -> None:
     """Copies some TFRecords into a new file, byte by byte: 100:200, -50:, ::10."""
     from tensorferry.operations.reshard import cut
 
+    if output is not None and part is None:  # the first argument behind IN is the range
+        target, part = None, target
+    target = shared.one_output(target, output)
     report = cut(shared.one_input(source), target, **_range(part), **given)
     if as_json:
         shared.echo_json("slice", **_parts(report))
     else:
-        output.note(f"{text.clean(target)}: {text.plural(report.count, 'record')}")
+        out.report(f"{text.clean(target)}: {text.plural(report.count, 'record')}")
 
 
 def _range(part: str | None) -> dict[str, Any]:

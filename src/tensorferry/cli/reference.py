@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import click
 
 from tensorferry.cli.application import COMMANDS, application
+from tensorferry.cli.options import Renamed, common
 
 INTRODUCTION = """\
 # The command `ferry`
@@ -24,8 +25,16 @@ alone is `ferry info FILE`.
 Results go to the standard output, everything else to the standard error. On a terminal tables fit
 its width; in a pipe nothing is cut, and `head`, `tail` and `cat` write one JSON object a line.
 Every command has `--json`: one document with the fields `version` (1) and `command`. Colours and
-progress are for terminals, and `NO_COLOR` turns colours off. An error is one to three lines;
-`--debug` shows where it came from.
+progress are for terminals. `--no-color` and `NO_COLOR` turn colours off, `FORCE_COLOR` keeps them
+in a pipe, and `-q` (`--quiet`) leaves only results and errors. An error is one to three lines;
+`--debug` shows where it came from. `ferry help COMMAND` is `ferry COMMAND --help`, and `ferry -V`
+prints the version.
+
+The same letters mean the same everywhere: `-o` is the file to write, instead of the argument OUT;
+`-f` replaces what is there; `-s` (`--select`) says which tensors or columns. `--select` takes names
+and patterns, `a,b` or several times: `*`, `?` and `[abc]` as of files, and braces as `ferry ls`
+prints them, `'layers.{0..11}.*'` or `'*.{kernel,bias}'`. Patterns stand in quotes, because a shell
+has its own meaning for them. `--match` and `--columns` are former names of `--select`; they work.
 
 | exit code | meaning |
 |---|---|
@@ -64,14 +73,23 @@ def _section(command: click.Command, about: str) -> Iterator[str]:
     yield f"`ferry {' '.join([command.name or '', *names])}`: {about}."
     yield ""
     yield inspect.cleandoc(command.help or "")
-    options = [parameter for parameter in command.params if isinstance(parameter, click.Option)]
+    everywhere = {name for option in common() for name in option.opts}
+    options = [
+        parameter
+        for parameter in command.params
+        if isinstance(parameter, click.Option) and not everywhere & set(parameter.opts)
+    ]
     yield ""
     yield "| option | |"
     yield "|---|---|"
     for option in options:
         value = "" if option.is_flag else f" {_value(option)}"
         help_text = (option.help or "").replace("|", "\\|")
-        yield f"| `{', '.join(option.opts)}{value}` | {help_text} |"
+        yield f"| `{', '.join(_names(option))}{value}` | {help_text} |"
+
+
+def _names(option: click.Option) -> list[str]:
+    return option.shown if isinstance(option, Renamed) else option.opts
 
 
 def _value(option: click.Option) -> str:

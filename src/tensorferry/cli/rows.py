@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -15,6 +16,16 @@ from tensorferry.cli.options import Function
 # Beyond so many rows a table of them would have to be made in memory: then each part has its own.
 PART = 200
 
+_COUNT = re.compile(r"^-([0-9]+)$")
+
+
+class Counting(click.Command):
+    """A command that takes `-5` for `-n 5`, as `head` of the system does."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Reads the arguments."""
+        return super().parse_args(ctx, [_COUNT.sub(r"-n\1", argument) for argument in args])
+
 
 def _row_options(limit: int | None) -> Callable[[Function], Function]:
     def decorate(function: Function) -> Function:
@@ -26,13 +37,7 @@ def _row_options(limit: int | None) -> Callable[[Function], Function]:
             ),
             click.option("--raw", is_flag=True, help="See records as bytes."),
             click.option("--where", metavar="CONDITION", help="Only rows like this: 'label == 3'."),
-            click.option(
-                "--columns",
-                metavar="A,B",
-                help="Only these columns, in this order.",
-                default=None,
-                shell_complete=completing.names,
-            ),
+            shared.selecting("Only these columns, in this order"),
             click.option(
                 "-n",
                 "limit",
@@ -50,7 +55,7 @@ def _row_options(limit: int | None) -> Callable[[Function], Function]:
     return decorate
 
 
-@click.command("head")
+@click.command("head", cls=Counting)
 @_row_options(10)
 def head_command(**given: Any) -> None:
     """The first rows: a table on a terminal, one JSON object a line in a pipe.
@@ -60,14 +65,14 @@ def head_command(**given: Any) -> None:
     _print("head", **given)
 
 
-@click.command("tail")
+@click.command("tail", cls=Counting)
 @_row_options(10)
 def tail_command(**given: Any) -> None:
     """The last rows, as `ferry head` has the first."""
     _print("tail", last=True, **given)
 
 
-@click.command("cat")
+@click.command("cat", cls=Counting)
 @_row_options(None)
 def cat_command(**given: Any) -> None:
     """All rows, as `ferry head` has the first."""
@@ -77,18 +82,17 @@ def cat_command(**given: Any) -> None:
 def _print(
     command: str,
     path: str,
-    columns: str | None,
+    select: tuple[str, ...],
     extract: str | None,
     options: dict[str, Any],
     as_json: bool,
     raw: bool,
     **given: Any,
 ) -> None:
-    from tensorferry.operations.select import select
+    from tensorferry.operations.select import select as select_rows
 
-    names = None if columns is None else [name.strip() for name in columns.split(",")]
-    options = {"columns": names, "raw": raw or None, **options}
-    rows = select(shared.one_input(path), **given, **options)
+    options = {"columns": select or None, "raw": raw or None, **options}
+    rows = select_rows(shared.one_input(path), **given, **options)
     if extract is not None:
         from tensorferry.operations import images
 

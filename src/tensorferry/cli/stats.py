@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tensorferry.cli import completing, options as shared, output, text
+from tensorferry.cli import options as shared, output, text
 from tensorferry.cli.failures import Inputs, name_of
-from tensorferry.progress import ProgressLine
 
 if TYPE_CHECKING:
     from tensorferry.files.find import Found
@@ -22,17 +21,15 @@ MEDIUM, WIDE = 100, 120
 
 @click.command("stats")
 @shared.paths
-@click.option(
-    "--match",
-    multiple=True,
-    metavar="GLOB",
-    help="Only names like this.",
-    shell_complete=completing.names,
-)
+@shared.selecting()
 @shared.reading
 @shared.as_json
 def stats_command(
-    paths: tuple[str, ...], as_json: bool, options: dict[str, Any], **wanted: Any
+    paths: tuple[str, ...],
+    select: tuple[str, ...],
+    as_json: bool,
+    options: dict[str, Any],
+    **wanted: Any,
 ) -> int:
     """Count, missing, range, mean, deviation, zeros, NaN and quantiles of each tensor or column.
 
@@ -43,8 +40,8 @@ def stats_command(
 
     def work(given: Found | str) -> StatsReport:
         name = name_of(given)
-        with ProgressLine(name, unit=counted_in(name)) as progress:
-            return collect(given, progress=progress, **wanted, **options)
+        with output.progress(name, counted_in(name)) as progress:
+            return collect(given, match=select, progress=progress, **wanted, **options)
 
     inputs = Inputs(paths)
     reports = []

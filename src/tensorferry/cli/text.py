@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TextIO
 
 from tensorferry.display import (
     clean as clean,
@@ -31,9 +31,42 @@ CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "c
 NARROWEST = 12
 
 
+@dataclass
+class Manner:
+    """How the command of this run prints, as its options say.
+
+    Attributes:
+        plain: Without colours, whatever the terminal can.
+        quiet: Only results and errors: no progress, and no report of what was done.
+    """
+
+    plain: bool = False
+    quiet: bool = False
+
+    def reset(self) -> None:
+        """Forgets what the options of the last run said."""
+        self.plain = self.quiet = False
+
+
+MANNER = Manner()
+
+
 def is_terminal() -> bool:
     """Whether the standard output is a terminal."""
     return sys.stdout.isatty()
+
+
+def is_coloured(stream: TextIO) -> bool:
+    """Whether a stream gets colours.
+
+    The option --no-color and the variable NO_COLOR turn them off, FORCE_COLOR turns them on where
+    there is no terminal.
+    """
+    if MANNER.plain or os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR", "0") not in ("", "0"):
+        return True
+    return stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def width() -> int:
@@ -45,7 +78,7 @@ def width() -> int:
 
 def paint(text: str, colour: Colour | None) -> str:
     """The text in a colour, where there are colours."""
-    if colour is None or not text or not is_terminal() or os.environ.get("NO_COLOR"):
+    if colour is None or not text or not is_coloured(sys.stdout):
         return text
     return f"\x1b[{CODES[colour]}m{text}\x1b[0m"
 

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tensorferry.cli import options as shared, text
+from tensorferry.cli import options as shared, output, text
 from tensorferry.cli.failures import Inputs, name_of
 from tensorferry.cli.hints import for_command
 from tensorferry.cli.info import NOUNS, describe
-from tensorferry.progress import ProgressLine
 
 if TYPE_CHECKING:
     from tensorferry.files.find import Found
@@ -37,14 +36,14 @@ def verify_command(
 
     def work(given: Found | str) -> VerifyReport:
         name = name_of(given)
-        with ProgressLine(name, unit=counted_in(name)) as progress:
+        with output.progress(name, counted_in(name)) as progress:
             return verify(given, progress=progress, **wanted, **options)
 
     inputs = Inputs(paths)
     reports = []
     for report in inputs.each(work):
         reports.append(report)
-        if not as_json:
+        if not as_json and not (text.MANNER.quiet and report.sound):
             shared.echo(_render(report))
     if as_json:
         from tensorferry.operations.plain import plain

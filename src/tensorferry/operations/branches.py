@@ -3,7 +3,7 @@
 Names are parted at "/" and ".", as in `tensorferry.operations.list`. Siblings that are alike, such
 as the layers of a transformer, stand together under a branch with a range for its name:
 
-    encoder.  >  layers.[0-31].  >  0.  >  attention.weight
+    encoder.  >  layers.{0..31}.  >  0.  >  attention.weight
 """
 
 from __future__ import annotations

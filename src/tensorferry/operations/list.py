@@ -1,6 +1,6 @@
 """Listing: the tensors of a file, with repeated layers once and optimizer slots apart.
 
-    collapse(infos)     # Entry("layers.[0-31].norm.weight", count=32, ...)
+    collapse(infos)     # Entry("layers.{0..31}.norm.weight", count=32, ...)
     grow(infos)         # the same as a tree of nodes
 
 Names are parted at "/" and ".". Tensors whose names differ in numbers only, and not in dtype and
@@ -19,11 +19,17 @@ from typing import Any, Literal, Unpack
 from tensorferry.files import keywords
 from tensorferry.files.find import Found, resolve
 from tensorferry.operations.glance import outline_of
-from tensorferry.operations.names import is_match
+from tensorferry.operations.names import WIDEST, is_match
 from tensorferry.tensors.infos import TensorInfo, elements_in
 
 DEEPEST = 50
 """How many steps a name is parted into, at most: the rest of it is one."""
+
+RUNS = 12
+"""Of how many pieces a range in a name is made, at most."""
+
+# Longer numbers are no numbers of layers.
+DIGITS = 9
 
 Sort = Literal["file", "name", "size"]
 
@@ -41,7 +47,7 @@ class Entry:
     """Some tensors that are alike, or one.
 
     Attributes:
-        name: With ranges in the place of numbers: "layers.[0-31].weight".
+        name: With ranges in the place of numbers: "layers.{0..31}.weight".
         dtype: Of each.
         shape: Of each.
         kind: Of each.
@@ -204,14 +210,26 @@ def name_ranges(names: Sequence[str]) -> str | None:
 
 
 def _range(numbers: Sequence[str]) -> str:
+    """Numbers as a pattern has them: "{0..11}", "{0,2,8..11}"; "*" for many that have gaps."""
     if len(numbers) == 1:
         return numbers[0]
-    values = [int(number) for number in numbers]
-    if values == list(range(values[0], values[-1] + 1)):
-        return f"[{numbers[0]}-{numbers[-1]}]"
-    if len(numbers) <= 6:
-        return f"[{','.join(numbers)}]"
-    return f"[{numbers[0]}...{numbers[-1]}]"
+    runs: list[list[str]] = []
+    for number in numbers:
+        if runs and number == _next(runs[-1][-1]):
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    if len(runs) > RUNS or max(map(len, runs)) > WIDEST or len(numbers[-1]) > DIGITS:
+        return "*"
+    if len(runs) == 1:
+        return f"{{{numbers[0]}..{numbers[-1]}}}"
+    parts = [",".join(run) if len(run) < 3 else f"{run[0]}..{run[-1]}" for run in runs]
+    return f"{{{','.join(parts)}}}"
+
+
+def _next(number: str) -> str:
+    """The number behind another one, with as many zeros before it."""
+    return f"{int(number) + 1:0{len(number)}}"
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,12 @@
 """Names: which names fit a pattern, and other names for tensors.
 
     is_match("encoder/kernel", ["encoder/*"])                                 # True
+    is_match("layers.7.bias", ["layers.{0..11}.{kernel,bias}"])               # True
+    choose(["a", "b", "c"], ["c", "a"])                                       # ["c", "a"]
     Renaming.parse(["a=b", "encoder/*=model.encoder.*"])("encoder/kernel")    # model.encoder.kernel
+
+A pattern has `*`, `?` and `[abc]` as those of files, and braces as a shell has them: `{0..11}`,
+`{0,2,8..11}`, `{kernel,bias}`. That is how repeated layers are listed, too.
 
 Each `*` of a new name stands for what the `*` of the old name matched, in their order. The first
 rule that fits is applied.
@@ -12,14 +17,84 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
+from fnmatch import translate
+from functools import lru_cache
 
 from tensorferry.errors import UnsupportedError
 
+WIDEST = 100_000
+"""The most numbers that a range in braces stands for."""
+
+_BRACES = re.compile(r"\{([^{}]*)\}")
+_RANGE = re.compile(r"([0-9]{1,9})\.\.([0-9]{1,9})")
+_SPECIAL = re.compile(r"[*?\[{]")
+_COMMA = re.compile(r",(?![^{\[]*[}\]])")
+
 
 def is_match(name: str, patterns: Sequence[str]) -> bool:
-    """Whether a name fits one of some patterns, or there are none."""
-    return not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)
+    """Whether a name fits one of some patterns, or there are none.
+
+    Raises:
+        UnsupportedError: A range in braces has too many numbers.
+    """
+    return not patterns or any(
+        name == pattern or _compiled(pattern).fullmatch(name) for pattern in patterns
+    )
+
+
+def is_pattern(text: str) -> bool:
+    """Whether a text may stand for several names."""
+    return _SPECIAL.search(text) is not None
+
+
+def parse_patterns(given: Iterable[str]) -> list[str]:
+    """The names and patterns in texts like "a,b": commas inside of brackets part nothing."""
+    return [part.strip() for text in given for part in _COMMA.split(text) if part.strip()]
+
+
+def choose(names: Sequence[str], patterns: Sequence[str]) -> list[str]:
+    """The names that fit, in the order of the patterns; a pattern without a name stays as it is."""
+    found: list[str] = []
+    for pattern in patterns:
+        fitting = [pattern] if pattern in names else [n for n in names if is_match(n, [pattern])]
+        found += fitting or [pattern]
+    return list(dict.fromkeys(found))
+
+
+@lru_cache(maxsize=256)
+def _compiled(pattern: str) -> re.Pattern[str]:
+    """A pattern as a regular expression."""
+    parts, end = [], 0
+    for braces in _BRACES.finditer(pattern):
+        choices = braces[1].split(",")
+        if len(choices) == 1 and not _RANGE.fullmatch(braces[1]):
+            continue  # braces around one text are themselves, as in a shell
+        parts.append(_glob(pattern[end : braces.start()]))
+        parts.append(f"(?:{'|'.join(map(_choice, choices))})")
+        end = braces.end()
+    return re.compile("".join([*parts, _glob(pattern[end:])]), re.DOTALL)
+
+
+def _choice(text: str) -> str:
+    """One of the texts in braces."""
+    bounds = _RANGE.fullmatch(text)
+    if bounds is None:
+        return _glob(text)
+    first, last = int(bounds[1]), int(bounds[2])
+    if last - first >= WIDEST:
+        raise UnsupportedError(
+            f"the range {{{text}}} has {last - first + 1:,} numbers, expected {WIDEST:,} at most",
+            hint="`*` stands for all of them",
+        )
+    width = len(bounds[1]) if bounds[1].startswith("0") else 0
+    # Not in the middle of a number: {1..2} does not stand for a part of 12.
+    numbers = "|".join(f"{number:0{width}}" for number in range(first, last + 1))
+    return f"(?<![0-9])(?:{numbers})(?![0-9])"
+
+
+def _glob(text: str) -> str:
+    """A pattern without braces, to stand inside of a regular expression."""
+    return translate(text)[4:-3]  # without the flags around it, and the end
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from typing import Any, Unpack
 from tensorferry.errors import UnsupportedError
 from tensorferry.files import keywords
 from tensorferry.operations import conditions
+from tensorferry.operations.names import choose
 from tensorferry.operations.subject import Subject, open_one
 from tensorferry.rows.rows import Rows
 
@@ -38,7 +39,8 @@ def select(
         format: By default recognised.
         storage_options: For the store of a URL.
         **options: Of the format: see `tensorferry.files.keywords.Opening`. `columns` are the
-            columns wanted, in this order, of tensors as well; by default all that can be read.
+            columns wanted, names or patterns, in this order, of tensors as well; by default all
+            that can be read.
 
     Raises:
         UnsupportedError: There is no such column, or the condition is none.
@@ -47,7 +49,7 @@ def select(
     columns = options.pop("columns", None)
     with open_one(path, format=format, storage_options=storage_options, options=options) as subject:
         readable = [name for name in subject.infos if name not in subject.unreadable]
-        wanted = readable if columns is None else list(columns)
+        wanted = readable if columns is None else choose(list(subject.infos), list(columns))
         needed = list(dict.fromkeys([*wanted, *(condition.names if condition else ())]))
         subject.check_names(needed)
         rows = _last_rows(subject, needed, limit) if last and condition is None else None

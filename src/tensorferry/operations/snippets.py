@@ -74,14 +74,14 @@ def of_column(path: str, name: str) -> Snippet:
         "from tensorferry.operations.stats import collect\n\n"
         f"(found,) = collect({path!r}, match=[{name!r}]).columns\n"
     )
-    return Snippet(program, _line("stats", path, "--match", name))
+    return Snippet(program, _line("stats", path, "--select", name))
 
 
 def of_comparison(a: str, b: str, name: str | None = None, key: str | None = None) -> Snippet:
     """What differs between two files."""
     keywords, options = "", []
     if name is not None:
-        keywords, options = f", match=[{name!r}]", ["--match", name]
+        keywords, options = f", match=[{name!r}]", ["--select", name]
     if key is not None:
         keywords, options = f"{keywords}, key={key!r}", [*options, "--key", key]
     program = f"{_IMPORT}report = ferry.diff({a!r}, {b!r}{keywords})\nreport.equal\n"

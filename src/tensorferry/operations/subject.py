@@ -302,6 +302,6 @@ def rows_in(subject: Subject, names: Sequence[str]) -> int:
         raise UnsupportedError(
             f"the tensors are no columns of one length ({found or 'there are none'})",
             path=subject.name,
-            hint="choose some that are with --columns or --select, or look at one: ferry show",
+            hint="choose some that are with --select, or look at one: ferry show",
         )
     return next(length for length in lengths.values() if length is not None)
