@@ -15,6 +15,7 @@ from __future__ import annotations
 import glob
 import os
 import re
+import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -124,11 +125,15 @@ def of_several_files(place: Place, format: str | None = None) -> Found | None:
         place: A folder, a prefix, or one of the files.
         format: As the user named it.
     """
-    inside = _in_its_folder(place, format)
-    if inside is not None:
-        return inside
     name = place.path
-    is_file = _names_one_file(name) if place.is_url else os.path.isfile(name)
+    if place.is_url:
+        is_file = _names_one_file(name)
+    else:
+        mode = _mode(name)
+        is_file = stat.S_ISREG(mode)
+        inside = _in_its_folder(place, format) if stat.S_ISDIR(mode) else None
+        if inside is not None:
+            return inside
     for facts in TABLE.values():
         if facts.files != "several" or format not in (None, facts.name):
             continue
@@ -140,10 +145,16 @@ def of_several_files(place: Place, format: str | None = None) -> Found | None:
     return None
 
 
+def _mode(path: str) -> int:
+    """What a local path is, as `stat` says it; 0 if there is nothing."""
+    try:
+        return os.stat(path).st_mode
+    except (OSError, ValueError):
+        return 0
+
+
 def _in_its_folder(place: Place, format: str | None) -> Found | None:
     """The one file to open in a local folder that a format has made, as Keras does; else None."""
-    if place.is_url or not os.path.isdir(place.path):
-        return None
     for facts in TABLE.values():
         names = [os.path.join(place.path, name) for name in facts.folder]
         if names and format in (None, facts.name) and all(map(os.path.isfile, names)):

@@ -144,7 +144,8 @@ class Place:
         try:
             mode = os.stat(self.path).st_mode
         except (OSError, ValueError):
-            return False  # it may come into being
+            self._pipe = False  # a name such as a prefix, or a file that is to be written
+            return False
         self._pipe = not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
         return self._pipe
 

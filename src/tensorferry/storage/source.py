@@ -373,12 +373,12 @@ def open_local(given: str | Buffer | BinaryIO) -> Source:
         if given == STANDARD_STREAM:
             return _source_of_file(sys.stdin.buffer, "<stdin>", owned=False)
         try:
-            file = open(given, "rb")  # noqa: SIM115
+            file = io.FileIO(given)
         except IsADirectoryError:
             raise FormatError("is a directory, expected a file", path=given) from None
         except ValueError:
             raise unnameable(given) from None
-        return _source_of_file(file, given, owned=True)
+        return _source_of_path(file, given)
     # Users' file objects need no common base, and some pass `read` on to another object.
     if hasattr(given, "read"):
         return _source_of_file(given, _name_of(given), owned=False)
@@ -400,6 +400,21 @@ def _name_of(file: Any) -> str:
     return name if isinstance(name, str) else "<stream>"
 
 
+def _source_of_path(file: io.FileIO, path: str) -> Source:
+    """A file that was opened by its path: mapped, where the system maps it."""
+    found = os.fstat(file.fileno())
+    if stat.S_ISREG(found.st_mode) and found.st_size:
+        try:
+            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ, **MAP_OPTIONS)
+        except (OSError, ValueError):  # it was cut meanwhile, or the file system maps no files
+            pass
+        else:
+            file.close()
+            buffer = memoryview(mapped)
+            return Source(path, buffer=buffer, mapped=Mapped(path, found, buffer))
+    return _source_of_file(io.BufferedReader(file), path, owned=True)
+
+
 def _source_of_file(file: Any, path: str, *, owned: bool) -> Source:
     if isinstance(file, io.TextIOBase):
         raise UnsupportedError(
@@ -408,12 +423,9 @@ def _source_of_file(file: Any, path: str, *, owned: bool) -> Source:
     buffer = _map(file)
     if buffer is None:
         return Source(path, file=file, owned=owned)
-    if not owned:
-        return Source(path, buffer=buffer)
-    found = os.fstat(file.fileno())
-    file.close()
-    mapped = Mapped(path, found, buffer) if stat.S_ISREG(found.st_mode) and found.st_size else None
-    return Source(path, buffer=buffer, mapped=mapped)
+    if owned:
+        file.close()
+    return Source(path, buffer=buffer)
 
 
 def _map(file: Any) -> memoryview | None:

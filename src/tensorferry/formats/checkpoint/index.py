@@ -173,6 +173,15 @@ class _Parser:
         return number
 
 
+def _room(sizes: Mapping[int, int], shard: Array) -> Array:
+    """The size of the data file of each entry."""
+    if len(sizes) == 1:
+        return np.full(len(shard), next(iter(sizes.values())), np.int64)
+    known = np.array(sorted(sizes), np.int64)
+    room = np.array([sizes[number] for number in known.tolist()], np.int64)
+    return room[np.searchsorted(known, shard)]
+
+
 def check_places(index: Index, sizes: Mapping[int, int], path: Callable[[int], str]) -> None:
     """Refuses entries whose bytes are not there, or belong to two of them.
 
@@ -189,9 +198,7 @@ def check_places(index: Index, sizes: Mapping[int, int], path: Callable[[int], s
         return
     _, shard, offset, size, _ = index.columns[:, numbers] if index.slices else index.columns
     end = offset + size
-    known = np.array(sorted(sizes), np.int64)
-    room = np.array([sizes[number] for number in known.tolist()], np.int64)
-    room = room[np.searchsorted(known, shard)]
+    room = _room(sizes, shard)
     is_over = end > room
     if is_over.any():
         over = np.flatnonzero(is_over)

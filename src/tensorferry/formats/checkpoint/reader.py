@@ -22,6 +22,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from io import FileIO
 from typing import Any
 
 from tensorferry.codecs import json_text as json
@@ -189,14 +190,15 @@ class _IndexFile:
 
     def __init__(self, place: Place) -> None:
         self.place = place
-        self._file = None
+        self._file: FileIO | None = None
         if place.is_url:
             self.content = self._read_object()
         elif names.is_special(place.path):
             raise FormatError("it is no regular file, expected an index", path=place.path)
         else:
-            self._file = open(place.path, "rb", buffering=0)  # noqa: SIM115
-            self.content = self._file.read()
+            self._file = FileIO(place.path)
+            self._identity = _identity(os.fstat(self._file.fileno()))
+            self.content = self._file.readall()
 
     def _read_object(self) -> bytes:
         try:
@@ -209,10 +211,10 @@ class _IndexFile:
         try:
             if self._file is None:
                 return self._read_object() != self.content
-            found = os.stat(self._file.name)
+            found = os.stat(self.place.path)
         except FileNotFoundError:
             return True
-        return _identity(found) != _identity(os.fstat(self._file.fileno()))
+        return _identity(found) != self._identity
 
     def __enter__(self) -> _IndexFile:
         return self

@@ -144,6 +144,11 @@ class StoredNumbers(Stored):
         return self._kind.row
 
     @property
+    def dtype_name(self) -> str:
+        """The name of the dtype."""
+        return self._kind.row.name
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """The dimensions."""
         return self._kind.shape
