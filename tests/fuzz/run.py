@@ -14,9 +14,6 @@ from pathlib import Path
 
 import atheris
 
-with atheris.instrument_imports(include=["tensorferry"]):
-    import targets
-
 HERE = Path(__file__).parent
 BUILD = HERE.parent.parent / "build" / "fuzz-python"
 
@@ -24,7 +21,14 @@ BUILD = HERE.parent.parent / "build" / "fuzz-python"
 def main() -> None:
     """Runs one target."""
     name, *options = sys.argv[1:]
-    target = targets.TARGETS[name]
+    # Formats are imported by the first file of theirs: each seed is read here, so that all modules
+    # that read one are instrumented, and not only those that `targets` names.
+    with atheris.instrument_imports(include=["tensorferry"]):
+        import targets
+
+        target = targets.TARGETS[name]
+        for seed in sorted((HERE / "corpus" / name).iterdir()):
+            targets.run(target, seed.read_bytes())
     kept = BUILD / "corpus" / name
     kept.mkdir(parents=True, exist_ok=True)
     defaults = ["-max_len=16384", "-timeout=20", f"-artifact_prefix={BUILD}/{name}-"]
