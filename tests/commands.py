@@ -56,7 +56,7 @@ def run(
         capture_output=True,
         cwd=cwd,
         env=environment(**variables),
-        timeout=60,
+        timeout=600,
     )
     return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
 

@@ -25,7 +25,7 @@ from tensorferry import storage
 with storage.open_sink(sys.argv[1]) as sink:
     sink.write(bytes(100))
     print("written", flush=True)
-    time.sleep(60)
+    time.sleep(600)
 """
 
 
@@ -129,12 +129,12 @@ def test_signals_end_the_command(tmp_path, number):
     ferry.save({"x": np.zeros(5000)}, source)
     process.stdin.write(source.read_bytes() * 6)  # more than a pipe holds: it is being read
     process.stdin.flush()
-    ends = time.monotonic() + 60
+    ends = time.monotonic() + 600
     while len(names(tmp_path)) == 1 and time.monotonic() < ends:
         time.sleep(0.01)
     assert len(names(tmp_path)) == 2
     process.send_signal(number)
-    _, error = process.communicate(timeout=60)
+    _, error = process.communicate(timeout=600)
 
     assert process.returncode == 128 + number, error
     assert names(tmp_path) == ["out.tfrecord"]

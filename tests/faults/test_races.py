@@ -16,7 +16,8 @@ from faults.writers import WRITERS, numbers
 
 import tensorferry as ferry
 from tensorferry.errors import FormatError
-from tensorferry.storage import journal, sweeping, temporary
+from tensorferry.storage import journal, sets, sweeping, temporary
+from tensorferry.storage.place import Place
 
 SCRIPT = """
 import sys
@@ -39,7 +40,7 @@ def test_a_little(tmp_path, what):
     where = "/dev/shm" if os.access("/dev/shm", os.W_OK) else str(tmp_path)
     names = RACED[:3] if what == "kills" else RACED  # `make faults` kills them all
     command = [sys.executable, "-c", SCRIPT, here, what, where, *names]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=1200)
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert len(done.stdout.splitlines()) == len(names)
@@ -59,13 +60,13 @@ def test_two_writers(tmp_path, name, monkeypatch):
     def slow(target, **options):
         if threading.current_thread() is first and not begun.is_set():
             begun.set()
-            assert go.wait(30)
+            assert go.wait(600)
         return real(target, **options)
 
     monkeypatch.setattr(temporary, "create", slow)
     first = threading.Thread(target=writer.write, args=(str(tmp_path), 2))
     first.start()
-    assert begun.wait(30)
+    assert begun.wait(600)
     try:
         with pytest.raises(OSError, match="another writer is writing it") as caught:
             writer.write(str(tmp_path), 3)
@@ -184,3 +185,29 @@ def test_a_strangers_journal(tmp_path):
         assert (tmp_path / "precious").read_bytes() == b"precious"
     shards(tmp_path, 2)
     assert numbers(ferry.load(tmp_path / "x@4.tfrecord")) == {2}
+
+
+def test_a_reader_that_comes_late(tmp_path):
+    """However often the files of an index are gone when a reader gets to them, it goes on."""
+    index = tmp_path / "index"
+    replaced = []
+
+    def replace(number):
+        (tmp_path / f"part-{number}").write_bytes(b"x")
+        (tmp_path / "new").write_text(f"part-{number}")
+        os.replace(tmp_path / "new", index)
+        (tmp_path / f"part-{number - 1}").unlink(missing_ok=True)
+
+    def members():
+        places = [Place(str(index)), Place(str(tmp_path / index.read_text()))]
+        if len(replaced) < 8:
+            replaced.append(replace(len(replaced) + 1))
+        return places
+
+    replace(0)
+    found = sets.as_one(str(index), members)
+
+    assert [os.path.basename(place.path) for place in found] == ["index", "part-8"]
+    (tmp_path / "part-8").unlink()
+    with pytest.raises(FileNotFoundError):
+        sets.as_one(str(index), members)

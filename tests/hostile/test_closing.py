@@ -34,7 +34,7 @@ def read_until_closed(opened, look) -> list[BaseException]:
     thread.start()
     started.wait()
     opened.close()
-    thread.join(60)
+    thread.join(600)
     assert not thread.is_alive()
     return met
 

@@ -43,7 +43,7 @@ def outcomes(folder, names, **options):
         assert os.path.getsize(cut) > 300_000  # more than is held of the start and the end
         cases.append([str(folder / name), options, str(cut)])
     command = [sys.executable, "-c", PROGRAM, json.dumps(cases)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=1200)
     assert done.returncode == 0, (done.returncode, done.stderr[-2000:])
     return {os.path.basename(name): found for name, found in json.loads(done.stdout).items()}
 

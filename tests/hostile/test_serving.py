@@ -150,14 +150,14 @@ SMALL = ferry.dumps(np.float32([1]))
 def test_lies(data, match):
     """Repeated fields, wrong wire types, sizes beyond the message, tensors that are none."""
     tracemalloc.start()
-    start = time.perf_counter()
+    start = time.process_time()
     try:
         with pytest.raises((ferry.FormatError, ferry.UnsupportedError), match=match):
             serving.PredictRequest.from_bytes(data)
         assert tracemalloc.get_traced_memory()[1] < 1 << 20
     finally:
         tracemalloc.stop()
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5
 
 
 def test_repeated_inputs_have_an_official_meaning(tf):

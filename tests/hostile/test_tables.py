@@ -186,10 +186,10 @@ def test_pages_larger_than_the_footer_says(monkeypatch):
     assert chunk_of(data).unpacked == 1
     monkeypatch.setattr(limits, "memory", 1 << 20)
 
-    start = time.perf_counter()
+    start = time.process_time()
     with Table(data) as opened, pytest.raises(ferry.LimitError, match=r"limits\.memory"):
         list(opened)
-    assert time.perf_counter() - start < 1
+    assert time.process_time() - start < 1
 
 
 def varint(number: int, value: int | None = None) -> bytes:

@@ -49,7 +49,7 @@ def refused(data, kind, match, *, stream=False, peak=2 << 20):
     """The error that some bytes give, which must come at once and without a large allocation."""
     source = Pipe(data) if stream else io.BytesIO(data)
     tracemalloc.start()
-    start = time.perf_counter()
+    start = time.process_time()
     try:
         with pytest.raises(kind, match=match) as caught:
             list(ferry.open(source, format="tfrecord", raw=True))
@@ -57,7 +57,7 @@ def refused(data, kind, match, *, stream=False, peak=2 << 20):
     finally:
         tracemalloc.stop()
     assert used < max(peak, 20 * len(data))
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5
     assert caught.value.path
     return caught.value
 
@@ -240,23 +240,23 @@ def test_bomb_in_one_record(monkeypatch):
 def test_file_of_lengths(stream, claim):
     """A file full of lengths that fit their checksums takes no quadratic time to pass over."""
     data = header(claim) * 50_000 + SAMPLE
-    start = time.perf_counter()
+    start = time.process_time()
     records, damages = read(data, stream=stream, on_error="skip")
 
     assert records == RECORDS or claim == 100
     assert damages
-    assert time.perf_counter() - start < 10
+    assert time.process_time() - start < 10
 
 
 def test_lengths_and_records_in_turn():
     """Nor does one with good records in between, each behind a length that claims much."""
     data = (b"\xff" + header(500_000) + frame(b"x")) * 30_000
-    start = time.perf_counter()
+    start = time.process_time()
     records, damages = read(data, on_error="skip")
 
     assert records == [b"x"] * 30_000
     assert len(damages) == 30_000
-    assert time.perf_counter() - start < 10
+    assert time.process_time() - start < 10
 
 
 @pytest.mark.parametrize("stream", [False, True])

@@ -253,7 +253,7 @@ for round in range(6):
 def test_killed_while_a_model_is_replaced(tmp_path):
     """Killed at any moment of replacing, there is one whole model: its graph and its values fit."""
     command = [sys.executable, "-c", KILLED, str(tmp_path / "model")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
 
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.split("\n") == ["whole"] * 6 + [""]

@@ -112,7 +112,7 @@ def test_another_thread_changes_it(kind, errors):
         [sys.executable, "-X", "faulthandler", "-c", CHANGING, kind],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,
         env={"MALLOC_PERTURB_": "85", "MALLOC_CHECK_": "3", "PYTHONPATH": ":".join(sys.path)},
     )
 

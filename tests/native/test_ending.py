@@ -65,6 +65,6 @@ def loop():
 threading.Thread(target=loop, daemon=True).start()
 time.sleep(0.05)
 """
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600)
 
     assert (run.returncode, run.stderr) == (0, "")

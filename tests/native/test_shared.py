@@ -331,7 +331,7 @@ def test_interrupted(tmp_path):
         [sys.executable, "-c", INTERRUPTED, str(tmp_path / "x.tfrecord")],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,
     )
 
     assert (run.stdout, run.stderr) == ("60\n", "")

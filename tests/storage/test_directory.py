@@ -64,7 +64,7 @@ def make(path, text):
 def run(path, exchanges):
     """The outcomes of many kills."""
     command = [sys.executable, "-c", KILLED, str(path), exchanges]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     return set(done.stdout.split())
 

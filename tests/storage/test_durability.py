@@ -68,7 +68,7 @@ for _ in range(kills):
             subprocess.Popen([*command, str(seed), str(each)], stdout=subprocess.PIPE, text=True)
             for seed in range(2)
         ]
-        outcomes = [process.communicate(timeout=60)[0].splitlines() for process in processes]
+        outcomes = [process.communicate(timeout=600)[0].splitlines() for process in processes]
 
         assert [len(lines) for lines in outcomes] == [each, each]
         # Two writers at once: still each of them replaces all of the file.

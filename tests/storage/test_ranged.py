@@ -94,7 +94,7 @@ class TestExpect:
 
     def test_requests_run_at_once(self, s3, url, monkeypatch):
         """The requests that follow are under way while a reader waits for the first."""
-        together = threading.Barrier(4, timeout=10)
+        together = threading.Barrier(4, timeout=600)
         fetch = ranged.RangedSource._exactly
 
         def fetch_together(self, start, stop):

@@ -162,7 +162,7 @@ if child == 0:
 sys.exit(os.waitpid(child, 0)[1])
 """
         url = s3.put("x", DATA)
-        subprocess.run([sys.executable, "-W", "ignore", "-c", code, url], check=True, timeout=60)
+        subprocess.run([sys.executable, "-W", "ignore", "-c", code, url], check=True, timeout=600)
 
 
 class TestErrors:

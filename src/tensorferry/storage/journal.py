@@ -41,8 +41,9 @@ from tensorferry.storage.temporary import Identity
 NAME = re.compile(r"\..*\.[0-9a-f]{8}\.ferry", re.DOTALL)
 VERSION = 1
 MAX_SIZE = 64 << 20
-# How long a writer waits for one that is about to end, or only looked whether anybody is there.
-PATIENCE = 0.25
+# How long a writer waits for one that is about to end, or that only looks whether anybody is there:
+# on a busy machine, the system may stop it just then.
+PATIENCE = 1.0
 
 
 def path_of(main: str) -> str:

@@ -6,8 +6,10 @@ import random
 import time
 from collections.abc import Iterator
 
-# Long enough for files that two programs replace without a pause, on a busy machine.
+# Long enough for files that two programs replace without a pause, on a busy machine; where one
+# attempt takes seconds, at least so many.
 SECONDS = 10.0
+LEAST = 20
 _STEP = 0.0002
 _LONGEST = 0.02
 
@@ -20,7 +22,7 @@ def attempts() -> Iterator[int]:
     yield 0
     ends = time.monotonic() + SECONDS
     number = 1
-    while time.monotonic() < ends:
+    while number < LEAST or time.monotonic() < ends:
         time.sleep(random.uniform(0, min(number * _STEP, _LONGEST)))
         yield number
         number += 1

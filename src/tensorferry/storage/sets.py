@@ -25,8 +25,7 @@ from tensorferry.storage import journal, shards, temporary
 from tensorferry.storage.patience import attempts
 from tensorferry.storage.place import OPEN_AT_ONCE, Place, ReplacedError
 
-# How often a set is looked for that is not there, or that nobody seems to finish.
-MISSING_ATTEMPTS = 3
+# How often a set is looked at that nobody seems to finish.
 STUCK_ATTEMPTS = 10
 
 T = TypeVar("T")
@@ -58,9 +57,10 @@ def as_one(main: str, members: Callable[[], Sequence[Place]]) -> Sequence[Place]
         members: Gives the places; called again if they were replaced meanwhile.
     """
     failure: Exception | None = None
-    missing = stuck = 0
+    stuck = 0
     seen = None
     for _ in attempts():
+        generation = journal.identity_of(main)
         places = members()
         try:
             if _settled(main, places):
@@ -72,8 +72,8 @@ def as_one(main: str, members: Callable[[], Sequence[Place]]) -> Sequence[Place]
             if stuck > STUCK_ATTEMPTS:  # nobody is at work
                 break
         except FileNotFoundError:
-            missing += 1
-            if missing >= MISSING_ATTEMPTS:
+            # Old files are removed after the one that names them was replaced.
+            if journal.identity_of(main) == generation:
                 raise
         for place in places:
             place.close()
