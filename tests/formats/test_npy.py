@@ -145,6 +145,7 @@ def header(text: str, version: bytes = b"\x01\x00") -> bytes:
         (header(" " * 20_000), "at most"),
         (header(" ", b"\x04\x00"), "version"),
         (b"\x93NUMPY\x02\x00\xff\xff\xff\xff", "at most"),
+        (b"\x93NUMPY\x03\x00\x02\x00\x00\x00\xff{", "no UTF-8"),
     ],
 )
 def test_lies(data, match):

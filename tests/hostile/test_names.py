@@ -162,6 +162,10 @@ def test_state_files(tmp_path, monkeypatch, name):
     found = opened(monkeypatch)
     assert latest_checkpoint(folder) is None
     assert set(found) <= {str(folder / "checkpoint")}
+    with pytest.raises(FileNotFoundError, match="the folder holds no model, no checkpoint"):
+        ferry.open(folder)
+    with pytest.raises(FileNotFoundError, match="expected a checkpoint in its own folder"):
+        ferry.open(folder, format="checkpoint")
 
 
 def test_a_state_file_removes_nothing(tmp_path):

@@ -549,6 +549,7 @@ def test_tfmd():
         (f"feature {{ size: {'9' * 1000} }}", FormatError, 16),
         ("feature { type: INT }", FormatError, 8),
         ("feature: 3", FormatError, 0),
+        ('feature { name: "x" type { min: 1 } }', FormatError, 8),
         ('feature { name: "x" type: INT shape { dim { size: "3" } } }', FormatError, 42),
         ('feature { name: "\\377" type: INT }', FormatError, 8),
         (

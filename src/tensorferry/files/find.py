@@ -12,6 +12,7 @@ folder.
 
 from __future__ import annotations
 
+import errno
 import glob
 import os
 import re
@@ -99,7 +100,8 @@ def resolve(given: Any, *, format: str | None = None, options: Options = None) -
     several = of_several_files(place, format)
     if several is not None:
         return several
-    if not _is_many(name):
+    is_told = format is not None and TABLE[format].files == "several" and os.path.isdir(name)
+    if is_told or not _is_many(name):  # the format itself says what is missing
         return Found(name, (place,), format)
     redirected = _redirected(place, format)
     if redirected is not None:
@@ -206,7 +208,11 @@ def _in_folder(path: str, options: Options) -> list[str]:
             path=path,
             hint=f"name the files of one: {os.path.join(path, '*' + TABLE[first].suffixes[0])}",
         )
-    return shards.check_sets(next(iter(names.values()), []), path)
+    if not names:
+        raise FileNotFoundError(
+            errno.ENOENT, "the folder holds no model, no checkpoint and no files of rows", path
+        )
+    return shards.check_sets(next(iter(names.values())), path)
 
 
 def rows_format(path: str) -> str | None:

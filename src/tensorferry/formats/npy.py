@@ -145,7 +145,12 @@ def decode_header(head: Any) -> tuple[np.dtype[Any], tuple[int, ...], bool, int]
         raise TruncatedError(
             f"the header takes {length} bytes, {len(head) - start} are there", offset=len(head)
         )
-    text = head[start : start + length].decode("utf-8" if version == (3, 0) else "latin-1")
+    try:
+        text = head[start : start + length].decode("utf-8" if version == (3, 0) else "latin-1")
+    except UnicodeDecodeError as error:
+        raise FormatError(
+            f"the header of version 3.0 is no UTF-8: {error.reason}", offset=start + error.start
+        ) from None
     dtype, shape, fortran = _parse(text, start)
     return dtype, shape, fortran, start + length
 

@@ -126,7 +126,7 @@ def open_checkpoint(
         return found
     prefix = states.find(place)
     if prefix is None:
-        raise FileNotFoundError(f"{place.path}: no checkpoint, and no file of one")
+        raise states.missing(place)
     found = None if prefix is place else _open_v2(prefix, verify, names, parts)
     return _open_v1(prefix) if found is None else found
 

@@ -215,6 +215,17 @@ def _relative(path: str, folder: str) -> str:
     return path.removeprefix(inside.rstrip("/") + "/")
 
 
+def missing(place: Place) -> FileNotFoundError:
+    """The error for a path that leads to no checkpoint; it says if a state file leads astray."""
+    state = read(place) if place.is_url or os.path.isdir(place.path) else None
+    if state is None:
+        return FileNotFoundError(f"{place.path}: no checkpoint, and no file of one")
+    return FileNotFoundError(
+        f"{join(place.path, NAME)}: it names {state.latest[:100]!r}, expected a checkpoint in its "
+        "own folder; a file leads to no other place"
+    )
+
+
 def index_of(prefix: Place) -> Place:
     """The place of the index of a checkpoint."""
     return prefix.companion(prefix.path + INDEX)

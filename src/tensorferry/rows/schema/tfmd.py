@@ -106,7 +106,7 @@ def read(text: str | bytes) -> tuple[tuple[Feature, ...], tuple[str, ...]]:
     notes: list[str] = []
     known: set[tuple[str, bool]] = set()
     for message in _messages(textproto.parse(text), "feature"):
-        if message.last("type") not in _STRUCT:
+        if _read_type(message) not in _STRUCT:
             if _is_new(message, known, notes, sequence=False):
                 features += _read_feature(message, notes, sequence=False)
         elif _read_name(message) == SEQUENCE:
@@ -136,9 +136,10 @@ def _is_new(
 
 def _read_feature(message: Message, notes: list[str], *, sequence: bool) -> list[Feature]:
     name = _read_name(message)
-    kind = _KINDS.get(message.last("type"))
+    written = _read_type(message)
+    kind = None if written is None else _KINDS.get(written)
     if kind is None:
-        notes.append(f"{name!r} has the type {message.last('type')!r}, no BYTES, INT or FLOAT")
+        notes.append(f"{name!r} has the type {written!r:.80}, no BYTES, INT or FLOAT")
         return []
     try:
         tags = _read_tags(message)
@@ -159,6 +160,14 @@ def _read_feature(message: Message, notes: list[str], *, sequence: bool) -> list
         if error.offset is None:
             error.offset = message.offset
         raise
+
+
+def _read_type(message: Message) -> str | int | None:
+    """The type of a feature: the name or the number of an enum."""
+    value = message.last("type")
+    if value is not None and not isinstance(value, str | int):
+        raise FormatError(f"type is {value!r:.80}, expected a name", offset=message.offset)
+    return value
 
 
 def _read_name(message: Message) -> str:
