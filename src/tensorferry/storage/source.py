@@ -139,7 +139,7 @@ class Mapped:
             descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
             return None
-        if not self.is_same(descriptor):
+        if not self._is_same(os.fstat(descriptor)):
             os.close(descriptor)
             return None
         self._descriptor = descriptor
@@ -150,9 +150,14 @@ class Mapped:
         if self._descriptor is not None:
             os.close(self._descriptor)
 
-    def is_same(self, descriptor: int) -> bool:
-        """Whether a descriptor is of the mapped file."""
-        found = os.fstat(descriptor)
+    def is_at(self, path: str) -> bool:
+        """Whether a path is that of the mapped file now."""
+        try:
+            return self._is_same(os.stat(path))
+        except OSError:
+            return False
+
+    def _is_same(self, found: os.stat_result) -> bool:
         return (found.st_dev, found.st_ino) == self._identity
 
 
