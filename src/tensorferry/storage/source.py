@@ -25,6 +25,7 @@ from tensorferry.errors import (
     TruncatedError,
     UnsupportedError,
 )
+from tensorferry.storage import system
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -123,9 +124,9 @@ class Mapped:
         descriptor = self._open() if self._descriptor is None else self._descriptor
         if descriptor is None:
             return bytes(self._buffer[start:stop])
-        data = os.pread(descriptor, stop - start, start)
+        data = system.read_at(descriptor, stop - start, start)
         while len(data) < stop - start:
-            piece = os.pread(descriptor, stop - start - len(data), start + len(data))
+            piece = system.read_at(descriptor, stop - start - len(data), start + len(data))
             if not piece:
                 raise shorter(self._path, start + len(data), stop)
             data += piece
@@ -133,10 +134,8 @@ class Mapped:
 
     def _open(self) -> int | None:
         """Opens the file, unless its name is that of another one now."""
-        if sys.platform == "win32":
-            return None
         try:
-            descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+            descriptor = os.open(self._path, system.READ)
         except OSError:
             return None
         if not self._is_same(os.fstat(descriptor)):
