@@ -95,8 +95,8 @@ def test_a_directory_that_was_moved_away_comes_back(tmp_path, monkeypatch):
     (model / "saved_model.pb").write_text("old")
     code = """
 import os, signal, sys
-from tensorferry.storage import directory
-directory.exchange = lambda one, other: False
+from tensorferry.storage import directory, system
+system.exchange = lambda one, other: False
 real = os.rename
 def rename(one, other):
     if other == sys.argv[1]:

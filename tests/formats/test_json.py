@@ -487,7 +487,8 @@ def test_nesting_to_the_limit(wrap):
         dumps(wrap(value))
 
 
-@pytest.mark.parametrize("left", [100, 150, 200])
+# From Python 3.12 on, frames of C code are not counted: the text fits into 187 frames then.
+@pytest.mark.parametrize("left", [50, 100, 150])
 def test_little_stack(left):
     """A caller deep in its own recursion gets an error of ours."""
     frames = len(inspect.stack(context=0))

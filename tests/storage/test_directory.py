@@ -10,19 +10,19 @@ from pathlib import Path
 
 import pytest
 
-from tensorferry.storage import directory
-from tensorferry.storage.directory import exchange, replacing_path
+from tensorferry.storage import system
+from tensorferry.storage.directory import replacing_path
 
 TEMPORARY = re.compile(r"\.model\.ferry-[0-9a-f]{16}\.tmp")
 
 # Replaces a directory of files that all say the same again and again; is killed, again and again.
 KILLED = """
 import os, random, signal, sys, time
-from tensorferry.storage import directory
+from tensorferry.storage import directory, system
 path, exchanges = sys.argv[1], sys.argv[2] == "yes"
 choose = random.Random(5)
 if not exchanges:
-    directory.exchange = lambda one, other: False
+    system.exchange = lambda one, other: False
 
 def replace():
     for round in range(1, 10**9):
@@ -95,7 +95,7 @@ def test_killed_without_an_exchange(tmp_path):
 def test_replaced(tmp_path, monkeypatch, exchanges):
     """The new one is there, all of the old one is gone, and permissions are handed on."""
     if not exchanges:
-        monkeypatch.setattr(directory, "exchange", lambda one, other: False)
+        monkeypatch.setattr(system, "exchange", lambda one, other: False)
     path = tmp_path / "model"
     make(path, "old")
     (path / "older").write_text("older")
@@ -145,7 +145,7 @@ def test_failures_leave_nothing(tmp_path):
 
 def test_a_rename_that_fails_is_taken_back(tmp_path, monkeypatch):
     """Without an exchange, the old directory gets its name back if the new one cannot have it."""
-    monkeypatch.setattr(directory, "exchange", lambda one, other: False)
+    monkeypatch.setattr(system, "exchange", lambda one, other: False)
     path = tmp_path / "model"
     make(path, "old")
     rename = os.rename
@@ -168,8 +168,8 @@ def test_exchange(tmp_path):
     """Two names change places in one step, or the system says why not."""
     make(tmp_path / "one", "1")
     make(tmp_path / "two", "2")
-    if not exchange(str(tmp_path / "one"), str(tmp_path / "two")):
+    if not system.exchange(str(tmp_path / "one"), str(tmp_path / "two")):
         pytest.skip("this file system exchanges no names")
     assert (tmp_path / "one/saved_model.pb").read_text() == "2"
     with pytest.raises(FileNotFoundError):
-        exchange(str(tmp_path / "one"), str(tmp_path / "three"))
+        system.exchange(str(tmp_path / "one"), str(tmp_path / "three"))

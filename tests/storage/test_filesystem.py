@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -102,6 +103,22 @@ def test_a_stack_of_file_systems(root, tmp_path):
     with storage.open_source(url) as source:
         assert source.everything() == DATA
     assert storage.list_directory(f"zip://in::file://{tmp_path}/a.zip") == [url]
+
+
+def test_threads_share_an_archive(tmp_path):
+    """Threads that read one archive get their own bytes each: Python's zipfile mixes them up."""
+    import zipfile
+
+    data = np.arange(400_000).tobytes()
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.writestr("x.bin", data)
+    spans = [(start, start + 20_000) for start in range(0, len(data), 20_000)]
+    with (
+        storage.open_source(f"zip://x.bin::file://{tmp_path}/a.zip") as source,
+        ThreadPoolExecutor(8) as pool,
+    ):
+        for _ in range(5):
+            assert b"".join(pool.map(lambda span: source.fetch(*span), spans)) == data
 
 
 def test_errors(root, monkeypatch):

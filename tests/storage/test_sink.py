@@ -63,7 +63,7 @@ class TestSink:
 
     def test_without_room(self, tmp_path, monkeypatch):
         """A file system that cannot make room is written as ever."""
-        monkeypatch.setattr("tensorferry.storage.sink._fallocate", lambda: None)
+        monkeypatch.setattr("tensorferry.storage.system._fallocate", lambda: None)
         with storage.open_sink(tmp_path / "x") as sink:
             for number in range(3):
                 sink.write(bytes([number]) * LARGE_FILE)

@@ -11,18 +11,17 @@ allow. Only regular files are opened.
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 import shutil
 import stat
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 from tensorferry.errors import FerryError, FormatError
+from tensorferry.storage import system
 
 _VARIABLES = re.compile(r"variables\.(index|data-\d{5}-of-\d{5})")
 
@@ -165,7 +164,7 @@ def _copy(source: str, target: str, inside: list[str] | None = None) -> bool:
     Returns:
         Whether the file lies there; otherwise nothing is copied.
     """
-    with open(os.open(source, os.O_RDONLY | os.O_NONBLOCK), "rb", buffering=0) as opened:
+    with open(os.open(source, system.READ | system.NONBLOCK), "rb", buffering=0) as opened:
         status = os.fstat(opened.fileno())
         if not stat.S_ISREG(status.st_mode):
             raise FormatError("is no regular file", path=source)
@@ -192,32 +191,10 @@ def _copy_bytes(source: int, target: int, size: int) -> None:
     """Copies what a file has; holes stay holes, or a small file could fill the disk."""
     end = 0
     while end < size:
-        start, end = _next_data(source, end, size)
+        start, end = system.next_data(source, end, size)
         while start < end:
-            count = _copy_some(source, target, start, min(end - start, 1 << 30))
+            count = system.copy_some(source, target, start, min(end - start, 1 << 30))
             if not count:
                 return  # somebody cut the file; whoever reads the copy says what is missing
             start += count
     os.ftruncate(target, size)
-
-
-def _next_data(source: int, offset: int, size: int) -> tuple[int, int]:
-    """Where the next bytes of a file start and end."""
-    if sys.platform == "win32":
-        return offset, size
-    try:
-        start = os.lseek(source, offset, os.SEEK_DATA)
-        return start, min(os.lseek(source, start, os.SEEK_HOLE), size)
-    except OSError as error:
-        # Nothing but a hole is left, or the file system cannot tell.
-        return (size, size) if error.errno == errno.ENXIO else (offset, size)
-
-
-def _copy_some(source: int, target: int, offset: int, count: int) -> int:
-    if sys.platform == "linux":
-        # In the kernel, where some file systems share the blocks instead of copying them.
-        with suppress(OSError):  # others cannot
-            return os.copy_file_range(source, target, count, offset, offset)
-    os.lseek(source, offset, os.SEEK_SET)
-    os.lseek(target, offset, os.SEEK_SET)
-    return os.write(target, os.read(source, min(count, 1 << 20)))

@@ -11,10 +11,10 @@ from __future__ import annotations
 import errno
 import os
 import stat
-import sys
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
+
+from tensorferry.storage import system
 
 # The errors of systems that do not have an attribute, or do not let us set it.
 REFUSED = (errno.EPERM, errno.EACCES, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL)
@@ -46,7 +46,7 @@ class Attributes:
     @property
     def first_mode(self) -> int:
         """The mode that the new file is created with: never more than it ends with."""
-        is_ours = (self.owner, self.group) == (os.geteuid(), os.getegid())
+        is_ours = (self.owner, self.group) == system.user()
         # With an ACL, the bits of the group are those of the mask, not the group's own.
         return self.mode if is_ours and ACL not in self.extended else self.mode & stat.S_IRWXU
 
@@ -62,21 +62,16 @@ class Attributes:
             if os.fstat(descriptor).st_gid != self.group:
                 mode = mode & ~stat.S_IRWXG | (mode & (mode & stat.S_IRWXO) << 3)
         for name, value in self.extended.items():
-            if sys.platform == "linux":
-                with _allowed():
-                    os.setxattr(descriptor, name, value)
+            with _allowed():
+                system.set_extended(descriptor, name, value)
         if stat.S_IMODE(os.fstat(descriptor).st_mode) != mode:
-            os.fchmod(descriptor, mode)
+            system.set_mode(descriptor, mode)
 
 
 def _extended(path: str) -> dict[str, bytes]:
-    if sys.platform != "linux":
-        return {}
     found: dict[str, bytes] = {}
     with _allowed():
-        for name in os.listxattr(path):
-            with suppress(OSError):  # it is gone, or not ours to read
-                found[name] = os.getxattr(path, name)
+        found.update(system.extended(path))
     return found
 
 
@@ -86,10 +81,10 @@ def _own(descriptor: int, owner: int, group: int) -> bool:
     if (found.st_uid, found.st_gid) == (owner, group):
         return True
     with _allowed():
-        os.fchown(descriptor, owner, group)
+        system.give_away(descriptor, owner, group)
         return True
     with _allowed():
-        os.fchown(descriptor, -1, group)
+        system.give_away(descriptor, -1, group)
     return False
 
 

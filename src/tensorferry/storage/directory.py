@@ -17,24 +17,15 @@ renamed first, and for a moment nothing has the target's name.
 
 from __future__ import annotations
 
-import ctypes
-import errno
 import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
-from typing import Any
 
-from tensorferry.storage import sweeping, temporary
+from tensorferry.storage import sweeping, system, temporary
 from tensorferry.storage.attributes import Attributes
 from tensorferry.storage.folders import make_folder, remove_folders, sync
 from tensorferry.storage.sink import naming, replace
-
-_AT_FDCWD = -100
-_RENAME_EXCHANGE = 2
-# The errors of systems and file systems that cannot exchange names.
-_NO_EXCHANGE = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EPERM)
 
 
 @contextmanager
@@ -78,6 +69,8 @@ def replacing_path(target: str, *, suffix: str = "", durable: bool = True) -> It
 
 def _inherit(old: str, new: str) -> None:
     """Gives files the attributes of those that they replace."""
+    if not system.HAS_OWNERS:
+        return
     pairs = [(old, new)]
     for place, folders, files in os.walk(new):
         inside = os.path.relpath(place, new)
@@ -92,7 +85,7 @@ def _inherit(old: str, new: str) -> None:
             continue
         # A file of another kind, or a link, has nothing to hand on.
         if stat.S_IFMT(found.st_mode) == stat.S_IFMT(os.lstat(target).st_mode):
-            descriptor = os.open(target, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+            descriptor = os.open(target, system.READ | system.NOFOLLOW)
             try:
                 Attributes.of(source, found).apply(descriptor)
             finally:
@@ -101,7 +94,7 @@ def _inherit(old: str, new: str) -> None:
 
 def _replace_directory(new: str, target: str, durable: bool) -> None:
     """Puts the new directory in the target's place; the old one is then where the new one was."""
-    if exchange(new, target):
+    if system.exchange(new, target):
         return
     # Under this name it is given back, by us or by the next writer, if that is all we get done.
     old = os.path.join(os.path.dirname(new), temporary.OLD)
@@ -112,41 +105,11 @@ def _replace_directory(new: str, target: str, durable: bool) -> None:
         sync(os.path.dirname(target))
 
 
-def exchange(one: str, other: str) -> bool:
-    """Exchanges two names in one step; False if the system cannot do that.
-
-    Raises:
-        OSError: The system's own error.
-    """
-    call = _renameat2()
-    if call is None:
-        return False
-    names = os.fsencode(one), os.fsencode(other)
-    if call(_AT_FDCWD, names[0], _AT_FDCWD, names[1], _RENAME_EXCHANGE) == 0:
-        return True
-    number = ctypes.get_errno()
-    if number in _NO_EXCHANGE:
-        return False
-    raise OSError(number, os.strerror(number), other)
-
-
-@cache
-def _renameat2() -> Any:
-    """The system's renameat2, if it has one."""
-    try:
-        call = ctypes.CDLL(None, use_errno=True).renameat2
-    except (AttributeError, OSError, TypeError):
-        return None
-    call.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint)
-    call.restype = ctypes.c_int
-    return call
-
-
 def _sync_tree(path: str) -> None:
     """Syncs a file, or all files of a directory and then the directories."""
     for place, _, files in os.walk(path, topdown=False):
         for file in files:
-            sync(os.path.join(place, file))
+            system.sync_file(os.path.join(place, file))
         sync(place)
     if not os.path.isdir(path):
-        sync(path)
+        system.sync_file(path)

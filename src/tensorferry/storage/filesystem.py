@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import errno
 import os
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from tensorferry.errors import FerryError, FormatError, MissingExtraError, UnsupportedError
 from tensorferry.storage.backend import Options
@@ -78,6 +80,21 @@ def open_source(url: str, options: Options) -> Source:
         return FilesystemSource(shown(url), system, path, int(found["size"]))
 
 
+_locks: WeakKeyDictionary[Any, threading.Lock] = WeakKeyDictionary()
+
+
+def _turn(system: Any) -> AbstractContextManager[Any]:
+    """In which one thread at a time uses a file system, unless it serves several at once.
+
+    fsspec's asynchronous file systems do. Others may share one connection or one open archive
+    between all their files: threads that read a zip archive get each other's bytes with Python 3.12
+    and 3.13.0.
+    """
+    if system.async_impl:
+        return nullcontext()
+    return _locks.setdefault(system, threading.Lock())
+
+
 class FilesystemSource(RangedSource):
     """A file of an fsspec file system."""
 
@@ -85,13 +102,14 @@ class FilesystemSource(RangedSource):
         super().__init__(url, size)
         self._system = system
         self._path = path
+        self._turn = _turn(system)
 
     def _another(self) -> FilesystemSource:
         return FilesystemSource(self.path, self._system, self._path, self.size)
 
     def fetch(self, start: int, stop: int) -> memoryview:
         """Makes one request."""
-        with translated(self.path):
+        with translated(self.path), self._turn:
             return memoryview(self._system.cat_file(self._path, start=start, end=stop))
 
 

@@ -6,8 +6,7 @@ import errno
 import os
 from contextlib import suppress
 
-# The errors of file systems that cannot sync directories (network and user-space ones).
-UNSYNCED = (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS)
+from tensorferry.storage import system
 
 
 def make_folder(path: str, *, durable: bool) -> list[str]:
@@ -48,18 +47,9 @@ def remove_folders(made: list[str]) -> None:
 
 
 def sync(path: str) -> None:
-    """Waits until the disk has a file, or the names in a folder."""
-    descriptor = os.open(path or ".", os.O_RDONLY)
+    """Waits until the disk has the names in a folder."""
+    descriptor = system.open_folder(path)
     try:
-        sync_open(descriptor)
+        system.sync_folder(descriptor)
     finally:
-        os.close(descriptor)
-
-
-def sync_open(descriptor: int) -> None:
-    """The same for one that is open, if the file system can do that."""
-    try:
-        os.fsync(descriptor)
-    except OSError as error:
-        if error.errno not in UNSYNCED:
-            raise
+        system.close_folder(descriptor)

@@ -34,7 +34,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from tensorferry.storage import temporary
+from tensorferry.storage import system, temporary
 from tensorferry.storage.folders import make_folder, remove_folders
 from tensorferry.storage.temporary import Identity
 
@@ -138,7 +138,7 @@ class Journal:
         for one in self.members:
             path, target = (os.path.join(self.folder, n) for n in (one.temporary, one.name))
             if identity_of(path) == one.identity:
-                os.replace(path, target)
+                system.move(path, target)
         return self.is_finished
 
 
@@ -186,7 +186,7 @@ def _read(descriptor: int, path: str) -> Journal | None:
     if not 0 < size <= MAX_SIZE:
         return None
     data = b""
-    while len(data) < size and (more := os.pread(descriptor, size - len(data), len(data))):
+    while len(data) < size and (more := system.read_at(descriptor, size - len(data), len(data))):
         data += more
     return Journal.parse(data, path)
 
@@ -215,7 +215,8 @@ def recover(folder: str, names: Iterable[str]) -> set[str]:
             is_ours = found is not None or not os.fstat(descriptor).st_size
             if not is_ours or not temporary.is_free(descriptor):
                 continue
-            if (found is None or _is_ended(found)) and temporary.is_at(descriptor, path):
+            is_done = found is None or _is_ended(found)
+            if is_done and temporary.is_at(os.fstat(descriptor), path):
                 os.unlink(path)
     return needed
 
@@ -239,6 +240,7 @@ class Lock:
         self._main = main
         self._durable = durable
         self._descriptor: int | None = None
+        self._is_held = False
         self._keep = False
         self._made: list[str] = []
 
@@ -257,12 +259,12 @@ class Lock:
 
     def _take(self, patience: float) -> None:
         deadline = time.monotonic() + patience
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        flags = system.UPDATE | os.O_CREAT | system.NOFOLLOW
         while True:
             try:
                 descriptor = os.open(self.path, flags, 0o666)
             except PermissionError:  # somebody else's, who may be alive
-                descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+                descriptor = os.open(self.path, system.READ | system.NOFOLLOW)
             if self._is_taken(descriptor):
                 return
             temporary.release(descriptor)
@@ -273,11 +275,13 @@ class Lock:
     def _is_taken(self, descriptor: int) -> bool:
         """Locks the file, if nobody else has, and if it still is the journal."""
         try:
-            if temporary.lock(descriptor, wait=False) and temporary.is_at(descriptor, self.path):
+            is_ours = temporary.lock(descriptor, wait=False)
+            if is_ours and temporary.is_at(os.fstat(descriptor), self.path):
                 # What a killed writer has decided counts until something newer does.
                 found = _read(descriptor, self.path)
                 self._keep = found is not None and not _is_ended(found)
                 self._descriptor = descriptor
+                self._is_held = True
                 return True
         except BaseException:
             with suppress(OSError):
@@ -291,24 +295,34 @@ class Lock:
         """Lets the new files count, whatever happens from here on."""
         folder, main = os.path.split(self._main)
         data = Journal(folder, main, temporary.system(), tuple(members)).encode()
+        descriptor: int | None
         path, descriptor = temporary.create(self.path)
+        found = os.fstat(descriptor)
         try:
             view = memoryview(data)
             while view:
                 view = view[os.write(descriptor, view) :]
             if self._durable:
-                os.fsync(descriptor)
-            os.replace(path, self.path)
+                system.sync(descriptor)
+            if not system.MOVES_OPEN_FILES:
+                self._let_go(descriptor)
+                descriptor = None
+            system.move(path, self.path)
         except BaseException:
-            if not temporary.is_at(descriptor, self.path):
-                temporary.remove(path)
+            if not temporary.is_at(found, self.path):
                 temporary.release(descriptor)
+                temporary.remove(path)
                 raise
         temporary.forget(path)
-        assert self._descriptor is not None
         temporary.release(self._descriptor)
         self._descriptor = descriptor
         self._keep = True
+
+    def _let_go(self, descriptor: int) -> None:
+        """Closes the old and the new journal, where open files cannot be renamed."""
+        temporary.release(self._descriptor)
+        self._descriptor = None
+        temporary.release(descriptor)
 
     def end(self) -> None:
         """Says that all new files have their names."""
@@ -316,9 +330,13 @@ class Lock:
 
     def release(self) -> None:
         """Gives the right back; the journal stays where it still has something to say."""
-        descriptor, self._descriptor = self._descriptor, None
-        if descriptor is None:
+        if not self._is_held:
             return
+        self._is_held = False
+        descriptor, self._descriptor = self._descriptor, None
+        if not system.MOVES_OPEN_FILES:
+            temporary.release(descriptor)
+            descriptor = None
         if not self._keep:
             with suppress(OSError):  # whoever comes next finds it, and that all is done
                 os.unlink(self.path)

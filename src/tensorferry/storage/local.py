@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from tensorferry.errors import FormatError
+from tensorferry.storage import system
 from tensorferry.storage.ranged import RangedSource
 from tensorferry.storage.source import Source, shorter
 
@@ -63,7 +64,8 @@ class ReadSource(RangedSource):
     def _read_into(self, start: int, target: np.ndarray[Any, Any]) -> int:
         position = 0
         while position < len(target):
-            count = os.preadv(self._opened.fileno(), [target[position:].data], start + position)
+            view = target[position:].data
+            count = system.read_into(self._opened.fileno(), view, start + position)
             if not count:
                 break
             position += count

@@ -8,10 +8,11 @@ has read: arrays stay valid, and reading them again brings the pages back.
 from __future__ import annotations
 
 import mmap
-import sys
 from typing import Any
 
 import numpy as np
+
+from tensorferry.storage import system
 
 # Giving pages back is a system call, which is not worth it for fewer bytes.
 LEAST = 1 << 20
@@ -20,8 +21,6 @@ LEAST = 1 << 20
 def release(value: Any) -> None:
     """Gives back the pages that an array or a view takes, if it lies in a mapped file."""
     if not isinstance(value, memoryview | np.ndarray) or value.nbytes < LEAST:
-        return
-    if sys.platform == "win32":  # which has no madvise
         return
     mapped = _map_of(value)
     if mapped is None:
@@ -34,7 +33,7 @@ def release(value: Any) -> None:
     start = -(-begin // mmap.PAGESIZE) * mmap.PAGESIZE
     stop = (begin + flat.nbytes) // mmap.PAGESIZE * mmap.PAGESIZE
     if stop > start:
-        mapped.madvise(mmap.MADV_DONTNEED, start, stop - start)
+        system.release_pages(mapped, start, stop - start)
 
 
 def _map_of(view: Any) -> mmap.mmap | None:
@@ -51,6 +50,6 @@ def _map_of(view: Any) -> mmap.mmap | None:
 
 def release_file(value: Any) -> None:
     """Gives back all pages of the mapped file that an array lies in, if it lies in one."""
-    mapped = None if sys.platform == "win32" else _map_of(value)
+    mapped = _map_of(value)
     if mapped is not None:
-        mapped.madvise(mmap.MADV_DONTNEED)
+        system.release_pages(mapped, 0, len(mapped))

@@ -21,9 +21,8 @@ from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Self
 
-from tensorferry.storage import sweeping
+from tensorferry.storage import sweeping, system
 from tensorferry.storage.backend import Options, of_store
-from tensorferry.storage.folders import sync_open
 from tensorferry.storage.journal import Lock, Member
 from tensorferry.storage.serving import backend_of
 from tensorferry.storage.sink import FileSink, ReplacingSink, open_local_sink
@@ -59,7 +58,7 @@ class Replacement:
         self._durable = durable
         self._options = options
         self._sinks: list[FileSink] = []
-        self._folders: dict[str, int] = {}
+        self._folders: dict[str, int | None] = {}
         is_one = _in_one_folder(together)
         self._lock = Lock(_real(main or together[0]), durable=durable) if is_one else None
 
@@ -76,7 +75,7 @@ class Replacement:
             folder = os.path.dirname(sink.path)
             if self._durable and folder not in self._folders:
                 # Now, so that it cannot fail after everything is written.
-                self._folders[folder] = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+                self._folders[folder] = system.open_folder(folder)
             sweeping.sweep(folder)
         return sink
 
@@ -101,7 +100,7 @@ class Replacement:
             if self._lock is not None:
                 self._lock.release()
             for folder in self._folders.values():
-                os.close(folder)
+                system.close_folder(folder)
             self._folders.clear()
 
     def _commit(self, sinks: list[FileSink]) -> None:
@@ -162,7 +161,7 @@ class Replacement:
 
     def _sync(self) -> None:
         for folder in self._folders.values():
-            sync_open(folder)
+            system.sync_folder(folder)
 
 
 @contextmanager

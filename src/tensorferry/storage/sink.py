@@ -18,11 +18,10 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import cache
 from typing import Any, BinaryIO, Protocol
 
 from tensorferry.errors import FormatError, UnsupportedError
-from tensorferry.storage import temporary
+from tensorferry.storage import system, temporary
 from tensorferry.storage.attributes import Attributes
 from tensorferry.storage.folders import make_folder, remove_folders
 from tensorferry.storage.source import STANDARD_STREAM, as_bytes, byte_view, unnameable
@@ -36,7 +35,6 @@ WRITE_BUFFER = 1 << 18
 LARGE_FILE = 1 << 22
 # The room is doubled each time, by this much at most.
 MAX_ROOM = 1 << 26
-KEEP_SIZE = 1  # FALLOC_FL_KEEP_SIZE
 
 
 class Sink(Protocol):
@@ -121,6 +119,7 @@ class ReplacingSink(FileSink):
     def __init__(self, target: str, *, old: Attributes | None = None, durable: bool = True) -> None:
         self.replaces = old is not None
         self._durable = durable
+        self._left = False
         self._room = LARGE_FILE
         mode = 0o666 if old is None else old.first_mode
         self._made = make_folder(os.path.dirname(target), durable=durable)
@@ -148,7 +147,7 @@ class ReplacingSink(FileSink):
 
     def _make_room(self, size: int) -> None:
         size = max(size, min(self.position, MAX_ROOM))
-        is_made = _allocate(self._descriptor, self.position, size)
+        is_made = system.allocate(self._descriptor, self.position, size)
         # A full disk is no error here: the write that does not fit raises it.
         self._room = self.position + size if is_made else sys.maxsize
 
@@ -161,7 +160,7 @@ class ReplacingSink(FileSink):
             )
         self._file.flush()
         while view:
-            done = os.pwrite(self._descriptor, view, offset)
+            done = system.write_at(self._descriptor, view, offset)
             view, offset = view[done:], offset + done
 
     def prepare(self) -> None:
@@ -170,9 +169,12 @@ class ReplacingSink(FileSink):
         if self._room > LARGE_FILE:
             os.ftruncate(self._descriptor, self.position)  # frees the room that was not used
         if self._durable:
-            os.fsync(self._descriptor)
+            system.sync(self._descriptor)
         else:
             os.close(os.dup(self._descriptor))  # some network file systems report errors only here
+        self._found = os.fstat(self._descriptor)
+        if not system.MOVES_OPEN_FILES:
+            self._let_go()
 
     def identify(self) -> Identity:
         """By which the file is known, once it is prepared, whatever its name.
@@ -180,14 +182,14 @@ class ReplacingSink(FileSink):
         Raises:
             FileNotFoundError: Somebody has removed the temporary file.
         """
-        if not temporary.is_at(self._descriptor, self.temporary):
+        if not temporary.is_at(self._found, self.temporary):
             raise FileNotFoundError(errno.ENOENT, "its temporary file was removed", self.path)
-        return temporary.identity(os.fstat(self._descriptor))
+        return temporary.identity(self._found)
 
     @property
     def is_committed(self) -> bool:
         """Whether the target is this file."""
-        return self._descriptor == -1 or temporary.is_at(self._descriptor, self.path)
+        return self._left or temporary.is_at(self._found, self.path)
 
     def commit(self) -> None:
         """Renames the file onto its target; once more does no harm."""
@@ -202,6 +204,10 @@ class ReplacingSink(FileSink):
     def leave(self) -> None:
         """Lets go of the temporary file as it is."""
         temporary.forget(self.temporary)
+        self._left = True
+        self._let_go()
+
+    def _let_go(self) -> None:
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor != -1:
             temporary.release(descriptor)
@@ -213,6 +219,8 @@ class ReplacingSink(FileSink):
         self._drop()
 
     def _drop(self) -> None:
+        if not system.MOVES_OPEN_FILES:
+            self._let_go()
         temporary.remove(self.temporary)  # if that fails, the first error says more
         self.leave()
         remove_folders(self._made)
@@ -237,38 +245,22 @@ def naming(hidden: str, target: str) -> Iterator[None]:
         raise
 
 
-@cache
-def _fallocate() -> Any:
-    """The system's fallocate, if it has one: `os.posix_fallocate` would write zeros instead."""
-    import ctypes
-
-    try:
-        call = ctypes.CDLL(None).fallocate
-    except (AttributeError, OSError, TypeError):
-        return None
-    call.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
-    return call
-
-
-def _allocate(descriptor: int, offset: int, size: int) -> bool:
-    """Makes room on the disk without changing the size of a file; False if that fails."""
-    call = _fallocate()
-    return call is not None and call(descriptor, KEEP_SIZE, offset, size) == 0
-
-
 def replace(path: str, target: str) -> None:
     """Renames a file onto another, which is freed in a thread if it is large.
 
     Freeing a file takes about as long as writing it, and happens when its last descriptor is
     closed: the thread closes that one.
     """
-    try:
-        old = os.open(target, os.O_RDONLY | os.O_NONBLOCK)
-    except OSError:  # there is no target, or it cannot be read
-        os.replace(path, target)
+    if not system.MOVES_OPEN_FILES:
+        system.move(path, target)
         return
     try:
-        os.replace(path, target)
+        old = os.open(target, system.READ | system.NONBLOCK)
+    except OSError:  # there is no target, or it cannot be read
+        system.move(path, target)
+        return
+    try:
+        system.move(path, target)
     finally:
         _close_old(old)
 
@@ -304,7 +296,7 @@ def open_local_sink(path: str, *, durable: bool) -> FileSink:
 @contextmanager
 def append_local(path: str, offset: int, *, durable: bool) -> Iterator[FileSink]:
     """Opens an existing file to write from `offset` on, in place: see `append_sink`."""
-    descriptor = os.open(path, os.O_RDWR)
+    descriptor = os.open(path, system.UPDATE)
     try:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):
@@ -321,7 +313,7 @@ def append_local(path: str, offset: int, *, durable: bool) -> Iterator[FileSink]
             yield sink
             file.flush()
             if durable:
-                os.fsync(descriptor)
+                system.sync(descriptor)
         except BaseException:
             with suppress(OSError):  # the rest of its buffer may not fit on the disk either
                 file.close()

@@ -25,6 +25,7 @@ from tensorferry.errors import (
     TruncatedError,
     UnsupportedError,
 )
+from tensorferry.storage import system
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -123,9 +124,9 @@ class Mapped:
         descriptor = self._open() if self._descriptor is None else self._descriptor
         if descriptor is None:
             return bytes(self._buffer[start:stop])
-        data = os.pread(descriptor, stop - start, start)
+        data = system.read_at(descriptor, stop - start, start)
         while len(data) < stop - start:
-            piece = os.pread(descriptor, stop - start - len(data), start + len(data))
+            piece = system.read_at(descriptor, stop - start - len(data), start + len(data))
             if not piece:
                 raise shorter(self._path, start + len(data), stop)
             data += piece
@@ -133,13 +134,11 @@ class Mapped:
 
     def _open(self) -> int | None:
         """Opens the file, unless its name is that of another one now."""
-        if sys.platform == "win32":
-            return None
         try:
-            descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+            descriptor = os.open(self._path, system.READ)
         except OSError:
             return None
-        if not self.is_same(descriptor):
+        if not self._is_same(os.fstat(descriptor)):
             os.close(descriptor)
             return None
         self._descriptor = descriptor
@@ -150,9 +149,14 @@ class Mapped:
         if self._descriptor is not None:
             os.close(self._descriptor)
 
-    def is_same(self, descriptor: int) -> bool:
-        """Whether a descriptor is of the mapped file."""
-        found = os.fstat(descriptor)
+    def is_at(self, path: str) -> bool:
+        """Whether a path is that of the mapped file now."""
+        try:
+            return self._is_same(os.stat(path))
+        except OSError:
+            return False
+
+    def _is_same(self, found: os.stat_result) -> bool:
         return (found.st_dev, found.st_ino) == self._identity
 
 

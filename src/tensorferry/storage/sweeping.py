@@ -48,6 +48,6 @@ def _sweep(path: str, *, is_ours: bool) -> None:
             return
         if not is_ours and time.time() - os.fstat(descriptor).st_mtime < DAY:
             return
-        is_dead = temporary.is_free(descriptor) and temporary.is_at(descriptor, path)
+        is_dead = temporary.is_free(descriptor) and temporary.is_at(os.fstat(descriptor), path)
         if is_dead and temporary.give_back(path):
             temporary.remove(path)

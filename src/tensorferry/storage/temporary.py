@@ -15,19 +15,22 @@ import os
 import re
 import shutil
 import stat
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 
-if sys.platform == "win32":  # which has no such locks: nothing is swept there
-    LOCK_EX, LOCK_NB, LOCK_UN = 2, 4, 8
-
-    def flock(descriptor: int, operation: int) -> None:
-        """Refuses."""
-        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
-else:
-    from fcntl import LOCK_EX, LOCK_NB, LOCK_UN, flock
+from tensorferry.storage.system import (
+    LOCK_EX,
+    LOCK_NB,
+    LOCK_UN,
+    NOFOLLOW,
+    NONBLOCK,
+    READ,
+    UPDATE,
+    flock,
+    open_folder,
+    running,
+)
 
 NAME = re.compile(r"\..*\.ferry-([0-9a-f]{8})[0-9a-f]{8}\.tmp(\.[a-z0-9]+)?", re.DOTALL)
 # 50 characters of the target's name at most, because file names have at most 255 bytes.
@@ -53,12 +56,7 @@ def name_beside(target: str) -> str:
 @cache
 def system() -> str:
     """Eight digits for the running system: another machine, and a restart, have others."""
-    try:
-        with open("/proc/sys/kernel/random/boot_id", "rb") as file:
-            found = file.read()
-    except OSError:
-        found = repr(os.uname()).encode()
-    return hashlib.sha256(found).hexdigest()[:8]
+    return hashlib.sha256(running()).hexdigest()[:8]
 
 
 def identity(found: os.stat_result) -> Identity:
@@ -66,13 +64,12 @@ def identity(found: os.stat_result) -> Identity:
     return found.st_ino, found.st_size, found.st_mtime_ns
 
 
-def is_at(descriptor: int, path: str) -> bool:
-    """Whether a path names the file that a descriptor has open."""
+def is_at(opened: os.stat_result, path: str) -> bool:
+    """Whether a path names a file that was opened, of which the system's answer is known."""
     try:
         named = os.stat(path, follow_symlinks=False)
     except (FileNotFoundError, NotADirectoryError):
         return False
-    opened = os.fstat(descriptor)
     return (named.st_dev, named.st_ino) == (opened.st_dev, opened.st_ino)
 
 
@@ -91,8 +88,10 @@ def lock(descriptor: int, *, wait: bool = True) -> bool:
     return True
 
 
-def release(descriptor: int) -> None:
+def release(descriptor: int | None) -> None:
     """Unlocks and closes a file; a process that was forked meanwhile holds no lock either."""
+    if descriptor is None:
+        return
     with suppress(OSError):
         flock(descriptor, LOCK_UN)
     with suppress(OSError):
@@ -106,7 +105,7 @@ def create(target: str, *, mode: int = 0o666) -> tuple[str, int]:
         target: An absolute path.
         mode: The permission bits, of which the umask takes some away.
     """
-    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+    flags = UPDATE | os.O_CREAT | os.O_EXCL | NOFOLLOW
     while True:
         path = name_beside(target)
         live.add(path)
@@ -121,11 +120,11 @@ def create(target: str, *, mode: int = 0o666) -> tuple[str, int]:
             raise
         try:
             lock(descriptor)
-            if is_at(descriptor, path):  # somebody may have swept it before it was locked
+            if is_at(os.fstat(descriptor), path):  # somebody may have swept it before it was locked
                 return path, descriptor
         except BaseException:
-            remove(path)
             release(descriptor)
+            remove(path)
             raise
         live.discard(path)
         release(descriptor)
@@ -174,8 +173,9 @@ def directory(target: str) -> Iterator[str]:
             raise
     descriptor = None
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        lock(descriptor)
+        descriptor = open_folder(path)
+        if descriptor is not None:
+            lock(descriptor)
         yield path
     finally:
         if give_back(path):
@@ -215,12 +215,12 @@ def is_free(descriptor: int) -> bool:
 @contextmanager
 def opened(path: str, *, lockable: bool = True) -> Iterator[int | None]:
     """A file or directory that somebody left, open; None if it cannot be opened."""
-    flags = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+    flags = NOFOLLOW | NONBLOCK
     descriptor = None
     with suppress(OSError):
         kind = stat.S_IFMT(os.lstat(path).st_mode)
         # For writing, too, because some network file systems lock no others.
-        modes = (os.O_RDWR, os.O_RDONLY) if lockable else (os.O_RDONLY,)
+        modes = (UPDATE, READ) if lockable else (READ,)
         for mode in modes if kind in (stat.S_IFREG, stat.S_IFDIR) else ():
             with suppress(OSError):
                 descriptor = os.open(path, flags | mode)

@@ -1,7 +1,7 @@
 """URLs: which names are URLs, their parts, and patterns of them.
 
     s3://bucket/train/data.tfrecord
-    file:///data/train.tfrecord         a local file
+    file:///data/train.tfrecord         a local file; file:///C:/data/train.tfrecord on Windows
     https://host/data.npy?signature     a query is a part of the name
 
 A URL has a scheme and two slashes; every other name is a local path. Names of objects have no
@@ -16,8 +16,10 @@ from typing import NamedTuple
 
 from tensorferry.display import scrub as scrub, shown as shown
 from tensorferry.errors import UnsupportedError
+from tensorferry.storage import system
 
-_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+# One letter before the colon is a drive of Windows, and no scheme.
+_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
 _MAGIC = re.compile(r"[*?[]")
 # Queries that hold for one object of a store, and those that tell a secret of whatever kind.
 _SIGNED = re.compile(r"[?&](X-Amz-Signature|X-Goog-Signature|Signature)=", re.I)
@@ -118,7 +120,7 @@ def localize(given: str | os.PathLike[str]) -> str:
         )
     from urllib.parse import unquote  # imported late: few paths are URLs of files
 
-    return unquote(f"/{parts.name}")
+    return system.path_in(unquote(f"/{parts.name}"))
 
 
 def has_magic(name: str) -> bool:

@@ -42,7 +42,7 @@ from tensorferry.formats.checkpoint import (
 from tensorferry.formats.checkpoint.entries import NOTE, data_path
 from tensorferry.formats.checkpoint.graph import Path
 from tensorferry.formats.checkpoint.names import Layout
-from tensorferry.storage import FileSink, Replacement, sink as sinks, temporary
+from tensorferry.storage import FileSink, Replacement, folders, sink as sinks, temporary
 from tensorferry.storage.place import Place
 from tensorferry.tensors import layout as layouts
 from tensorferry.tensors.entries import chunks
@@ -317,13 +317,10 @@ def _link(paths: list[str], others: list[str], *, durable: bool) -> bool:
             temporary.remove(link)
             return False
     if durable:
-        folder = os.open(os.path.dirname(paths[0]) or ".", os.O_RDONLY)
         try:
-            os.fsync(folder)
+            folders.sync(os.path.dirname(paths[0]))
         except OSError:  # the index is synced by its own means, or not at all
             return False
-        finally:
-            os.close(folder)
     return True
 
 

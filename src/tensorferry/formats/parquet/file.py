@@ -313,13 +313,15 @@ def _unmapped(source: Source) -> Any:
     """
     import pyarrow as pa
 
-    if source.mapped is None:
+    # PyArrow before 25 does not tell the descriptor of its file, so the name is asked: if it means
+    # the mapped file before and after PyArrow opens it, PyArrow has opened that file.
+    if source.mapped is None or not source.mapped.is_at(source.path):
         return None
     try:
         file = pa.OSFile(source.path)
     except OSError:
         return None
-    return file if source.mapped.is_same(file.fileno()) else None
+    return file if source.mapped.is_at(source.path) else None
 
 
 def _footer(source: Source, ranged: RangedFile | None) -> tuple[int, bytes]:

@@ -1,0 +1,316 @@
+"""The system: what Linux, macOS and Windows do differently with files, in one place.
+
+    Linux      all of it
+    macOS      fsync leaves bytes in the cache of the disk, F_FULLFSYNC does not
+    Windows    no locks, owners or permissions; directories are not opened, so they are not synced;
+               a file that is open or mapped can be neither renamed, replaced nor removed
+
+Modules that open, sync, lock or rename local files ask here, and no other module makes a call that
+only some systems have. `tests/storage/test_system.py` takes those calls away from Linux, lets it
+treat open files as Windows does, and saves and loads everything.
+"""
+
+from __future__ import annotations
+
+import errno
+import mmap
+import os
+import re
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import cache
+from typing import Any
+
+HAS_OWNERS = sys.platform != "win32"
+"""Whether files have owners and permissions, which their replacements inherit."""
+
+MOVES_OPEN_FILES = sys.platform != "win32"
+"""Whether a file that is open can be renamed, replaced and removed."""
+
+KEEP_SIZE = 1  # FALLOC_FL_KEEP_SIZE
+AT_FDCWD = -100
+RENAME_EXCHANGE = 2  # Linux' RENAME_EXCHANGE, and RENAME_SWAP of macOS
+# The errors of systems and file systems that cannot exchange names.
+NO_EXCHANGE = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EPERM)
+# The errors of file systems that cannot sync directories (network and user-space ones).
+UNSYNCED = (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS)
+
+if sys.platform == "win32":
+    READ = os.O_RDONLY | os.O_BINARY
+    UPDATE = os.O_RDWR | os.O_BINARY
+    NOFOLLOW = NONBLOCK = 0
+    FULL_SYNC = None
+    LOCK_EX, LOCK_NB, LOCK_UN = 2, 4, 8
+
+    def flock(descriptor: int, operation: int) -> None:
+        """Refuses, as a file system without locks does."""
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+
+    def user() -> tuple[int, int]:
+        """The numbers of the user and the group that new files belong to."""
+        return 0, 0  # which every file has there
+
+else:
+    import fcntl
+    from fcntl import LOCK_EX as LOCK_EX, LOCK_NB as LOCK_NB, LOCK_UN as LOCK_UN, flock as flock
+
+    READ = os.O_RDONLY | os.O_CLOEXEC
+    UPDATE = os.O_RDWR | os.O_CLOEXEC
+    NOFOLLOW = os.O_NOFOLLOW
+    NONBLOCK = os.O_NONBLOCK
+    FULL_SYNC: int | None = 51 if sys.platform == "darwin" else None  # F_FULLFSYNC
+
+    def user() -> tuple[int, int]:
+        """The numbers of the user and the group that new files belong to."""
+        return os.geteuid(), os.getegid()
+
+
+_positioned = threading.Lock()
+
+
+def read_at(descriptor: int, size: int, offset: int) -> bytes:
+    """Bytes of an open file, fewer if it ends; several threads may share the descriptor."""
+    if sys.platform == "win32":
+        with _positioned:
+            os.lseek(descriptor, offset, os.SEEK_SET)
+            return os.read(descriptor, size)
+    return os.pread(descriptor, size, offset)
+
+
+def read_into(descriptor: int, target: memoryview, offset: int) -> int:
+    """Reads bytes into memory; gives their number, 0 at the end of the file."""
+    if sys.platform == "win32":
+        data = read_at(descriptor, min(target.nbytes, 1 << 20), offset)
+        target[: len(data)] = data
+        return len(data)
+    return os.preadv(descriptor, [target], offset)
+
+
+def write_at(descriptor: int, view: memoryview, offset: int) -> int:
+    """Writes bytes into an open file; gives the number of those that are written."""
+    if sys.platform == "win32":
+        with _positioned:
+            place = os.lseek(descriptor, 0, os.SEEK_CUR)
+            try:
+                os.lseek(descriptor, offset, os.SEEK_SET)
+                return os.write(descriptor, view)
+            finally:
+                os.lseek(descriptor, place, os.SEEK_SET)
+    return os.pwrite(descriptor, view, offset)
+
+
+def sync(descriptor: int) -> None:
+    """Waits until the disk has the bytes of a file.
+
+    Raises:
+        OSError: The system's own error.
+    """
+    if sys.platform != "win32" and FULL_SYNC is not None:
+        # Network file systems do not have it.
+        with suppress(OSError):
+            fcntl.fcntl(descriptor, FULL_SYNC)
+            return
+    os.fsync(descriptor)
+
+
+def sync_file(path: str) -> None:
+    """Waits until the disk has the bytes of a file that another library wrote."""
+    # Windows syncs only what is open for writing.
+    descriptor = os.open(path, UPDATE if sys.platform == "win32" else READ)
+    try:
+        sync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def open_folder(path: str) -> int | None:
+    """A descriptor of a directory, to lock and sync it; None where directories are not opened."""
+    return None if sys.platform == "win32" else os.open(path or ".", READ)
+
+
+def sync_folder(descriptor: int | None) -> None:
+    """Waits until the disk has the names in a directory, where the file system can do that.
+
+    Raises:
+        OSError: The system's own error.
+    """
+    if descriptor is None:  # NTFS keeps its names in a journal
+        return
+    try:
+        sync(descriptor)
+    except OSError as error:
+        if error.errno not in UNSYNCED:
+            raise
+
+
+def close_folder(descriptor: int | None) -> None:
+    """Closes what `open_folder` gave."""
+    if descriptor is not None:
+        os.close(descriptor)
+
+
+def path_in(name: str) -> str:
+    """The path that a file:// URL has behind its host: `/C:/x` is `C:/x` on Windows."""
+    has_drive = sys.platform == "win32" and re.match(r"/[A-Za-z]:(/|$)", name) is not None
+    return name[1:] if has_drive else name
+
+
+def move(path: str, target: str) -> None:
+    """Renames a file onto another in one step.
+
+    Raises:
+        PermissionError: Windows replaces no file that is open or mapped.
+        OSError: The system's own error.
+    """
+    try:
+        os.replace(path, target)
+    except PermissionError as error:
+        if MOVES_OPEN_FILES or not os.path.isfile(target):
+            raise
+        text = "a program has it open or mapped, and Windows replaces no such file; close it, or"
+        text = f"{text} drop the arrays, or open it with mmap=False"
+        raise PermissionError(error.errno, text, target) from None
+
+
+def allocate(descriptor: int, offset: int, size: int) -> bool:
+    """Makes room on the disk without changing the size of a file; False if that fails."""
+    call = _fallocate()
+    return call is not None and call(descriptor, KEEP_SIZE, offset, size) == 0
+
+
+@cache
+def _fallocate() -> Any:
+    """Linux' fallocate, if there is one: `os.posix_fallocate` would write zeros instead."""
+    from ctypes import c_int, c_int64  # imported late: few files are large
+
+    call = _function("fallocate")
+    if call is not None:
+        call.argtypes = (c_int, c_int, c_int64, c_int64)
+    return call
+
+
+def exchange(one: str, other: str) -> bool:
+    """Exchanges two names in one step; False if the system cannot do that.
+
+    Raises:
+        OSError: The system's own error.
+    """
+    names = os.fsencode(one), os.fsencode(other)
+    linux, apple = _exchanging()
+    if linux is not None:
+        result = linux(AT_FDCWD, names[0], AT_FDCWD, names[1], RENAME_EXCHANGE)
+    elif apple is not None:
+        result = apple(*names, RENAME_EXCHANGE)
+    else:
+        return False
+    if result == 0:
+        return True
+    from ctypes import get_errno
+
+    number = get_errno()
+    if number in NO_EXCHANGE:
+        return False
+    raise OSError(number, os.strerror(number), other)
+
+
+@cache
+def _exchanging() -> tuple[Any, Any]:
+    """renameat2 of Linux and renamex_np of macOS, as far as they are there."""
+    from ctypes import c_char_p, c_int, c_uint
+
+    linux, apple = _function("renameat2"), _function("renamex_np")
+    if linux is not None:
+        linux.argtypes = (c_int, c_char_p, c_int, c_char_p, c_uint)
+    if apple is not None:
+        apple.argtypes = (c_char_p, c_char_p, c_uint)
+    return linux, apple
+
+
+def _function(name: str) -> Any:
+    """A function of the C library, if it has it."""
+    if sys.platform == "win32":
+        return None
+    from ctypes import CDLL
+
+    library: Any = CDLL(None, use_errno=True)
+    try:
+        return library[name]
+    except AttributeError:
+        return None
+
+
+def give_away(descriptor: int, owner: int, group: int) -> None:
+    """Gives a file to a user (-1 for the one that has it) and a group.
+
+    Raises:
+        OSError: The system's own error; only root gives files to other users.
+    """
+    if sys.platform != "win32":
+        os.fchown(descriptor, owner, group)
+
+
+def set_mode(descriptor: int, mode: int) -> None:
+    """Sets the permission bits of an open file, where files have them."""
+    if sys.platform != "win32":
+        os.fchmod(descriptor, mode)
+
+
+def extended(path: str) -> Iterator[tuple[str, bytes]]:
+    """The extended attributes of a file, by their names; Linux keeps access control lists in them.
+
+    Raises:
+        OSError: The system's own error; some file systems have none.
+    """
+    if sys.platform == "linux":
+        for name in os.listxattr(path):
+            with suppress(OSError):  # it is gone, or not ours to read
+                yield name, os.getxattr(path, name)
+
+
+def set_extended(descriptor: int, name: str, value: bytes) -> None:
+    """Sets an extended attribute of an open file, where `extended` gives some."""
+    if sys.platform == "linux":
+        os.setxattr(descriptor, name, value)
+
+
+def release_pages(mapped: mmap.mmap, start: int, size: int) -> None:
+    """Gives pages of a mapped file back to the system, where it takes them."""
+    if sys.platform != "win32":
+        mapped.madvise(mmap.MADV_DONTNEED, start, size)
+
+
+def next_data(descriptor: int, offset: int, size: int) -> tuple[int, int]:
+    """Where the next bytes of a file start and end that are no hole."""
+    if sys.platform == "win32":
+        return offset, size
+    try:
+        start = os.lseek(descriptor, offset, os.SEEK_DATA)
+        return start, min(os.lseek(descriptor, start, os.SEEK_HOLE), size)
+    except OSError as error:
+        # Nothing but a hole is left, or the file system cannot tell.
+        return (size, size) if error.errno == errno.ENXIO else (offset, size)
+
+
+def copy_some(source: int, target: int, offset: int, count: int) -> int:
+    """Copies bytes from one open file to the same place of another; gives their number."""
+    if sys.platform == "linux":
+        # In the kernel, where some file systems share the blocks instead of copying them.
+        with suppress(OSError):  # others cannot
+            return os.copy_file_range(source, target, count, offset, offset)
+    os.lseek(source, offset, os.SEEK_SET)
+    os.lseek(target, offset, os.SEEK_SET)
+    return os.write(target, os.read(source, min(count, 1 << 20)))
+
+
+@cache
+def running() -> bytes:
+    """Tells this run of this machine from others, as far as the system says so."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", "rb") as file:
+            return file.read()
+    except OSError:
+        import platform
+
+        return repr(platform.uname()).encode()
