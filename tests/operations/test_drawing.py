@@ -49,6 +49,17 @@ def test_lines_lead_downward():
     assert found["d"].y == found["b"].y  # near where it is used
 
 
+def test_side_branches():
+    """What is read late stands near its use, though it could be computed at once."""
+    trunk = [Edge(str(n), str(n + 1)) for n in range(6)]
+    edges = [*trunk, Edge("variable", "read"), Edge("read", "6")]
+    boxes = [Box(name, name) for name in [*map(str, range(7)), "variable", "read"]]
+    found = {box.name: box for box in draw(boxes, edges).boxes}
+
+    assert found["read"].y == found["5"].y
+    assert found["variable"].y == found["4"].y
+
+
 def test_scopes():
     """Many nodes are drawn by scope, and a scope can be opened."""
     nodes = [
@@ -69,7 +80,7 @@ def test_scopes():
         ("decoder/", "out", True),
     ]
     assert left_out == 0
-    assert boxes[2].calls == "run"
+    assert boxes[2].calls == ("run",)
     inside, lines, _ = by_scope(nodes, "encoder/")
     assert (len(inside), len(lines)) == (100, 99)
     assert inside[0].label == "0"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 import warnings
 
 import numpy as np
@@ -19,6 +20,9 @@ ARGUMENTS = [
     "--disable-sync",
     "--no-first-run",
 ]
+PATIENCE = 60
+"""Seconds until a test gives up waiting for the page: only a page that hangs takes as long."""
+
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
@@ -54,7 +58,7 @@ class Page:
             **{"viewport": {"width": 1280, "height": 860}} | settings
         )
         self.page = self.context.new_page()
-        self.page.set_default_timeout(15000)
+        self.page.set_default_timeout(PATIENCE * 1000)
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
         self.page.on("console", self._heard)
         self.page.on("request", lambda request: self.requests.append(request.url))
@@ -76,6 +80,24 @@ class Page:
         """Waits until what was asked for is there: by selectors, as the page allows no eval."""
         self.page.wait_for_selector("main[data-ready]")
         self.page.wait_for_selector("main .waiting", state="detached")
+
+    def until(self, holds):
+        """Waits until something holds, however slow the machine is; gives what it is."""
+        end = time.monotonic() + PATIENCE
+        while not (found := holds()):
+            assert time.monotonic() < end, "the page does not get there"
+            self.page.wait_for_timeout(30)
+        return found
+
+    @property
+    def address(self):
+        """What the address says behind the token."""
+        return self.page.evaluate("() => location.hash")
+
+    @property
+    def program(self):
+        """What "copy as Python" gives."""
+        return self.page.evaluate("() => document.body.dataset.python")
 
     def close(self):
         self.context.close()

@@ -33,10 +33,10 @@ def test_command(path):
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     url = json.loads(process.stdout.readline())["url"]
-    with urllib.request.urlopen(f"{url}api/files", timeout=20) as answer:
+    with urllib.request.urlopen(f"{url}api/files", timeout=60) as answer:
         assert json.loads(answer.read())["files"][0]["count"] == 1
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=20)
+    _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "Traceback" not in errors
 
@@ -60,7 +60,7 @@ def test_notebook(path, monkeypatch):
     with ferry.view(path) as shown:
         assert len(opened) == 1
         assert f'<iframe src="{shown.url}"' in shown._repr_html_()
-        with urllib.request.urlopen(shown.url, timeout=20) as answer:
+        with urllib.request.urlopen(shown.url, timeout=60) as answer:
             assert "frame-ancestors" not in answer.headers["Content-Security-Policy"]
 
 

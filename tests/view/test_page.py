@@ -9,8 +9,11 @@ import zlib
 import numpy as np
 import pytest
 from conftest import CORPUS, ROOT
+from savedmodels import save_module
 
 import tensorferry as ferry
+
+NONE = "\u2013"
 
 COLOURS = """canvas => {
   const data = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
@@ -64,6 +67,36 @@ def test_weights(show, weights):
     page.wait_for_selector("main h1:has-text('cube')")
 
 
+def test_tree_stays(show, weights):
+    """The tree stays as it was opened while one goes from tensor to tensor, by keys as well."""
+    shown = show(weights[0], address=link("layers.1.key.weight"))
+    page = shown.page
+    page.get_by_role("treeitem", name=re.compile(r"^(▶\s*)?4\.")).click()
+    page.get_by_role("treeitem", name=re.compile("query.weight")).first.focus()
+    page.keyboard.press("Enter")
+    page.wait_for_selector("main h1:has-text('layers.1.query.weight')")
+    opened = page.locator(".branch[aria-expanded=true]").all_inner_texts()
+    assert len([text for text in opened if re.search(r"[14]\.", text)]) == 2
+    chosen = page.locator(".branch[aria-selected=true]")
+    assert "query.weight" in chosen.inner_text()
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("main h1:has-text('layers.1.key.weight')")
+
+
+def test_long_path(show, weights, tmp_path):
+    """The name of the file can be read, however many folders are before it."""
+    folder = tmp_path / ("a long name of a folder " * 4) / ("and another " * 6)
+    folder.mkdir(parents=True)
+    path = folder / "the-weights.safetensors"
+    path.write_bytes(weights[0].read_bytes())
+    page = show(path, viewport={"width": 400, "height": 800}).page
+    last = page.locator(".crumbs .last")
+    assert last.inner_text() == "the-weights.safetensors"
+    assert last.evaluate("one => one.scrollWidth <= one.clientWidth + 1")
+    assert last.bounding_box()["x"] + last.bounding_box()["width"] <= 400
+
+
 def test_zoom_and_link(show, weights):
     """A heat map goes down to its numbers; its link restores the window, and copies the slice."""
     path, tensors = weights
@@ -75,16 +108,18 @@ def test_zoom_and_link(show, weights):
     for _ in range(4):
         page.keyboard.press("+")
     page.locator("input[type=range]").fill("3")
-    page.wait_for_timeout(700)
-    address = page.evaluate("() => location.hash")
-    window = re.search(r"window=([\d%C,]+)", address)[1].replace("%2C", ",")
-    first, last, left, right = map(int, window.split(","))
-    assert (last - first) * (right - left) < 120
-    program = page.evaluate("() => document.body.dataset.python")
+
+    def zoomed():
+        window = re.search(r"window=([\d%C,]+)", shown.address)
+        numbers = [int(part) for part in window[1].split("%2C")] if window else [0, 99, 0, 99]
+        is_small = (numbers[1] - numbers[0]) * (numbers[3] - numbers[2]) < 120
+        return numbers if is_small and "at=0%3A3" in shown.address else None
+
+    first, last, left, right = shown.until(zoomed)
+    program = shown.program
     assert (run(program)["part"] == tensors["cube"][3, first:last, left:right]).all()
-    again = show(path, address=address)
-    again.page.wait_for_timeout(400)
-    assert again.page.evaluate("() => document.body.dataset.python") == program
+    again = show(path, address=shown.address)
+    again.until(lambda: again.program == program)
     assert again.page.locator("input[type=range]").input_value() == "3"
 
 
@@ -110,10 +145,10 @@ def test_every_kind(show, weights, name, expected):
 
 def test_first_nan(show, weights):
     """A click on where the first NaN is leads to the cell."""
-    page = show(weights[0], address=link("bad")).page
-    page.get_by_role("button", name="[17, 3]").click()
-    page.wait_for_timeout(500)
-    assert re.search(r"window=1\d%2C2\d%2C0%2C1\d", page.evaluate("() => location.hash"))
+    shown = show(weights[0], address=link("bad"))
+    shown.page.get_by_role("button", name="[17, 3]").click()
+    shown.until(lambda: re.search(r"window=1\d%2C2\d%2C0%2C1\d", shown.address))
+    shown.page.wait_for_selector(".legend span:has-text('NaN is red')")
 
 
 def test_statistics(show, weights):
@@ -179,8 +214,7 @@ def test_rows(show, records):
     page.keyboard.type("17123")
     page.keyboard.press("Enter")
     page.wait_for_selector(".list .row.chosen:has-text('row 17123')")
-    page.wait_for_timeout(700)
-    assert re.search(r"row=171[12]\d", page.evaluate("() => location.hash"))
+    shown.until(lambda: re.search(r"row=171[12]\d", shown.address))
     asked = [url for url in shown.requests if "/api/rows" in url]
     assert len(asked) < 25
 
@@ -193,9 +227,13 @@ def test_filters(show, records):
     where.press("Enter")
     page.wait_for_selector("text=/^9 found$/")
     page.wait_for_selector(".list .row:has-text('row 19999')")
-    where.fill("id >")
+    where.fill("idd > 3")
     where.press("Enter")
-    page.wait_for_selector("text=/the condition/")
+    page.wait_for_selector("[role=alert] >> text=did you mean 'id'?")
+    where.fill("id < 0")
+    where.press("Enter")
+    page.wait_for_selector("text=No row fits.")
+    assert page.locator("main [role=alert]").count() == 0
     page.get_by_role("button", name="Show all").click()
     page.wait_for_selector(".list .row:has-text('row 0')")
     page.get_by_label("Search text in all columns").fill("ROW 1234")
@@ -226,7 +264,7 @@ def test_damage(show, records, tmp_path):
     page = show(path).page
     page.wait_for_selector("text=1 damaged place")
     page.get_by_role("button", name=re.compile("before row")).click()
-    page.wait_for_selector(".list .row.bad")
+    page.wait_for_selector(".list .row.damaged.chosen")
     page.get_by_role("button", name="Check").click()
     page.wait_for_selector("text=1 problem")
 
@@ -252,9 +290,41 @@ def test_comparison(show, weights, tmp_path):
     page.wait_for_selector("main h1:has-text('layers.2.key.weight')")
     page.wait_for_selector(".legend span:has-text('each cell')")
     assert "0.5" in page.locator(".legend").inner_text()
+    assert "0.5" in page.locator("main dl.facts").inner_text()
     page.get_by_role("radio", name="A", exact=True).click()
-    page.wait_for_timeout(300)
-    assert colours(page) > 20
+    shown.until(lambda: colours(page) > 20)
+
+
+def test_pairs(show, weights, tmp_path):
+    """Cells of any slice; what is no plane of numbers is shown beside each other."""
+    path, tensors = weights
+    cube = tensors["cube"].copy()
+    cube[3] += np.float32(0.25)
+    other = {
+        **tensors,
+        "cube": cube,
+        "words": np.array([b"beta", *tensors["words"][1:]], object),
+        "step": np.int64(1300),
+        "sparse": ferry.SparseTensor(
+            np.array([[0, 1], [5, 5]]), np.array([1.5, 7.0]), np.array([9, 9])
+        ),
+    }
+    ferry.save(other, tmp_path / "other.safetensors")
+    shown = show(path, tmp_path / "other.safetensors", address="#/compare/0/1/%3Dcube")
+    page = shown.page
+    page.wait_for_selector(".legend span:has-text('each cell')")
+    page.get_by_label("Index of axis 0").fill("3")
+    page.wait_for_selector(".legend span:has-text('0.25')")
+    shown.until(lambda: "at=0%3A3" in shown.address)
+    page.wait_for_selector("main dl.facts >> text=600 of 3,000")
+    for name, differing in (
+        ("words", ["alpha", "beta"]),
+        ("step", ["1200", "1300"]),
+        ("sparse", ["-2.0", NONE, NONE, "7.0"]),
+    ):
+        shown.go(f"#/compare/0/1/%3D{name}")
+        page.wait_for_selector("td.differs")
+        assert page.locator("td.differs").all_inner_texts() == differing
 
 
 def test_comparison_of_rows(show, tmp_path):
@@ -270,6 +340,43 @@ def test_comparison_of_rows(show, tmp_path):
     page.get_by_label("Rows belong together by").select_option("id")
     page.wait_for_selector("text=2 rows differ")
     page.wait_for_selector(".cell.differs:has-text('-1.0')")
+
+
+def test_savedmodel(show, tf, tmp_path):
+    """What a model has, what it would do besides computing, and a drawing of each function."""
+    shown = show(save_module(tf, tmp_path))
+    page = shown.page
+    assert "reads files: ReadFile" in page.locator("main [role=alert]").inner_text()
+    text = page.locator("main").inner_text()
+    for expected in ("serving_default", "words.txt", "MatMul", "layer/kernel"):
+        assert expected in text
+    page.get_by_role("link", name="Graph", exact=True).click()
+    page.wait_for_selector(".graph .box")
+    names = page.get_by_label("Function").locator("option").all_inner_texts()
+    serve = next(number for number, name in enumerate(names) if "inference_serve" in name)
+    page.get_by_label("Function").select_option(index=serve)
+    page.wait_for_selector(".graph text:has-text('MatMul')")
+    wide = page.locator(".graph svg").bounding_box()["width"]
+    page.locator(".graph").focus()
+    page.keyboard.press("+")
+    shown.until(lambda: page.locator(".graph svg").bounding_box()["width"] > wide)
+    page.locator(".graph .box.open", has_text="cond").click()  # a condition has two branches
+    page.get_by_role("button", name=re.compile("cond_true")).click()
+    page.wait_for_selector(".graph .box >> text=While")
+    wrapper = next(number for number, name in enumerate(names) if "signature_wrapper" in name)
+    page.get_by_label("Function").select_option(index=wrapper)
+    page.locator(".graph .box.open").click()  # a call leads to what is called
+    shown.until(lambda: f"function={wrapper - 1}" not in shown.address)
+    page.wait_for_selector(".graph .box >> text=argument")
+
+
+def test_keras(show):
+    """Layers have their settings, and lead to their weights."""
+    shown = show(ROOT / "tests/golden/keras/keras-2.13.keras")
+    row = shown.page.locator("main tr", has=shown.page.get_by_text("first", exact=True))
+    assert "units 4" in row.inner_text()
+    row.get_by_role("link", name="kernel").click()
+    shown.page.wait_for_selector("main h1:has-text('first/kernel')")
 
 
 NAMES = {
@@ -427,7 +534,7 @@ def test_files_of_others(show):
         views += ["graph"] if file["model"] in ("savedmodel", "graph") else []
         for view in views:
             page.evaluate("hash => { location.hash = hash; }", f"#/{file['number']}/{view}")
-            page.wait_for_timeout(30)
+            page.wait_for_selector(f"main[data-ready='{file['number']}/{view}']")
             shown.settled()
             if view != "tensor/~0" or file["count"]:
                 failed = page.locator("main > .failure")

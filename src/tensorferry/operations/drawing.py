@@ -31,7 +31,7 @@ class Box:
         label: What is written in it.
         detail: What is written below that: the op, or how many nodes a scope has.
         nodes: How many nodes it stands for.
-        calls: The function that it calls, if it calls one.
+        calls: The functions that it runs.
         x: Of its left edge.
         y: Of its upper edge.
         width: Of the box.
@@ -41,7 +41,7 @@ class Box:
     label: str
     detail: str = ""
     nodes: int = 1
-    calls: str | None = None
+    calls: tuple[str, ...] = ()
     x: float = 0
     y: float = 0
     width: float = 80
@@ -142,7 +142,7 @@ def _box(name: str, node: Node, count: int, scope: str, functions: set[str]) -> 
     label = name[len(scope) :]
     if name.endswith("/") and name != node.name:
         return Box(name, label[:40], f"{count:,} nodes" if count > 1 else node.op[:40], count)
-    calls = node.op if node.op in functions else None
+    calls = tuple(name for name in (node.op, *node.calls) if name in functions)
     return Box(name, label.rpartition("/")[2][:40] or label[:40], node.op[:40], 1, calls)
 
 
@@ -200,7 +200,7 @@ def _without_circles(names: Sequence[str], edges: Sequence[Edge]) -> list[tuple[
 
 
 def _layers(names: Sequence[str], edges: Sequence[tuple[str, str]]) -> dict[str, int]:
-    """The layer of each box: behind all that it reads; a box that reads nothing is near its use."""
+    """The layer of each box: behind all that it reads, and as near to its use as that allows."""
     above, below = _neighbours(edges)
     missing = {name: len(above.get(name, ())) for name in names}
     ready = [name for name in names if not missing[name]]
@@ -215,7 +215,7 @@ def _layers(names: Sequence[str], edges: Sequence[tuple[str, str]]) -> dict[str,
             if not missing[end]:
                 ready.append(end)
     for name in reversed(order):
-        if not above.get(name) and below.get(name):
+        if below.get(name):
             layers[name] = min(layers[end] for end in below[name]) - 1
     return layers
 

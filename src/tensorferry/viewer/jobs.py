@@ -42,6 +42,7 @@ class Job:
         total: How much there is to do, if that is known.
         finished: Whether it has ended.
         error: Why it ended early.
+        hint: What to do about that.
         full: Whether it ended because there are too many items.
     """
 
@@ -50,6 +51,7 @@ class Job:
     total: int | None = None
     finished: bool = False
     error: str | None = None
+    hint: str | None = None
     full: bool = False
     _asked: float = field(default_factory=time.monotonic)
     _ended: bool = False
@@ -81,6 +83,7 @@ class Job:
             "total": self.total,
             "finished": finished and place + len(items) >= len(self.items),
             "error": self.error,
+            "hint": self.hint,
             "full": self.full,
         }
 
@@ -95,7 +98,7 @@ class Job:
         except Cancelled:
             self.error = "stopped"
         except FerryError as error:
-            self.error = str(error)
+            self.error, self.hint = error.message, error.hint
         except (OSError, MemoryError) as error:
             self.error = f"{type(error).__name__}: {error}"
         except Exception as error:

@@ -87,7 +87,11 @@ class ModelQuestions:
         boxes, edges, left_out = by_scope(nodes, query.text("scope"), functions)
         drawing = draw(boxes, edges, left_out)
         called = {name: number for number, name in enumerate(functions[:NAMED])}
-        calls = {box.name: called[box.calls] for box in drawing.boxes if box.calls in called}
+        calls = {
+            box.name: [called[name] for name in box.calls if name in called]
+            for box in drawing.boxes
+            if box.calls
+        }
         return of_json({"drawing": drawing, "calls": calls, "nodes": len(nodes)})
 
     def _read(self, file: File, graph: int, function: str) -> tuple[Node, ...]:

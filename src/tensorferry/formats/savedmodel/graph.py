@@ -170,6 +170,15 @@ def read_graph(reader: Reader, span: Span) -> Graph:
     return Graph(nodes, ops, functions, constants, tuple(walk.variables), walk.unusual)
 
 
+def functions_named(reader: Reader, spans: Iterable[Span]) -> Iterator[tuple[str, ...]]:
+    """For each node the functions that its attributes name, as a call and a loop do."""
+    walk = _Walk(reader)
+    for span in spans:
+        _, _, attributes = walk.read_node(span)
+        named = (name for attribute, _ in attributes.values() for name in attribute.functions)
+        yield tuple(dict.fromkeys(named))
+
+
 class _Attribute(NamedTuple):
     """An attribute of a node: which field it is, and where; a number is in `first` itself.
 
@@ -250,7 +259,7 @@ class _Walk:
         seen: set[str] = set()
         called: dict[str, None] = {}
         for span in spans:
-            name, op, attributes = self._read_node(span)
+            name, op, attributes = self.read_node(span)
             if name in seen:
                 raise self.reader.twice(f"the node {name[:60]!r}", span.start)
             seen.add(name)
@@ -269,7 +278,8 @@ class _Walk:
                 self.unusual[op] += 1
         return len(seen), called
 
-    def _read_node(self, span: Span) -> tuple[str, str, _Attributes]:
+    def read_node(self, span: Span) -> tuple[str, str, _Attributes]:
+        """The name, the op and the attributes of a node."""
         name = op = ""
         attributes: _Attributes = {}
         data, known = self.data, self.attributes

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import tee
 from typing import Any
 
 from tensorferry.codecs.protobuf import Span
 from tensorferry.errors import FormatError, UnsupportedError
+from tensorferry.formats.savedmodel.graph import functions_named
 from tensorferry.formats.savedmodel.messages import Reader
 from tensorferry.formats.savedmodel.model import load
 from tensorferry.storage.place import Place
@@ -33,12 +35,14 @@ class Node:
         op: What it computes: an op, or a function of the library.
         inputs: The nodes whose results it reads.
         after: The nodes that have to run before it.
+        calls: The functions that it runs, as a loop runs its body.
     """
 
     name: str
     op: str
     inputs: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
+    calls: tuple[str, ...] = ()
 
 
 def read_nodes(place: Place, *, graph: int = 0, function: str = "") -> tuple[Node, ...]:
@@ -78,8 +82,9 @@ def read_nodes(place: Place, *, graph: int = 0, function: str = "") -> tuple[Nod
 
 
 def _all(reader: Reader, spans: Iterator[Span]) -> tuple[Node, ...]:
-    nodes = []
-    for span in spans:
+    nodes: list[Node] = []
+    places, others = tee(spans)
+    for span, calls in zip(places, functions_named(reader, others), strict=True):
         fields = reader.read("NodeDef", span, without="attr")
         inputs = fields.get("input", [])
         nodes.append(
@@ -88,6 +93,7 @@ def _all(reader: Reader, spans: Iterator[Span]) -> tuple[Node, ...]:
                 fields.get("op", ""),
                 tuple(dict.fromkeys(_base(name) for name in inputs if name[:1] != "^")),
                 tuple(dict.fromkeys(_base(name) for name in inputs if name[:1] == "^")),
+                calls,
             )
         )
         if len(nodes) > MOST:

@@ -53,8 +53,18 @@ export function metadata(info) {
     entries.slice(0, 100).map(([name, value]) => h("tr", null, h("td", null, named(name)), h("td", { style: { "white-space": "normal" } }, h("bdi.mono", null, visible(typeof value === "string" ? value : JSON.stringify(value)).slice(0, 2000)))))))));
 }
 
-/** The tree of names beside everything that is about tensors. */
-function sidebar(here, file, found, chosen) {
+const sides = new Map();
+
+/** The tree of names beside everything that is about tensors: one for each file, which stays as it was left. */
+function sided(here, file, found, chosen, content) {
+  if (!sides.has(file.number)) sides.set(file.number, sidebar(file, found));
+  const side = sides.get(file.number), settle = side.choose(here, chosen);
+  here.put(h("div.sided", null, side.box, content));
+  settle();
+}
+
+function sidebar(file, found) {
+  let here = null, chosen = null;
   const holder = h("div.tree", { role: "tree", "aria-label": "Tensors", tabindex: 0 });
   const total = found.tree.reduce((sum, branch) => Math.max(sum, branch.nbytes), 1);
   const search = h("input", { type: "search", placeholder: `Search ${format.plural(found.total, "tensor")}`, "aria-label": "Search tensors", style: { width: "100%" } });
@@ -65,7 +75,7 @@ function sidebar(here, file, found, chosen) {
     const tensor = leaf ? tensors[branch.tensor] : null;
     const row = h("div.branch", {
       role: "treeitem", tabindex: -1, "aria-level": depth + 1, "aria-expanded": leaf ? null : "false", style: { "--depth": depth },
-      "aria-selected": leaf && tensor.number === chosen ? "true" : null, title: leaf ? `${visible(branch.name).slice(0, 300)}  ${tensor.dtype} ${format.shape(tensor.shape)}` : null,
+      title: leaf ? `${visible(branch.name).slice(0, 300)}  ${tensor.dtype} ${format.shape(tensor.shape)}` : null,
     }, h("span.mark", { "aria-hidden": "true" }, leaf ? "" : "▶"), h("span.label", null, h("bdi.mono", null, visible(branch.name).slice(0, 200) || "(no name)")),
       h("span.amount", null, leaf ? format.shape(tensor.shape) : branch.alike ? `× ${branch.below.length}` : format.size(branch.nbytes)),
       h("span.weight", null, h("i", { style: { width: `${(100 * branch.nbytes) / total}%` } })));
@@ -86,6 +96,7 @@ function sidebar(here, file, found, chosen) {
     row.addEventListener("click", () => { toggle(); row.focus(); });
     row.toggle = toggle;
     row.parent = parent;
+    if (leaf) row.tensor = tensor.number;
     if (open && !leaf && !branch.alike) toggle(true);
     return [row, below];
   }
@@ -93,33 +104,40 @@ function sidebar(here, file, found, chosen) {
   function tree() {
     const small = found.tensors.length <= 40;
     replace(holder, found.tree.map((branch) => item(branch, 0, null, small || found.tree.length === 1 || branch.nbytes > 0.5 * all)));
-    if (chosen !== null) reveal();
+    mark();
   }
 
-  function reveal() {
-    const path = pathTo(found.tree, (branch) => branch.tensor !== null && tensors[branch.tensor].number === chosen);
-    if (!path) return;
+  /** Opens the branches above the tensor that is shown, and marks it. */
+  function mark() {
+    for (const row of holder.querySelectorAll("[aria-selected]")) row.removeAttribute("aria-selected");
+    if (chosen === null) return null;
     let group = holder;
-    for (const place of path) {
+    for (const place of search.value.trim() ? [] : pathTo(found.tree, (branch) => branch.tensor !== null && tensors[branch.tensor].number === chosen) ?? []) {
       const row = group.querySelectorAll(":scope > .branch")[place];
-      if (!row) return;
+      if (!row) break;
       if (row.getAttribute("aria-expanded") === "false") row.toggle(true);
-      row.scrollIntoView({ block: "nearest" });
       group = row.nextElementSibling;
     }
+    const row = [...holder.querySelectorAll(".branch")].find((each) => each.tensor === chosen);
+    row?.setAttribute("aria-selected", "true");
+    return row;
   }
 
-  search.addEventListener("input", later(120, async () => {
+  async function look() {
     const text = search.value.trim().toLowerCase();
     here.keep({ search: text });
     if (!text) return tree();
     let hits = tensors.filter((tensor) => tensor.name.toLowerCase().includes(text));
     if (found.total > tensors.length && !recording) hits = (await ask("tensors", { file: file.number, search: text }, here.signal)).tensors;
-    replace(holder, hits.slice(0, 500).map((tensor) => h("a.branch", { role: "treeitem", href: link(file.number, "tensor", step(tensor)), style: { "--depth": 0 }, "aria-selected": tensor.number === chosen ? "true" : null },
-      h("span"), h("span.label", { style: { "white-space": "normal" } }, named(tensor.name.slice(0, 300))), h("span.amount", null, format.shape(tensor.shape)))),
-    h("p.hint", { role: "status", style: { padding: "6px 10px" } }, hits.length > 500 ? `${format.count(hits.length)} found, the first 500 are listed` : hits.length ? `${format.count(hits.length)} found` : "nothing found"));
-    return null;
-  }));
+    replace(holder, hits.slice(0, 500).map((tensor) => {
+      const row = h("a.branch", { role: "treeitem", href: link(file.number, "tensor", step(tensor)), style: { "--depth": 0 } },
+        h("span"), h("span.label", { style: { "white-space": "normal" } }, named(tensor.name.slice(0, 300))), h("span.amount", null, format.shape(tensor.shape)));
+      row.tensor = tensor.number;
+      return row;
+    }), h("p.hint", { role: "status", style: { padding: "6px 10px" } }, hits.length > 500 ? `${format.count(hits.length)} found, the first 500 are listed` : hits.length ? `${format.count(hits.length)} found` : "nothing found"));
+    return mark();
+  }
+  search.addEventListener("input", later(120, look));
   holder.addEventListener("keydown", (event) => {
     const rows = [...holder.querySelectorAll(".branch")].filter((row) => row.offsetParent);
     const place = rows.indexOf(document.activeElement);
@@ -133,8 +151,25 @@ function sidebar(here, file, found, chosen) {
     if (actions[event.key]) { event.preventDefault(); actions[event.key](); }
   });
   tree();
-  if (here.query.get("search")) { search.value = here.query.get("search"); search.dispatchEvent(new Event("input")); }
-  return h("aside.card.side", { "aria-label": "Names" }, search, holder);
+  const box = h("aside.card.side", { "aria-label": "Names" }, search, holder);
+  return {
+    box,
+    /** Marks a tensor; the result is called once the tree is on the screen, and scrolls to it. */
+    choose(next, number) {
+      here = next;
+      chosen = number;
+      const asked = here.query.get("search");
+      if (asked && asked !== search.value) { search.value = asked; look(); }
+      const focused = box.contains(document.activeElement) ? document.activeElement : null, top = holder.scrollTop, row = mark();
+      return () => {
+        holder.scrollTop = top;
+        focused?.focus({ preventScroll: true });
+        if (!row) return;
+        const [place, room] = [row.getBoundingClientRect(), holder.getBoundingClientRect()];
+        if (place.top < room.top || place.bottom > room.bottom) holder.scrollTop += place.top - room.top - room.height / 3;
+      };
+    },
+  };
 }
 
 function pathTo(tree, fits) {
@@ -151,7 +186,7 @@ export async function showBundle(here, file) {
   const [info, found] = await Promise.all([ask("info", { file: file.number }, here.signal), listing(file)]);
   here.setCopy(info.copy);
   const content = h("div.stack");
-  replace(here.main, h("div.sided", null, sidebar(here, file, found, null), content));
+  sided(here, file, found, null, content);
   append(content, [h("section.card", null, facts(info)), ...remarks(info)]);
   if (found.tensors.length > 1) append(content, [bytes(here, file, found)]);
   append(content, [tensorList(here, file, found), metadata(info)]);
@@ -206,7 +241,6 @@ function compare(a, b, key) {
 function tensorList(here, file, found) {
   let rows = [...found.tensors];
   const most = Math.max(...rows.map((tensor) => tensor.nbytes ?? 0), 1);
-  const columns = "minmax(180px, 1fr) 104px 150px 190px";
   const sort = (by, down) => {
     rows = [...found.tensors];
     if (by !== "number" || down) rows.sort((a, b) => (down ? -1 : 1) * compare(a, b, by) || a.number - b.number);
@@ -214,11 +248,11 @@ function tensorList(here, file, found) {
     shown?.refresh(rows.length);
   };
   const start = (here.query.get("sort") ?? "number").match(/^(\w+?)(-?)$/) ?? ["", "number", ""];
-  const heads = h("div.heads", { role: "row", style: { "grid-template-columns": columns } },
+  const heads = h("div.heads", { role: "row" },
     sorter([{ key: "name", text: "Name" }, { key: "dtype", text: "Dtype" }, { key: "elements", text: "Shape" }, { key: "nbytes", text: "Size", right: true }], [start[1], start[2] === "-"], sort));
   for (const tensor of rows) tensor.elements = tensor.shape.reduce((product, each) => product * (each ?? 1), 1);
   const shown = list({
-    height: `${Math.min(Math.max(rows.length, 1) * 32, 560)}px`, count: rows.length, rowHeight: 32, label: "Tensors", columns: () => columns, head: heads,
+    height: `${Math.min(Math.max(rows.length, 1) * 32, 560)}px`, count: rows.length, rowHeight: 32, label: "Tensors", head: heads,
     render: (place) => {
       const tensor = rows[place];
       const target = link(file.number, "tensor", step(tensor));
@@ -229,7 +263,7 @@ function tensorList(here, file, found) {
     },
   });
   if (start[1] !== "number") sort(start[1], start[2] === "-");
-  return h("section.card", null, h("header", null, h("h2", null, format.plural(found.total, "tensor")),
+  return h("section.card.tensors", null, h("header", null, h("h2", null, format.plural(found.total, "tensor")),
     found.total > rows.length ? h("span.tag.warn", null, `the first ${format.count(rows.length)} are listed: search for others`) : null), heads, h("div.flush", null, shown.box));
 }
 
@@ -243,7 +277,7 @@ export async function showTensor(here, file, parts) {
   }
   if (!tensor) throw new Error("there is no such tensor");
   const content = h("div.stack");
-  replace(here.main, h("div.sided", null, sidebar(here, file, found, tensor.number), content));
+  sided(here, file, found, tensor.number, content);
   await tensorPage(here, file, tensor, content, found);
 }
 
@@ -253,8 +287,7 @@ function verdict(found, dtype = "float32") {
   if (!found) return null;
   if (found.error) return ["bad", "cannot be read"];
   const { count, zeros, nan, infinite, minimum, maximum, deviation } = found.values;
-  if (nan) return ["bad", `${format.count(nan)} NaN`];
-  if (infinite) return ["bad", `${format.count(infinite)} infinite`];
+  if (nan || infinite) return ["bad", [nan && `${format.count(nan)} NaN`, infinite && `${format.count(infinite)} infinite`].filter(Boolean).join(", ")];
   if (!count) return ["", "empty"];
   if (found.values.distinct !== null) return null;
   if (zeros === count) return ["warn", "all zero"];
@@ -272,7 +305,7 @@ export async function showStatistics(here, file) {
   const byNumber = new Map(rows.map((row) => [row.number, row]));
   let order = [...rows];
   let [by, down] = (here.query.get("sort") ?? "number").endsWith("-") ? [here.query.get("sort").slice(0, -1), true] : [here.query.get("sort") ?? "number", false];
-  const columns = "minmax(190px, 1.4fr) 132px repeat(6, minmax(84px, .5fr))";
+  const columns = "minmax(190px, 1.4fr) 150px repeat(6, minmax(84px, .5fr))";
   const keys = [["name", "Name"], ["verdict", "Remarkable"], ["minimum", "Min"], ["maximum", "Max"], ["mean", "Mean"], ["deviation", "Std"], ["zeros", "Zeros"], ["median", "Median"]];
   const value = (row, key) => {
     if (key === "name" || key === "number") return row[key];
@@ -315,7 +348,7 @@ export async function showStatistics(here, file) {
     },
   });
   const bar = h("i"), progress = h("div.progress", { role: "progressbar", "aria-label": "Statistics" }, bar), state = h("span.hint", { role: "status" }, "");
-  replace(here.main, h("section.card", null, h("header", null, h("h2", null, "Statistics of all tensors"), state), progress, h("div", { style: { height: "10px" } }), heads, h("div.flush", null, shown.box)));
+  here.put(h("section.card", null, h("header", null, h("h2", null, "Statistics of all tensors"), state), progress, h("div", { style: { height: "10px" } }), heads, h("div.flush", null, shown.box)));
   let drawn = 0;
   const end = await follow("statistics", { file: file.number }, (answer) => {
     for (const item of answer.items) { const row = byNumber.get(item.tensor); if (row) row.found = item; }

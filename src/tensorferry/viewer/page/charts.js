@@ -171,19 +171,23 @@ function ticks(bars, context, width) {
 /** A line of numbers, with the least and the largest of each point. */
 export function line(load, total) {
   let window = [0, total];
-  let found = null;
+  let found = null, left = 8;
   const drawing = chart(300, "Values along the only axis", (context, width, height) => {
     if (!found) return;
     const c = colours();
     const low = Array.from(found.low, Number), high = Array.from(found.high, Number);
     const finite = [...low, ...high].filter(Number.isFinite);
     const least = Math.min(...finite, 0), most = Math.max(...finite, 0);
-    const y = (value) => 12 + (1 - (value - least) / (most - least || 1)) * (height - 40);
-    const x = (place) => 8 + (place / Math.max(low.length - 1, 1)) * (width - 16);
+    const texts = [...new Set([most, least, 0])].map((value) => [value, format.number(value, 4)]);
+    left = 14 + Math.max(...texts.map(([, text]) => context.measureText(text).width));
+    const y = (value) => 12 + (1 - (value - least) / (most - least || 1)) * (height - 44);
+    const x = (place) => left + (place / Math.max(low.length - 1, 1)) * (width - left - 8);
     context.strokeStyle = c.line;
     context.beginPath();
-    context.moveTo(8, y(0));
-    context.lineTo(width - 8, y(0));
+    for (const [value] of texts) {
+      context.moveTo(left, Math.round(y(value)) + 0.5);
+      context.lineTo(width - 8, Math.round(y(value)) + 0.5);
+    }
     context.stroke();
     context.strokeStyle = context.fillStyle = c.accent;
     context.lineWidth = 1.4;
@@ -200,10 +204,12 @@ export function line(load, total) {
       low.forEach((value, place) => { if (Number.isFinite(value)) { context.beginPath(); context.arc(x(place), y(value), 2.4, 0, 7); context.fill(); } });
     }
     context.fillStyle = c.mute;
+    context.textAlign = "right";
+    context.textBaseline = "middle";
+    for (const [value, text] of texts) if (value || Math.min(y(least) - y(0), y(0) - y(most)) > 14 || !least || !most) context.fillText(text, left - 8, y(value));
+    context.textBaseline = "alphabetic";
     context.textAlign = "left";
-    context.fillText(format.number(most), 8, 10);
-    context.fillText(format.number(least), 8, height - 18);
-    context.fillText(format.count(found.window[0]), 8, height - 3);
+    context.fillText(format.count(found.window[0]), left, height - 3);
     context.textAlign = "right";
     context.fillText(format.count(found.window[1] - 1), width - 8, height - 3);
   });
@@ -215,7 +221,7 @@ export function line(load, total) {
       if (error.name !== "AbortError" && !found) drawing.show(12, 40, error.message);
     }
   });
-  const place = (event) => window[0] + ((event.offsetX - 8) / (drawing.canvas.clientWidth - 16)) * (window[1] - window[0]);
+  const place = (event) => window[0] + ((event.offsetX - left) / (drawing.canvas.clientWidth - left - 8)) * (window[1] - window[0]);
   drawing.canvas.addEventListener("pointermove", (event) => {
     if (!found) return;
     const at = Math.floor((place(event) - found.window[0]) / found.step);
@@ -261,6 +267,12 @@ export function treemap(items, { open, height = 280 }) {
       }
     };
     lay(items, 0, 0, width, height, 0);
+    context.strokeStyle = c.line;
+    for (const each of frames) {
+      context.beginPath();
+      context.roundRect(each.x + 0.5, each.y + 0.5, each.w - 1, each.hh - 1, 4);
+      context.stroke();
+    }
     const largest = Math.max(...leaves.map((each) => each.item.size), 1);
     for (const { item, x, y, w, hh } of leaves) {
       const tone = shades[Math.round(50 + 130 * Math.sqrt(item.size / largest))];

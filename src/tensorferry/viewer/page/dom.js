@@ -97,5 +97,5 @@ export function waiting(text = "Loading") {
 /** What went wrong, and what to do. */
 export function failure(error) {
   return h("div.failure", { role: "alert" }, h("strong", null, "This cannot be shown."),
-    h("p", null, visible(error.message ?? error)), error.hint ? h("p.hint", null, visible(error.hint)) : null);
+    h("p", null, visible(error.message ?? error.error ?? error)), error.hint ? h("p.hint", null, visible(error.hint)) : null);
 }

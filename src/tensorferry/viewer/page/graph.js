@@ -1,6 +1,6 @@
 // A graph: boxes and lines at the places that the server gives.
 
-import { h, s, visible } from "./dom.js";
+import { h, resized, s, visible } from "./dom.js";
 
 /** A drawing; open(box) is called for a scope or a call that is clicked. */
 export function graph(drawing, { open, opens, kind }) {
@@ -26,5 +26,39 @@ export function graph(drawing, { open, opens, kind }) {
     }
     return element;
   });
-  return h("div.graph", null, s("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": `${kind ?? "Graph"} of ${drawing.boxes.length} boxes` }, s("defs", null, marker), lines, boxes));
+  const svg = s("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": `${kind ?? "Graph"} of ${drawing.boxes.length} boxes` }, s("defs", null, marker), lines, boxes);
+  const view = h("div.graph", { tabindex: 0 }, svg);
+  return h("div.drawn", null, view, zooms(view, svg, width, height));
+}
+
+/** Buttons that make a drawing larger and smaller; it starts as wide as its room, as long as it can be read. */
+function zooms(view, svg, width, height) {
+  let scale = 1;
+  const set = (next) => {
+    const middle = [view.scrollLeft + view.clientWidth / 2, view.scrollTop + view.clientHeight / 2].map((each) => each / scale);
+    scale = Math.max(0.15, Math.min(next, 2));
+    svg.setAttribute("width", width * scale);
+    svg.setAttribute("height", height * scale);
+    view.scrollLeft = middle[0] * scale - view.clientWidth / 2;
+    view.scrollTop = middle[1] * scale - view.clientHeight / 2;
+  };
+  const fit = (least) => {
+    set(Math.max(Math.min(view.clientWidth / width, 1), least));
+    view.scrollLeft = (width * scale - view.clientWidth) / 2;
+    view.scrollTop = 0;
+  };
+  const stop = resized(view, () => { stop(); fit(0.62); });
+  view.addEventListener("wheel", (event) => {
+    if (!event.ctrlKey && !event.metaKey) return;
+    event.preventDefault();
+    set(scale * Math.exp(-event.deltaY * 0.003));
+  }, { passive: false });
+  view.addEventListener("keydown", (event) => {
+    const action = { "+": () => set(scale * 1.25), "=": () => set(scale * 1.25), "-": () => set(scale / 1.25), 0: () => fit(0.15) }[event.key];
+    if (action && !event.ctrlKey && !event.metaKey) { event.preventDefault(); action(); }
+  });
+  return h("div.tools", null,
+    h("button.icon", { type: "button", title: "Zoom in (+)", "aria-label": "Zoom in", onclick: () => set(scale * 1.25) }, "+"),
+    h("button.icon", { type: "button", title: "Zoom out (−)", "aria-label": "Zoom out", onclick: () => set(scale / 1.25) }, "−"),
+    h("button", { type: "button", title: "Show all (0)", onclick: () => fit(0.15) }, "All"));
 }

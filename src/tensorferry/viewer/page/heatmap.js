@@ -40,9 +40,10 @@ export function heatmap({ size, load, range, diverging, height = 440, changed, l
     const [low, high] = scale, span = high - low || 1;
     const image = new ImageData(found.columns, found.rows), pixels = new Uint32Array(image.data.buffer);
     const odd = parseInt(c.bad.slice(1), 16), nan = (255 << 24) | ((odd & 255) << 16) | (odd & 0xff00) | (odd >> 16);
+    let odds = false;
     for (let place = 0; place < pixels.length; place += 1) {
       const value = Number(found.values[place]);
-      if (Number.isNaN(value)) pixels[place] = nan;
+      if (Number.isNaN(value)) { pixels[place] = nan; odds = true; }
       else pixels[place] = shades[Math.max(0, Math.min(255, Math.round(((value - low) / span) * 255)))];
     }
     const canvas = document.createElement("canvas");
@@ -52,7 +53,7 @@ export function heatmap({ size, load, range, diverging, height = 440, changed, l
     const cells = found.steps[0] * found.steps[1];
     const about = cells === 1 ? "each cell is one value" : found.whole
       ? `a cell is the ${found.reduce ?? "mean"} of ${found.steps.join(" × ")} values` : `every ${found.steps[0]}th row and ${found.steps[1]}th column`;
-    colourBar.set(scale, kind, about);
+    colourBar.set(scale, kind, odds ? `${about}, NaN is red` : about);
     return canvas;
   }
 

@@ -16,6 +16,7 @@ const toast = h("div.toast", { role: "status", hidden: true });
 let snippet = null;
 let files = [];
 let leaving = new AbortController();
+let patience = 0;
 
 const copyPython = h("button.copy", { type: "button", "data-short": "Py", title: "Copy as Python (c)", "aria-label": "Copy as Python", onclick: () => copy("python") }, h("span.words", null, "Copy as Python"));
 const copyCommand = h("button.copy", { type: "button", "data-short": ">_", title: "Copy as command (v)", "aria-label": "Copy as command", onclick: () => copy("command") }, h("span.words", null, "Copy as command"));
@@ -75,7 +76,7 @@ function firstTheme() {
 }
 
 const KEYS = [["/", "search"], ["c", "copy as Python"], ["v", "copy as command"], ["g", "go to a row"], ["t", "light or dark"],
-  ["↑ ↓ ← →", "move in the tree, a table or a heat map"], ["+ − 0", "zoom a heat map, show all of it"], ["Esc", "close what is open"], ["?", "this list"]];
+  ["arrows", "move in the tree, a table or a heat map"], ["+ − 0", "zoom a heat map or a graph, show all of it"], ["Esc", "close what is open"], ["?", "this list"]];
 
 function help() {
   const dialog = h("dialog", { "aria-label": "Keys" }, h("h2", { style: { "font-weight": 600, "margin-bottom": "10px" } }, "Keys"),
@@ -121,8 +122,14 @@ function route() {
 function context(parts, query) {
   const signal = leaving.signal;
   return {
-    parts, query, signal, main, files, setCopy: (next) => !signal.aborted && setCopy(next),
+    parts, query, signal, files, setCopy: (next) => !signal.aborted && setCopy(next),
     go: (hash) => { location.hash = hash; },
+    /** Shows something in the place of what was there. */
+    put(...children) {
+      if (signal.aborted) return;
+      clearTimeout(patience);
+      replace(main, ...children);
+    },
     /** Keeps something in the address, so that a link restores it. */
     keep(changes) {
       if (signal.aborted) return;
@@ -154,16 +161,19 @@ async function show() {
   const here = context(parts, query);
   setCopy(null);
   delete main.dataset.ready;
-  replace(main, waiting());
+  // What was there stays until the next view has its data: only a slow answer leaves a gap.
+  clearTimeout(patience);
+  if (main.children.length) patience = setTimeout(() => replace(main, waiting()), 250);
+  else replace(main, waiting());
   try {
     if (!files.length) files = (await ask("files")).files;
     here.files = files;
     await choose(parts, here);
   } catch (error) {
-    if (error.name !== "AbortError" && !here.signal.aborted) replace(main, failure(error));
+    if (error.name !== "AbortError") here.put(failure(error));
     if (!(error.name === "AbortError" || error.hint !== undefined || error.message)) throw error;
   }
-  if (!here.signal.aborted) main.dataset.ready = "1";
+  if (!here.signal.aborted) main.dataset.ready = parts.join("/");
 }
 
 async function choose(parts, here) {
@@ -187,12 +197,18 @@ async function choose(parts, here) {
   return SHOW[name](here, file, parts.slice(2));
 }
 
+/** A path: its folders give way first, so that the name of the file can be read. */
+function pathOf(path) {
+  const text = visible(path).slice(-400), cut = text.replace(/[/\\]+$/, "").search(/[^/\\]*$/);
+  return h("span.path", { title: text }, h("bdi.folder", null, text.slice(0, cut)), h("bdi.last", null, text.slice(cut)));
+}
+
 function head(file, pair, current) {
   replace(crumbs);
   if (pair) {
-    append(crumbs, [named(pair[0].name), h("span.sep", null, "↔"), named(pair[1].name)]);
+    append(crumbs, [pathOf(pair[0].name), h("span.sep", null, "↔"), pathOf(pair[1].name)]);
     document.title = "Comparison · ferry";
-  } else if (file) append(crumbs, [named(file.name)]);
+  } else if (file) append(crumbs, [pathOf(file.name)]);
   replace(tabs);
   if (file) for (const [name, text] of viewsOf(file)) append(tabs, [h("a", { href: link(file.number, name), "aria-current": name === current ? "page" : null }, text)]);
   if (files.length === 2 || pair) {
@@ -207,9 +223,9 @@ function showFiles(here) {
   replace(tabs);
   tabs.hidden = true;
   const rows = files.map((file) => h("tr.link", { onclick: () => here.go(link(file.number)) },
-    h("td", null, h("a", { href: link(file.number) }, named(file.name))), h("td", null, file.error ? h("span.tag.bad", null, "cannot be read") : file.format),
-    h("td.num", null, file.error ? "" : format.count(file.count)), h("td", null, file.error ? visible(file.error).slice(0, 120) : file.holds), h("td.num", null, format.size(file.nbytes))));
-  replace(main, h("section.card", null, h("header", null, h("h2", null, "Files")),
+    h("td", null, h("a", { href: link(file.number) }, named(file.name, { class: "name path" }))), h("td", null, file.error ? h("span.tag.bad", null, "cannot be read") : file.format),
+    h("td.num", null, file.error ? "" : format.count(file.count)), h("td", { style: { "white-space": "normal" } }, file.error ? visible(file.error).slice(0, 200) : file.holds), h("td.num", null, format.size(file.nbytes))));
+  here.put(h("section.card", null, h("header", null, h("h2", null, "Files")),
     h("div.wide", null, h("table", null, h("thead", null, h("tr", null, h("th", null, "File"), h("th", null, "Format"), h("th.num", null, "Count"), h("th", null, "Of"), h("th.num", null, "Size"))), h("tbody", null, rows)))));
 }
 

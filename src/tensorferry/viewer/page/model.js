@@ -11,7 +11,7 @@ export async function showModel(here, file) {
   const [info, model] = await Promise.all([ask("info", { file: file.number }, here.signal), ask("model", { file: file.number }, here.signal)]);
   here.setCopy(info.copy);
   const content = h("div.stack", null, h("section.card", null, facts(info)));
-  replace(here.main, content);
+  here.put(content);
   append(content, [dangers(model), remarks({ ...info, notes: [] })]);
   if (model.keras) append(content, [keras(model.keras)]);
   for (const [number, each] of model.graphs.entries()) append(content, [metaGraph(here, file, each, number, model.graphs.length)]);
@@ -60,9 +60,9 @@ async function layersCard(here, file, content) {
   const [found, listed] = await Promise.all([ask("layers", { file: file.number }, here.signal), listing(file)]);
   if (!found.layers.length) return;
   const rows = found.layers.slice(0, 1000).map((layer) => [h("span", { style: { "padding-left": `${layer.depth * 16}px` } }, named(layer.name.slice(0, 120))), visible(layer.class_name).slice(0, 80),
-    h("span.soft", { style: { "white-space": "normal" } }, Object.entries(layer.settings).filter(([name]) => !["trainable", "dtype"].includes(name)).slice(0, 7).map(([name, value]) => `${visible(name)} ${visible(Array.isArray(value) ? `[${value.join(", ")}]` : value).slice(0, 50)}`).join(" · ")),
-    layer.tensors.slice(0, 12).map((number) => { const tensor = listed.byNumber.get(number); return tensor ? h("div", null, h("a", { href: link(file.number, "tensor", step(tensor)) }, h("bdi.name", null, visible(tensor.name.split("/").pop()).slice(0, 80))), h("span.soft", null, ` ${format.shape(tensor.shape)}`)) : null; })]);
-  append(content, [table(format.plural(found.layers.length, "layer"), ["Layer", "Class", "Settings", "Weights"], rows)]);
+    layer.tensors.slice(0, 12).map((number) => { const tensor = listed.byNumber.get(number); return tensor ? h("div", null, h("a", { href: link(file.number, "tensor", step(tensor)) }, h("bdi.name", null, visible(tensor.name.split("/").pop()).slice(0, 80))), h("span.soft", null, ` ${format.shape(tensor.shape)}`)) : null; }),
+    h("span.settings", null, Object.entries(layer.settings).filter(([name]) => !["trainable", "dtype"].includes(name)).slice(0, 7).map(([name, value]) => `${visible(name)} ${visible(Array.isArray(value) ? `[${value.map((each) => each ?? "?").join(", ")}]` : value).slice(0, 50)}`).join(" · "))]);
+  append(content, [table(format.plural(found.layers.length, "layer"), ["Layer", "Class", "Weights", "Settings"], rows)]);
   if (found.drawing) append(content, [h("section.card", null, h("header", null, h("h2", null, "How the layers are connected")), graph(found.drawing, { kind: "Layers" }))]);
 }
 
@@ -75,6 +75,13 @@ export async function showGraph(here, file) {
   const fillSelect = () => replace(select, h("option", { value: -1 }, `outside of functions (${format.plural(model.graphs[number].nodes, "node")})`), model.graphs[number].functions.map(([name, nodes], at) => h("option", { value: at }, `${visible(name).slice(0, 60)} (${nodes})`)));
   const graphs = model.graphs.length > 1 ? h("select", { "aria-label": "Graph", onchange: (event) => { number = Number(event.target.value); place = model.graphs[number].start; scope = ""; fillSelect(); load(); } }, model.graphs.map((each, at) => h("option", { value: at, selected: at === number }, each.tags.join(", ") || `graph ${at}`))) : null;
   fillSelect();
+  const goTo = (next, inside = "") => { place = next; scope = inside; load(); };
+  function openBox(box, calls) {
+    if (!calls.length) return goTo(place, box.name);
+    if (calls.length === 1) return goTo(calls[0]);
+    // A condition and a loop run several functions.
+    return replace(trail, visible(box.label), calls.map((call) => [h("span.sep", null, "›"), h("button.button", { type: "button", onclick: () => goTo(call) }, visible(model.graphs[number].functions[call][0]).slice(0, 60))]));
+  }
   async function load() {
     select.value = String(place);
     here.keep({ graph: number || null, function: place, scope: scope || null });
@@ -85,9 +92,9 @@ export async function showGraph(here, file) {
       replace(trail, steps.length ? h("a", { href: location.hash, onclick: (event) => { event.preventDefault(); scope = ""; load(); } }, "all") : null,
         steps.flatMap((text, depth) => [h("span.sep", null, "›"), h("a", { href: location.hash, onclick: (event) => { event.preventDefault(); scope = `${steps.slice(0, depth + 1).join("/")}/`; load(); } }, visible(text))]));
       state.textContent = `${format.plural(found.nodes, "node")}${found.drawing.left_out ? `, ${format.count(found.drawing.left_out)} not drawn` : ""}`;
-      replace(holder, found.drawing.boxes.length ? graph(found.drawing, { opens: (box) => box.nodes > 1 || box.name in found.calls, open: (box) => { if (box.name in found.calls) { place = found.calls[box.name]; scope = ""; } else scope = box.name; load(); } }) : h("p.caption", null, "There are no nodes."));
+      replace(holder, found.drawing.boxes.length ? graph(found.drawing, { opens: (box) => box.nodes > 1 || found.calls[box.name]?.length, open: (box) => openBox(box, found.calls[box.name] ?? []) }) : h("p.caption", null, "There are no nodes."));
     } catch (error) { if (error.name !== "AbortError") replace(holder, failure(error)); }
   }
-  replace(here.main, h("section.card", null, h("header", null, h("h2", null, "Graph"), trail, state, graphs, select), holder));
+  here.put(h("section.card", null, h("header", null, h("h2", null, "Graph"), trail, state, graphs, select), holder));
   await load();
 }

@@ -69,7 +69,12 @@ export async function showRows(here, file) {
     const row = Array.isArray(page) ? page[place % PAGE] : null;
     const element = h("div", { class: place === shown?.current ? "chosen" : "" }, h("span.num.mono.soft", { role: "rowheader" }, format.count(number)));
     const damage = damages.get(number);
-    if (damage) { element.classList.add("bad"); element.firstChild.title = visible(damage); append(element.firstChild, [" ⚠"]); }
+    if (damage) {
+      element.classList.add("damaged");
+      if (damage.behind) element.classList.add("behind");
+      element.firstChild.title = `Damage ${damage.behind ? "behind" : "before"} this row: ${visible(damage.problem)}`;
+      append(element.firstChild, [h("span.warning", null, " ⚠")]);
+    }
     if (page?.error) append(element, [h("span", { style: { "grid-column": "2 / -1" } }, visible(page.error))]);
     else if (row?.problem) { element.classList.add("bad"); append(element, [h("span", { style: { "grid-column": "2 / -1" }, title: visible(row.problem) }, `cannot be read: ${visible(row.problem)}`)]); }
     else append(element, columns.map((column, index) => cell(row?.cells[index], number, index)));
@@ -79,6 +84,7 @@ export async function showRows(here, file) {
   function cell(found, row, column) {
     if (!found) return h("span.cell", { role: "gridcell" }, h("i.ghost"));
     const box = h(`span.cell.${found.kind}`, { role: "gridcell" });
+    if (numeric(columns[column])) box.classList.add("right");
     if (found.media?.startsWith("image/")) {
       const source = address("media", { file: file.number, row, column });
       return append(box, [h("button", { type: "button", "aria-label": `Picture of row ${row}`, onclick: () => open(found, row, column) }, source ? h("img", { src: source, alt: visible(found.text), loading: "lazy", decoding: "async" }) : found.text)]);
@@ -120,7 +126,7 @@ export async function showRows(here, file) {
     follow("column", { file: file.number, column: column.number }, (answer) => {
       bar.style.width = answer.total ? `${(100 * answer.done) / answer.total}%` : "0";
       if (answer.copy) here.setCopy(answer.copy);
-      if (answer.error) replace(body, failure(answer.error));
+      if (answer.error) replace(body, failure(answer));
       const found = answer.items[0];
       if (!found) return;
       progress.classList.add("done");
@@ -132,12 +138,17 @@ export async function showRows(here, file) {
 
   // Search and filters
 
-  const where = h("input", { type: "text", placeholder: "label == 3 and len(tokens) > 9", "aria-label": "Condition on rows", style: { flex: "2 1 220px", "font-family": "var(--mono)" }, value: here.query.get("where") ?? "" });
+  const where = h("input", { type: "text", placeholder: example(columns), "aria-label": "Condition on rows", style: { flex: "2 1 220px", "font-family": "var(--mono)" }, value: here.query.get("where") ?? "" });
   const text = h("input", { type: "search", placeholder: "Search text", "aria-label": "Search text in all columns", style: { flex: "1 1 130px" }, value: here.query.get("text") ?? "" });
   const go = h("input", { type: "number", min: 0, max: Math.max(total - 1, 0), placeholder: "Go to row", "aria-label": "Go to row", "data-go": "1", style: { width: "112px" } });
-  const state = h("span.hint", { role: "status", style: { "min-width": "12ch" } });
+  const state = h("span.hint", { role: "status", style: { "min-width": "12ch" } }), wrong = h("div"), none = h("p.nothing", { hidden: true }, "No row fits.");
   const clear = h("button.button", { type: "button", hidden: true, onclick: () => { where.value = text.value = ""; filter(); } }, "Show all");
   const csv = recording ? null : h("a.button", { download: "", title: "The rows that are shown, as CSV" }, "Download CSV");
+
+  function refuse({ error, hint }) {
+    state.textContent = "";
+    replace(wrong, h("div.note.bad", { role: "alert", style: { "margin-bottom": "12px" } }, h("p", null, visible(error)), hint ? h("p", null, visible(hint)) : null));
+  }
 
   async function filter() {
     searching?.abort();
@@ -146,6 +157,8 @@ export async function showRows(here, file) {
     const asked = { where: where.value.trim(), text: text.value.trim() };
     here.keep({ ...asked, row: null });
     pages.clear();
+    replace(wrong);
+    none.hidden = true;
     clear.hidden = !asked.where && !asked.text;
     if (csv) csv.href = address("table", { file: file.number, where: asked.where || undefined, text: asked.text || undefined });
     if (clear.hidden) { matches = null; state.textContent = ""; shown.refresh(count()); return; }
@@ -160,9 +173,10 @@ export async function showRows(here, file) {
         state.textContent = `${format.count(matches.length)} found${answer.finished ? "" : `, ${answer.total ? format.percent(answer.done, answer.total) : format.count(answer.done)} read`}`;
         if (answer.items.length) shown.refresh(matches.length);
       }, own);
-      if (end.error) state.textContent = visible(end.error);
+      if (end.error) refuse(end);
+      else none.hidden = matches.length > 0;
       if (end.full) state.textContent += ", and more";
-    } catch (error) { if (error.name !== "AbortError") state.textContent = visible(error.message); }
+    } catch (error) { if (error.name !== "AbortError") refuse({ error: error.message, hint: error.hint }); }
   }
   for (const field of [where, text]) field.addEventListener("keydown", (event) => { if (event.key === "Enter") filter(); });
   text.addEventListener("search", () => { if (!text.value) filter(); });
@@ -179,7 +193,8 @@ export async function showRows(here, file) {
 
   const damageNote = h("div");
   function mark(items) {
-    damages = new Map(items.map((each) => [each.record ?? 0, each.problem]));
+    // Damaged rows are left out: the place of each is before the row that has its number now.
+    damages = new Map(items.map((each) => [Math.min(each.record ?? 0, total - 1), { problem: each.problem, behind: (each.record ?? 0) >= total }]));
     if (items.length) replace(damageNote, h("div.note.bad", { role: "alert" }, `${format.plural(items.length, "damaged place")}: `, items.slice(0, 20).map((each) => h("button.button", { type: "button", style: { margin: "0 4px 4px 0" }, title: visible(each.problem), onclick: () => shown.go(Math.min(each.record ?? 0, total - 1)) }, `before row ${format.count(each.record ?? 0)}${each.offset !== null ? `, byte ${format.count(each.offset)}` : ""}`)), h("p", null, visible(items[0].problem))));
     shown.refresh();
   }
@@ -213,15 +228,24 @@ export async function showRows(here, file) {
   }
   make();
   const lost = listed.tensors.filter((column) => column.unreadable);
-  replace(here.main, h("div.stack", null, h("section.card", null, facts(info)), remarks({ ...info, problems: [] }), damageNote,
+  here.put(h("div.stack", null, h("section.card", null, facts(info)), remarks({ ...info, problems: [] }), damageNote,
     lost.length ? h("div.note", null, lost.map((column) => h("p", null, `The column ${visible(column.name).slice(0, 100)} cannot be read: ${visible(column.unreadable)}`))) : null,
     info.verified ? null : h("div.note", null, "The file is large: checksums of its rows are verified only by “Check”."),
-    h("section.card", null, h("div.bar", null, recording ? null : [where, text, h("button.button.main", { type: "button", onclick: () => filter() }, "Filter")], clear, state, go, csv, check), headBox, holder), metadata(info)));
+    h("section.card", null, h("div.bar", null, recording ? null : [where, text, h("button.button.main", { type: "button", onclick: () => filter() }, "Filter")], clear, state, go, csv, check), wrong, headBox, none, holder), metadata(info)));
   here.setCopy(info.copy);
   if (where.value || text.value) filter(); else if (csv) csv.href = address("table", { file: file.number });
   const known = await ask("damages", { file: file.number }, here.signal).catch(() => null);
   if (known?.items.length) mark(known.items);
   else if (info.problems.length) mark(info.problems);
+}
+
+/** A condition on the columns that there are. */
+function example(columns) {
+  const plain = columns.filter((column) => /^[A-Za-z_]\w*$/.test(column.name) && column.name.length < 24);
+  const number = plain.find((column) => column.dtype !== "string" && column.kind === "dense" && column.shape.length === 1);
+  const long = plain.find((column) => column.kind === "ragged"), text = plain.find((column) => column.dtype === "string");
+  const found = [number && `${number.name} > 3`, long ? `len(${long.name}) > 9` : text && !number ? `"a" in ${text.name}` : null].filter(Boolean);
+  return found.join(" and ") || "condition";
 }
 
 function layOut(value) {

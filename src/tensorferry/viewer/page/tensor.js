@@ -1,10 +1,11 @@
 // One tensor: how its values are spread, and a picture of them.
 
 import { address, ask, askArrays, follow, recording } from "./api.js";
+import { slices } from "./axes.js";
 import { histogram, line } from "./charts.js";
 import { append, choice, failure, h, later, named, replace, visible, waiting } from "./dom.js";
 import * as format from "./format.js";
-import { heatmap, rangeBy, rangeOf } from "./heatmap.js";
+import { rangeBy, rangeOf } from "./heatmap.js";
 import { link, step } from "./main.js";
 
 /** The page of a tensor. */
@@ -15,8 +16,8 @@ export async function tensorPage(here, file, tensor, content, listed) {
   content.lastChild.remove();
   if (found.unreadable) return append(content, [h("div.note.bad", { role: "alert" }, `This tensor cannot be read: ${visible(found.unreadable)}`)]);
   const look = picture(here, file, found);
-  const spread = distributionCard(here, file, found, look.show);
-  return append(content, [h("div.tensor", null, look.card, spread)]);
+  if (found.arrangement.look === "scalar") return append(content, [look.card]);
+  return append(content, [h("div.tensor", null, look.card, distributionCard(here, file, found, look.show))]);
 }
 
 function title(here, file, tensor, listed) {
@@ -92,8 +93,8 @@ export function distribution(found, { show, exact, of } = {}) {
 function picture(here, file, found) {
   const arranged = found.arrangement, base = { file: file.number, tensor: found.number };
   const makers = {
-    matrix: () => matrix(here, file, found, base), line: () => ({ card: lineCard(here, found, base) }), image: () => image(here, file, found, base),
-    tiles: () => tiles(here, file, found, base), empty: () => ({ card: simple("Values", h("p.caption", null, "There are none.")) }),
+    matrix: () => matrix(here, found, base), line: () => ({ card: lineCard(here, found, base) }), image: () => image(here, found, base),
+    tiles: () => tiles(here, found, base), empty: () => ({ card: simple("Values", h("p.caption", null, "There are none.")) }),
   };
   const made = (makers[arranged.look] ?? (() => ({ card: values(here, found, base) })))();
   return { show: null, ...made };
@@ -110,78 +111,23 @@ function lineCard(here, found, base) {
 }
 
 /** A heat map of any two axes. */
-function matrix(here, file, found, base) {
-  const rank = found.shape.length;
-  const given = here.query;
-  let axes = [found.arrangement.rows ?? rank - 2, found.arrangement.columns ?? rank - 1];
-  if (given.get("axes")) { const asked = given.get("axes").split(",").map(Number); if (asked.length === 2 && asked[0] !== asked[1] && asked.every((axis) => axis >= 0 && axis < rank)) axes = asked; }
-  const at = Object.fromEntries((given.get("at") ?? "").split(",").filter(Boolean).map((part) => part.split(":").map(Number)));
-  let reduce = given.get("cell") === "largest" ? "largest" : "mean";
-  const holder = h("div"), controls = h("div.axes"), tools = h("div");
-  const { range, diverging } = rangeBy(found.distribution);
-  let map = null;
-  const where = () => Object.entries(at).filter(([axis]) => !axes.includes(Number(axis))).map((pair) => pair.join(":")).join(",");
-  const standard = () => axes[0] === rank - 2 && axes[1] === rank - 1;
-
-  function make(window) {
-    const size = [found.shape[axes[0]], found.shape[axes[1]]];
-    map = heatmap({
-      size, range, diverging, window, label: `Heat map of ${visible(found.name).slice(0, 100)}, ${format.shape(found.shape)}`,
-      load: async (asked, most, signal) => {
-        const whole = asked[0] === 0 && asked[1] === size[0] && asked[2] === 0 && asked[3] === size[1];
-        const parameters = { ...base, rows: standard() ? undefined : axes[0], columns: standard() ? undefined : axes[1], rank: rank === 2 ? undefined : rank, at: where() || undefined,
-          window: whole ? undefined : asked.join(","), most: whole && recording ? undefined : most.join(","), reduce: reduce === "mean" ? undefined : reduce };
-        const answer = await askArrays("plane", parameters, signal);
-        answer.reduce = reduce === "mean" ? "mean" : "value farthest from zero";
-        return answer;
-      },
-      changed: (asked, answer) => {
-        here.setCopy(answer.copy);
-        const whole = asked[0] === 0 && asked[1] === size[0] && asked[2] === 0 && asked[3] === size[1];
-        here.keep({ window: whole ? null : asked.join(","), axes: standard() ? null : axes.join(","), at: where() || null, cell: reduce === "mean" ? null : reduce });
-      },
-    });
-    replace(holder, map.box);
-    replace(tools, map.controls);
-  }
-
-  if (rank > 2 && !recording) {
-    const picker = (which, label) => h("select", { "aria-label": label, onchange: (event) => {
-      const chosen = Number(event.target.value);
-      const other = axes[1 - which];
-      axes[which] = chosen;
-      if (other === chosen) axes[1 - which] = [...found.shape.keys()].filter((axis) => axis !== chosen).pop();
-      sliders();
-      make();
-    } }, found.shape.map((size, axis) => h("option", { value: axis, selected: axis === axes[which] }, `axis ${axis} (${format.count(size)})`)));
-    const sliders = () => {
-      replace(controls, h("div.bar", { style: { margin: 0 } }, h("label", null, "Down", picker(0, "Axis that runs down")), h("label", null, "Right", picker(1, "Axis that runs right"))),
-        found.shape.map((size, axis) => {
-          if (axes.includes(axis) || size < 2) return null;
-          const output = h("output", null, `${at[axis] ?? 0} / ${size - 1}`);
-          const reload = later(80, () => map.reload());
-          return h("label", null, `axis ${axis}`, h("input", { type: "range", min: 0, max: size - 1, value: at[axis] ?? 0, "aria-label": `Index of axis ${axis}`, oninput: (event) => {
-            at[axis] = Number(event.target.value);
-            output.textContent = `${at[axis]} / ${size - 1}`;
-            reload();
-          } }), output);
-        }));
-    };
-    sliders();
-  }
-  const window = (given.get("window") ?? "").split(",").map(Number);
-  make(window.length === 4 && window.every(Number.isFinite) ? window : undefined);
-  const cells = recording ? null : choice("A cell is", [["mean", "mean"], ["largest", "extreme"]], reduce, (value) => { reduce = value; map.reload(); });
-  const card = h("section.card", null, h("header", null, h("h2", null, "Values"), cells, tools), rank > 2 && !recording ? controls : null, holder);
-  return {
-    card,
-    show: (place) => {
-      for (const axis of place.keys()) if (!axes.includes(axis)) at[axis] = place[axis];
-      map.reload();
-      map.show(place[axes[0]], place[axes[1]]);
-      card.scrollIntoView({ block: "nearest" });
+function matrix(here, found, base) {
+  let reduce = here.query.get("cell") === "largest" ? "largest" : "mean";
+  const map = slices(here, {
+    ...rangeBy(found.distribution), shape: found.shape, label: `Heat map of ${visible(found.name).slice(0, 100)}, ${format.shape(found.shape)}`,
+    load: async (parameters, signal) => {
+      const answer = await askArrays("plane", { ...base, ...parameters, reduce: reduce === "mean" ? undefined : reduce }, signal);
+      answer.reduce = reduce === "mean" ? "mean" : "value farthest from zero";
+      return answer;
     },
-  };
+  });
+  const cells = recording ? null : choice("A cell is", [["mean", "mean"], ["largest", "extreme"]], reduce, (value) => {
+    reduce = value;
+    here.keep({ cell: reduce === "mean" ? null : reduce });
+    map.reload();
+  });
+  const card = h("section.card", null, h("header", null, h("h2", null, "Values"), cells, map.tools), map.body);
+  return { card, show: (place) => { map.show(place); card.scrollIntoView({ block: "nearest" }); } };
 }
 
 /** A canvas of pixels, enlarged in whole steps. */
@@ -205,7 +151,7 @@ function tone(values, kind) {
   return (value) => (Number(value) - low) * scale;
 }
 
-function image(here, file, found, base) {
+function image(here, found, base) {
   const holder = h("div", null, waiting());
   const batch = found.shape.length === 4 ? found.shape[0] : 1;
   let index = Number(here.query.get("image") ?? 0);
@@ -227,21 +173,21 @@ function image(here, file, found, base) {
   const output = h("output", null, `${index} / ${batch - 1}`);
   const reload = later(60, load);
   const slider = batch > 1 && !recording ? h("div.axes", null, h("label", null, "image", h("input", { type: "range", min: 0, max: batch - 1, value: index, "aria-label": "Number of the image", oninput: (event) => { index = Number(event.target.value); output.textContent = `${index} / ${batch - 1}`; reload(); } }), output)) : null;
-  return switched(here, file, found, base, "Image", h("div", null, slider, holder));
+  return switched(here, found, base, "Image", h("div", null, slider, holder));
 }
 
 /** A picture, with a heat map as the other way to look at it. */
-function switched(here, file, found, base, name, first) {
+function switched(here, found, base, name, first) {
   const holder = h("div", null, first);
   let other = null;
   const card = h("section.card", null, h("header", null, h("h2", null, name), recording ? null : choice("Look", [["picture", name.toLowerCase()], ["heat", "heat map"]], "picture", (value) => {
     if (value === "picture") replace(holder, first);
-    else { other ??= matrix(here, file, found, base); other.card.className = ""; replace(holder, other.card); }
+    else { other ??= matrix(here, found, base); other.card.className = ""; replace(holder, other.card); }
   })), holder);
   return { card };
 }
 
-function tiles(here, file, found, base) {
+function tiles(here, found, base) {
   const { inputs, outputs } = found.arrangement;
   const [reads, writes] = [found.shape[inputs], found.shape[outputs]];
   const holder = h("div", null, waiting());
@@ -277,7 +223,7 @@ function tiles(here, file, found, base) {
   const buttons = recording ? null : h("div.bar", { style: { "margin-top": "10px" } }, writes > most[0] ? [h("button.button", { type: "button", onclick: turn(0, -1) }, "‹ outputs"), h("button.button", { type: "button", onclick: turn(0, 1) }, "outputs ›")] : null,
     reads > most[1] ? [h("button.button", { type: "button", onclick: turn(1, -1) }, "‹ inputs"), h("button.button", { type: "button", onclick: turn(1, 1) }, "inputs ›")] : null);
   load();
-  return switched(here, file, found, base, "Filters", h("div", null, holder, h("p", { style: { "margin-top": "8px" } }, state), buttons));
+  return switched(here, found, base, "Filters", h("div", null, holder, h("p", { style: { "margin-top": "8px" } }, state), buttons));
 }
 
 /** Strings, sparse, ragged and single values: as what they are. */
