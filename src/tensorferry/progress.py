@@ -22,11 +22,15 @@ from tensorferry import display
 Progress = Callable[[int, int | None], None]
 """Is told how many parts are done, and how many there are, if that is known."""
 
-Unit = Literal["bytes", "rows", "files", "tensors", "formats"]
+Unit = Literal["bytes", "rows", "records", "files", "tensors", "formats"]
 
-# How often the line is drawn.
+# How often the line is drawn, and after how many seconds at first: what is done by then needs none.
 SECONDS = 0.1
-BAR = 24
+SILENT = 1.0
+# The bar is as wide as the line has room for, between these two.
+BAR, SHORTEST = 24, 6
+# Of what there are many of one size, the speed is told.
+RATED = ("bytes", "rows", "records")
 
 
 @contextmanager
@@ -122,24 +126,34 @@ class ProgressLine:
     def __call__(self, done: int, total: int | None) -> None:
         """Takes how many are done, and of how many."""
         now = time.monotonic()
-        if not self._shown or (now - self._drawn < SECONDS and done != total):
+        if not self._shown or now - self._started < SILENT:
+            return
+        if now - self._drawn < SECONDS and done != total:
             return
         self._drawn = now
-        line = display.cut(self._line(done, total, now - self._started), _width() - 1)
+        line = self._line(done, total, now - self._started, _width() - 1)
         sys.stderr.write(f"\r{line}{' ' * (self._width - display.columns_of(line))}")
         sys.stderr.flush()
         self._width = display.columns_of(line)
 
-    def _line(self, done: int, total: int | None, seconds: float) -> str:
+    def _line(self, done: int, total: int | None, seconds: float, room: int) -> str:
+        """The name, the bar and how fast it goes; the name gives way first, and then the bar."""
         rate = done / seconds if seconds > 0 else 0.0
-        speed = f"{self._count(round(rate))}/s"
+        speed = f"{self._count(round(rate))}/s" if self._unit in RATED else ""
         if not total:
-            return f"{self._about}  {self._count(done)}  {speed}"
+            return self._fit(self._about, "  ".join(filter(None, (self._count(done), speed))), room)
         part = min(done / total, 1.0)
-        full = round(part * BAR)
-        left = (total - done) / rate if rate else 0.0
-        bar = "█" * full + "░" * (BAR - full)
-        return f"{self._about}  {bar} {part:4.0%}  {speed}  {duration(left)} left"
+        left = f"{duration((total - done) / rate)} left" if rate else ""
+        amount = speed or f"{done:,} of {total:,} {self._unit}"
+        tail = "  ".join(filter(None, (f"{part:4.0%}", amount, left)))
+        width = min(BAR, max(SHORTEST, room - display.columns_of(self._about) - len(tail) - 3))
+        full = round(part * width)
+        return self._fit(self._about, f"{'█' * full}{'░' * (width - full)} {tail}", room)
+
+    @staticmethod
+    def _fit(about: str, rest: str, room: int) -> str:
+        name = display.cut(about, max(room - display.columns_of(rest) - 2, 0))
+        return display.cut(f"{name}  {rest}" if name.strip("…") else rest, room, end=True)
 
     def _count(self, count: int) -> str:
         return display.size(count) if self._unit == "bytes" else f"{count:,} {self._unit}"

@@ -7,8 +7,9 @@ import pytest
 
 import tensorferry as ferry
 from tensorferry.errors import UnsupportedError
-from tensorferry.operations.counterparts import RowPair, counterparts, differing_rows, same
+from tensorferry.operations.counterparts import counterparts
 from tensorferry.operations.diff import compare_each
+from tensorferry.operations.row_pairs import RowPair, differing_rows, same
 from tensorferry.operations.subject import open_one
 
 

@@ -83,8 +83,6 @@ def _render(report: BenchReport) -> Iterable[str]:
 
 
 def _time(seconds: float | None) -> str | None:
-    if seconds is None:
-        return None
-    if seconds < 1e-3:
-        return f"{seconds * 1e6:.0f} us"
-    return f"{seconds * 1e3:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"
+    from tensorferry.operations.bench import brief
+
+    return None if seconds is None else brief(seconds)

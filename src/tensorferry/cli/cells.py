@@ -14,6 +14,8 @@ CHARACTERS = 60
 VALUES = 6
 # Of the numbers of an array.
 DIGITS = 3
+# A text without characters, which is not the same as none.
+EMPTY = '""'
 
 
 def cell(value: Any) -> str:
@@ -25,7 +27,7 @@ def cell(value: Any) -> str:
     if value is None:
         return "-"
     if isinstance(value, str):
-        return text.cut(value, CHARACTERS)
+        return text.cut(value, CHARACTERS) or EMPTY
     if isinstance(value, RaggedTensor):
         return _array(value.to_list(), value.shape, str(value.dtype))
     if isinstance(value, SparseTensor):
@@ -37,6 +39,15 @@ def cell(value: Any) -> str:
     return scalar(value)
 
 
+def is_number(value: Any) -> bool:
+    """Whether a value is one number."""
+    import numpy as np
+
+    if isinstance(value, np.ndarray):
+        return value.ndim == 0 and value.dtype != object
+    return isinstance(value, np.generic | int | float)
+
+
 def scalar(value: Any, digits: int = 6) -> str:
     """A number or a string of an array, or the file that a picture was written to."""
     import numpy as np
@@ -44,7 +55,7 @@ def scalar(value: Any, digits: int = 6) -> str:
     from tensorferry.operations.images import Extracted
 
     if isinstance(value, bytes):
-        return _string(value)
+        return _string(value) or EMPTY
     if isinstance(value, Extracted):
         return value.path
     item = value.item() if isinstance(value, np.ndarray | np.generic) else value

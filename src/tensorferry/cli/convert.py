@@ -9,7 +9,7 @@ import click
 
 from tensorferry.cli import completing, options as shared, output as out, text
 from tensorferry.cli.failures import Inputs
-from tensorferry.progress import duration
+from tensorferry.progress import Unit, duration
 
 if TYPE_CHECKING:
     from tensorferry.operations.convert import ConvertReport
@@ -102,7 +102,8 @@ def _convert(
         raise click.UsageError(
             f"{len(inputs)} inputs for one output\nhint: into a directory: OUT/ with --to FORMAT"
         )
-    unit: Any = "rows" if counted_in(found.place.path) == "rows" else "bytes"
+    counted = counted_in(found.place.path)
+    unit: Unit = "bytes" if counted == "tensors" else counted
     with out.progress(os.path.basename(target), unit) as progress:
         return [convert(found, target, format=to, progress=progress, **given)]
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tensorferry.cli import completing, options as shared, text
+from tensorferry.cli import completing, options as shared, output, text
+from tensorferry.cli.cells import cell
 
 if TYPE_CHECKING:
     from tensorferry.operations.diff import DiffReport
@@ -15,6 +16,17 @@ if TYPE_CHECKING:
 
 # How many names that only one of the files has are listed.
 LISTED = 20
+# From so many columns on, the mean difference and the cosine are shown, too.
+WIDE = 120
+# What the columns are called where there is more room.
+WORDS = {
+    "": "equal",
+    "differ": "values that differ",
+    "of": "values compared",
+    "largest": "largest difference",
+    "mean": "mean difference",
+    "first at": "first difference at",
+}
 
 
 @click.command("diff")
@@ -34,6 +46,7 @@ LISTED = 20
 @shared.selecting("Only these tensors of A")
 @click.option("--ignore-dtype", is_flag=True, help="The same numbers in another dtype are equal.")
 @click.option("--all", "everything", is_flag=True, help="List what is equal, too.")
+@click.option("--summary", is_flag=True, help="Only the counts, and what was renamed.")
 @shared.as_json
 def diff_command(
     first: str,
@@ -41,6 +54,7 @@ def diff_command(
     mapping: tuple[str, ...],
     select: tuple[str, ...],
     everything: bool,
+    summary: bool,
     as_json: bool,
     **given: Any,
 ) -> int:
@@ -48,63 +62,127 @@ def diff_command(
 
     Tensors belong together by name, rows of records and tables by position or --key. NEW and OLD
     of --map may hold `*`, as in --map 'encoder/*=model.encoder.*'. By --key, the keys of B are in
-    memory, and all of B if it is compressed or a bundle: give the larger file as A.
+    memory, and all of B if it is compressed or a bundle: give the larger file as A. Tensors that
+    have the same content under another name are told as renamed.
     """
+    from tensorferry.files.find import counted_in
     from tensorferry.operations.diff import diff
 
     sides = shared.one_input(first), shared.one_input(second)
-    report = diff(*sides, map=list(mapping), match=select, **given)
+    with output.progress(first, counted_in(first)) as progress:
+        report = diff(*sides, map=list(mapping), match=select, progress=progress, **given)
     if as_json:
         from tensorferry.operations.plain import plain
 
         shared.echo_json("diff", equal=report.equal, **plain(report))
     elif not text.MANNER.quiet:
-        shared.echo(_render(report, everything))
+        shared.echo([*_alone(report), _verdict(report)] if summary else _render(report, everything))
     return 0 if report.equal else 1
 
 
 def _render(report: DiffReport, everything: bool) -> Iterable[str]:
-    from tensorferry.operations.list import collapse_names
-
     shown = [found for found in report.tensors if everything or not found.equal]
-    headers = ("tensor", "", "differ", "of", "largest", "mean", "cosine", "first at", "what")
-    table = text.Table(headers, right=(2, 3, 4, 5, 6), flexible=(0, 8))
+    wide = not text.is_terminal() or text.MANNER.expanded or text.width() >= WIDE
+    more = ("mean", "cosine") if wide else ()
+    sign = ("",) if everything else ()
+    noun = "tensor" if report.rows_a is None else "column"
+    headers = (noun, *sign, "differ", "of", "largest", *more, "first at", "A → B")
+    right = range(1 + len(sign), len(headers) - 2)
+    table = text.Table(headers, right=right, wider=WORDS)
     for found in shown:
+        numbers = [found.largest, *((found.mean, found.cosine) if wide else ())]
+        if not found.differing:
+            numbers = [None] * len(numbers)
         table.add(
-            found.name,
-            "=" if found.equal else "≠",
-            text.number(found.differing),
-            text.number(found.elements),
-            text.number(found.largest),
-            text.number(found.mean),
-            text.number(found.cosine),
-            "" if found.first is None else text.shape(found.first),
-            _reason(found),
+            found.name if found.name == found.other else f"{found.name} → {found.other}",
+            *(("=" if found.equal else "≠",) if everything else ()),
+            text.number(found.differing) if found.differing else "",
+            text.number(found.elements) if found.differing else "",
+            *map(text.number, numbers),
+            _place(found),
+            _both(found),
             colour=None if found.equal else "red",
         )
     if len(table):
         yield from table.lines()
-    for alone, side in ((report.only_a, report.a), (report.only_b, report.b)):
-        names = collapse_names(alone)
-        for name in names[:LISTED]:
-            yield text.paint(text.clean(f"only in {side}: {name}"), "yellow")
-        if len(names) > LISTED:
-            yield text.paint(text.clean(f"only in {side}: {len(names) - LISTED} more"), "yellow")
-    for rows, side in ((report.rows_a, report.a), (report.rows_b, report.b)):
-        if rows:
-            yield text.paint(text.clean(f"only in {side}: {text.plural(rows, 'row')}"), "yellow")
-    equal = sum(found.equal for found in report.tensors)
-    common = f"{equal:,} of {len(report.tensors):,} are the same"
+    yield from _alone(report)
+    yield _verdict(report)
+
+
+def _alone(report: DiffReport) -> Iterable[str]:
+    """What only one of the files has, and what has another name in the other."""
+    from tensorferry.operations.list import collapse_names
+
+    renamed = report.renamed
+    pairs = collapse_names(f"{old} → {new}" for old, new in renamed.items())
+    lines = [f"renamed: {pair}" for pair in pairs[:LISTED]]
+    lines += [f"renamed: {len(pairs) - LISTED:,} more"] if len(pairs) > LISTED else []
+    taken = set(renamed.values())
+    alone = [name for name in report.only_a if name not in renamed]
+    others = [name for name in report.only_b if name not in taken]
+    for side, names, rows in (("A", alone, report.rows_a), ("B", others, report.rows_b)):
+        found = collapse_names(names)
+        lines += [f"only in {side}: {name}" for name in found[:LISTED]]
+        lines += [f"only in {side}: {len(found) - LISTED:,} more"] if len(found) > LISTED else []
+        lines += [f"only in {side}: {text.plural(rows, 'row')}"] if rows else []
+    for line in lines:
+        yield text.paint(text.clean(line), "yellow")
+
+
+def _verdict(report: DiffReport) -> str:
+    """The last line: how many differ, are the same, or have no counterpart."""
+    same = sum(found.equal for found in report.tensors)
+    noun = "tensor" if report.rows_a is None else "column"
     if report.equal:
-        yield text.paint(f"equal: {common}", "green")
-    else:
-        yield text.paint(f"different: {common if report.tensors else 'nothing in common'}", "red")
+        return text.paint(f"equal: {text.plural(same, noun)}", "green")
+    renamed = len(report.renamed)
+    parts = [
+        f"{len(report.tensors) - same:,} differ",
+        f"{same:,} same",
+        f"{renamed:,} renamed" if renamed else "",
+        f"{len(report.only_a) - renamed:,} only in A" if len(report.only_a) > renamed else "",
+        f"{len(report.only_b) - renamed:,} only in B" if len(report.only_b) > renamed else "",
+        f"{text.plural(report.rows_a, 'row')} only in A" if report.rows_a else "",
+        f"{text.plural(report.rows_b, 'row')} only in B" if report.rows_b else "",
+    ]
+    return text.paint(", ".join(part for part in parts if part), "red")
 
 
-def _reason(found: TensorDiff) -> str:
-    if found.reason == "dtype":
-        return f"{found.dtypes[0]}, {found.dtypes[1]}"
+def _place(found: TensorDiff) -> str:
+    """Where the first difference is: in both files, and under which key."""
+    if found.first is None:
+        return ""
+    if found.key is None:
+        return text.shape(found.first)
+    rows = f"row {found.first[0]}"
+    if found.other_first is not None and found.other_first[0] != found.first[0]:
+        rows = f"row {found.first[0]} of A, {found.other_first[0]} of B"
+    inside = f" {text.shape(found.first[1:])}" if len(found.first) > 1 else ""
+    return f"key {cell(found.key)}, {rows}{inside}"
+
+
+def _both(found: TensorDiff) -> str:
+    """What both files have: their dtypes or shapes if these differ, or the first values that do."""
+    parts = []
+    if found.dtypes[0] != found.dtypes[1]:
+        parts.append(f"{found.dtypes[0]} → {found.dtypes[1]}")
     if found.reason == "shape":
-        return f"{text.shape(found.shapes[0])}, {text.shape(found.shapes[1])}"
-    words = {"rows": "lengths of rows", "entries": "entries", "unreadable": "cannot be read"}
-    return words.get(found.reason or "", "")
+        parts.append(f"{text.shape(found.shapes[0])} → {text.shape(found.shapes[1])}")
+    words = {"entries": "other entries", "unreadable": "cannot be read", "rows": "lengths of rows"}
+    if found.values is not None:
+        left, right = map(_value, found.values, found.dtypes)
+        parts.append(f"{left} → {right}")
+    elif found.reason in words:
+        parts.append(words[found.reason])
+    return ", ".join(parts)
+
+
+def _value(value: Any, dtype: str) -> str:
+    """A value, with as many digits as its dtype has."""
+    import numpy as np
+
+    if value is None:
+        return "null"
+    if isinstance(value, float):
+        return repr(value) if dtype == "float64" else str(np.float32(value))
+    return cell(value)

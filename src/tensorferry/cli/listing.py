@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from tensorferry.operations.list import Entry, Listing, Node
 
 
+# What the columns are called where there is more room.
+WORDS = {"size": "size in the file", "count": "tensors"}
+
+
 def _listing_options(function: Any) -> Any:
     for option in (
         shared.as_json,
@@ -80,18 +84,18 @@ def _tree(listing: Listing, info: ModelInfo | None) -> Iterable[str]:
     """The tensors of one input as a tree, with the signatures of a model before them."""
     from tensorferry.operations.list import grow, is_slot
 
-    headers = ("name", "dtype", "shape", "count", "size", "cannot be read")
-    table = text.Table(headers, right=(3, 4), flexible=(0, 5))
+    headers = ("name", "dtype", "shape", "count", "size", "in memory", "cannot be read")
+    table = text.Table(headers, right=(3, 4, 5), flexible=(0, 6), wider=WORDS)
     if info is not None:
         from tensorferry.cli import model
 
         for cells in model.branches(info):
-            table.add(*cells, "", "", "")
+            table.add(*cells, "", "", "", "")
     slots = [info for info in listing.tensors if is_slot(info)]
     others = [info for info in listing.tensors if not is_slot(info)]
     _branches(table, grow(others), "", listing.holds != "tensors")
     if slots and others:
-        table.add("optimizer:", "", "", "", "", "", colour="dim")
+        table.add("optimizer:", "", "", "", "", "", "", colour="dim")
     _branches(table, grow(slots), "", listing.holds != "tensors")
     if len(table):
         yield from table.lines()
@@ -146,13 +150,13 @@ def _table(listing: Listing, everything: bool) -> Iterable[str]:
         entries = collapse(listing.tensors)
     slots = [entry for entry in entries if entry.optimizer]
     others = [entry for entry in entries if not entry.optimizer]
-    headers = ("name", "dtype", "shape", "kind", "count", "size", "cannot be read")
-    table = text.Table(headers, right=(4, 5), flexible=(0, 6))
+    headers = ("name", "dtype", "shape", "kind", "count", "size", "in memory", "cannot be read")
+    table = text.Table(headers, right=(4, 5, 6), flexible=(0, 7), wider=WORDS)
     rows = listing.holds != "tensors"
     for entry in others:
         _add(table, entry, rows)
     if slots and others:
-        table.add("optimizer:", "", "", "", "", "", "", colour="dim")
+        table.add("optimizer:", "", "", "", "", "", "", "", colour="dim")
     for entry in slots:
         _add(table, entry, rows)
     if len(table):
@@ -162,15 +166,19 @@ def _table(listing: Listing, everything: bool) -> Iterable[str]:
 
 def _total(listing: Listing) -> str:
     """How many there are, and how much they take."""
+    from tensorferry.operations.list import memory_of, total
     from tensorferry.tensors.infos import elements_in
 
-    sizes = [info.nbytes for info in listing.tensors]
-    total = text.size(sum(filter(None, sizes))) if any(sizes) else ""
+    size = total([info.nbytes for info in listing.tensors])
+    memory = total([memory_of(info) for info in listing.tensors])
     values = [elements_in(info) for info in listing.tensors]
     known = text.plural(sum(filter(None, values)), "value") if None not in values else ""
     noun = {"tensors": "tensor", "records": "feature", "rows": "column"}[listing.holds]
     of = "" if len(values) == listing.total else f" of {listing.total:,}"
-    parts = [text.plural(len(values), noun) + of, known if values else "", total]
+    parts = [text.plural(len(values), noun) + of]
+    if values:
+        parts += [known, f"{text.size(size)} in the file" if size else ""]
+        parts += [f"{text.size(memory)} in memory" if memory and memory != size else ""]
     return ", ".join(part for part in parts if part)
 
 
@@ -180,7 +188,13 @@ def _add(table: text.Table, entry: Entry, rows: bool) -> None:
     kind = "" if entry.kind in ("dense", "string") else entry.kind
     many = f"{entry.count} x" if entry.count > 1 else ""
     sizes = text.shape(entry.shape[1:] if rows else entry.shape)
-    table.add(entry.name, dtype, sizes, kind, many, text.size(entry.nbytes), entry.unreadable)
+    size, memory = text.size(entry.nbytes), in_memory(entry)
+    table.add(entry.name, dtype, sizes, kind, many, size, memory, entry.unreadable)
+
+
+def in_memory(entry: Entry | Node) -> str:
+    """How much the values take in memory, where that is not what they take in the file."""
+    return "" if entry.memory == entry.nbytes else text.size(entry.memory)
 
 
 def _branches(table: text.Table, nodes: Sequence[Node], indent: str, rows: bool) -> None:
@@ -192,5 +206,6 @@ def _branches(table: text.Table, nodes: Sequence[Node], indent: str, rows: bool)
         # What is below stands for each of those that are alike, their size for all of them.
         many = f"{node.count} x" if node.count > 1 else ""
         size = text.size(node.nbytes) if node.nbytes else ""
-        table.add(name, dtype, sizes, many, size, node.entry.unreadable if node.entry else "")
+        reason = node.entry.unreadable if node.entry else ""
+        table.add(name, dtype, sizes, many, size, in_memory(node), reason)
         _branches(table, node.children, indent + ("  " if last else "│ "), rows)

@@ -106,7 +106,18 @@ def common() -> list[click.Option]:
             callback=_be_plain,
             help="No colours; NO_COLOR and FORCE_COLOR are heeded, too.",
         ),
+        click.Option(
+            ["-x", "--expanded"],
+            is_flag=True,
+            expose_value=False,
+            callback=_expand,
+            help="One block of lines for each row of a table.",
+        ),
     ]
+
+
+def _expand(context: Any, parameter: Any, given: bool) -> None:
+    text.MANNER.expanded = text.MANNER.expanded or given
 
 
 def _be_quiet(context: Any, parameter: Any, given: bool) -> None:

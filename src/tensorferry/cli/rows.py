@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from tensorferry.cli import completing, documents, options as shared, output, text
-from tensorferry.cli.cells import cell
+from tensorferry.cli.cells import cell, is_number
 from tensorferry.cli.options import Function
 
 # Beyond so many rows a table of them would have to be made in memory: then each part has its own.
@@ -92,14 +92,14 @@ def _print(
     from tensorferry.operations.select import select as select_rows
 
     options = {"columns": select or None, "raw": raw or None, **options}
-    rows = select_rows(shared.one_input(path), **given, **options)
+    rows = select_rows(shared.one_input(path), dates=True, **given, **options)
     if extract is not None:
         from tensorferry.operations import images
 
         rows = images.extract(rows, extract)
     if as_json:
         _print_document(command, rows)
-    elif not text.is_terminal():
+    elif not text.is_terminal() and not text.MANNER.expanded:
         for row in rows:
             output.line(documents.line(row))
     else:
@@ -116,17 +116,32 @@ def _print_document(command: str, rows: Iterator[dict[str, Any]]) -> None:
 
 
 def _print_table(rows: Iterator[dict[str, Any]]) -> None:
-    table: text.Table | None = None
+    """Prints a table, or one for each so many rows; what was read before an error is printed."""
+    part: list[dict[str, Any]] = []
     found = False
-    for row in rows:
-        found = True
-        if table is None:
-            table = text.Table(list(row), flexible=range(len(row)), cut_ends=True)
-        table.add(*map(cell, row.values()))
-        if len(table) == PART:
-            shared.echo(table.lines())
-            table = None
-    if table is not None:
-        shared.echo(table.lines())
+    try:
+        for row in rows:
+            found = True
+            part.append(row)
+            if len(part) == PART:
+                shared.echo(_table(part).lines())
+                part = []
+    finally:
+        if part:
+            shared.echo(_table(part).lines())
     if not found:
         output.line(text.paint("no rows", "dim"))
+
+
+def _table(rows: list[dict[str, Any]]) -> text.Table:
+    """Rows of the same columns: numbers to the right, and no column left out."""
+    names = list(rows[0])
+    right = [
+        place
+        for place, name in enumerate(names)
+        if all(row[name] is None or is_number(row[name]) for row in rows)
+    ]
+    table = text.Table(names, right=right, flexible=range(len(names)), cut_ends=True, whole=True)
+    for row in rows:
+        table.add(*map(cell, row.values()))
+    return table

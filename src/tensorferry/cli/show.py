@@ -102,7 +102,7 @@ def summary_lines(summary: Summary) -> Iterable[str]:
         ("empty" if of_strings else "zeros", text.number(summary.zeros)),
         ("NaN", "" if of_strings else text.number(summary.nan)),
         ("infinite", text.number(summary.infinite) if summary.infinite else ""),
-        ("distinct", text.number(summary.distinct)),
+        ("distinct", ("~" if summary.estimated else "") + text.number(summary.distinct)),
     ]
     line, room = "", text.width() if text.is_terminal() else 1 << 30
     taken = 0

@@ -104,7 +104,7 @@ def _about(column: ColumnStatistics) -> str:
     values, parts = column.values, []
     parts.append(f"{column.missing:,} missing" if column.missing else "")
     if values.distinct is not None:
-        sign = "about " if values.approximate else ""
+        sign = "~" if values.estimated else ""
         parts.append(f"{sign}{values.distinct:,} distinct")
         parts.append(f"{_span(values)} bytes" if values.count else "")
         parts.append(f"{values.zeros:,} empty" if values.zeros else "")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TextIO
 
@@ -29,6 +29,8 @@ CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "c
 
 # A column is not made narrower than this.
 NARROWEST = 12
+# The names of columns are not wider than this, where each row is a block of lines.
+WIDEST = 30
 
 
 @dataclass
@@ -38,14 +40,16 @@ class Manner:
     Attributes:
         plain: Without colours, whatever the terminal can.
         quiet: Only results and errors: no progress, and no report of what was done.
+        expanded: A block of lines for each row of a table, whatever fits.
     """
 
     plain: bool = False
     quiet: bool = False
+    expanded: bool = False
 
     def reset(self) -> None:
         """Forgets what the options of the last run said."""
-        self.plain = self.quiet = False
+        self.plain = self.quiet = self.expanded = False
 
 
 MANNER = Manner()
@@ -85,23 +89,35 @@ def paint(text: str, colour: Colour | None) -> str:
 
 @dataclass
 class Table:
-    """Lines of cells, aligned.
+    """Lines of cells, aligned; one block of lines a row, where the terminal is too narrow.
 
     Attributes:
         headers: Of the columns; cleaned.
         right: Which columns are aligned to the right.
         flexible: Which columns give way on a narrow terminal.
         cut_ends: Whether cells lose their ends then, not their middles.
+        whole: Whether columns without any cell are shown, too.
+        wider: What the headers are called in blocks, where there is room for more words.
     """
 
     headers: Sequence[str]
     right: Sequence[int] = ()
     flexible: Sequence[int] = (0,)
     cut_ends: bool = False
+    whole: bool = False
+    wider: Mapping[str, str] = field(default_factory=dict)
     _lines: list[tuple[list[str], Colour | None]] = field(default_factory=list)
+    _red: set[tuple[int, int]] = field(default_factory=set)
 
-    def add(self, *cells: Any, colour: Colour | None = None) -> None:
-        """Adds a line; cells are cleaned."""
+    def add(self, *cells: Any, colour: Colour | None = None, red: Sequence[int] = ()) -> None:
+        """Adds a line; cells are cleaned.
+
+        Args:
+            *cells: Of the columns.
+            colour: Of the line.
+            red: Which of the cells are red, whatever the colour of the line.
+        """
+        self._red |= {(len(self._lines), place) for place in red}
         self._lines.append((["" if cell is None else clean(cell) for cell in cells], colour))
 
     def __post_init__(self) -> None:
@@ -115,7 +131,7 @@ class Table:
         used = [
             place
             for place in range(len(self.headers))
-            if any(cells[place] for cells, _ in self._lines)
+            if self.whole or any(cells[place] for cells, _ in self._lines)
         ]
         widths = {
             place: max(
@@ -124,30 +140,57 @@ class Table:
             )
             for place in used
         }
-        if is_terminal():
-            self._narrow(widths)
-        header = self._line([self.headers[place] for place in range(len(self.headers))], widths)
-        yield paint(header, "bold")
-        for cells, colour in self._lines:
-            yield paint(self._line(cells, widths), colour)
+        if MANNER.expanded or (is_terminal() and not self._narrow(widths)):
+            yield from self._blocks(used)
+            return
+        yield paint(self._line(self.headers, widths), "bold")
+        for row, (cells, colour) in enumerate(self._lines):
+            yield self._line(cells, widths, colour, row)
 
-    def _narrow(self, widths: dict[int, int]) -> None:
+    def _narrow(self, widths: dict[int, int]) -> bool:
+        """Makes columns as narrow as the terminal wants it, if that can be."""
         excess = sum(widths.values()) + 2 * (len(widths) - 1) - width()
         flexible = [place for place in self.flexible if place in widths]
         while excess > 0 and flexible:
             widest = max(flexible, key=lambda place: widths[place])
             if widths[widest] <= NARROWEST:
-                return
+                return False
             widths[widest] -= 1
             excess -= 1
+        return excess <= 0
 
-    def _line(self, cells: Sequence[str], widths: dict[int, int]) -> str:
+    def _line(
+        self,
+        cells: Sequence[str],
+        widths: dict[int, int],
+        colour: Colour | None = None,
+        row: int | None = None,
+    ) -> str:
         parts = []
         for place, most in widths.items():
             cell = cut(cells[place], most, end=self.cut_ends)
             space = " " * (most - columns_of(cell))
+            cell = paint(cell, "red" if (row, place) in self._red else colour)
             parts.append(space + cell if place in self.right else cell + space)
         return "  ".join(parts).rstrip()
+
+    def _blocks(self, used: Sequence[int]) -> Iterable[str]:
+        """A block of each row: the names of the columns, and what they have there."""
+        names = {
+            place: self.wider.get(self.headers[place], self.headers[place]) + ":" for place in used
+        }
+        longest = min(max(map(columns_of, names.values()), default=0), WIDEST)
+        room = max(width() - longest - 1, NARROWEST) if is_terminal() else sys.maxsize
+        for row, (cells, colour) in enumerate(self._lines):
+            if row:
+                yield ""
+            for place in used:
+                if cells[place] or self.whole:
+                    name = cut(names[place], longest)
+                    space = " " * (longest - columns_of(name) + 1)
+                    value = cut(cells[place], room, end=self.cut_ends and place != 0)
+                    shade = "red" if (row, place) in self._red else colour
+                    yield f"{paint(name, 'dim')}{space}{paint(value, shade)}".rstrip()
 
 
 def fields(pairs: Iterable[tuple[str, Any]]) -> Iterable[str]:

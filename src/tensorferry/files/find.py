@@ -110,14 +110,9 @@ def resolve(given: Any, *, format: str | None = None, options: Options = None) -
 
 
 def _many(name: str, paths: Sequence[str], format: str | None, options: Options) -> Found:
-    unique = {_identity(path): path for path in paths}
-    places = tuple(Place(path, options=options) for path in unique.values())
+    places = tuple(Place(path, options=options) for path in paths)
     known = format or next((row for path in paths if (row := rows_format(path))), None)
     return Found(name, places, known if len(places) > 1 else format)
-
-
-def _identity(path: str) -> str:
-    return path if path == STANDARD_STREAM or storage.is_url(path) else os.path.abspath(path)
 
 
 def of_several_files(place: Place, format: str | None = None) -> Found | None:
@@ -349,9 +344,12 @@ def _set_of(found: Found) -> tuple[str, int] | None:
     return None if parsed is None else (parsed[0], parsed[2])
 
 
-def counted_in(path: str) -> Literal["rows", "tensors"]:
+def counted_in(path: str) -> Literal["rows", "records", "tensors"]:
     """What is counted while a file of that name is read."""
-    return "tensors" if rows_format(path) is None else "rows"
+    found = rows_format(path)
+    if found is None:
+        return "tensors"
+    return "records" if TABLE[found].records else "rows"
 
 
 def _is_beside(name: str) -> bool:

@@ -15,7 +15,9 @@
     distribution.py   summary and histograms of a tensor in one pass
     planes.py     the part of a tensor that a screen shows; branches.py the tree of names
     pages.py      rows by their numbers, and the search for rows; cells.py values in brief
-    counterparts.py   which tensors and rows of two files belong together
+    counterparts.py   which tensors of two files belong together
+    row_pairs.py      which rows of two files differ
+    nulls.py          which lists of a table are missing, not only empty
     drawing.py    where boxes and lines of a graph go; layers.py the layers of a Keras file
     exports.py    a tensor as npy and rows as CSV, in pieces; snippets.py what to type for it
     plain.py      results as what JSON has

@@ -41,6 +41,9 @@ PAGE = 4096
 SAMPLE = 64 << 20
 """How much of a file is written and read, at most."""
 
+SLACK = 0.02
+"""How much larger than the smallest file one may be that is quicker to read."""
+
 BANDWIDTH = 100e6
 """Bytes a second of a network, to weigh sizes against times."""
 
@@ -124,7 +127,8 @@ def time_file(path: Any, *, runs: int = RUNS, progress: Progress | None = None) 
         value, complete = _sample(subject)
         own = Timing(subject.format, subject.opened.packed, subject.nbytes())
         report = time_value(value, about=subject.name, runs=runs, progress=progress)
-        return replace(report, given=own, complete=complete)
+        again = tuple(recommend(report.timings, own.nbytes if complete else None))
+        return replace(report, given=own, complete=complete, recommendations=again)
 
 
 def time_shape(
@@ -255,8 +259,13 @@ def _time(
     return Timing(facts.name, compression, size, written, opened)
 
 
-def recommend(timings: Sequence[Timing]) -> Iterator[Recommendation]:
-    """What to choose for what, by size and times."""
+def recommend(timings: Sequence[Timing], given: int | None = None) -> Iterator[Recommendation]:
+    """What to choose for what, by size and times.
+
+    Args:
+        timings: Of the formats; the numbers in the reasons are theirs.
+        given: The size of the file as it is, if all of it was written.
+    """
     done = [timing for timing in timings if timing.nbytes is not None]
 
     def together(timing: Timing) -> float:
@@ -267,27 +276,45 @@ def recommend(timings: Sequence[Timing]) -> Iterator[Recommendation]:
 
     least = min((timing.nbytes or 0 for timing in done), default=0)
     # A little more is no reason to wait longer.
-    small = [timing for timing in done if (timing.nbytes or 0) <= least * 1.02]
-    choices: list[tuple[str, list[Timing], Callable[[Timing], Any], str]] = [
-        ("storage", small, lambda timing: timing.read, "the smallest, and quick to read"),
-        ("transfer", done, sent, "written, sent (100 MB/s) and read the fastest"),
+    small = [timing for timing in done if (timing.nbytes or 0) <= least * (1 + SLACK)]
+    choices: list[tuple[str, list[Timing], Callable[[Timing], float], str]] = [
+        ("storage", small, lambda timing: timing.read or 0.0, ""),
+        ("transfer", done, sent, "written, sent (100 MB/s) and read in {}, the least"),
         (
             "interop",
             [t for t in done if TABLE[t.format].read_by == "many"],
             together,
-            "the fastest that other tools read",
+            "written and read in {}, the least of what other tools read",
         ),
         (
             "tensorflow",
             [t for t in done if _is_tensorflow(t)],
             together,
-            "the fastest that TensorFlow reads itself",
+            "written and read in {}, the least of what TensorFlow reads itself",
         ),
     ]
     for purpose, among, key, reason in choices:
         if among:
             best = min(among, key=key)
-            yield Recommendation(purpose, best.format, best.compression, reason)
+            text = reason.format(brief(key(best))) or _smallest(best, least, len(small), given)
+            yield Recommendation(purpose, best.format, best.compression, text)
+
+
+def _smallest(best: Timing, least: int, similar: int, given: int | None) -> str:
+    """Why a format is chosen for storage."""
+    size = best.nbytes or 0
+    if size == least:
+        reason = "the smallest" + (", and the quickest to read of those like it" * (similar > 1))
+    else:
+        reason = f"{size / least - 1:.1%} larger than the smallest, and quicker to read"
+    return reason + ("; the file as it is is smaller still" if given and given < size else "")
+
+
+def brief(seconds: float) -> str:
+    """A time in three digits: "12.3 ms"."""
+    if seconds < 1e-3:
+        return f"{seconds * 1e6:.0f} us"
+    return f"{seconds * 1e3:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"
 
 
 def _is_tensorflow(timing: Timing) -> bool:

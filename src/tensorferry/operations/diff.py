@@ -9,7 +9,7 @@ by a key. How columns of one name are compared is `tensorferry.operations.differ
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import zip_longest
 from typing import Any, Unpack
@@ -20,8 +20,10 @@ from tensorferry import display
 from tensorferry.cards import Card, Grid, Shown, Tone
 from tensorferry.errors import UnsupportedError
 from tensorferry.files import keywords
+from tensorferry.operations.counterparts import find_renamed
 from tensorferry.operations.differences import Difference, TensorDiff
 from tensorferry.operations.names import Renaming
+from tensorferry.operations.nulls import Missing, missing_lists
 from tensorferry.operations.subject import Subject, open_one, some
 from tensorferry.progress import Progress, following
 from tensorferry.rows.columns import length_of
@@ -40,6 +42,7 @@ class DiffReport(Shown):
         only_b: The names that only the second has.
         rows_a: Rows of the first that have no counterpart; None where tensors are compared.
         rows_b: Rows of the second.
+        renamed: Names of `only_a`, and the name of the same content in `only_b`.
     """
 
     a: str
@@ -49,6 +52,7 @@ class DiffReport(Shown):
     only_b: tuple[str, ...] = ()
     rows_a: int | None = None
     rows_b: int | None = None
+    renamed: Mapping[str, str] = field(default_factory=dict)
 
     def _card(self) -> Card:
         differing = [found for found in self.tensors if not found.equal]
@@ -68,6 +72,9 @@ class DiffReport(Shown):
                 lines.append(("note", f"only in {side}: {some(names)}"))
             if rows:
                 lines.append(("note", f"{display.plural(rows, 'row')} only in {side}"))
+        if self.renamed:
+            pairs = [f"{old} is {new}" for old, new in self.renamed.items()]
+            lines.append(("note", f"renamed: {some(pairs)}"))
         return Card(
             "DiffReport",
             f"{self.a} | {self.b}",
@@ -117,7 +124,8 @@ def diff(
     """Compares two files of any formats: tensors by name, rows by position or key.
 
     Numbers are the same if `|a - b| <= atol + rtol * |b|`; NaN is the same as NaN. A tensor that
-    cannot be read differs, with the reason "unreadable".
+    cannot be read differs, with the reason "unreadable". Of tensors that only one file has, those
+    with the same content are told as renamed.
 
         ferry.diff("model.npz", "model.safetensors").equal
 
@@ -143,7 +151,7 @@ def diff(
     with reading(a) as first, reading(b) as second:
         are_rows = isinstance(first.opened, Rows) and isinstance(second.opened, Rows)
         with following(progress, first.name, "rows" if are_rows else "tensors") as tell:
-            return compare(
+            report = compare(
                 first,
                 second,
                 rtol=rtol,
@@ -154,6 +162,8 @@ def diff(
                 match=match,
                 progress=tell,
             )
+            renamed = find_renamed(first, report.only_a, second, report.only_b)
+            return replace(report, renamed=renamed)
 
 
 def compare(
@@ -173,6 +183,8 @@ def compare(
     others = [name for name in second.infos if not match or name in names.values()]
     pairs = _pairs(first, second, names, rtol=rtol, atol=atol, ignore_dtype=ignore_dtype)
     rows = _compare(first, second, pairs, key, progress)
+    if key is None:
+        _compare_missing(first, second, pairs)
     taken = set(names.values())
     return DiffReport(
         first.name,
@@ -203,6 +215,7 @@ def _pairs(
             rtol=rtol,
             atol=atol,
             ignore_dtype=ignore_dtype,
+            optional=old in first.optional or new in second.optional,
         )
         for old, new in names.items()
         if new in second.infos
@@ -227,6 +240,18 @@ def compare_each(first: Subject, second: Subject, names: Mapping[str, str]) -> I
     for (name, tensor), (_, other) in both:
         readable[name].add(tensor, other)
         yield readable[name].result()
+
+
+def _compare_missing(first: Subject, second: Subject, pairs: Mapping[str, Difference]) -> None:
+    """Compares which lists of columns are missing, not only empty."""
+    readable = {name: pair.other for name, pair in pairs.items() if pair.is_readable}
+    left = missing_lists(first, list(readable))
+    right = missing_lists(second, list(readable.values()))
+    none = np.empty(0, np.int64)
+    for name, other in readable.items():
+        one, two = left.get(name, {}), right.get(other, {})
+        for level in sorted(one.keys() | two.keys()):
+            pairs[name].add_nulls(one.get(level, none), two.get(level, none))
 
 
 def _compare(
@@ -288,19 +313,32 @@ def _by_key(
     other = pairs[key].other
     places = key_places(second, other)
     lookup = row_lookup(second, [pair.other for pair in pairs.values()])
+    lacking = (
+        missing_lists(first, list(pairs)),
+        missing_lists(second, [pair.other for pair in pairs.values()]),
+    )
     missing = seen = 0
-    for left in first.rows(list(pairs)):
-        place = places.get(hashable(left[key]))
+    for number, left in enumerate(first.rows(list(pairs))):
+        found = hashable(left[key])
+        place = places.get(found)
         if place is None:
             missing += 1
             continue
         seen += 1
         right = lookup(place)
         for name, pair in pairs.items():
-            pair.add_row(left[name], right[pair.other])
+            one = None if _lacks(lacking[0], name, number) else left[name]
+            two = None if _lacks(lacking[1], pair.other, place) else right[pair.other]
+            pair.add_row(one, two, row=number, other=place, key=found)
         if progress is not None and seen % ROWS == 0:
             progress(seen + missing, None)
     return missing, max(len(places) - seen, 0)
+
+
+def _lacks(lists: Mapping[str, Missing], name: str, row: int) -> bool:
+    """Whether a row has no list, which is an empty one among its values."""
+    found = lists.get(name, {}).get(0)
+    return found is not None and bool(np.isin(row, found))
 
 
 def key_places(subject: Subject, key: str) -> dict[Any, int]:

@@ -7,6 +7,7 @@ ragged tensor and a dense one are the same if their rows are: TFRecords do not t
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +26,7 @@ class TensorDiff:
         other: In the second file.
         equal: Whether they are the same, within the tolerance.
         reason: What differs: "dtype", "shape", "rows" (their lengths), "entries" or "values"; or
-            "unreadable", if one of them cannot be read.
+            "nulls" (a missing list is no empty one), or "unreadable", if one cannot be read.
         dtypes: Of both.
         shapes: Of both.
         elements: How many values were compared.
@@ -34,7 +35,11 @@ class TensorDiff:
         mean: The mean difference.
         cosine: The cosine between both, as vectors: 1 for the same direction.
         relative: The length of the difference as a part of the length of the first, as vectors.
-        first: Where the first difference is.
+        first: Where the first difference is, in the first file.
+        values: What both have there; the lengths of rows, if these differ and are long.
+        other_first: The same place in the second file; rows that belong together by a key may be
+            rows of other numbers there.
+        key: The key of that row, if rows belong together by a key.
     """
 
     name: str
@@ -50,7 +55,18 @@ class TensorDiff:
     cosine: float | None = None
     first: tuple[int, ...] | None = None
     relative: float | None = None
+    values: tuple[Any, Any] | None = None
+    other_first: tuple[int, ...] | None = None
+    key: Any = None
 
+
+SHOWN = 8
+"""Of rows whose lengths differ, how many values are given."""
+
+BYTES = 64
+"""Of strings that differ, how many bytes are given."""
+
+Locate = Callable[[tuple[int, ...]], tuple[int, ...]]
 
 _NOWHERE: Array = np.zeros(1, bool)
 
@@ -77,8 +93,10 @@ class Difference:
         rtol: float,
         atol: float,
         ignore_dtype: bool,
+        optional: bool = False,
     ) -> None:
         self.name, self.other = name, other
+        self._optional = optional
         self._rtol, self._atol = rtol, atol
         self._dtypes = (info.dtype, other_info.dtype)
         self._shapes = (info.shape, other_info.shape)
@@ -93,28 +111,59 @@ class Difference:
         self._products = np.zeros(3)
         self._numeric = False
         self._first: tuple[int, ...] | None = None
+        self._values: tuple[Any, Any] | None = None
+        self._pair: tuple[int, Any] | None = None
+        self._found: tuple[int, Any] | None = None
 
     def add(self, left: Any, right: Any) -> None:
         """Compares the next rows, or all there is."""
         rows = self._compare(left, right)
         self._rows += rows
 
-    def add_row(self, left: Any, right: Any) -> None:
-        """Compares one row: a value of it, which may be missing."""
+    def add_row(self, left: Any, right: Any, *, row: int, other: int, key: Any) -> None:
+        """Compares the values of two rows of one key, which may be missing.
+
+        Args:
+            left: Of the first file.
+            right: Of the second.
+            row: The number of the row in the first file.
+            other: Its number in the second file.
+            key: Of both.
+        """
+        self._rows, self._pair = row, (other, key)
         if left is None or right is None:
             if left is not right:
-                self._note("values", 1, (self._rows,))
+                self._note("values", 1, (self._rows,), (left, right))
             self._elements += 1
+        elif np.ndim(left) == np.ndim(right) == 1 and len(left) != len(right):
+            self._elements += max(len(left), len(right))
+            values = [
+                side.tolist() if len(side) <= SHOWN else f"{len(side):,} values"
+                for side in (np.asarray(left), np.asarray(right))
+            ]
+            self._note("rows", 1, (row,), (values[0], values[1]))
         else:
             self._compare(_alone(left), _alone(right))
-        self._rows += 1
+
+    def add_nulls(self, left: Array, right: Array) -> None:
+        """Compares which lists are missing, which are empty among the values.
+
+        Args:
+            left: Their numbers in the first file.
+            right: Their numbers in the second.
+        """
+        apart = np.setxor1d(left, right)
+        if apart.size:
+            row = int(apart[0])
+            self._pair = None
+            self._note("nulls", int(apart.size), (row,), (None, []) if row in left else ([], None))
 
     def _compare(self, left: Any, right: Any) -> int:
         if isinstance(left, list) or isinstance(right, list):
             return self._compare_lists(left, right)
         if isinstance(left, SparseTensor) or isinstance(right, SparseTensor):
             self._compare_sparse(left, right)
-            return 0
+            return left.shape[0] if isinstance(left, SparseTensor) and left.shape else 0
         if isinstance(left, RaggedTensor) or isinstance(right, RaggedTensor):
             return self._compare_ragged(left, right)
         self._compare_arrays(np.asarray(left), np.asarray(right))
@@ -127,9 +176,11 @@ class Difference:
             if one is None or other is None:
                 self._elements += 1
                 if one is not other:
-                    self._note("values", 1, (self._rows,))
+                    self._note("values", 1, (self._rows,), (one, other))
             else:
-                self._compare_arrays(np.asarray(one), np.asarray(other), row=True)
+                self._compare_arrays(
+                    np.asarray(one), np.asarray(other), lambda at: (self._rows, *at)
+                )
         self._rows = start
         if len(left) != len(right):
             self._note("shape", 0, None)
@@ -144,7 +195,10 @@ class Difference:
             return
         left, right = ordered(left), ordered(right)
         if np.array_equal(left.indices, right.indices):
-            self._compare_arrays(left.values, right.values)
+            places = left.indices
+            self._compare_arrays(
+                left.values, right.values, lambda at: self._below(tuple(places[at[0]].tolist()))
+            )
         else:
             self._elements += max(len(left.values), len(right.values))
             self._note("entries", abs(len(left.values) - len(right.values)) or 1, None)
@@ -159,20 +213,55 @@ class Difference:
             return 0
         splits = zip(one.nested_row_splits, other.nested_row_splits, strict=True)
         if all(np.array_equal(a, b) for a, b in splits):
-            self._compare_arrays(one.flat_values, other.flat_values)
+            self._compare_arrays(
+                one.flat_values, other.flat_values, lambda at: self._in_ragged(one, at)
+            )
             return len(one)
         count = min(len(one), len(other))
         apart = np.flatnonzero(one.row_lengths[:count] != other.row_lengths[:count])
-        place = (self._rows + int(apart[0]),) if apart.size else None
         self._elements += max(len(one.flat_values), len(other.flat_values))
-        self._note("rows", max(int(apart.size), 1), place)
+        if apart.size:
+            row = int(apart[0])
+            values = self._row_of(one, row), self._row_of(other, row)
+            self._note("rows", int(apart.size), (self._rows + row,), values)
+        else:
+            self._note("rows", 1, None)
         return len(one)
 
-    def _compare_arrays(self, left: Array, right: Array, *, row: bool = False) -> None:
+    def _in_ragged(self, tensor: RaggedTensor, at: tuple[int, ...]) -> tuple[int, ...]:
+        """The place of a value of a ragged tensor, by its place among all values."""
+        flat, inner = at[0], at[1:]
+        for splits in reversed(tensor.nested_row_splits):
+            row = int(np.searchsorted(splits, flat, side="right")) - 1
+            inner = (flat - int(splits[row]), *inner)
+            flat = row
+        return self._below((flat, *(inner[1:] if self._optional else inner)))
+
+    def _row_of(self, tensor: RaggedTensor, row: int) -> Any:
+        """A row, to be shown: its values, their number if they are many, None if it is missing."""
+        start, end = (int(split) for split in tensor.nested_row_splits[0][row : row + 2])
+        if tensor.ragged_rank > 1 or tensor.flat_values.ndim > 1 or end - start > SHOWN:
+            return f"{end - start:,} values"
+        values = tensor.flat_values[start:end].tolist()
+        return (values[0] if values else None) if self._optional else values
+
+    def _below(self, at: tuple[int, ...]) -> tuple[int, ...]:
+        """A place behind the rows that were compared before."""
+        return (self._rows + at[0], *at[1:]) if at else at
+
+    def _compare_arrays(self, left: Array, right: Array, locate: Locate | None = None) -> None:
+        """Compares arrays of one shape.
+
+        Args:
+            left: Of the first file.
+            right: Of the second.
+            locate: Makes the place of a value in the tensor of its place in the array.
+        """
+        locate = locate or self._below
         if left.shape != right.shape:
             if left.ndim and left.shape[1:] == right.shape[1:]:
                 count = min(len(left), len(right))
-                self._compare_arrays(left[:count], right[:count])
+                self._compare_arrays(left[:count], right[:count], locate)
             self._note("shape", 0, None)
             return
         self._elements += left.size
@@ -188,11 +277,8 @@ class Difference:
             if differs.any():
                 place = start + int(np.argmax(differs))
                 found = tuple(int(step) for step in np.unravel_index(place, left.shape))
-                if row:
-                    found = (self._rows, *found)
-                elif found:
-                    found = (self._rows + found[0], *found[1:])
-                self._note("values", int(np.count_nonzero(differs)), found)
+                values = _shorten(_item(flat, place), _item(other, place))
+                self._note("values", int(np.count_nonzero(differs)), locate(found), values)
 
     def _compare_numbers(self, left: Array, right: Array) -> Array:
         """Where numbers differ; takes note of how far."""
@@ -229,12 +315,18 @@ class Difference:
         self._finite += wide.size
         return _NOWHERE
 
-    def _note(self, reason: str, count: int, place: tuple[int, ...] | None) -> None:
+    def _note(
+        self,
+        reason: str,
+        count: int,
+        place: tuple[int, ...] | None,
+        values: tuple[Any, Any] | None = None,
+    ) -> None:
         self._differing += count
         if self._reason is None:
             self._reason = reason
-        if self._first is None:
-            self._first = place
+        if self._first is None and place is not None:
+            self._first, self._values, self._found = place, values, self._pair
 
     def result(self) -> TensorDiff:
         """What was found."""
@@ -255,6 +347,9 @@ class Difference:
             min(1.0, dot / length) if numbers and length > 0 and math.isfinite(length) else None,
             self._first,
             self._relative(left) if numbers else None,
+            self._values,
+            self._first if self._found is None else (self._found[0], *(self._first or (0,))[1:]),
+            None if self._found is None else self._found[1],
         )
 
     def _relative(self, left: float) -> float | None:
@@ -262,6 +357,25 @@ class Difference:
             return 0.0
         found = math.sqrt(self._squares) / math.sqrt(left) if left > 0 else math.inf
         return found if math.isfinite(found) else None
+
+
+def _item(flat: Array, place: int) -> Any:
+    """A value of an array, as Python has it."""
+    return flat[place] if flat.dtype == object else as_numbers(flat[place : place + 1])[0].item()
+
+
+def _shorten(left: Any, right: Any) -> tuple[Any, Any]:
+    """Two values; of long strings, a few bytes around the first that differs."""
+    if not isinstance(left, bytes) or not isinstance(right, bytes):
+        return left, right
+    if max(len(left), len(right)) <= BYTES:
+        return left, right
+    short = min(len(left), len(right))
+    one, two = (np.frombuffer(side, np.uint8, short) for side in (left, right))
+    apart = np.flatnonzero(one != two)
+    start = max((int(apart[0]) if apart.size else short) - BYTES // 4, 0)
+    before = b"..." if start else b""
+    return before + left[start : start + BYTES], before + right[start : start + BYTES]
 
 
 def _alone(value: Any) -> Any:

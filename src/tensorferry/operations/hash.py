@@ -7,8 +7,9 @@ TFRecords, in whatever order, compressed or not. By SHA-256, all integers little
     content  hash of: for each tensor by name, length of the name in 8 bytes | name | its hash
 
 The parts of a dense tensor are its values, of strings also their lengths, of a ragged tensor the
-row lengths of each level, of a sparse one the indices in order. Metadata does not count. Values are
-hashed as bits: -0.0 is not 0.0.
+row lengths of each level, of a sparse one the indices in order. Of a column of a table that lacks
+lists, the numbers of the missing ones are parts, too: a missing list is no empty one. Metadata does
+not count. Values are hashed as bits: -0.0 is not 0.0.
 
 A file may keep its digest in its metadata, under `KEY`: `tensorferry.convert(..., digest=True)`
 puts it there, and `tensorferry.verify` compares. So formats without checksums have one.
@@ -29,6 +30,7 @@ from tensorferry.cards import Card, Grid, Shown
 from tensorferry.files import keywords
 from tensorferry.operations.differences import ordered
 from tensorferry.operations.measures import chunks_of
+from tensorferry.operations.nulls import Missing, missing_lists
 from tensorferry.operations.subject import Subject, open_one
 from tensorferry.storage import byte_view
 from tensorferry.tensors.values import Array, RaggedTensor, SparseTensor
@@ -110,6 +112,8 @@ def digest_of(subject: Subject, select: Sequence[str] = ()) -> HashReport:
     for batch in subject.batches(names):
         for name, column in batch.items():
             hashers.setdefault(name, TensorHasher()).add(column)
+    for name, missing in missing_lists(subject, names).items():
+        hashers[name].add_missing(missing)
     found = [
         TensorDigest(name, hashers[name].hexdigest(), hashers[name].dtype, hashers[name].shape)
         for name in sorted(hashers)
@@ -176,6 +180,11 @@ class TensorHasher:
             if array.ndim:
                 self._rows = (self._rows or 0) + len(array)
             self._add_values(array)
+
+    def add_missing(self, missing: Missing) -> None:
+        """Adds which lists of the column are missing: see `tensorferry.operations.nulls`."""
+        for level, numbers in missing.items():
+            self._update(f"missing {level}", numbers.astype("<i8"))
 
     def _add_list(self, column: list[Any]) -> None:
         self._kind, self._rows = "list", (self._rows or 0) + len(column)

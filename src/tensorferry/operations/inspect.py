@@ -305,7 +305,7 @@ def describe(subject: Subject) -> FileInfo:
 def _infos(subject: Subject) -> tuple[Mapping[str, TensorInfo], list[Problem]]:
     """What is known of the tensors or columns; damaged records may not show their features."""
     try:
-        return subject.infos, []
+        return subject.stored(), []
     except FormatError as error:
         if not subject.facts.records:
             raise

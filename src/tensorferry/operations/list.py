@@ -13,9 +13,10 @@ import itertools
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Unpack
 
+from tensorferry.dtypes import BY_NAME
 from tensorferry.files import keywords
 from tensorferry.files.find import Found, resolve
 from tensorferry.operations.glance import outline_of
@@ -52,7 +53,8 @@ class Entry:
         shape: Of each.
         kind: Of each.
         count: Number of tensors.
-        nbytes: Number of bytes they take together; None where that is not known.
+        nbytes: Number of bytes of the file they take together; None where that is not known.
+        memory: Number of bytes their values take in memory; None where only reading tells.
         elements: Number of values they have together.
         quantized: The dtype that is stored, if it is another.
         optimizer: Whether they look like the state of an optimizer.
@@ -69,6 +71,7 @@ class Entry:
     quantized: str | None = None
     optimizer: bool = False
     unreadable: str | None = None
+    memory: int | None = None
 
 
 @dataclass(frozen=True)
@@ -114,7 +117,7 @@ def list_tensors(
     if sort == "name":
         wanted.sort(key=lambda info: natural(info.name))
     elif sort == "size":
-        wanted.sort(key=lambda info: -(info.nbytes or 0))
+        wanted.sort(key=lambda info: -(info.nbytes or memory_of(info) or 0))
     return Listing(found.name, holds, tuple(wanted), len(infos))
 
 
@@ -126,7 +129,7 @@ def _infos(found: Found, options: keywords.Opening) -> tuple[str, list[TensorInf
     from tensorferry.operations.subject import open_one
 
     with open_one(found, options=options, verify=False) as subject:
-        return subject.holds, list(subject.infos.values())
+        return subject.holds, list(subject.stored().values())
 
 
 def is_optimizer(name: str) -> bool:
@@ -177,20 +180,34 @@ def collapse_names(names: Iterable[str]) -> list[str]:
 
 def _entry(name: str, group: list[TensorInfo]) -> Entry:
     first = group[0]
-    sizes = [info.nbytes for info in group if info.nbytes is not None]
-    counts = [count for info in group if (count := elements_in(info)) is not None]
     return Entry(
         name,
         first.dtype,
         first.shape,
         first.kind,
         len(group),
-        sum(sizes) if len(sizes) == len(group) else None,
-        sum(counts) if len(counts) == len(group) else None,
+        total([info.nbytes for info in group]),
+        total([elements_in(info) for info in group]),
         first.quantized,
         is_slot(first),
         first.unreadable,
+        total([memory_of(info) for info in group]),
     )
+
+
+def memory_of(info: TensorInfo) -> int | None:
+    """Number of bytes that the values of a tensor take in memory; None if only reading tells."""
+    count = elements_in(info)
+    if count is None or info.kind != "dense" or info.dtype not in BY_NAME:
+        return None
+    bits = BY_NAME[info.dtype].bits  # an int4 takes a byte
+    return count * max(bits, 8) // 8 if bits else None
+
+
+def total(counts: Sequence[int | None]) -> int | None:
+    """The sum of some numbers; None where one of them is not known."""
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else None
 
 
 def name_ranges(names: Sequence[str]) -> str | None:
@@ -240,9 +257,10 @@ class Node:
         name: The part, with the separator behind it; ranges where siblings are alike.
         count: How many siblings it stands for.
         tensors: How many tensors are in it, in all of those siblings.
-        nbytes: How much they take.
+        nbytes: Number of bytes of the file they take; 0 where that is not known.
         entry: The tensor, if it is one.
         children: What is below.
+        memory: Number of bytes their values take in memory; None where only reading tells.
     """
 
     name: str
@@ -251,6 +269,7 @@ class Node:
     nbytes: int
     entry: Entry | None = None
     children: tuple[Node, ...] = field(default=())
+    memory: int | None = None
 
 
 def grow(infos: Iterable[TensorInfo]) -> list[Node]:
@@ -283,15 +302,16 @@ def _nodes(tree: Mapping[str, Any]) -> Iterator[Node]:
 def _node(name: str, group: list[tuple[str, Any]]) -> Node:
     infos = [info for _, below in group for info in _leaves(below)]
     nbytes = sum(info.nbytes or 0 for info in infos)
+    memory = total([memory_of(info) for info in infos])
     first = group[0][1]
     if isinstance(first, TensorInfo):
-        return Node(name, len(group), len(infos), nbytes, _entry(name, infos))
+        return Node(name, len(group), len(infos), nbytes, _entry(name, infos), memory=memory)
     # A step with nothing beside what is below it is one line with that.
     below = list(_nodes(first))
     if len(below) == 1 and len(group) == 1:
         only = below[0]
-        return Node(name + only.name, only.count, len(infos), nbytes, only.entry, only.children)
-    return Node(name, len(group), len(infos), nbytes, None, tuple(below))
+        return replace(only, name=name + only.name, nbytes=nbytes, memory=memory)
+    return Node(name, len(group), len(infos), nbytes, None, tuple(below), memory)
 
 
 def _leaves(below: Any) -> Iterator[TensorInfo]:

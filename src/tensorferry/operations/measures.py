@@ -6,8 +6,8 @@
     measure.summary()
 
 Mean and variance are put together chunk by chunk (Chan's formula), quantiles come from a uniform
-sample, and the number of different strings from the smallest of their hashes: both are exact up to
-`SAMPLE` values, and nothing here grows beyond that.
+sample, and the number of different strings from the smallest of their hashes: the former are exact
+up to `SAMPLE` values, the latter up to `DISTINCT`, and nothing here grows beyond that.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ CHUNK = 1 << 18
 """How many values are looked at together."""
 
 SAMPLE = 1 << 15
-"""How many values or hashes are kept."""
+"""How many values are kept."""
+
+DISTINCT = 1 << 18
+"""How many hashes of different strings are kept, which take about 20 MB."""
 
 QUANTILES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 
@@ -46,7 +49,8 @@ class Summary:
         infinite: How many are infinite.
         quantiles: Approximate beyond `SAMPLE` values.
         distinct: Of strings: how many differ.
-        approximate: Whether quantiles or `distinct` are.
+        approximate: Whether quantiles are.
+        estimated: Whether `distinct` is.
         complex: Whether all this is about magnitudes.
     """
 
@@ -62,6 +66,7 @@ class Summary:
     distinct: int | None = None
     approximate: bool = False
     complex: bool = False
+    estimated: bool = False
 
 
 class Measure:
@@ -134,9 +139,10 @@ class Measure:
             nan=self._nan,
             infinite=self._infinite,
             quantiles=self._sample.quantiles(),
-            distinct=None if hashes is None else hashes.count(),
-            approximate=self._finite > SAMPLE or (hashes is not None and not hashes.is_exact),
+            distinct=None if hashes is None else min(hashes.count(), self._count),
+            approximate=self._finite > SAMPLE,
             complex=self._complex,
+            estimated=hashes is not None and not hashes.is_exact,
         )
 
 
@@ -207,7 +213,7 @@ class _Hashes:
             number = int.from_bytes(blake2b(text, digest_size=8).digest(), "little")
             if number < self._limit:
                 self._kept.add(number)
-        if len(self._kept) > SAMPLE:
+        if len(self._kept) > DISTINCT:
             self.is_exact = False
             smallest = sorted(self._kept)[:SAMPLE]
             self._kept, self._limit = set(smallest), smallest[-1] + 1

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import Any, Unpack
 
-from tensorferry.errors import UnsupportedError
+from tensorferry.errors import FormatError, UnknownFormatError, UnsupportedError
 from tensorferry.files import keywords
 from tensorferry.operations import conditions
+from tensorferry.operations.moments import moments_in, text_of
 from tensorferry.operations.names import choose
 from tensorferry.operations.subject import Subject, open_one
 from tensorferry.rows.rows import Rows
@@ -25,6 +28,7 @@ def select(
     where: str | None = None,
     limit: int | None = None,
     last: bool = False,
+    dates: bool = False,
     format: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
     **options: Unpack[keywords.Opening],
@@ -36,6 +40,7 @@ def select(
         where: A condition on the rows: see `tensorferry.operations.conditions`.
         limit: The most rows to give.
         last: Give the last rows.
+        dates: Give times and dates of tables as text, not as the numbers that they are stored as.
         format: By default recognised.
         storage_options: For the store of a URL.
         **options: Of the format: see `tensorferry.files.keywords.Opening`. `columns` are the
@@ -44,23 +49,69 @@ def select(
 
     Raises:
         UnsupportedError: There is no such column, or the condition is none.
+        FormatError: The file is damaged; the rows that are whole were given before.
     """
     condition = None if where is None else conditions.parse(where)
-    columns = options.pop("columns", None)
-    with open_one(path, format=format, storage_options=storage_options, options=options) as subject:
-        readable = [name for name in subject.infos if name not in subject.unreadable]
-        wanted = readable if columns is None else choose(list(subject.infos), list(columns))
-        needed = list(dict.fromkeys([*wanted, *(condition.names if condition else ())]))
+    wanted = _Wanted(options.pop("columns", None), condition, limit, last, dates)
+    reading = partial(open_one, path, format=format, storage_options=storage_options)
+    done = 0
+    try:
+        with reading(options=options) as subject:
+            for row in wanted.rows(subject):
+                yield row
+                done += 1
+        return
+    except UnknownFormatError:
+        raise
+    except FormatError as error:
+        if "on_error" in keywords.given(options):
+            raise
+        failure = error
+    # Of a damaged file, the good rows come first, and the error behind them.
+    try:
+        with reading(options=options, lenient=True) as subject:
+            yield from islice(wanted.rows(subject), done, None)
+    except (FormatError, UnsupportedError):
+        pass
+    raise failure
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """Which rows are wanted of something that was opened, and which of their columns."""
+
+    columns: Sequence[str] | None
+    condition: conditions.Condition | None
+    limit: int | None
+    last: bool
+    dates: bool
+
+    def rows(self, subject: Subject) -> Iterator[dict[str, Any]]:
+        """The rows."""
+        condition, limit = self.condition, self.limit
+        if self.columns is None:
+            names = [name for name in subject.infos if name not in subject.unreadable]
+        else:
+            names = choose(list(subject.infos), list(self.columns))
+        needed = list(dict.fromkeys([*names, *(condition.names if condition else ())]))
         subject.check_names(needed)
-        rows = _last_rows(subject, needed, limit) if last and condition is None else None
+        rows = _last_rows(subject, needed, limit) if self.last and condition is None else None
         if rows is None:
             rows = subject.rows(needed)
             if condition is not None:
                 rows = filter(condition.holds, rows)
             if limit is not None:
-                rows = iter(deque(rows, limit)) if last else islice(rows, limit)
-        for row in rows:
-            yield {name: row[name] for name in wanted}
+                rows = iter(deque(rows, limit)) if self.last else islice(rows, limit)
+        moments = moments_in(subject.opened) if self.dates else {}
+        if not moments:
+            return ({name: row[name] for name in names} for row in rows)
+        return (
+            {
+                name: text_of(row[name], moments[name]) if name in moments else row[name]
+                for name in names
+            }
+            for row in rows
+        )
 
 
 def _last_rows(

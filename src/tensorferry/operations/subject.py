@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, Literal, Self
 
@@ -102,6 +103,15 @@ class Subject:
     def infos(self) -> Mapping[str, TensorInfo]:
         """What is known of each tensor or column without reading it."""
         return self.opened.infos()
+
+    def stored(self) -> Mapping[str, TensorInfo]:
+        """The same as `infos`, with sizes only where they are sizes in the file.
+
+        Nothing says how much of a file that is compressed as a whole a tensor takes.
+        """
+        if self.opened.packed is None:
+            return self.infos
+        return {name: replace(info, nbytes=None) for name, info in self.infos.items()}
 
     @property
     def unreadable(self) -> dict[str, str]:

@@ -51,7 +51,7 @@ class Damage:
 
     Attributes:
         path: The file.
-        record: Number of whole rows before it.
+        record: Its number in the file, from 0; whatever was skipped before it counts as one.
         offset: Where it begins, in the decompressed file.
         size: Number of bytes that were skipped or kept.
         problem: What is wrong with them.

@@ -8,8 +8,9 @@ from typing import Any
 from tensorferry.errors import UnsupportedError
 from tensorferry.operations import planes, snippets
 from tensorferry.operations.branches import layer_grid
-from tensorferry.operations.counterparts import RowPair, counterparts, differing_rows
+from tensorferry.operations.counterparts import counterparts
 from tensorferry.operations.diff import compare_each
+from tensorferry.operations.row_pairs import RowPair, differing_rows
 from tensorferry.viewer.answers import Answer, of_arrays, of_json
 from tensorferry.viewer.files import File
 from tensorferry.viewer.jobs import Job

@@ -363,6 +363,7 @@ class Frames:
         self._damage_count += 1
         size = self.base + self.position - offset
         self.damages.append(Damage(self.path, self.record, offset, size, problem, kept))
+        self.record += not kept  # what is skipped was a record, and keeps its number
 
     def _error(self, status: Status) -> FormatError:
         offset = self.base + self.position

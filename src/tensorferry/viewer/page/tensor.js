@@ -75,14 +75,14 @@ export function distribution(found, { show, exact, of } = {}) {
   const pairs = [
     ["Values", format.count(summary.count)], [strings ? "Shortest" : "Min", format.number(summary.minimum)], [strings ? "Longest" : "Max", format.number(summary.maximum)], ["Mean", format.number(summary.mean)],
     ["Std", format.number(summary.deviation)], [strings ? "Empty" : "Zeros", summary.zeros ? `${format.count(summary.zeros)} (${format.percent(summary.zeros, summary.count)})` : "0"],
-    ...(strings ? [["Distinct", `${summary.approximate ? "about " : ""}${format.count(summary.distinct)}`]] : [["NaN", format.count(summary.nan), summary.nan], ["Infinite", format.count(summary.infinite), summary.infinite]]),
+    ...(strings ? [["Distinct", `${summary.estimated ? "~" : ""}${format.count(summary.distinct)}`]] : [["NaN", format.count(summary.nan), summary.nan], ["Infinite", format.count(summary.infinite), summary.infinite]]),
   ];
   const place = (name, at) => at && h("div", null, h("dt", null, name), h("dd", null, show ? h("button", { type: "button", onclick: () => show(at) }, `[${at.join(", ")}]`) : `[${at.join(", ")}]`));
   parts.push(h("dl.pairs", null, pairs.map(([name, value, bad]) => h("div", null, h("dt", null, name), h(bad ? "dd.bad" : "dd", null, value))), place("First NaN", found.first_nan), place("First infinite", found.first_infinite)));
   const quantiles = Object.entries(summary.quantiles);
   if (quantiles.length) parts.push(h("dl.pairs", null, quantiles.map(([name, value]) => h("div", null, h("dt", null, `${Number((Number(name) * 100).toPrecision(3))}%`), h("dd", null, format.number(value, 4))))));
   if (summary.complex) parts.push(h("p.caption", null, "The numbers are complex: all this is about their magnitudes."));
-  if (summary.approximate) parts.push(h("p.caption", { style: { "margin-top": "8px" } }, `Quantiles ${strings ? "and distinct strings " : ""}are estimated from a sample.`));
+  if (summary.approximate) parts.push(h("p.caption", { style: { "margin-top": "8px" } }, "Quantiles are estimated from a sample."));
   if (of) parts.push(of);
   if (exact) parts.push(exact);
   return parts;

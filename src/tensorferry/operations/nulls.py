@@ -1,0 +1,116 @@
+"""Nulls: which lists of a table's columns are missing, and not only empty.
+
+    missing_lists(subject, ["tokens"])      # {"tokens": {0: array([4, 17])}}
+
+Among tensors a missing list is an empty one. Tables tell the two apart, and so do comparison and
+digests: a column that may lack lists is read once more for that, as Arrow has it. Files that we
+write have no such column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tensorferry.operations.subject import Subject
+from tensorferry.rows.rows import Rows
+from tensorferry.tensors.values import Array
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Missing = Mapping[int, Array]
+"""By the number of lists around it, the numbers of the missing lists; 0 for those of rows."""
+
+
+def missing_lists(subject: Subject, names: Sequence[str]) -> dict[str, Missing]:
+    """The lists that are missing, of each column that lacks some.
+
+    Args:
+        subject: What was opened; only tables can lack lists.
+        names: Of columns that can be read.
+    """
+    opened = subject.opened
+    if not isinstance(opened, Rows) or subject.facts.records or subject.is_stream:
+        return {}
+    wanted = [name for name in names if None in subject.infos[name].shape[1:]]
+    if not wanted:
+        return {}
+    rows = opened.select(wanted)
+    if not any(_may_lack(field) for field in rows.arrow_schema):
+        return {}
+    found: dict[str, dict[int, list[Array]]] = {}
+    counts: dict[tuple[str, int], int] = {}
+    for batch in rows.arrow_batches():
+        for name in wanted:
+            column = _column_of(name, batch.schema.names)
+            if column is None:
+                continue
+            array = batch.column(column)
+            for level, valid in enumerate(_validity(array, name.removeprefix(column)[1:])):
+                start = counts.get((name, level), 0)
+                counts[name, level] = start + len(valid)
+                lacking = np.flatnonzero(np.logical_not(valid)) + start
+                if lacking.size:
+                    found.setdefault(name, {}).setdefault(level, []).append(lacking)
+    return {
+        name: {level: np.concatenate(parts) for level, parts in levels.items()}
+        for name, levels in found.items()
+    }
+
+
+def _column_of(leaf: str, columns: Sequence[str]) -> str | None:
+    """The column that a leaf is in: itself, or the struct around it."""
+    if leaf in columns:
+        return leaf
+    around = [column for column in columns if leaf.startswith(f"{column}/")]
+    return max(around, key=len, default=None)
+
+
+def _may_lack(field: pa.Field) -> bool:
+    """Whether a list in a column may be missing, by its type."""
+    import pyarrow as pa
+
+    from tensorferry.formats.tables.values import is_list
+
+    kind = field.type.storage_type if isinstance(field.type, pa.BaseExtensionType) else field.type
+    if is_list(kind):
+        return bool(field.nullable) or _may_lack(kind.field(0))
+    if pa.types.is_struct(kind):
+        inside = [kind.field(place) for place in range(kind.num_fields)]
+        return any(_may_lack(one) for one in inside) or (field.nullable and any(_lists(inside)))
+    return bool(pa.types.is_fixed_size_list(kind)) and _may_lack(kind.field(0))
+
+
+def _lists(fields: Sequence[pa.Field]) -> Iterator[bool]:
+    import pyarrow as pa
+
+    from tensorferry.formats.tables.values import is_list
+
+    for field in fields:
+        yield is_list(field.type)
+        if pa.types.is_struct(field.type):
+            yield from _lists([field.type.field(n) for n in range(field.type.num_fields)])
+
+
+def _validity(array: Any, path: str) -> Iterator[Array]:
+    """Of each list around the values of a leaf, from the outside in: which of them are there."""
+    import pyarrow as pa
+
+    from tensorferry.formats.tables.values import is_list, list_parts
+
+    if isinstance(array.type, pa.BaseExtensionType):
+        array = array.storage
+    kind = array.type
+    if pa.types.is_struct(kind):
+        for field, child in zip(kind, array.flatten(), strict=True):
+            if path == field.name or path.startswith(f"{field.name}/"):
+                yield from _validity(child, path.removeprefix(field.name)[1:])
+                return
+    elif is_list(kind):
+        yield array.is_valid().to_numpy(zero_copy_only=False)
+        yield from _validity(list_parts(array)[1], path)
+    elif pa.types.is_fixed_size_list(kind):
+        yield from _validity(array.flatten(), path)
