@@ -11,6 +11,7 @@
 #include <tuple>
 #include <type_traits>
 
+#include "columns.h"
 #include "core/example.h"
 #include "core/team.h"
 #include "core/tfrecord.h"
@@ -170,7 +171,6 @@ class Spares {
 
 class Decoder {
  public:
-  // Columns: (name, kind, sequence, wanted, length of every list or None).
   explicit Decoder(nb::list columns) : decoder_(parse_columns(columns)) {}
   Decoder(const Decoder&) = delete;
 
@@ -189,6 +189,32 @@ class Decoder {
                           [&](Span record) { decoder_.add(record); });
     }
     return range(decoder_.rows() - before, position_, status);
+  }
+
+  // Decodes single records: the number of the buffer of each, and where its frame starts there, both
+  // int64. Whether all is as it should be; if not, decoding one by one finds out what is wrong.
+  bool decode_at(nb::list sources, nb::handle which, nb::handle starts, bool verify) {
+    const Turn::Use use(turn_);
+    std::vector<const Buffer*> buffers;
+    for (nb::handle source : copy_of(sources)) buffers.push_back(&hold(source));
+    const std::vector<std::uint64_t> numbers = copy_numbers(which);
+    const std::vector<std::uint64_t> offsets = copy_numbers(starts);
+    if (numbers.size() != offsets.size()) throw nb::value_error("a buffer for each record");
+    const Unlocked unlocked;
+    try {
+      for (std::size_t i = 0; i < offsets.size(); ++i) {
+        const Buffer& buffer = *buffers.at(numbers[i]);
+        Record record;
+        if (offsets[i] > buffer.size() ||
+            tfrecord::read(buffer.span(), offsets[i], verify, record) != Status::record) {
+          return false;
+        }
+        decoder_.add(buffer.span(record.data, record.data + record.length));
+      }
+    } catch (const Error&) {
+      return false;
+    }
+    return true;
   }
 
   void decode_records(nb::list values) {
@@ -296,23 +322,9 @@ class Decoder {
     copy(target, at(index).missing);
   }
 
-  // Puts bytes objects into a contiguous NumPy array of objects.
   void copy_texts(std::size_t index, nb::handle target) {
     const Turn::Use use(turn_);
-    const example::Scratch<example::Text>& texts = at(index).texts;
-    Buffer out(target, PyBUF_WRITABLE | PyBUF_FORMAT);
-    if (out.size() != texts.size() * sizeof(PyObject*) || std::string(out.format()) != "O") {
-      throw nb::value_error("the target has another size or no objects");
-    }
-    auto** place = reinterpret_cast<PyObject**>(out.data());
-    for (std::size_t i = 0; i < texts.size(); ++i) {
-      PyObject* text = PyBytes_FromStringAndSize(reinterpret_cast<const char*>(texts[i].data),
-                                                 static_cast<Py_ssize_t>(texts[i].size));
-      if (text == nullptr) throw nb::python_error();
-      PyObject* old = place[i];
-      place[i] = text;
-      Py_XDECREF(old);
-    }
+    fill_texts(target, at(index).texts);
   }
 
   // The strings of a column as one buffer, and where each starts in it, with the end of the last.
@@ -339,19 +351,11 @@ class Decoder {
   }
 
  private:
-  static std::vector<example::Column> parse_columns(nb::list columns) {
-    std::vector<example::Column> result(columns.size());
-    for (std::size_t i = 0; i < result.size(); ++i) {
-      const auto given = nb::cast<nb::tuple>(columns[i]);
-      const int kind = nb::cast<int>(given[1]);
-      if (kind < 1 || kind > 3) throw nb::value_error("a column is of kind 1, 2 or 3");
-      result[i].name = nb::cast<std::string>(given[0]);
-      result[i].kind = static_cast<Kind>(kind);
-      result[i].sequence = nb::cast<bool>(given[2]);
-      result[i].wanted = nb::cast<bool>(given[3]);
-      if (!given[4].is_none()) result[i].length = nb::cast<std::size_t>(given[4]);
-    }
-    return result;
+  static std::vector<std::uint64_t> copy_numbers(nb::handle given) {
+    const Buffer buffer(given);
+    std::vector<std::uint64_t> numbers(buffer.size() / sizeof(std::uint64_t));
+    if (!numbers.empty()) std::memcpy(numbers.data(), buffer.data(), numbers.size() * sizeof(std::uint64_t));
+    return numbers;
   }
 
   const example::Column& at(std::size_t index) const {
@@ -481,6 +485,7 @@ void bind_example(nb::module_& module) {
   nb::class_<Decoder>(module, "ExampleDecoder", "Collects the features of Examples in columns.")
       .def(nb::init<nb::list>(), "columns"_a)
       .def("decode", &Decoder::decode, "source"_a, "start"_a, "limit"_a, "verify"_a)
+      .def("decode_at", &Decoder::decode_at, "sources"_a, "which"_a, "starts"_a, "verify"_a)
       .def("decode_records", &Decoder::decode_records, "records"_a)
       .def_prop_ro("rows", &Decoder::rows)
       .def_prop_ro("position", &Decoder::position)

@@ -11,6 +11,7 @@
 #include "core/tfrecord.h"
 #include "pieces.h"
 #include "python.h"
+#include "row_plan.h"
 #include "threads.h"
 
 namespace ferry::python {
@@ -114,6 +115,14 @@ class Framer {
     }
   }
 
+  // A row as an Example; false if the plan does not take it.
+  bool add_row(RowPlan& plan, nb::handle row) {
+    make_ready();
+    if (!plan.encode(row, out_)) return false;
+    finish_one();
+    return true;
+  }
+
   void flush() {
     wait();
     if (failed_ || !hand_on_.is_valid()) throw std::runtime_error("an earlier piece is lost");
@@ -163,10 +172,19 @@ class Framer {
     Framer& framer_;
   };
 
-  void add(Span record) {
+  void make_ready() {
     if (handing_on_ && thread_ == std::this_thread::get_id()) fail_busy();
     if (out_.size() >= size_) flush();  // waits for whoever hands the last piece on
     if (closed_) throw nb::value_error("the writer is closed");
+  }
+
+  void finish_one() {
+    ++count_;
+    if (out_.size() >= size_ && !handing_on_) flush();
+  }
+
+  void add(Span record) {
+    make_ready();
     const std::size_t framed = tfrecord::header_size + record.size + tfrecord::footer_size;
     std::uint8_t* out = out_.room(framed);
     tfrecord::put_header(record.size, out);
@@ -174,8 +192,7 @@ class Framer {
     if (record.size > 0) std::memcpy(out, record.data, record.size);
     tfrecord::put_footer(out, record.size, out + record.size);
     out_.grow(framed);
-    ++count_;
-    if (out_.size() >= size_ && !handing_on_) flush();
+    finish_one();
   }
 
   // Until no piece is handed on.
@@ -233,6 +250,7 @@ void bind_tfrecord(nb::module_& module) {
                      "Frames records, and hands them on when there are many.")
       .def(nb::init<nb::callable, std::size_t>(), "hand_on"_a, "size"_a)
       .def("add", nb::overload_cast<nb::handle>(&Framer::add), "record"_a, nb::lock_self())
+      .def("add_row", &Framer::add_row, "plan"_a, "row"_a, nb::lock_self())
       .def("flush", &Framer::flush, nb::lock_self())
       .def("close", &Framer::close, nb::lock_self())
       .def_prop_ro("count", &Framer::count);

@@ -47,9 +47,11 @@ NB_MODULE(_native, module) {
 #endif
   nb::register_exception_translator(raise_error);
   ferry::python::bind_tensorproto(module);
+  ferry::python::bind_row_plan(module);
   ferry::python::bind_tfrecord(module);
   ferry::python::bind_example(module);
   ferry::python::bind_example_encode(module);
+  ferry::python::bind_rows(module);
   ferry::python::bind_checkpoint(module);
   ferry::python::bind_highwayhash(module);
 }

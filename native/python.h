@@ -102,6 +102,8 @@ void bind_tensorproto(nb::module_& module);
 void bind_tfrecord(nb::module_& module);
 void bind_example(nb::module_& module);
 void bind_example_encode(nb::module_& module);
+void bind_row_plan(nb::module_& module);
+void bind_rows(nb::module_& module);
 void bind_checkpoint(nb::module_& module);
 void bind_highwayhash(nb::module_& module);
 

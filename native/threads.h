@@ -74,10 +74,12 @@ class Unlocked {
   PyThreadState* state_;
 };
 
-// Calls a Python function with one argument.
-inline nb::object call(nb::handle function, nb::handle argument) {
+// Calls a Python function.
+template <typename... Arguments>
+nb::object call(nb::handle function, const Arguments&... arguments) {
   Stay stay;
-  PyObject* const result = PyObject_CallOneArg(function.ptr(), argument.ptr());
+  PyObject* const result = PyObject_CallFunctionObjArgs(
+      function.ptr(), nb::handle(arguments).ptr()..., static_cast<PyObject*>(nullptr));
   stay.returned();
   if (result == nullptr) throw nb::python_error();
   return nb::steal(result);

@@ -244,4 +244,21 @@ Range values_of_rows(const Source& source, std::size_t first_row, std::size_t en
 void encode(const std::vector<Source>& sources, std::size_t first_row, std::size_t end_row,
             Scratch<std::uint8_t>& out);
 
+// Encodes rows one by one: what follows from the names of the features is kept from row to row.
+class RowEncoder {
+ public:
+  explicit RowEncoder(std::vector<Source> sources);
+  ~RowEncoder();
+
+  // Appends the row that `sources` hold, as `encode` does: their lists, which may be others each
+  // time, but neither their names nor their number.
+  void encode(Scratch<std::uint8_t>& out);
+
+  std::vector<Source> sources;
+
+ private:
+  struct Kept;
+  std::unique_ptr<Kept> kept_;
+};
+
 }  // namespace ferry::example

@@ -234,43 +234,68 @@ FERRY_INLINE std::uint8_t* put_entries(std::uint8_t* out, const std::vector<Sour
   return out;
 }
 
-template <typename Groups>
-FERRY_INLINE void encode_rows(const std::vector<Source>& sources, std::size_t first_row, std::size_t end_row,
-            Scratch<std::uint8_t>& out) {
-  bool has_sequences = false;
-  for (const Source& source : sources) has_sequences |= source.sequence;
+// What follows from the sources alone, and what is kept from row to row.
+struct Plan {
   std::vector<Key> keys;
-  for (const Source& source : sources) keys.emplace_back(source.name);
-  Sizes sizes(sources.size());
-  for (std::size_t row = first_row; row < end_row; ++row) {
-    measure(sources, keys, row, sizes);
-    std::size_t size = sources.empty() ? 0 : field_size(sizes.features[0]);
-    if (has_sequences) size += field_size(sizes.features[1]);
-    const std::size_t framed = tfrecord::header_size + size + tfrecord::footer_size;
-    // Room for integers of any size: they may change before they are written.
-    const std::size_t reach = key_reach + max_number * sizes.integers;
-    std::uint8_t* const start = out.room(framed + reach);
-    tfrecord::put_header(size, start);
-    std::uint8_t* at = start + tfrecord::header_size;
-    if (!sources.empty()) {
-      at = put_field(at, 0x0a, sizes.features[0]);
-      at = put_entries<Groups>(at, sources, keys, false, row, sizes);
+  Sizes sizes;
+  bool has_sequences = false;
+
+  explicit Plan(const std::vector<Source>& sources) : sizes(sources.size()) {
+    keys.reserve(sources.size());
+    for (const Source& source : sources) {
+      keys.emplace_back(source.name);
+      has_sequences |= source.sequence;
     }
-    if (has_sequences) {
-      at = put_field(at, 0x12, sizes.features[1]);
-      at = put_entries<Groups>(at, sources, keys, true, row, sizes);
-    }
-    tfrecord::put_footer(start + tfrecord::header_size, size, at);
-    out.grow(framed);
   }
+};
+
+template <typename Groups>
+FERRY_INLINE void encode_row(const std::vector<Source>& sources, std::size_t row, Plan& plan,
+                             Scratch<std::uint8_t>& out) {
+  Sizes& sizes = plan.sizes;
+  measure(sources, plan.keys, row, sizes);
+  std::size_t size = sources.empty() ? 0 : field_size(sizes.features[0]);
+  if (plan.has_sequences) size += field_size(sizes.features[1]);
+  const std::size_t framed = tfrecord::header_size + size + tfrecord::footer_size;
+  // Room for integers of any size: they may change before they are written.
+  const std::size_t reach = key_reach + max_number * sizes.integers;
+  std::uint8_t* const start = out.room(framed + reach);
+  tfrecord::put_header(size, start);
+  std::uint8_t* at = start + tfrecord::header_size;
+  if (!sources.empty()) {
+    at = put_field(at, 0x0a, sizes.features[0]);
+    at = put_entries<Groups>(at, sources, plan.keys, false, row, sizes);
+  }
+  if (plan.has_sequences) {
+    at = put_field(at, 0x12, sizes.features[1]);
+    at = put_entries<Groups>(at, sources, plan.keys, true, row, sizes);
+  }
+  tfrecord::put_footer(start + tfrecord::header_size, size, at);
+  out.grow(framed);
+}
+
+template <typename Groups>
+FERRY_INLINE void encode_rows(const std::vector<Source>& sources, std::size_t first_row,
+                              std::size_t end_row, Plan& plan, Scratch<std::uint8_t>& out) {
+  for (std::size_t row = first_row; row < end_row; ++row) encode_row<Groups>(sources, row, plan, out);
 }
 
 #if defined(__x86_64__)
 FERRY_BMI2 void encode_with_instruction(const std::vector<Source>& sources, std::size_t first_row,
-                                        std::size_t end_row, Scratch<std::uint8_t>& out) {
-  encode_rows<Instruction>(sources, first_row, end_row, out);
+                                        std::size_t end_row, Plan& plan,
+                                        Scratch<std::uint8_t>& out) {
+  encode_rows<Instruction>(sources, first_row, end_row, plan, out);
 }
 #endif
+
+void encode_planned(const std::vector<Source>& sources, std::size_t first_row, std::size_t end_row,
+                    Plan& plan, Scratch<std::uint8_t>& out) {
+#if defined(__x86_64__)
+  static const bool fast = has_fast_groups();
+  if (fast) return encode_with_instruction(sources, first_row, end_row, plan, out);
+#endif
+  encode_rows<Steps>(sources, first_row, end_row, plan, out);
+}
 
 }  // namespace
 
@@ -284,11 +309,20 @@ Range values_of_rows(const Source& source, std::size_t first_row, std::size_t en
 
 void encode(const std::vector<Source>& sources, std::size_t first_row, std::size_t end_row,
             Scratch<std::uint8_t>& out) {
-#if defined(__x86_64__)
-  static const bool fast = has_fast_groups();
-  if (fast) return encode_with_instruction(sources, first_row, end_row, out);
-#endif
-  encode_rows<Steps>(sources, first_row, end_row, out);
+  Plan plan(sources);
+  encode_planned(sources, first_row, end_row, plan, out);
+}
+
+struct RowEncoder::Kept : Plan {
+  using Plan::Plan;
+};
+
+RowEncoder::RowEncoder(std::vector<Source> given)
+    : sources(std::move(given)), kept_(std::make_unique<Kept>(sources)) {}
+RowEncoder::~RowEncoder() = default;
+
+void RowEncoder::encode(Scratch<std::uint8_t>& out) {
+  encode_planned(sources, 0, 1, *kept_, out);
 }
 
 }  // namespace ferry::example

@@ -5,6 +5,30 @@
 namespace example = ferry::example;
 namespace tfrecord = ferry::tfrecord;
 
+// The same rows, one by one.
+static void encode_singly(const std::vector<example::Source>& sources, std::size_t rows,
+                          example::Scratch<std::uint8_t>& out) {
+  static constexpr std::uint8_t absent = 1;
+  example::RowEncoder encoder(sources);
+  for (std::size_t row = 0; row < rows; ++row) {
+    for (std::size_t i = 0; i < sources.size(); ++i) {
+      const example::Range values = example::values_of_rows(sources[i], row, row + 1);
+      example::Source& source = encoder.sources[i];
+      source.splits = nullptr;
+      source.length = values.end - values.begin;
+      source.missing = sources[i].missing[row] ? &absent : nullptr;
+      if (source.kind == example::Kind::bytes) {
+        source.texts.assign(sources[i].texts.begin() + static_cast<std::ptrdiff_t>(values.begin),
+                            sources[i].texts.begin() + static_cast<std::ptrdiff_t>(values.end));
+      } else {
+        const std::size_t width = source.kind == example::Kind::integers ? 8 : 4;
+        source.values = sources[i].values + values.begin * width;
+      }
+    }
+    encoder.encode(out);
+  }
+}
+
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size < 4) return 0;
   const std::size_t rows = data[0] % 8;
@@ -41,6 +65,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 
   example::Scratch<std::uint8_t> out;
   example::encode(sources, 0, rows, out);
+  if (!sequence) {
+    example::Scratch<std::uint8_t> singly;
+    encode_singly(sources, rows, singly);
+    if (singly.size() != out.size()) __builtin_trap();
+    if (out.size() > 0 && std::memcmp(singly.data(), out.data(), out.size()) != 0) __builtin_trap();
+  }
   std::vector<example::Column> columns(3);
   for (std::size_t i = 0; i < 3; ++i) {
     columns[i].name = sources[i].name;

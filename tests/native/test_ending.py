@@ -24,6 +24,10 @@ columns = [("a", 3, False, True, 1)]
 packed = b"".join((b"\\x3a\\x80\\x01", bytes(128))) * 8000
 target = np.empty(1 << 20, np.int32)
 records = [bytes(1000)] * 1000
+output = (0, "a", False, (None,), np.int64, np.dtype("i8"))
+reader = _native.RowReader([("a", 3, False, True, None)], [output], np.empty)
+plan = _native.RowPlan([("a", 3, None, False)], (np.ndarray,))
+places = np.zeros(1000, np.int64)
 """
 
 CALLS = {
@@ -42,6 +46,9 @@ CALLS = {
     "pieces": "encoder.encode_pieces(0, len(values), 1 << 16, 1, lambda view: None)",
     "sink": "encoder.encode_pieces(0, len(values), 1 << 16, 1, lambda view: time.sleep(0.001))",
     "framer": "_native.Framer(lambda view: time.sleep(0.001), 1).add(b'x')",
+    "row": "_native.Framer(lambda view: time.sleep(0.001), 1).add_row(plan, {'a': values})",
+    "reader": "reader.read(frames, 0, True)",
+    "decode at": "decoder.clear(), decoder.decode_at([frames], places, places, True)",
     "team": "team = _native.ExampleTeam(1); one = _native.ExampleDecoder(columns); "
     "team.submit([(one, frames, 0, 200_000, True)]); team.wait()",
     "error": "_native.tensorproto_scan(b'\\xff')",

@@ -6,6 +6,7 @@ Where the records are is found by an index beside the file, or else by walking o
 
 from __future__ import annotations
 
+import bisect
 import itertools
 import operator
 import os
@@ -41,6 +42,7 @@ class Access:
         self._indexes: list[Array] | None = None
         self._joined: Array | None = None
         self._starts: Array | None = None  # the number of each file's first record, and of all
+        self._firsts: list[int] = []  # the same
 
     @property
     def is_quick(self) -> bool:
@@ -62,6 +64,7 @@ class Access:
         if self._indexes is None:
             self._indexes = [self._index_of(part) for part in self._files.parts]
             self._starts = np.cumsum([0, *map(len, self._indexes)])
+            self._firsts = self._starts.tolist()
         return self._indexes
 
     def _index_of(self, part: Part) -> Array:
@@ -98,17 +101,52 @@ class Access:
                 found.append(Part(part.place, begin, close, part.first + first, end - first, size))
         return found
 
-    def segments(self, where: Iterable[SupportsIndex]) -> list[Segment]:
-        """The frames of records, in the order asked for.
+    @property
+    def verify(self) -> bool:
+        """Whether the checksums of records are still to be checked when they are read.
+
+        Otherwise it was done for the index, or they are to be kept as they are.
+        """
+        return self._how.verify and self._how.on_error == "raise"
+
+    def find(self, number: int) -> tuple[bytes | memoryview, int] | None:
+        """The file of one record, and where its frame starts; None if the files are too many.
 
         Raises:
             IndexError: There are not as many records.
         """
-        self.indexes()
+        if self._indexes is None:
+            self.indexes()
+        total = self._firsts[-1]
+        if not -total <= number < total:
+            raise IndexError(f"record {number} of {total}")
+        parts = self._files.parts
+        if len(parts) > OPEN_AT_ONCE:
+            return None
+        number %= total
+        file = 0 if len(parts) == 1 else bisect.bisect_right(self._firsts, number) - 1
+        return parts[file].place.open().everything(), self._spans.item(number, 0) - HEADER
+
+    def find_all(
+        self, where: Iterable[SupportsIndex]
+    ) -> tuple[list[bytes | memoryview], Array, Array] | None:
+        """The files of some records, the file of each, and where its frame starts, as `find`."""
+        numbers, parts = self._numbers(where), self._files.parts
+        if len(parts) > OPEN_AT_ONCE:
+            return None
+        starts = self._spans[numbers, 0] - HEADER
+        if len(parts) == 1:
+            return [parts[0].place.open().everything()], np.zeros_like(starts), starts
         assert self._starts is not None
-        total = int(self._starts[-1])
-        if isinstance(where, list) and len(where) == 1:
-            return [self._segment_at(operator.index(where[0]), total)]
+        files = np.searchsorted(self._starts, numbers, side="right") - 1
+        used, which = np.unique(files, return_inverse=True)
+        buffers = [parts[file].place.open().everything() for file in used.tolist()]
+        return buffers, which.astype(np.int64, copy=False), starts
+
+    def _numbers(self, where: Iterable[SupportsIndex]) -> Array:
+        """The numbers of records, counted from the first."""
+        self.indexes()
+        total = self._firsts[-1]
         if isinstance(where, np.ndarray) and where.dtype == np.int64:
             numbers = where.copy()
         else:
@@ -117,6 +155,15 @@ class Access:
             wrong = numbers[(numbers < -total) | (numbers >= total)][0]
             raise IndexError(f"record {wrong} of {total}")
         numbers %= max(total, 1)
+        return numbers
+
+    def segments(self, where: Iterable[SupportsIndex]) -> list[Segment]:
+        """The frames of records, in the order asked for.
+
+        Raises:
+            IndexError: There are not as many records.
+        """
+        numbers = self._numbers(where)
         if len(numbers) < 2 or self._how.on_error != "raise":  # there may be damage between two
             return self._segments_at(numbers, numbers + 1)
         # Records that follow each other are one segment.
@@ -124,19 +171,6 @@ class Access:
         firsts = numbers[np.concatenate([[0], cuts])]
         lasts = numbers[np.concatenate([cuts - 1, [len(numbers) - 1]])]
         return self._segments_at(firsts, lasts + 1)
-
-    def _segment_at(self, number: int, total: int) -> Segment:
-        """The frame of one record."""
-        if not -total <= number < total:
-            raise IndexError(f"record {number} of {total}")
-        assert self._starts is not None
-        number %= total
-        file = 0
-        if len(self._files.parts) > 1:
-            file = int(np.searchsorted(self._starts, number, side="right")) - 1
-        offset, length = self._spans[number].tolist()
-        record, start, end = number - int(self._starts[file]), offset - HEADER, offset + length
-        return self._made([file], [record], [1], [start], [end + FOOTER])[0]
 
     def _segments_at(self, firsts: Array, ends: Array) -> list[Segment]:
         """The frames of records from some numbers to others, which may lie in several files."""
@@ -183,8 +217,7 @@ class Access:
         ends: list[int],
     ) -> list[Segment]:
         parts = self._files.parts
-        # Otherwise it was checked for the index, or is to be kept as it is.
-        verify = self._how.verify and self._how.on_error == "raise"
+        verify = self.verify
         places = zip(files, records, counts, starts, ends, strict=True)
         if len(parts) > OPEN_AT_ONCE:
             # Copied, because a view of a file keeps its descriptor.

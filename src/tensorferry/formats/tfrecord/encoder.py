@@ -44,6 +44,11 @@ _PLAIN = {np.dtype(np.int64): INTEGERS, np.dtype(np.float32): FLOATS, np.dtype(o
 # An int64 list holds every value of these.
 _NARROW = frozenset(map(np.dtype, ("bool", "int8", "int16", "int32", "uint8", "uint16", "uint32")))
 _DTYPES = {INTEGERS: np.int64, FLOATS: np.float32}
+# The classes of arrays and scalars whose memory is read natively, the most frequent first.
+_ARRAYS = (
+    *(np.ndarray, np.int64, np.float32, np.int32, np.bool_, np.uint8, np.int8),
+    *(np.int16, np.uint16, np.uint32, np.float64, np.longlong, np.intc),
+)
 _NAMES = {BYTES: "strings", FLOATS: "float32 values", INTEGERS: "int64 values"}
 
 
@@ -82,8 +87,10 @@ class ExampleWriter:
         ]
         self._encoder = _native.ExampleEncoder()
         self._kinds: dict[str, tuple[int, str]] = {}  # and what `Cell.sort` was
+        self._plan: tuple[int, _native.RowPlan] | None = None  # and how many kinds it knows
         self._told = False
         self._pending: list[dict[str, Any]] = []
+        self._open: set[str] = set()  # features that had nothing but empty lists so far
 
     def add(self, row: Mapping[str, Any]) -> None:
         """Adds a row: a dict from feature names to values, None for a missing value.
@@ -113,11 +120,14 @@ class ExampleWriter:
         for name, cell in cells.items():
             if isinstance(cell, Cell):
                 self._learn_kind(name, cell)
+                if name not in self._kinds:
+                    self._open.add(name)
         self._pending.append(cells)
 
     def flush(self) -> bytes:
         """The framed Examples of the rows that were added since the last time."""
         rows, self._pending = self._pending, []
+        self._open.clear()
         names = sorted({name for row in rows for name in row})
         sources = []
         for name in names:
@@ -132,6 +142,39 @@ class ExampleWriter:
                 raise error.located(tensor=name) from None
         self._encoder.prepare(sources, len(rows))
         return bytes(self._encoder.encode(0, len(rows)))
+
+    @property
+    def plan(self) -> _native.RowPlan:
+        """Encodes rows natively that have nothing but features whose kinds are known by now.
+
+        It refuses other rows, and all of those that something is wrong with: they are for `add`.
+        """
+        if self._plan is None or self._plan[0] != len(self._kinds):
+            self._plan = len(self._kinds), _native.RowPlan(self._planned(), _ARRAYS)
+        return self._plan[1]
+
+    def _planned(self) -> list[tuple[str, int, tuple[int | None, ...] | None, bool]]:
+        """The features that lists hold: name, kind, shape in the schema, whether it is required."""
+        if any(feature.sequence for feature in self._features.values()):
+            return []  # rows of sequences are SequenceExamples
+        planned: list[tuple[str, int, tuple[int | None, ...] | None, bool]] = []
+        for name in sorted({*self._features, *self._kinds}):
+            feature = self._features.get(name)
+            if feature is None:
+                kind, sort = self._kinds[name]
+                if sort == _NAMES[kind]:
+                    planned.append((name, kind, None, False))
+            elif feature.encoding == "plain":
+                required = name in self._required
+                planned.append((name, KIND_NUMBERS[feature.kind], feature.shape, required))
+            elif name in self._required:
+                return []  # no row without the tensor, which is not planned
+        return planned
+
+    @property
+    def is_undecided(self) -> bool:
+        """Whether it depends on rows to come how rows that were added are encoded."""
+        return bool(self._open) or not any(self._pending)
 
     def encode_rows(self, rows: Sequence[Mapping[str, Any]]) -> bytes:
         """Framed Examples of rows."""
@@ -184,6 +227,7 @@ class ExampleWriter:
 
     def _learn_kind(self, name: str, cell: Cell) -> None:
         if cell.kind != EMPTY and name not in self._kinds:
+            self._open.discard(name)
             self._kinds[name] = cell.kind, cell.sort
             if cell.unlisted and not self._told and name not in self._features:
                 self._told = True

@@ -20,8 +20,9 @@ Decoding runs in `tensorferry._native` without the GIL. Framing is
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -78,18 +79,7 @@ class BatchDecoder:
                 )
         indexes = {name: index for index, name in enumerate(schema)}
         self._plan = [(schema[name], indexes[name]) for name in wanted]
-        self.native = _native.ExampleDecoder(
-            [
-                (
-                    feature.name,
-                    KIND_NUMBERS[feature.kind],
-                    feature.sequence,
-                    feature.name in self.schema,
-                    _list_length(feature),
-                )
-                for feature in schema.values()
-            ]
-        )
+        self.native = _native.ExampleDecoder(native_columns(schema, wanted))
 
     def decode(
         self, segments: Sequence[Segment], *, damages: list[Damage] | None = None
@@ -241,6 +231,23 @@ class BatchDecoder:
         return RaggedTensor.trusted(values.reshape(lists, *feature.shape), (row_splits,))
 
 
+def native_columns(
+    schema: Schema, wanted: Sequence[str]
+) -> list[tuple[str, int, bool, bool, int | None]]:
+    """The features of records, as the native decoders take them."""
+    names = frozenset(wanted)
+    return [
+        (
+            feature.name,
+            KIND_NUMBERS[feature.kind],
+            feature.sequence,
+            feature.name in names,
+            _list_length(feature),
+        )
+        for feature in schema.values()
+    ]
+
+
 def _list_length(feature: Feature) -> int | None:
     """Number of values that each list must have; None for any number."""
     if feature.encoding == "tensor":
@@ -352,15 +359,18 @@ def _describe(tensor: Array | SparseTensor | RaggedTensor) -> str:
     return f"{kind or 'a tensor'} of {dtype} and shape {list(tensor.shape)}"
 
 
-def rows_of(batch: dict[str, Any], schema: Schema) -> Iterator[dict[str, Any]]:
+def rows_of(batch: dict[str, Any], schema: Schema) -> list[dict[str, Any]]:
     """The rows of a batch of columns: arrays, NumPy scalars, bytes; None where one is missing."""
-    columns = []
-    for name, column in batch.items():
-        feature = schema[name]
-        values = list(column)
-        none_or_one = feature.encoding == "tensor" or feature.shape[:1] != (None,)
-        if isinstance(column, RaggedTensor) and none_or_one and not feature.sequence:
-            values = [row[0] if len(row) else None for row in values]
-        columns.append(values)
-    for row in zip(*columns, strict=True):
-        yield dict(zip(batch, row, strict=True))
+    columns = [_cells(column, schema[name]) for name, column in batch.items()]
+    return _native.zip_rows(tuple(batch), columns)
+
+
+def _cells(column: Any, feature: Feature) -> list[Any]:
+    """The value of each row of a column."""
+    if not isinstance(column, RaggedTensor) or len(column.nested_row_splits) > 1:
+        return list(column)
+    values, splits = column.flat_values, column.nested_row_splits[0].tolist()
+    if feature.sequence or (feature.encoding == "plain" and feature.shape[:1] == (None,)):
+        return [values[start:end] for start, end in itertools.pairwise(splits)]
+    present = iter(list(values))
+    return [next(present) if start < end else None for start, end in itertools.pairwise(splits)]

@@ -42,6 +42,7 @@ from tensorferry.formats.tfrecord.columns import RECORD
 from tensorferry.formats.tfrecord.files import INFER, RecordFiles
 from tensorferry.formats.tfrecord.frames import OnError, Segment, Trail
 from tensorferry.formats.tfrecord.options import RecordOptions
+from tensorferry.formats.tfrecord.picking import RowPicker
 from tensorferry.formats.tfrecord.survey import survey
 from tensorferry.progress import Progress, following
 from tensorferry.rows import schema as schemas
@@ -143,6 +144,7 @@ class Records(Rows):
         # None: the records have to be looked at first.
         self._raw = how.raw or (None if how.fallback and self._found is None else False)
         self._access = Access(self._files, how, self.damages)
+        self._picker: RowPicker | None = None
         counts = [part.rows for part in parts]
         self._length = None if None in counts else sum(filter(None, counts))
         self._checked: int | None = None
@@ -246,6 +248,7 @@ class Records(Rows):
         selected = type(self).__new__(type(self))
         selected.__dict__.update(self.__dict__)
         selected._how = replace(self._how, columns=names)
+        selected._picker = None
         return selected
 
     # Batches and rows
@@ -471,8 +474,25 @@ class Records(Rows):
         size = sum(place.size() or 0 for place in self.places)
         return self.count() if size < COUNTED else None
 
+    def __getitem__(self, where: Any) -> Any:
+        """A row by its number, a list of rows for a slice or a list, a whole column by its name."""
+        if where.__class__ is int and self._picker is not None:
+            found = self._access.find(where)
+            if found is not None:
+                row = self._picker.row(*found, verify=self._access.verify)
+                if row is not None:
+                    return row
+        return super().__getitem__(where)
+
     def __getitems__(self, where: Indices) -> list[Any]:
         """Several records, in the order asked for."""
+        if self._picker is None and not self.is_raw and self.columns:
+            self._picker = RowPicker(self._features, self._how.columns)
+        if self._picker is not None:
+            found = self._access.find_all(where)
+            rows = None if found is None else self._picker.rows(*found, verify=self._access.verify)
+            if rows is not None:
+                return rows
         segments = self._access.segments(where)
         if self.is_raw:
             records = [record for segment in segments for record in segment.records()]

@@ -39,6 +39,8 @@ PENDING_BYTES = 4 << 20
 FRAMED_BYTES = 1 << 20
 # The number of those that may wait to be written.
 RUNNING = 2
+# The number of rows that are encoded in Python, at most, before the native way is tried again.
+DETOUR = 1 << 16
 
 
 def writer(
@@ -105,8 +107,12 @@ class RecordWriter:
         self.paths = _names(target.path, shards) if target.is_path else [target.path]
         self._written = 0
         self._examples = ExampleWriter(None if schema is None else schemas.as_schema(schema))
+        self._plan = self._examples.plan
         self._rows = 0  # that are pending in `_examples`
-        self._takes_bytes = True  # the short way: open, and no rows are pending
+        self._direct = True  # the short way: open, and no rows are pending
+        self._detour = 0  # rows until the short way is tried again
+        self._next_detour = 1
+        self._straight = 0  # records that went the short way before the last detour
         self._size = 0
         self._turn = 0
         self._worker: ThreadPoolExecutor | None = None
@@ -169,10 +175,16 @@ class RecordWriter:
                 others can be written.
             UnsupportedError: An Example cannot carry it.
         """
-        if record.__class__ is bytes and self._takes_bytes:
-            self.add(record)
-        else:
-            self._gate.run(self._write_other, record)
+        if self._direct:
+            kind = record.__class__
+            if kind is dict and self._framers[self._turn].add_row(self._plan, record):
+                if len(self._framers) > 1:
+                    self._turn_on()
+                return
+            if kind is bytes:
+                self.add(record)
+                return
+        self._gate.run(self._write_other, record)
 
     def _add_in_turn(self, record: bytes) -> None:
         turn = self._turn
@@ -182,24 +194,44 @@ class RecordWriter:
     def _write_other(self, record: Any) -> None:
         self._check_open()
         if isinstance(record, bytes | bytearray | memoryview):
-            self._flush()
-            self._wait()
-            self._takes_bytes = True
+            self._go_straight()
             self.add(bytes(record))
         elif isinstance(record, Mapping):
-            if self._takes_bytes:
-                self._flush()
-            self._takes_bytes = False
-            row = {name: _accept(value) for name, value in record.items()}
-            self._examples.add(row)
-            self._rows += 1
-            self._size += sum(map(_size_of, row.values()))
-            if self._size >= PENDING_BYTES or self._rows >= PENDING_ROWS:
-                self._flush()
+            self._write_row({name: _accept(value) for name, value in record.items()})
         else:
             raise UnsupportedError(
                 f"a record is {type(record).__name__}, expected a dict of features, or bytes"
             )
+
+    def _write_row(self, row: Mapping[str, Any]) -> None:
+        """Takes a row that is not encoded natively.
+
+        Those that follow it take the same way for a while, twice as long each time, so that rows
+        of a kind that the native way never takes are encoded together.
+        """
+        if self._direct:
+            self._flush()
+            straight = sum(framer.count for framer in self._framers)
+            if straight - self._straight > PENDING_ROWS:
+                self._next_detour = 1
+            self._straight = straight
+            self._detour, self._next_detour = self._next_detour, min(2 * self._next_detour, DETOUR)
+        self._direct = False
+        self._examples.add(row)
+        self._rows += 1
+        self._detour -= 1
+        self._size += sum(map(_size_of, row.values()))
+        if self._size >= PENDING_BYTES or self._rows >= PENDING_ROWS:
+            self._flush()
+        if self._detour <= 0 and not self._examples.is_undecided:
+            self._go_straight()
+
+    def _go_straight(self) -> None:
+        """Writes what is pending, and lets the next records take the short way."""
+        self._flush()
+        self._wait()
+        self._plan = self._examples.plan
+        self._direct = True
 
     def write_batch(self, columns: Any) -> None:
         """Writes many records.
@@ -238,6 +270,7 @@ class RecordWriter:
         self._check_open()
         self._flush()
         rows = self._examples.prepare_columns(accepted)
+        self._plan = self._examples.plan
         block = -(-rows // len(self._shards)) or 1
         self._wait()
         for first in range(0, rows, block):
@@ -340,7 +373,7 @@ class RecordWriter:
     def _stop(self, stack: ExitStack, *exception: Any) -> None:
         """Ends the thread, then closes the files: they appear unless there is an exception."""
         self._stack = None
-        self._takes_bytes = False
+        self._direct = False
         if self._worker is not None:
             self._worker.shutdown(cancel_futures=True)
         stack.__exit__(*exception)
