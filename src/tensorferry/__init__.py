@@ -14,7 +14,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tensorferry import feeds as feeds, limits as limits, serving as serving, tfio as tfio
+    from tensorferry import (
+        engines as engines,
+        feeds as feeds,
+        limits as limits,
+        serving as serving,
+        tfio as tfio,
+    )
     from tensorferry.diagnosis.diagnose import diagnose as diagnose
     from tensorferry.diagnosis.report import DiagnosisReport as DiagnosisReport
     from tensorferry.errors import (
@@ -60,6 +66,7 @@ if TYPE_CHECKING:
     from tensorferry.models.report import ModelReport as ModelReport
     from tensorferry.models.saving import save_model as save_model
     from tensorferry.operations.convert import ConvertReport as ConvertReport, convert as convert
+    from tensorferry.operations.count import count as count
     from tensorferry.operations.diff import DiffReport as DiffReport, diff as diff
     from tensorferry.operations.inspect import FileInfo as FileInfo, inspect as inspect
     from tensorferry.operations.verify import VerifyReport as VerifyReport, verify as verify
@@ -99,6 +106,7 @@ _HOMES = {
     "tensorferry.formats.json.typed": ("json_default", "json_object_hook"),
     "tensorferry.formats.raw": ("struct_format",),
     "tensorferry.tensors.bundle": ("Bundle",),
+    "tensorferry.operations.count": ("count",),
     "tensorferry.operations.diff": ("DiffReport", "diff"),
     "tensorferry.operations.convert": ("ConvertReport", "convert"),
     "tensorferry.diagnosis.diagnose": ("diagnose",),
@@ -130,7 +138,7 @@ _HOMES = {
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
-_MODULES = ("feeds", "limits", "serving", "tfio")
+_MODULES = ("engines", "feeds", "limits", "serving", "tfio")
 
 __all__ = ["__version__", *_MODULES, *_HOME_OF]
 

@@ -22,7 +22,7 @@ from tensorferry import display
 Progress = Callable[[int, int | None], None]
 """Is told how many parts are done, and how many there are, if that is known."""
 
-Unit = Literal["bytes", "rows", "records", "files", "tensors", "formats"]
+Unit = Literal["bytes", "rows", "records", "files", "tensors", "formats", "tasks"]
 
 # How often the line is drawn, and after how many seconds at first: what is done by then needs none.
 SECONDS = 0.1

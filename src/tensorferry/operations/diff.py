@@ -8,7 +8,7 @@ by a key. How columns of one name are compared is `tensorferry.operations.differ
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import zip_longest
@@ -16,16 +16,18 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from tensorferry import display
+from tensorferry import display, engines
 from tensorferry.cards import Card, Grid, Shown, Tone
+from tensorferry.engines import Job
 from tensorferry.errors import UnsupportedError
 from tensorferry.files import keywords
 from tensorferry.operations.counterparts import find_renamed
 from tensorferry.operations.differences import Difference, TensorDiff
 from tensorferry.operations.names import Renaming
 from tensorferry.operations.nulls import Missing, missing_lists
-from tensorferry.operations.subject import Subject, open_one, some
-from tensorferry.progress import Progress, following
+from tensorferry.operations.shares import Opening, groups_of
+from tensorferry.operations.subject import Subject, some
+from tensorferry.progress import Progress, Unit, following
 from tensorferry.rows.columns import length_of
 from tensorferry.rows.rows import ROWS, Rows
 
@@ -117,6 +119,7 @@ def diff(
     key: str | None = None,
     ignore_dtype: bool = False,
     match: Sequence[str] = (),
+    engine: engines.Choice | None = None,
     progress: Progress | bool | None = None,
     storage_options: Mapping[str, Any] | None = None,
     **options: Unpack[keywords.Opening],
@@ -138,8 +141,10 @@ def diff(
         key: A column by whose values rows belong together, instead of by their position.
         ignore_dtype: Whether the same numbers in another dtype are the same.
         match: Patterns of names in `a`; others are left out.
+        engine: What compares the parts: "local", "ray" or an engine; by default this thread. A task
+            compares some tensors or columns; by a key, one task compares all.
         progress: True shows a bar; a function is told how many tensors or rows are done, and how
-            many there are, if that is known.
+            many there are, if that is known; with an engine, how many tasks.
         storage_options: For the stores of URLs.
         **options: Of the formats of both: see `tensorferry.files.keywords.Opening`.
 
@@ -147,23 +152,113 @@ def diff(
         UnsupportedError: The key is no column of both, or not unique.
         OptionError: A format has no such option.
     """
-    reading = partial(open_one, storage_options=storage_options, options=options, thorough=True)
-    with reading(a) as first, reading(b) as second:
+    opening = partial(Opening.of, storage_options=storage_options, options=options, thorough=True)
+    sides = opening(a), opening(b)
+    how = Comparing(rtol, atol, map, key, ignore_dtype, tuple(match))
+    with sides[0].open() as first, sides[1].open() as second:
         are_rows = isinstance(first.opened, Rows) and isinstance(second.opened, Rows)
-        with following(progress, first.name, "rows" if are_rows else "tensors") as tell:
-            report = compare(
-                first,
-                second,
-                rtol=rtol,
-                atol=atol,
-                map=map,
-                key=key,
-                ignore_dtype=ignore_dtype,
-                match=match,
-                progress=tell,
-            )
+        unit: Unit = "tasks" if engine is not None else "rows" if are_rows else "tensors"
+        with following(progress, first.name, unit) as tell:
+            chosen = None if engine is None else engines.choose(engine)
+            report = compare_opened((sides[0], first), (sides[1], second), how, chosen, tell)
             renamed = find_renamed(first, report.only_a, second, report.only_b)
             return replace(report, renamed=renamed)
+
+
+@dataclass(frozen=True)
+class Comparing:
+    """How two files are compared; the attributes are arguments of `diff`."""
+
+    rtol: float = 0.0
+    atol: float = 0.0
+    map: Mapping[str, str] | Sequence[str] | None = None
+    key: str | None = None
+    ignore_dtype: bool = False
+    match: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class DiffJob(Job["tuple[str, ...]", DiffReport, DiffReport]):
+    """Compares some tensors or columns at a time.
+
+    Attributes:
+        one: How all of the first is opened.
+        other: How all of the second is opened.
+        first: What was opened.
+        second: The same.
+        how: How they are compared.
+    """
+
+    on_driver = ("first", "second")
+    one: Opening
+    other: Opening
+    first: Subject
+    second: Subject
+    how: Comparing
+
+    def plan(self, size: int) -> list[tuple[str, ...]]:
+        """Names of tensors or columns that both have."""
+        names = Renaming.parse(self.how.map).apply(self.first.matching(self.how.match))
+        both = [old for old, new in names.items() if new in self.second.infos]
+        groups = groups_of(self.first, both, size)
+        groups_of(self.second, [], size)  # refuses a stream
+        return groups if self.how.key is None else [tuple(both)]
+
+    def run(self, task: tuple[str, ...], held: Any) -> DiffReport:
+        """Compares some of them."""
+        with self.one.again() as first, self.other.again() as second:
+            return _compared(first, second, self.how, only=task)
+
+    def merge(self, partials: Iterable[DiffReport]) -> DiffReport:
+        """What was found of all."""
+        found = list(partials)
+        tensors = tuple(tensor for one in found for tensor in one.tensors)
+        return replace(found[0], tensors=tensors)
+
+
+def compare_opened(
+    a: tuple[Opening, Subject],
+    b: tuple[Opening, Subject],
+    how: Comparing,
+    engine: engines.Engine | None = None,
+    progress: Progress | None = None,
+) -> DiffReport:
+    """Compares what was opened, here or by an engine.
+
+    Args:
+        a: How the first was opened, and what was.
+        b: The same of the second.
+        how: How they are compared.
+        engine: What compares the parts; None is this thread.
+        progress: See `diff`.
+    """
+    (one, first), (other, second) = a, b
+    if engine is None:
+        return _compared(first, second, how, progress=progress)
+    one, other = one.surveyed(first, engine), other.surveyed(second, engine)
+    return engines.run(DiffJob(one, other, first, second, how), engine, progress)
+
+
+def _compared(
+    first: Subject,
+    second: Subject,
+    how: Comparing,
+    *,
+    only: Sequence[str] | None = None,
+    progress: Progress | None = None,
+) -> DiffReport:
+    return compare(
+        first,
+        second,
+        rtol=how.rtol,
+        atol=how.atol,
+        map=how.map,
+        key=how.key,
+        ignore_dtype=how.ignore_dtype,
+        match=how.match,
+        only=only,
+        progress=progress,
+    )
 
 
 def compare(
@@ -176,12 +271,17 @@ def compare(
     key: str | None = None,
     ignore_dtype: bool = False,
     match: Sequence[str] = (),
+    only: Sequence[str] | None = None,
     progress: Progress | None = None,
 ) -> DiffReport:
-    """Compares what was opened; the arguments are those of `diff`."""
+    """Compares what was opened; the arguments are those of `diff`.
+
+    With `only`, some tensors of the first are compared; names that only one has are told all.
+    """
     names = Renaming.parse(map).apply(first.matching(match))
     others = [name for name in second.infos if not match or name in names.values()]
-    pairs = _pairs(first, second, names, rtol=rtol, atol=atol, ignore_dtype=ignore_dtype)
+    wanted = names if only is None else {old: names[old] for old in only}
+    pairs = _pairs(first, second, wanted, rtol=rtol, atol=atol, ignore_dtype=ignore_dtype)
     rows = _compare(first, second, pairs, key, progress)
     if key is None:
         _compare_missing(first, second, pairs)

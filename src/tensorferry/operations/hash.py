@@ -19,19 +19,21 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Unpack
 
 import numpy as np
 
-from tensorferry import display, dtypes
+from tensorferry import display, dtypes, engines
 from tensorferry.cards import Card, Grid, Shown
+from tensorferry.engines import Job
 from tensorferry.files import keywords
 from tensorferry.operations.differences import ordered
 from tensorferry.operations.measures import chunks_of
 from tensorferry.operations.nulls import Missing, missing_lists
-from tensorferry.operations.subject import Subject, open_one
+from tensorferry.operations.shares import Opening, groups_of
+from tensorferry.operations.subject import Subject
 from tensorferry.storage import byte_view
 from tensorferry.tensors.values import Array, RaggedTensor, SparseTensor
 
@@ -79,6 +81,7 @@ def hash_content(
     *,
     select: Sequence[str] = (),
     format: str | None = None,
+    engine: engines.Choice | None = None,
     storage_options: Mapping[str, Any] | None = None,
     **options: Unpack[keywords.Opening],
 ) -> HashReport:
@@ -88,16 +91,55 @@ def hash_content(
         path: What `tensorferry.open` takes.
         select: Patterns of names; other tensors or columns do not count.
         format: By default recognised.
+        engine: What hashes the parts: "local", "ray" or an engine; by default this thread. A column
+            is hashed as a whole, by one task.
         storage_options: For the store of a URL.
         **options: Of the format: see `tensorferry.files.keywords.Opening`.
 
     Raises:
         UnsupportedError: A tensor cannot be read, and `select` does not leave it out.
     """
-    with open_one(
+    opening = Opening.of(
         path, format=format, storage_options=storage_options, options=options, thorough=True
-    ) as subject:
-        return digest_of(subject, select)
+    )
+    with opening.open() as subject:
+        if engine is None:
+            return digest_of(subject, select)
+        chosen = engines.choose(engine)
+        job = HashJob(opening.surveyed(subject, chosen), subject, tuple(select))
+        return engines.run(job, chosen)
+
+
+@dataclass(frozen=True)
+class HashJob(Job["tuple[str, ...]", "tuple[TensorDigest, ...]", HashReport]):
+    """Hashes some tensors or columns at a time.
+
+    Attributes:
+        opening: How all of it is opened.
+        subject: What was opened.
+        select: Patterns of names; others do not count.
+    """
+
+    on_driver = ("subject",)
+    opening: Opening
+    subject: Subject
+    select: tuple[str, ...] = ()
+
+    def plan(self, size: int) -> list[tuple[str, ...]]:
+        """Names of tensors or columns."""
+        names = list(self.subject.matching(self.select))
+        self.subject.check_readable(names)
+        return groups_of(self.subject, names, size)
+
+    def run(self, task: tuple[str, ...], held: Any) -> tuple[TensorDigest, ...]:
+        """The digests of some of them."""
+        with self.opening.again() as subject:
+            return _digests(subject, task)
+
+    def merge(self, partials: Iterable[tuple[TensorDigest, ...]]) -> HashReport:
+        """The digest of all."""
+        found = sorted((one for some in partials for one in some), key=lambda one: one.name)
+        return _report(self.subject, found)
 
 
 def digest_of(subject: Subject, select: Sequence[str] = ()) -> HashReport:
@@ -108,17 +150,24 @@ def digest_of(subject: Subject, select: Sequence[str] = ()) -> HashReport:
     """
     names = list(subject.matching(select))
     subject.check_readable(names)
+    return _report(subject, _digests(subject, names))
+
+
+def _report(subject: Subject, found: Sequence[TensorDigest]) -> HashReport:
+    return HashReport(subject.name, combine({one.name: one.digest for one in found}), tuple(found))
+
+
+def _digests(subject: Subject, names: Sequence[str]) -> tuple[TensorDigest, ...]:
     hashers: dict[str, TensorHasher] = {}
     for batch in subject.batches(names):
         for name, column in batch.items():
             hashers.setdefault(name, TensorHasher()).add(column)
     for name, missing in missing_lists(subject, names).items():
         hashers[name].add_missing(missing)
-    found = [
+    return tuple(
         TensorDigest(name, hashers[name].hexdigest(), hashers[name].dtype, hashers[name].shape)
         for name in sorted(hashers)
-    ]
-    return HashReport(subject.name, combine({one.name: one.digest for one in found}), tuple(found))
+    )
 
 
 def combine(digests: dict[str, str]) -> str:

@@ -70,15 +70,19 @@ class Summary:
 
 
 class Measure:
-    """Takes values, of one kind all of them, and sums them up."""
+    """Takes values, of one kind all of them, and sums them up.
 
-    def __init__(self) -> None:
+    Args:
+        seed: Of the sample: measures that are merged have different ones.
+    """
+
+    def __init__(self, seed: int = 0) -> None:
         self._count = self._finite = self._zeros = self._nan = self._infinite = 0
         self._minimum: Any = None
         self._maximum: Any = None
         self._mean = self._squares = 0.0
         self._complex = False
-        self._sample = _Sample()
+        self._sample = _Sample(seed)
         self._hashes: _Hashes | None = None
 
     def add(self, values: Array) -> None:
@@ -118,12 +122,34 @@ class Measure:
         self._sample.add(chunk)
         wide = chunk.astype(np.float64)
         mean = float(wide.mean())
-        squares = float(np.square(wide - mean).sum())
-        total = self._finite + wide.size
+        self._join(wide.size, mean, float(np.square(wide - mean).sum()))
+
+    def _join(self, count: int, mean: float, squares: float) -> None:
+        """Takes in so many finite numbers, by their mean and the squares of their distances."""
+        total = self._finite + count
         apart = mean - self._mean
-        self._squares += squares + apart * apart * self._finite * wide.size / total
-        self._mean += apart * wide.size / total
+        self._squares += squares + apart * apart * self._finite * count / total
+        self._mean += apart * count / total
         self._finite = total
+
+    def merge(self, later: Measure) -> None:
+        """Adds all that another measure was given."""
+        self._count += later._count
+        self._zeros += later._zeros
+        self._nan += later._nan
+        self._infinite += later._infinite
+        self._complex |= later._complex
+        if later._hashes is not None:
+            self._hashes = self._hashes or _Hashes()
+            self._hashes.merge(later._hashes)
+        if not later._finite:
+            return
+        is_first = self._minimum is None
+        self._minimum = later._minimum if is_first else min(self._minimum, later._minimum)
+        self._maximum = later._maximum if is_first else max(self._maximum, later._maximum)
+        self._sample.merge(later._sample)
+        with np.errstate(over="ignore", invalid="ignore"):
+            self._join(later._finite, later._mean, later._squares)
 
     def summary(self) -> Summary:
         """What was found so far."""
@@ -172,8 +198,8 @@ def as_numbers(array: Array) -> Array:
 class _Sample:
     """A uniform sample of values: those with the smallest of random keys."""
 
-    def __init__(self) -> None:
-        self._random = np.random.default_rng(0)  # the same values give the same answer
+    def __init__(self, seed: int) -> None:
+        self._random = np.random.default_rng(seed)  # the same values give the same answer
         self._values: Array = np.empty(0)
         self._keys: Array = np.empty(0, np.float32)
         self._highest = np.float32(1)
@@ -186,8 +212,15 @@ class _Sample:
             count = int(self._random.binomial(chunk.size, self._highest))
             chunk = chunk[self._random.choice(chunk.size, count, replace=False, shuffle=False)]
             keys = self._random.random(count, dtype=np.float32) * self._highest
+        self._keep(keys, chunk.astype(np.float64))
+
+    def merge(self, later: _Sample) -> None:
+        self._keep(later._keys, later._values)
+
+    def _keep(self, keys: Array, values: Array) -> None:
+        """Adds values by their keys, and leaves those with the smallest."""
         self._keys = np.concatenate([self._keys, keys])
-        self._values = np.concatenate([self._values, chunk.astype(np.float64)])
+        self._values = np.concatenate([self._values, values])
         if self._keys.size > SAMPLE:
             kept = np.argpartition(self._keys, SAMPLE)[:SAMPLE]
             self._keys, self._values = self._keys[kept], self._values[kept]
@@ -213,7 +246,17 @@ class _Hashes:
             number = int.from_bytes(blake2b(text, digest_size=8).digest(), "little")
             if number < self._limit:
                 self._kept.add(number)
-        if len(self._kept) > DISTINCT:
+        self._shrink()
+
+    def merge(self, later: _Hashes) -> None:
+        self.is_exact &= later.is_exact
+        self._limit = min(self._limit, later._limit)
+        self._kept = {one for one in self._kept | later._kept if one < self._limit}
+        self._shrink()
+
+    def _shrink(self) -> None:
+        # Exact as long as there are few; then the smallest of all, whichever parts they came in.
+        if len(self._kept) > (DISTINCT if self.is_exact else SAMPLE):
             self.is_exact = False
             smallest = sorted(self._kept)[:SAMPLE]
             self._kept, self._limit = set(smallest), smallest[-1] + 1

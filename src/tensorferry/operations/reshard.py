@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from tensorferry import storage
+from tensorferry import engines, storage
+from tensorferry.engines import Job
 from tensorferry.errors import UnsupportedError
 from tensorferry.files.writer import open_writer
 from tensorferry.formats.table import TABLE
@@ -136,15 +137,51 @@ def _records_of(subject: Subject) -> Records:
     return opened
 
 
-def repair_file(source: str, target: str, *, force: bool = False) -> RepairReport:
+def repair_file(
+    source: str, target: str, *, force: bool = False, engine: engines.Choice | None = None
+) -> RepairReport:
     """Writes every whole record of a damaged TFRecord file into a new one.
+
+    Args:
+        source: The damaged file.
+        target: The new file.
+        force: Replace a target that is there.
+        engine: What does it, in one task: what is whole shows only from the start of the file.
 
     Raises:
         FileExistsError: The target is there, and `force` is not set.
     """
     check_free(target, force=force)
-    count, damages = repair(source, target)
-    return RepairReport(source, target, count, tuple(damages))
+    job = RepairJob(source, target)
+    return job.run(None, None) if engine is None else engines.run(job, engines.choose(engine))
+
+
+@dataclass(frozen=True)
+class RepairJob(Job[None, RepairReport, RepairReport]):
+    """Repairs a file, in one task.
+
+    Attributes:
+        source: The damaged file.
+        target: The new file, which is replaced.
+    """
+
+    source: str
+    target: str
+
+    def plan(self, size: int) -> list[None]:
+        """The one task."""
+        if storage.STANDARD_STREAM in (self.source, self.target):
+            raise UnsupportedError("a worker has no part in this program's streams")
+        return [None]
+
+    def run(self, task: None, held: Any) -> RepairReport:
+        """Does all of it."""
+        count, damages = repair(self.source, self.target)
+        return RepairReport(self.source, self.target, count, tuple(damages))
+
+    def merge(self, partials: Iterable[RepairReport]) -> RepairReport:
+        """What was done."""
+        return next(iter(partials))
 
 
 def write_indexes(sources: Sequence[Any]) -> list[str]:

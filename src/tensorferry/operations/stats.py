@@ -7,20 +7,25 @@ How values are summed up is `tensorferry.operations.measures`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, Unpack
 
 import numpy as np
 
-from tensorferry import display
+from tensorferry import display, engines
 from tensorferry.cards import Card, Grid, Shown, Tone
+from tensorferry.engines import Job
 from tensorferry.files import keywords
+from tensorferry.files.splitting import splits_of
 from tensorferry.operations.measures import Measure, Summary
-from tensorferry.operations.subject import open_one
+from tensorferry.operations.shares import Opening, groups_of
+from tensorferry.operations.subject import Subject
 from tensorferry.progress import Progress, Unit, following
 from tensorferry.rows.columns import length_of
+from tensorferry.rows.rows import Rows
+from tensorferry.rows.splits import Split
 from tensorferry.tensors.held import values_of
 from tensorferry.tensors.values import RaggedTensor, SparseTensor, TensorInfo
 
@@ -98,6 +103,7 @@ def collect(
     path: Any,
     *,
     match: Sequence[str] = (),
+    engine: engines.Choice | None = None,
     progress: Progress | bool | None = None,
     format: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
@@ -108,51 +114,120 @@ def collect(
     Args:
         path: What `tensorferry.open` takes.
         match: Patterns of names; others are left out.
+        engine: What measures the parts: "local", "ray" or an engine; by default this thread. The
+            mean and the deviation of rows are then put together of those of the parts, so their
+            last digit may differ; approximate quantiles are those of another sample.
         progress: True shows a bar; a function is told how many tensors or rows are done, and how
-            many there are.
+            many there are; with an engine, how many tasks.
         format: By default recognised.
         storage_options: For the store of a URL.
         **options: Of the format: see `tensorferry.files.keywords.Opening`.
     """
+    opening = Opening.of(
+        path, format=format, storage_options=storage_options, options=options, thorough=True
+    )
     with ExitStack() as stack:
-        subject = stack.enter_context(
-            open_one(
-                path, format=format, storage_options=storage_options, options=options, thorough=True
-            )
-        )
-        unit: Unit = "tensors" if subject.holds == "tensors" else "rows"
-        tell = stack.enter_context(following(progress, subject.name, unit))
-        infos = subject.matching(match)
-        columns = {
-            name: _Column(info, name in subject.optional)
-            for name, info in infos.items()
-            if info.unreadable is None
-        }
+        subject = stack.enter_context(opening.open())
         in_rows = subject.holds != "tensors"
-        total = subject.count()
-        done = 0
-        for batch in subject.batches(list(columns)):
-            for name, column in batch.items():
-                columns[name].add(column)
-            first = next(iter(batch.values()), None)
-            done += length_of(first) if in_rows and first is not None else 1
-            if tell is not None:
-                tell(done, total)
-        rows = done if in_rows else None
-        found = tuple(column.result(rows) for column in columns.values())
-        notes = tuple(
-            f"the {subject.noun} {name!r} cannot be read: {info.unreadable}"
-            for name, info in infos.items()
-            if info.unreadable is not None
-        )
-        return StatsReport(subject.name, subject.holds, rows, found, notes)
+        unit: Unit = "tasks" if engine is not None else "rows" if in_rows else "tensors"
+        tell = stack.enter_context(following(progress, subject.name, unit))
+        if engine is None:
+            columns = _columns(subject, subject.matching(match))
+            return _report(subject, match, columns, _measure(subject, columns, tell))
+        chosen = engines.choose(engine)
+        opening = opening.surveyed(subject, chosen)
+        return engines.run(StatsJob(opening, subject, tuple(match)), chosen, tell)
+
+
+def _columns(subject: Subject, infos: Mapping[str, TensorInfo], seed: int = 0) -> Columns:
+    return {
+        name: _Column(info, name in subject.optional, seed)
+        for name, info in infos.items()
+        if info.unreadable is None
+    }
+
+
+def _measure(subject: Subject, columns: Columns, tell: Progress | None = None) -> int:
+    """Measures tensors or columns; gives the number of rows, or of tensors."""
+    in_rows = subject.holds != "tensors"
+    total = None if tell is None else subject.count()
+    done = 0
+    for batch in subject.batches(list(columns)):
+        for name, column in batch.items():
+            columns[name].add(column)
+        first = next(iter(batch.values()), None)
+        done += length_of(first) if in_rows and first is not None else 1
+        if tell is not None:
+            tell(done, total)
+    return done
+
+
+def _report(subject: Subject, match: Sequence[str], columns: Columns, done: int) -> StatsReport:
+    rows = done if subject.holds != "tensors" else None
+    found = tuple(column.result(rows) for column in columns.values())
+    notes = tuple(
+        f"the {subject.noun} {name!r} cannot be read: {info.unreadable}"
+        for name, info in subject.matching(match).items()
+        if info.unreadable is not None
+    )
+    return StatsReport(subject.name, subject.holds, rows, found, notes)
+
+
+@dataclass(frozen=True)
+class StatsJob(Job["tuple[int, Split | tuple[str, ...]]", "tuple[Columns, int]", StatsReport]):
+    """Measures rows split by split, and a bundle some tensors at a time.
+
+    Attributes:
+        opening: How all of it is opened.
+        subject: What was opened.
+        match: Patterns of names; others are left out.
+    """
+
+    on_driver = ("subject",)
+    opening: Opening
+    subject: Subject
+    match: tuple[str, ...]
+
+    def plan(self, size: int) -> list[tuple[int, Split | tuple[str, ...]]]:
+        """Splits of rows, or names of tensors, each with its number."""
+        opened = self.subject.opened
+        if isinstance(opened, Rows):
+            return list(enumerate(splits_of(opened, size)))
+        infos = self.subject.matching(self.match)
+        names = [name for name, info in infos.items() if info.unreadable is None]
+        return [(0, group) for group in groups_of(self.subject, names, size)]
+
+    def run(self, task: tuple[int, Split | tuple[str, ...]], held: Any) -> tuple[Columns, int]:
+        """Measures a split, or some tensors."""
+        seed, share = task
+        if isinstance(share, tuple):
+            with self.opening.again() as subject:
+                columns = _columns(subject, {name: subject.infos[name] for name in share})
+                return columns, _measure(subject, columns)
+        with Subject(self.opening.found.name, share.open()) as subject:
+            columns = _columns(subject, subject.matching(self.match), seed)
+            return columns, _measure(subject, columns)
+
+    def merge(self, partials: Iterable[tuple[Columns, int]]) -> StatsReport:
+        """The statistics of all."""
+        total = _columns(self.subject, self.subject.matching(self.match))
+        rows = 0
+        for columns, done in partials:
+            rows += done
+            for name, column in columns.items():
+                total[name].merge(column)
+        return _report(self.subject, self.match, total, rows)
+
+
+Columns = dict[str, "_Column"]
 
 
 class _Column:
-    def __init__(self, info: TensorInfo, optional: bool) -> None:
+    def __init__(self, info: TensorInfo, optional: bool, seed: int) -> None:
         self._info = info
         self._optional = optional
-        self._values = Measure()
+        self._seed = seed
+        self._values = Measure(seed)
         self._lengths: Measure | None = None
         self._missing = 0
 
@@ -168,13 +243,20 @@ class _Column:
             if self._optional:
                 self._missing += int((lengths == 0).sum())
             else:
-                self._lengths = self._lengths or Measure()
+                self._lengths = self._lengths or Measure(self._seed)
                 self._lengths.add(lengths)
             self._values.add(column.flat_values)
         elif isinstance(column, SparseTensor):
             self._values.add(values_of(column))
         else:
             self._values.add(np.asarray(column))
+
+    def merge(self, later: _Column) -> None:
+        self._missing += later._missing
+        self._values.merge(later._values)
+        if later._lengths is not None:
+            self._lengths = self._lengths or Measure(self._seed)
+            self._lengths.merge(later._lengths)
 
     def result(self, rows: int | None) -> ColumnStatistics:
         info = self._info

@@ -9,16 +9,17 @@ read, though nothing is wrong with it, is no problem; `notes` names it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
-from tensorferry import display
+from tensorferry import display, engines
 from tensorferry.cards import Card, Shown, Tone
 from tensorferry.display import shown
+from tensorferry.engines import Job
 from tensorferry.errors import (
     FerryError,
     FormatError,
@@ -28,18 +29,28 @@ from tensorferry.errors import (
 )
 from tensorferry.files import keywords
 from tensorferry.files.find import Found
+from tensorferry.files.splitting import splits_of
 from tensorferry.operations import glance, hash as digests
 from tensorferry.operations.inspect import model_problems
 from tensorferry.operations.measures import as_numbers, chunks_of
-from tensorferry.operations.subject import Subject, open_one
+from tensorferry.operations.shares import Opening, groups_of, records_in
+from tensorferry.operations.subject import Subject
 from tensorferry.progress import Progress, Unit, following
 from tensorferry.rows.rows import Rows
+from tensorferry.rows.splits import Split
+from tensorferry.storage.place import Place
+from tensorferry.tensors.bundle import Bundle
 from tensorferry.tensors.held import values_of
 from tensorferry.tensors.values import RaggedTensor, SparseTensor
+
+if TYPE_CHECKING:
+    from tensorferry.formats.tfrecord.survey import Survey
 
 PARQUET = "parquet"
 # How many columns a note names.
 NAMED = 5
+# The number of bytes by which records are told apart.
+DIGEST = 16
 
 
 @dataclass(frozen=True, repr=False)
@@ -98,6 +109,7 @@ def verify(
     nan: bool = False,
     duplicates: bool = False,
     format: str | None = None,
+    engine: engines.Choice | None = None,
     progress: Progress | bool | None = None,
     storage_options: Mapping[str, Any] | None = None,
     **options: Unpack[keywords.Opening],
@@ -112,8 +124,9 @@ def verify(
         nan: Tell of numbers that are NaN or infinite.
         duplicates: Tell of records that are the same as one before.
         format: By default recognised.
+        engine: What checks the parts: "local", "ray" or an engine; by default this thread.
         progress: True shows a bar; a function is told how many tensors or rows are done, and how
-            many there are, if that is known.
+            many there are, if that is known; with an engine, how many tasks.
         storage_options: For the store of a URL.
         **options: Of the format: see `tensorferry.files.keywords.Opening`.
 
@@ -124,7 +137,7 @@ def verify(
     """
     name = path.name if isinstance(path, Found) else shown(str(path))
     try:
-        subject = open_one(
+        opening = Opening.of(
             path,
             format=format,
             storage_options=storage_options,
@@ -132,6 +145,7 @@ def verify(
             verify=not quick,
             lenient=True,
         )
+        subject = opening.open()
     except (UnknownFormatError, MissingExtraError):
         raise
     except FormatError as error:
@@ -144,8 +158,194 @@ def verify(
         problem = Problem("the file is missing, and others lead to it", missing)
         return VerifyReport(name, format, problems=(problem,), quick=quick)
     unit: Unit = "rows" if isinstance(subject.opened, Rows) else "tensors"
-    with subject, following(progress, name, unit) as tell:
-        return _verified(subject, quick, nan, duplicates, tell)
+    with subject, following(progress, name, unit if engine is None else "tasks") as tell:
+        if engine is None or (quick and not subject.facts.records):
+            return _verified(subject, quick, nan, duplicates, tell)
+        job = VerifyJob(opening, subject, quick, nan, duplicates and subject.facts.records)
+        found = engines.run(job, engines.choose(engine), tell)
+        return _merged(subject, found, quick, opening, engines.choose(engine))
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What was found in some parts of files, or of some tensors.
+
+    Attributes:
+        problems: What is wrong with frames, pieces or tensors.
+        indexes: Indexes that do not fit their files.
+        counts: The file, the number of its first record, and the number of whole records of each
+            part of records, with the number of problems before it.
+        survey: What the records hold; the first record that is no Example.
+        numbers: Of each column, how many values are NaN, and how many infinite; None if not all
+            could be read.
+        records: The digests of the records, one behind the other.
+        pages: Notes on pages without a checksum.
+    """
+
+    problems: tuple[Problem, ...] = ()
+    indexes: tuple[Problem, ...] = ()
+    counts: tuple[tuple[str, int, int, int], ...] = ()
+    survey: Survey | Problem | None = None
+    numbers: Mapping[str, tuple[int, int]] | None = field(default_factory=dict)
+    records: bytes = b""
+    pages: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class VerifyJob(Job["Split | tuple[str, ...]", Checked, "list[Checked]"]):
+    """Checks rows split by split, and a bundle some tensors at a time.
+
+    Attributes:
+        opening: How all of it is opened.
+        subject: What was opened.
+        quick: See `verify`.
+        nan: See `verify`.
+        duplicates: See `verify`.
+    """
+
+    on_driver = ("subject",)
+    opening: Opening
+    subject: Subject
+    quick: bool
+    nan: bool
+    duplicates: bool
+
+    def plan(self, size: int) -> Sequence[Split | tuple[str, ...]]:
+        """Splits of rows, or names of tensors."""
+        opened = self.subject.opened
+        if isinstance(opened, Rows):
+            return splits_of(opened, size)
+        try:
+            return groups_of(self.subject, list(opened), size)
+        except FormatError:  # its one task tells of it
+            return [()]
+
+    def run(self, task: Split | tuple[str, ...], held: Any) -> Checked:
+        """Checks a split, or some tensors."""
+        if isinstance(task, tuple):
+            with self.opening.again() as subject:
+                assert isinstance(subject.opened, Bundle)
+                problems = _problems(subject.opened.problems(names=task or None), subject.name)
+                numbers = _count_not_finite(subject, task) if self.nan else {}
+                return Checked(problems, numbers=numbers)
+        name = self.opening.found.name
+        if task.facts.records:
+            return self._check_records(task, name)
+        with task.open() as rows:
+            subject = Subject(name, rows)
+            problems = _problems(rows.problems(), name)
+            numbers = _count_not_finite(subject) if self.nan and not self.quick else {}
+        first = [part.place for part in task.parts if not part.start]
+        return Checked(problems, numbers=numbers, pages=tuple(_pages_of(task.facts.name, first)))
+
+    def _check_records(self, split: Split, name: str) -> Checked:
+        from tensorferry.formats.tfrecord.survey import Survey
+
+        problems: list[Problem] = []
+        indexes: list[Problem] = []
+        counts = []
+        surveys = Survey()
+        survey: Survey | Problem | None = None
+        records = b""
+        for part in split.parts:
+            with split.kind.of_parts([part], split.how, facts=split.facts) as rows:
+                found = records_in(rows)
+                assert found is not None
+                before = len(problems)
+                problems += _problems(found.damaged(), name)
+                counts.append((part.place.path, part.first, found.count() or 0, before))
+                if not part.start:
+                    indexes += found.misfitting_indexes()
+                if not problems and not self.quick and not found.is_raw and survey is None:
+                    try:
+                        surveys += found.survey("raise")
+                    except FormatError as error:
+                        survey = Problem.of(error, rows.place.path)
+                if self.duplicates:
+                    records += b"".join(map(_digest_of, rows.bytes_of_records()))
+        numbers: Mapping[str, tuple[int, int]] | None = {}
+        if self.nan and not self.quick:
+            with split.open() as rows:
+                numbers = _count_not_finite(Subject(name, rows))
+        return Checked(
+            tuple(problems), tuple(indexes), tuple(counts), survey or surveys, numbers, records
+        )
+
+    def merge(self, partials: Iterable[Checked]) -> list[Checked]:
+        """All that was found, with the numbers that records have in their whole files."""
+        found = []
+        whole: dict[str, int] = {}
+        for one in partials:
+            problems = list(one.problems)
+            for place, (path, first, count, start) in enumerate(one.counts):
+                # A part was cut by counting frames, and problems count whole records.
+                shift = whole.get(path, 0) - first if first else 0
+                following = [counted[3] for counted in one.counts[place + 1 : place + 2]]
+                stop = following[0] if following else len(problems)
+                for number in range(start, stop if shift else start):
+                    known = problems[number].record
+                    if known is not None:
+                        problems[number] = replace(problems[number], record=known + shift)
+                whole[path] = whole.get(path, 0) + count
+            found.append(replace(one, problems=tuple(problems)))
+        return found
+
+
+def _merged(
+    subject: Subject, found: list[Checked], quick: bool, opening: Opening, engine: engines.Engine
+) -> VerifyReport:
+    """The report, of what was found in parts."""
+    problems = [problem for one in found for problem in one.problems]
+    problems += [problem for one in found for problem in one.indexes]
+    if not problems:
+        problems += _misfits(found, subject.opened.place.path)
+    if subject.format == glance.MODEL:
+        problems += model_problems(subject.opened.place)
+    if not quick and not problems:
+        problems += _wrong_digest(subject, opening, engine)
+    problems += _told_not_finite([one.numbers for one in found], subject.name)
+    digests_of_records = b"".join(one.records for one in found)
+    each = range(0, len(digests_of_records), DIGEST)
+    problems += _told_duplicates((digests_of_records[at : at + DIGEST] for at in each), subject)
+    pages = [note for one in found for note in one.pages]
+    count = sum(part[2] for one in found for part in one.counts)
+    return VerifyReport(
+        subject.name,
+        subject.format,
+        subject.holds,
+        count if subject.facts.records else _count(subject),
+        tuple(problems),
+        not quick and not pages and _has_checksums(subject),
+        quick,
+        (*_notes(subject, problems), *pages),
+    )
+
+
+def _misfits(found: list[Checked], path: str) -> list[Problem]:
+    """Tells of records that are no Examples, or are of other kinds than those before."""
+    from tensorferry.formats.tfrecord.survey import Survey
+
+    total = Survey()
+    for one in found:
+        if isinstance(one.survey, Problem):
+            return [one.survey]
+        if one.survey is not None:
+            total += one.survey
+    try:
+        total.schema()
+    except FormatError as error:
+        return [Problem.of(error, path)]
+    return []
+
+
+def _problems(found: Iterator[Problem], name: str) -> tuple[Problem, ...]:
+    """Problems, those that stop the search among them."""
+    problems: list[Problem] = []
+    try:
+        problems.extend(found)
+    except FormatError as error:
+        problems.append(Problem.of(error, name))
+    return tuple(problems)
 
 
 def _verified(
@@ -175,12 +375,17 @@ def _verified(
 
 def _pages_without_checksum(subject: Subject) -> list[str]:
     """Says of Parquet files which pages have no checksum, so that damage there may not show."""
-    if subject.format != PARQUET or not isinstance(subject.opened, Rows):
+    opened = subject.opened
+    return _pages_of(subject.format, opened.places) if isinstance(opened, Rows) else []
+
+
+def _pages_of(format: str, places: Sequence[Place]) -> list[str]:
+    if format != PARQUET:
         return []
     from tensorferry.formats.parquet.checksums import count_pages
 
     notes = []
-    for place in subject.opened.places:
+    for place in places:
         try:
             pages = count_pages(place.open())
         except (FerryError, OSError):  # it is among the problems already
@@ -233,11 +438,18 @@ def _notes(subject: Subject, problems: list[Problem]) -> tuple[str, ...]:
 
 def _not_finite(subject: Subject) -> Iterator[Problem]:
     """Tells of numbers that are NaN or infinite."""
-    if subject.is_stream:
-        return
+    if not subject.is_stream:
+        yield from _told_not_finite([_count_not_finite(subject)], subject.name)
+
+
+def _count_not_finite(
+    subject: Subject, names: Sequence[str] | None = None
+) -> dict[str, tuple[int, int]] | None:
+    """Of each column, how many values are NaN, and how many infinite; None on damage."""
     counts: dict[str, list[int]] = {}
     try:
-        names = [name for name in subject.infos if name not in subject.unreadable]
+        every = subject.infos if names is None else names
+        names = [name for name in every if name not in subject.unreadable]
         for batch in subject.batches(names):
             for name, column in batch.items():
                 for array in arrays_in(column):
@@ -248,11 +460,24 @@ def _not_finite(subject: Subject) -> Iterator[Problem]:
                             found[0] += int(np.isnan(numbers).sum())
                             found[1] += int(np.isinf(numbers).sum())
     except FerryError:
-        return  # it is among the problems already
-    for name, (nan, infinite) in counts.items():
+        return None  # it is among the problems already
+    return {name: (nan, infinite) for name, (nan, infinite) in counts.items()}
+
+
+def _told_not_finite(
+    found: Sequence[Mapping[str, tuple[int, int]] | None], path: str
+) -> Iterator[Problem]:
+    total: dict[str, tuple[int, int]] = {}
+    for counts in found:
+        if counts is None:
+            return
+        for name, (nan, infinite) in counts.items():
+            before = total.get(name, (0, 0))
+            total[name] = before[0] + nan, before[1] + infinite
+    for name, (nan, infinite) in total.items():
         if nan or infinite:
             what = f"{nan} values are NaN and {infinite} infinite"
-            yield Problem(what, subject.name, tensor=name)
+            yield Problem(what, path, tensor=name)
 
 
 def arrays_in(column: Any) -> Iterator[Any]:
@@ -273,19 +498,32 @@ def _duplicates(subject: Subject) -> Iterator[Problem]:
     """Tells of records that are the same as one before."""
     if not isinstance(subject.opened, Rows) or subject.is_stream:
         return
+    yield from _told_duplicates(map(_digest_of, subject.opened.bytes_of_records()), subject)
+
+
+def _digest_of(record: bytes) -> bytes:
+    return blake2b(record, digest_size=DIGEST).digest()
+
+
+def _told_duplicates(records: Iterable[bytes], subject: Subject) -> Iterator[Problem]:
     known: dict[bytes, int] = {}
-    for number, record in enumerate(subject.opened.bytes_of_records()):
-        first = known.setdefault(blake2b(record, digest_size=16).digest(), number)
+    for number, record in enumerate(records):
+        first = known.setdefault(record, number)
         if first != number:
             yield Problem(f"the same as record {first}", subject.name, record=number)
 
 
-def _wrong_digest(subject: Subject) -> Iterator[Problem]:
+def _wrong_digest(
+    subject: Subject, opening: Opening | None = None, engine: engines.Engine | None = None
+) -> Iterator[Problem]:
     """Tells whether the content is not what a digest in the metadata says."""
     stored = subject.metadata.get(digests.KEY)
     if stored is None:
         return
-    found = digests.digest_of(subject).digest
+    if opening is None or engine is None:
+        found = digests.digest_of(subject).digest
+    else:
+        found = engines.run(digests.HashJob(opening, subject), engine).digest
     if found != stored:
         yield Problem(
             f"the content's digest is {found}, {str(stored)[:80]!r} by the metadata", subject.name

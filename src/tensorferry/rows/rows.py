@@ -227,6 +227,14 @@ class Rows(AsArrow):
             f"rows of {self.format} files can only be read from their start", path=self.place.path
         )
 
+    @abstractmethod
+    def portion(self, start: int, stop: int) -> Rows:
+        """Some rows that follow each other, read in order; the files stay open.
+
+        Unlike `between` it always works: rows before the first one are passed over, where nothing
+        says where it lies.
+        """
+
     @property
     def is_seekable(self) -> bool:
         """Whether any row can be read without the rows before it."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from tensorferry.storage.place import Place
@@ -87,6 +88,41 @@ class Split:
 def _total(numbers: Sequence[int | None]) -> int | None:
     known = [number for number in numbers if number is not None]
     return sum(known) if len(known) == len(numbers) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Portion:
+    """Some rows of parts of files, by their numbers, counted from the first row of the parts."""
+
+    parts: tuple[Part, ...]
+    start: int
+    stop: int
+
+
+def portions(parts: Sequence[Part], rows: Sequence[int], count: int) -> list[Portion]:
+    """Rows in so many portions of one size; the last is shorter, and some may be empty.
+
+    Args:
+        parts: Of files, in order.
+        rows: Number of rows of each part.
+        count: Number of portions.
+    """
+    total = sum(rows)
+    each = max(1, -(-total // count))
+    firsts = [0, *accumulate(rows)]
+    found = []
+    at = 0
+    for number in range(count):
+        start, stop = min(number * each, total), min((number + 1) * each, total)
+        while at < len(parts) and firsts[at + 1] <= start:
+            at += 1
+        end = at
+        while end < len(parts) and firsts[end] < stop:
+            end += 1
+        first = firsts[at] if start < stop else start
+        some = tuple(parts[at:end]) if start < stop else tuple(parts[:1])
+        found.append(Portion(some, start - first, stop - first))
+    return found
 
 
 def deal(parts: Sequence[Part], count: int) -> list[list[Part]]:

@@ -38,5 +38,8 @@ class Backend(Protocol):
     def remove(self, url: str, options: Options) -> None:
         """Removes a file, if there is one."""
 
+    def copy(self, url: str, target: str, options: Options) -> None:
+        """Copies a file inside its store; the copy appears as a whole."""
+
     def list_files(self, url: str, options: Options, *, deep: bool) -> Iterable[str]:
         """The URLs of the files in a directory; with `deep`, also those further down."""

@@ -166,6 +166,17 @@ def remove(url: str, options: Options) -> None:
         system.rm_file(path)
 
 
+def copy(url: str, target: str, options: Options) -> None:
+    """Copies a file inside its file system, under a temporary name first."""
+    system, path = _locate(url, options)
+    goal = _locate(target, options)[1]
+    directory, slash, name = goal.rpartition("/")
+    hidden = f"{directory}{slash}.{name[:50]}.{os.urandom(8).hex()}.tmp"
+    with translated(url):
+        system.copy(path, hidden)
+        system.mv(hidden, goal)
+
+
 def list_files(url: str, options: Options, *, deep: bool) -> Iterator[str]:
     """The URLs of the files in a directory; with `deep`, also those further down."""
     system, path = _locate(url, options)

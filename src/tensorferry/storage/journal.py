@@ -39,6 +39,8 @@ from tensorferry.storage.folders import make_folder, remove_folders
 from tensorferry.storage.temporary import Identity
 
 NAME = re.compile(r"\..*\.[0-9a-f]{8}\.ferry", re.DOTALL)
+STAGING = ".ferry-parts"
+"""The end of the name of a hidden folder in which others gather the files of a set."""
 VERSION = 1
 MAX_SIZE = 64 << 20
 # How long a writer waits for one that is about to end, or that only looks whether anybody is there:
@@ -153,11 +155,20 @@ def _member(node: Any) -> Member | None:
     name, hidden, identity = node
     if not (isinstance(name, str) and is_plain(name) and not name.startswith(".")):
         return None
-    if not (isinstance(hidden, str) and is_plain(hidden) and temporary.NAME.fullmatch(hidden)):
+    if not (isinstance(hidden, str) and _is_hidden(hidden)):
         return None
     if not (isinstance(identity, list) and [type(n) for n in identity] == [int] * 3):
         return None
     return Member(name, hidden, (identity[0], identity[1], identity[2]))
+
+
+def _is_hidden(name: str) -> bool:
+    """Whether a name is that of a temporary file, or of a file in a folder of staged ones."""
+    folder, slash, last = name.rpartition("/")
+    if not slash:
+        return is_plain(name) and temporary.NAME.fullmatch(name) is not None
+    is_ours = is_plain(folder) and folder.startswith(".") and folder.endswith(STAGING)
+    return is_ours and is_plain(last)
 
 
 def identity_of(path: str) -> Identity | None:

@@ -276,6 +276,18 @@ class Place:
                 return found.st_size
         return self.open().size
 
+    def version(self) -> str:
+        """What changes when other bytes take the place: a store's tag, or size and time.
+
+        Raises:
+            OSError: The system's own error, such as FileNotFoundError.
+        """
+        if self.is_url:
+            source = self.open()
+            return f"{source.size} {source.version or ''}"
+        found = os.stat(self._where)
+        return f"{found.st_size} {found.st_mtime_ns}"
+
     def at(self, path: str) -> Place:
         """The place of another path or URL, with the same options."""
         return Place(path, options=self.options)

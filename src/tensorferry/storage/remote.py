@@ -31,6 +31,7 @@ __all__ = [
     "STORES",
     "ObjectSource",
     "Settings",
+    "copy",
     "exists",
     "list_files",
     "open_sink",
@@ -99,6 +100,8 @@ class ObjectSource(RangedSource):
         self._obstore = import_obstore(url)
         self._found = found
         self._holding = Lock()
+        size, tag, time = found.version
+        self.version = tag or f"{size} {time}"
 
     def _another(self) -> ObjectSource:
         return ObjectSource(self.path, self._found, self._start)
@@ -220,6 +223,14 @@ def remove(url: str, options: Options) -> None:
             import_obstore(url).delete(store, name)
         except FileNotFoundError:
             return
+
+
+def copy(url: str, target: str, options: Options) -> None:
+    """Copies an object inside its store; the bytes stay there."""
+    _refuse_web(target, "written")
+    store, name = locate(url, options)
+    with translated(url):
+        import_obstore(url).copy(store, name, locate(target, options)[1])
 
 
 def list_files(url: str, options: Options, *, deep: bool) -> Iterator[str]:

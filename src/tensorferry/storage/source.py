@@ -183,6 +183,7 @@ class Source:
         buffer: All bytes, read-only; None for remote files, for streams that were not read to
             their end, and after closing.
         size: Number of bytes; None for a stream that was not read to its end.
+        version: What a store calls these bytes, where it has a name for them.
     """
 
     _budget: Budget | None = None  # most files expand to nothing
@@ -190,6 +191,7 @@ class Source:
     path: str
     buffer: memoryview | None
     size: int | None
+    version: str | None = None
 
     def __init__(
         self,

@@ -292,12 +292,14 @@ class Bundle(Mapping[str, Any]):
         """Names and tensors, as NumPy's, one by one."""
         return self.read_many(self)
 
-    def problems(self, progress: Progress | None = None) -> Iterator[Problem]:
-        """Reads every tensor, and tells which are damaged.
+    def problems(
+        self, progress: Progress | None = None, *, names: Sequence[str] | None = None
+    ) -> Iterator[Problem]:
+        """Reads every tensor, or some of them, and tells which are damaged.
 
         A tensor that we cannot read, though nothing is wrong with it, is no problem.
         """
-        for place, name in enumerate(self):
+        for place, name in enumerate(self if names is None else names):
             try:
                 release(self._tensor(name))
             except UnsupportedError:

@@ -105,6 +105,7 @@ class Table(Rows):
         self._parts = parts
         self._described: tuple[list[Outline], dict[str, TensorInfo]] | None = None
         self._held: tuple[tuple[int, int, tuple[str, ...]], list[Any]] | None = None
+        self._window: tuple[int, int] | None = None
         reads = reads_of(facts)
         try:
             self._files = Files(
@@ -136,7 +137,11 @@ class Table(Rows):
         return self.place.path
 
     def __len__(self) -> int:
-        return sum(rows for _, _, rows in self._files.all_rows())
+        total = sum(rows for _, _, rows in self._files.all_rows())
+        if self._window is None:
+            return total
+        start, stop = self._window
+        return max(min(stop, total) - start, 0)
 
     def count(self) -> int:
         """Number of rows: all files are opened for it."""
@@ -402,6 +407,22 @@ class Table(Rows):
             yield parts, rows - missing
 
     def _stream(self, columns: Sequence[str]) -> Iterator[Any]:
+        """The record batches of the rows wanted."""
+        if self._window is None:
+            yield from self._every(columns)
+            return
+        start, stop = self._window
+        before = 0
+        for batch in self._every(columns):
+            first = max(start - before, 0)
+            part = batch.slice(first, max(stop - before - first, 0))
+            if part.num_rows:
+                yield part
+            before += batch.num_rows
+            if before >= stop:
+                return
+
+    def _every(self, columns: Sequence[str]) -> Iterator[Any]:
         """The record batches of all pieces, without those that are damaged if they are skipped."""
         for number in range(len(self._files)):
             first = self._parts[number].first
@@ -483,6 +504,13 @@ class Table(Rows):
         return (dict(zip(values, row, strict=True)) for row in zip(*columns, strict=True))
 
     # Parts of it
+
+    def portion(self, start: int, stop: int) -> Table:
+        """Some rows that follow each other: see `Rows.portion`."""
+        table = type(self).__new__(type(self))
+        vars(table).update(vars(self))
+        table._window, table._held = (start, stop), None
+        return table
 
     def splits(self, count: int) -> list[Split]:
         """Parts that can be read alone: see `Rows.splits`. They are divided by file and piece."""

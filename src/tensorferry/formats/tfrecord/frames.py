@@ -139,6 +139,22 @@ class Segment(NamedTuple):
         )
 
 
+def within(segments: Iterable[Segment], start: int, stop: int) -> Iterator[Segment]:
+    """The frames of segments from one number to another, counted over all of them."""
+    before = 0
+    for segment in segments if start < stop else ():
+        after = before + segment.count
+        if after > start:
+            if before < start:
+                _, segment = segment.split(start - before)
+            if after > stop:
+                segment, _ = segment.split(segment.count - (after - stop))
+            yield segment
+        before = after
+        if before >= stop:
+            return
+
+
 def masked_checksum(data: bytes | memoryview) -> int:
     """The checksum that a record carries for its data."""
     crc = _native.crc32c(data)

@@ -40,10 +40,10 @@ from tensorferry.formats.tfrecord import (
 from tensorferry.formats.tfrecord.access import Access
 from tensorferry.formats.tfrecord.columns import RECORD
 from tensorferry.formats.tfrecord.files import INFER, RecordFiles
-from tensorferry.formats.tfrecord.frames import OnError, Segment, Trail
+from tensorferry.formats.tfrecord.frames import OnError, Segment, Trail, within
 from tensorferry.formats.tfrecord.options import RecordOptions
 from tensorferry.formats.tfrecord.picking import RowPicker
-from tensorferry.formats.tfrecord.survey import survey
+from tensorferry.formats.tfrecord.survey import Survey, survey
 from tensorferry.progress import Progress, following
 from tensorferry.rows import schema as schemas
 from tensorferry.rows.rows import (
@@ -148,6 +148,7 @@ class Records(Rows):
         counts = [part.rows for part in parts]
         self._length = None if None in counts else sum(filter(None, counts))
         self._checked: int | None = None
+        self._window: tuple[int, int] | None = None
 
     def close(self) -> None:
         """Closes the files; values that were given out stay valid."""
@@ -182,7 +183,8 @@ class Records(Rows):
 
     def _is_no_example(self) -> bool:
         try:
-            self._found = self._find_schema(self._how.infer, self._how.on_error)
+            if self._found is None:
+                self._found = self._find_schema(self._how.infer, self._how.on_error)
             if not self._found and self._how.on_error != "raise" and not self.is_stream:
                 # Records that are no Examples were passed over.
                 with suppress(ChecksumError, TruncatedError):
@@ -219,11 +221,60 @@ class Records(Rows):
             # A stream's damages are met once, those of files again when they are read.
             damages = self.damages if self.is_stream else None
             first = self._files.first(verify=verify, on_error=on_error, damages=damages)
-            return survey(first, skip=skip)
+            return survey(first, skip=skip).schema()
+        return self.survey(on_error).schema()
+
+    # What all records hold, found in parts
+
+    def survey(self, on_error: OnError | None = None) -> Survey:
+        """What all records hold: surveys of parts, in their order, add up to that of the whole.
+
+        Args:
+            on_error: By default what the records were opened with.
+
+        Raises:
+            FormatError: A record is no Example, or damaged.
+        """
+        how = on_error or self._how.on_error
         segments = self._files.segments(
-            lambda: INFER, verify=verify, on_error=on_error, damages=None
+            lambda: INFER, verify=self._how.verify, on_error=how, damages=None
         )
-        return survey(Trail().follow(segments), skip=skip)
+        return survey(Trail().follow(segments), skip=how != "raise")
+
+    @property
+    def is_surveyed(self) -> bool:
+        """Whether nobody has to look at all records to know their columns."""
+        if self._raw or self._found is not None or self._how.infer == "first" or self.is_stream:
+            return True
+        is_local = self.place.is_named and not self.place.is_url
+        return is_local and schemas.find_beside(self.place.path) is not None
+
+    def settle(self, found: Survey | FormatError) -> None:
+        """Takes what a survey in parts has found, or the first error in it.
+
+        Raises:
+            FormatError: The error, unless the records are then given as bytes.
+        """
+        try:
+            if isinstance(found, FormatError):
+                raise found
+            self._found = found.schema()
+            self._raw = self._is_no_example()
+        except (ChecksumError, TruncatedError):
+            raise
+        except FormatError as error:
+            if not self._how.fallback:
+                raise
+            self.notes.append(f"read as bytes: {error.message}")
+            self._raw = True
+
+    def as_bytes(self) -> Records:
+        """The same records, given as their bytes, whatever they hold; the files stay open."""
+        records = type(self).__new__(type(self))
+        records.__dict__.update(self.__dict__)
+        records._how = replace(self._how, raw=True, columns=None)
+        records._raw = True
+        return records
 
     @property
     def columns(self) -> list[str]:
@@ -254,9 +305,10 @@ class Records(Rows):
     # Batches and rows
 
     def _segments(self, limit: Any) -> Iterator[Segment]:
-        return self._files.segments(
+        segments = self._files.segments(
             limit, verify=self._how.verify, on_error=self._how.on_error, damages=self.damages
         )
+        return segments if self._window is None else within(segments, *self._window)
 
     def _tasks(self, rows: int) -> Iterator[list[Segment]]:
         """The frames of batches of so many rows."""
@@ -396,6 +448,17 @@ class Records(Rows):
         no Examples among others that are. With `verify=False` only the frames are looked at.
         """
         sound = True
+        for problem in chain(self.damaged(progress), self.misfitting_indexes()):
+            sound = False
+            yield problem
+        if sound and not self.is_stream and self._how.verify and not self.is_raw:
+            try:
+                self._find_schema("all", "raise")
+            except FormatError as error:
+                yield Problem.of(error, self.place.path)
+
+    def damaged(self, progress: Progress | None = None) -> Iterator[Problem]:
+        """Walks over all frames, and tells which are damaged; `count()` is known from then on."""
         damages = Damages()
         segments = self._files.segments(
             lambda: VERIFY, verify=self._how.verify, on_error="skip", damages=damages
@@ -406,18 +469,11 @@ class Records(Rows):
             if progress is not None:
                 progress(self._checked, None)
             if problem is not None:
-                sound = False
                 yield problem
-        if self.is_stream:
-            return
-        for problem in finding.in_indexes(self._files):
-            sound = False
-            yield problem
-        if sound and self._how.verify and not self.is_raw:
-            try:
-                self._find_schema("all", "raise")
-            except FormatError as error:
-                yield Problem.of(error, self.place.path)
+
+    def misfitting_indexes(self) -> Iterator[Problem]:
+        """Tells of indexes beside the files that do not fit them."""
+        return iter(()) if self.is_stream else finding.in_indexes(self._files)
 
     # Parts of it
 
@@ -516,6 +572,13 @@ class Records(Rows):
         how = replace(self._how, schema=None if self.is_raw else self._features, raw=self.is_raw)
         parts = self._access.parts_between(start, stop)
         return type(self).of_parts(parts, how, facts=self.facts)
+
+    def portion(self, start: int, stop: int) -> Records:
+        """Some records that follow each other: those before them are passed over, undecoded."""
+        records = type(self).__new__(type(self))
+        records.__dict__.update(self.__dict__)
+        records._window, records._length = (start, stop), stop - start
+        return records
 
     def gathered(self, wanted: Iterable[Array], *, to: To = "numpy") -> Iterator[Any]:
         """A batch for each list of record numbers, decoded in several threads."""

@@ -11,7 +11,8 @@ features, or if it is empty; `survey` refuses all others.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -35,8 +36,60 @@ Shape = tuple[int | None, ...]
 Row = tuple[bytes, bool, int, bool, int, int, int, int]
 
 
-def survey(segments: Iterable[Segment], *, skip: bool = False) -> Schema:
-    """The schema of the records in some segments.
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What was found of some records; those of several parts make one of the whole.
+
+    Attributes:
+        features: What was found of each feature.
+        rows: Number of records.
+        tensors: The dtype and shape that all serialized tensors of a feature have in common; None
+            if its values are not all tensors of one kind.
+    """
+
+    features: tuple[FeatureStatistics, ...] = ()
+    rows: int = 0
+    tensors: Mapping[str, tuple[str, Shape] | None] = field(default_factory=dict)
+
+    def schema(self) -> Schema:
+        """The schema that the records follow.
+
+        Raises:
+            FormatError: A feature has one kind in some records and another in others.
+        """
+        common = {name: tensor for name, tensor in self.tensors.items() if tensor is not None}
+        return infer(self.features, self.rows, common)
+
+    def __add__(self, later: Survey) -> Survey:
+        """The survey of these records and those behind them."""
+        found = {(one.name, one.sequence): one for one in self.features}
+        for one in later.features:
+            before = found.get((one.name, one.sequence))
+            found[one.name, one.sequence] = one if before is None else _sum(before, one)
+        tensors = dict(self.tensors)
+        for name, tensor in later.tensors.items():
+            known = tensors.get(name, tensor)
+            tensors[name] = None if known is None or tensor is None else _shared(known, tensor)
+        return Survey(tuple(found.values()), self.rows + later.rows, tensors)
+
+
+def _sum(one: FeatureStatistics, other: FeatureStatistics) -> FeatureStatistics:
+    kinds = {one.kind, other.kind} - {None}
+    lengths = [each for each in (one, other) if each.lists]
+    return FeatureStatistics(
+        one.name,
+        one.sequence,
+        one.kind or other.kind,
+        one.mixed or other.mixed or len(kinds) > 1,
+        one.rows + other.rows,
+        one.lists + other.lists,
+        min((each.shortest for each in lengths), default=one.shortest),
+        max((each.longest for each in lengths), default=one.longest),
+    )
+
+
+def survey(segments: Iterable[Segment], *, skip: bool = False) -> Survey:
+    """What the records in some segments hold.
 
     Args:
         segments: Of one file or several.
@@ -66,8 +119,7 @@ def survey(segments: Iterable[Segment], *, skip: bool = False) -> Schema:
                 if one.mixed:
                     raise _mixed(one, earlier.get(one.name), run)
             _probe(found, run, tensors)
-    common = {name: tensor for name, tensor in tensors.items() if tensor is not None}
-    return infer(found, statistics.rows, common)
+    return Survey(tuple(found), statistics.rows, tensors)
 
 
 def _examples_of(segment: Segment) -> Iterator[Segment]:
@@ -221,8 +273,11 @@ def _in_common(
         shape: Shape = tensor.shape
     else:
         shape = (None,) * len(tensor.shape)
-    if before is None:
-        return dtype, shape
-    if before[0] != dtype or len(before[1]) != len(shape):
+    return (dtype, shape) if before is None else _shared(before, (dtype, shape))
+
+
+def _shared(one: tuple[str, Shape], other: tuple[str, Shape]) -> tuple[str, Shape] | None:
+    """What two kinds of tensors have in common; None if it is nothing."""
+    if one[0] != other[0] or len(one[1]) != len(other[1]):
         return None
-    return dtype, tuple(a if a == b else None for a, b in zip(before[1], shape, strict=True))
+    return one[0], tuple(a if a == b else None for a, b in zip(one[1], other[1], strict=True))

@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypedDict
 
-from tensorferry import display, dtypes, storage
+from tensorferry import display, dtypes, engines, storage
 from tensorferry.cards import Card, Shown, Tone, is_technical
 from tensorferry.codecs import compression as codecs
 from tensorferry.errors import UnknownFormatError, UnsupportedError
@@ -30,10 +30,12 @@ from tensorferry.files.find import format_named
 from tensorferry.formats import table
 from tensorferry.formats.contract import Facts
 from tensorferry.operations.convert import casting, tables
+from tensorferry.operations.convert.running import Running
 from tensorferry.operations.convert.transfer import Changes, Transfer, Writing
-from tensorferry.operations.diff import DiffReport, compare
+from tensorferry.operations.diff import Comparing, DiffReport, compare_opened
 from tensorferry.operations.glance import total_size
 from tensorferry.operations.names import Renaming
+from tensorferry.operations.shares import Opening
 from tensorferry.operations.subject import Subject, open_one
 from tensorferry.progress import Progress, Unit, duration, following
 from tensorferry.rows.rows import Rows
@@ -151,6 +153,7 @@ def convert(
     dry_run: bool = False,
     verify: bool = False,
     durable: bool = True,
+    engine: engines.Choice | None = None,
     progress: Progress | bool | None = None,
     options: Reading | None = None,
     storage_options: Mapping[str, Any] | None = None,
@@ -168,7 +171,7 @@ def convert(
         compression: As in `tensorferry.save` and `tensorferry.writer`.
         select: Patterns of names; other tensors or columns are left out.
         rename: New names: {"old": "new"} or ["a/*=b.*"].
-        shards: Of records: write so many files, each with the rows that follow each other.
+        shards: Of rows: write so many files, each with the rows that follow each other.
         shard_size: Of records and safetensors: about how large files may be.
         level: Of npz and TFRecords: of the compression.
         batch_rows: Of Arrow and Parquet: number of rows of a record batch or row group.
@@ -178,8 +181,11 @@ def convert(
         dry_run: Only say what would be done.
         verify: Compare the target with the source afterwards.
         durable: Wait until the disk has the bytes.
+        engine: What converts the parts: "local", "ray" or an engine; by default this thread. Each
+            shard is written by one task, and so is a target of one file; tasks that are repeated
+            write the same file, and all files appear together.
         progress: True shows a bar; a function is told how many bytes of tensors, or how many rows,
-            are done, and how many there are, if that is known.
+            are done, and how many there are, if that is known; with an engine, how many tasks.
         options: To open the source with: its format, and options of that.
         storage_options: For the stores of URLs.
 
@@ -204,18 +210,23 @@ def convert(
         options=own,
     )
     started = time.monotonic()
-    with _open(source, options, storage_options) as subject:
+    opening = _opening(source, options, storage_options)
+    chosen = None if engine is None else engines.choose(engine)
+    with opening.open() as subject:
         if verify and STANDARD_STREAM in (subject.name, path):
             raise UnsupportedError("a stream cannot be read again to verify it")
         files = _files(subject, path, facts, shards, shard_size)
+        if digest and len(files) > 1:
+            raise UnsupportedError("the digest of a whole is not kept with its shards", path=path)
         _check_free(path, files, facts, how, force)
         unit: Unit = "bytes" if subject.holds == "tensors" else "rows"
-        with following(progress, path, unit) as tell:
-            report = _transfer(subject, path, files, facts, changes, how, tell, dry_run)
+        with following(progress, path, unit if chosen is None else "tasks") as tell:
+            run = None if chosen is None else Running(opening, chosen)
+            report = _transfer(subject, path, files, facts, changes, how, tell, dry_run, run)
     if dry_run:
         return report
     report = replace(report, seconds=time.monotonic() - started)
-    return _verified(report, source, changes, options, storage_options) if verify else report
+    return _verified(report, opening, changes, storage_options, chosen) if verify else report
 
 
 def _transfer(
@@ -227,9 +238,12 @@ def _transfer(
     how: Writing,
     progress: Progress | None,
     dry_run: bool,
+    run: Running | None,
 ) -> ConvertReport:
     """Writes what was opened, unless it is only asked what would be written."""
     is_copy = facts.records and subject.facts.records and not changes
+    if run is not None and not is_copy:
+        run = replace(run, opening=run.opening.surveyed(subject, run.engine))
     in_arrow = _goes_in_arrow(subject, path, facts, changes, how)
     names = {} if is_copy else changes.names(subject, as_tensors=not in_arrow)
     report = ConvertReport(
@@ -249,9 +263,9 @@ def _transfer(
         in_rows = subject.holds != "tensors"
         return replace(report, count=subject.count()) if in_rows else report
     transfer = Transfer(subject, names, changes, facts, path, files, how, in_arrow, progress)
-    count, saved = transfer.run()
+    count, saved = transfer.run() if run is None else run.convert(transfer)
     if in_arrow and facts.typed and path != STANDARD_STREAM and tables.has_rare_types(subject):
-        with open_one(path, storage_options=how.storage_options) as target:
+        with open_one(files[0], storage_options=how.storage_options) as target:
             changed = tables.changed_types(subject, names, target)
         report = replace(report, notes=(*report.notes, *changed), retyped=bool(changed))
     if saved is None:
@@ -272,11 +286,11 @@ def _goes_in_arrow(
     return changes.dtype is None and not is_whole
 
 
-def _open(
+def _opening(
     source: Any, options: Reading | None, storage_options: Mapping[str, Any] | None
-) -> Subject:
+) -> Opening:
     chosen = keywords.given(options or {})
-    return open_one(
+    return Opening.of(
         source,
         format=chosen.pop("format", None),
         storage_options=chosen.pop("storage_options", storage_options),
@@ -287,10 +301,10 @@ def _open(
 
 def _verified(
     report: ConvertReport,
-    source: Any,
+    opening: Opening,
     changes: Changes,
-    options: Reading | None,
     storage_options: Mapping[str, Any] | None,
+    engine: engines.Engine | None,
 ) -> ConvertReport:
     """The report, with what differs between the target and the source."""
     facts = table.facts_of(report.format)
@@ -298,10 +312,8 @@ def _verified(
     # The one tensor may have had another name; formats without names call it "tensor".
     single = facts.takes == "one array"
     target = list(report.files) if len(report.files) > 1 else report.target
-    with (
-        _open(source, options, storage_options) as first,
-        open_one(target, storage_options=storage_options, thorough=True) as second,
-    ):
+    written = Opening.of(target, storage_options=storage_options, thorough=True)
+    with opening.open() as first, written.open() as second:
         if (
             tables.is_table(first)
             and facts.typed
@@ -313,15 +325,14 @@ def _verified(
                 return replace(report, verified=not report.retyped)
         # Text has a float32 in as many digits as tell it from others, and gives back a float64.
         typed = facts.typed and first.facts.typed
-        found = compare(
-            first,
-            second,
+        how = Comparing(
             rtol=rtol if typed else max(rtol, casting.error_of(dtypes.as_dtype("float32"))[0]),
             atol=max(atol, report.quantized or 0.0),
             map={"*": ROOT} if single else dict(changes.rename.rules),
             match=changes.select,
             ignore_dtype=changes.dtype is not None or not typed,
         )
+        found = compare_opened((opening, first), (written, second), how, engine)
     differences = None if found.equal else found
     return replace(report, verified=found.equal and not report.retyped, differences=differences)
 
@@ -343,13 +354,14 @@ def _files(
     subject: Subject, path: str, facts: Facts, count: int | None, size: int | str | None
 ) -> tuple[str, ...]:
     """The files that will be there; parts of a safetensors model are named when they are known."""
-    if count is not None and not facts.records:
+    in_shards = facts.records or (facts.streams_rows and subject.holds != "tensors")
+    if count is not None and not in_shards:
         raise UnsupportedError(
             f"{facts.name} is not written in a number of shards", path=path, hint="use shard_size"
         )
     if facts.records and size is not None and count is None:
         count = max(1, -(-(subject.nbytes() or 0) // parse_size(size)))
-    shorthand = facts.records and "@" in os.path.basename(path)
+    shorthand = in_shards and "@" in os.path.basename(path)
     if count is None and not shorthand:
         return (path,)
     return tuple(shard_names.shard_names(path, count))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tensorferry.codecs import compression as codecs
 from tensorferry.dtypes import DType
@@ -29,6 +29,9 @@ from tensorferry.tensors.bundle import Bundle
 from tensorferry.tensors.content import Content
 from tensorferry.tensors.infos import ROOT
 from tensorferry.tensors.note import Note
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 # What is read at a time: about so many bytes, and at most so many rows.
 TOGETHER = 4 << 20
@@ -253,24 +256,27 @@ class Transfer:
                 self._copy_records(targets)
             elif self.in_arrow:
                 for batch in tables.batches(self.subject, self.names):
-                    outs[0].write_batch(batch)
-                    targets.written += batch.num_rows
+                    targets.write_arrow(batch)
                     self._tell_rows(batch.num_rows, self.subject.count())
             elif self.subject.optional and self.target.records:
                 for row in self._rows():
                     targets.write({name: value for name, value in row.items() if value is not None})
             elif self.subject.optional and self.changes.dtype is None and isinstance(opened, Rows):
                 for batch in self._arrow_batches(opened):
-                    outs[0].write_batch(batch)
-                    targets.written += batch.num_rows
+                    targets.write_arrow(batch)
             else:
                 for columns in self._batches():
                     targets.write_batch(columns)
-            is_empty = not targets.written and not self.target.records and not self.in_arrow
-            if is_empty and isinstance(opened, Rows):
+            if not self.target.records and not self.in_arrow and isinstance(opened, Rows):
                 # A table without rows has columns all the same.
-                outs[0].write_batch(self._changed(opened.select(list(self.names)).value()))
+                for out in outs:
+                    if not out.count:
+                        out.write_batch(self._empty(opened))
             return targets.written
+
+    def _empty(self, rows: Rows) -> dict[str, Any]:
+        """The columns, changed, without any rows."""
+        return self._changed(rows.portion(0, 0).select(list(self.names)).value())
 
     def _open_writer(self, path: str, within: Replacement | None) -> RowWriter:
         how = self.how
@@ -364,6 +370,18 @@ class _Shards:
             return self._writers[0], 1 << 62
         place = min(self.written // self._each, len(self._writers) - 1)
         return self._writers[place], (place + 1) * self._each - self.written
+
+    def write_arrow(self, batch: pa.RecordBatch) -> None:
+        if not batch.num_rows:  # which says what the columns are
+            for out in self._writers:
+                out.write_batch(batch)
+        start = 0
+        while start < batch.num_rows:
+            out, room = self._room()
+            part = batch.slice(start, max(room, 1))
+            out.write_batch(part)
+            self.written += part.num_rows
+            start += part.num_rows
 
     def write(self, record: Any) -> None:
         self._room()[0].write(record)

@@ -1,0 +1,76 @@
+"""The contract between jobs and engines.
+
+A job knows what to do, and nothing about where. Its plan depends on the data and the options alone,
+never on the engine or the number of workers: so every engine gives the same result, and files with
+the same bytes.
+
+    tasks = job.plan(size)                                  # on the driver
+    partials = [job.run(task, held) for task in tasks]      # anywhere; held = job.start()
+    result = job.merge(partials)                            # on the driver, in order
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Generator, Iterable, Sequence
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
+
+T = TypeVar("T")
+P = TypeVar("P")
+R = TypeVar("R")
+
+TASK_SIZE = 64 << 20
+"""About how many bytes of the inputs one task gets, unless the engine says it."""
+
+
+class Job(ABC, Generic[T, P, R]):
+    """Work that can be done in parts. A job and its tasks can be pickled, and so can partials.
+
+    A task may be run several times, because a machine was lost, and twice at once: `run` leaves the
+    same behind however often it is called.
+
+    Attributes:
+        holds: Whether workers hold something that is expensive to make, such as a model: `start`
+            makes it once a worker.
+        on_driver: The attributes that only `plan` and `merge` need: they are not sent to workers.
+    """
+
+    holds: ClassVar[bool] = False
+    on_driver: ClassVar[tuple[str, ...]] = ()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: part for name, part in vars(self).items() if name not in self.on_driver}
+
+    @abstractmethod
+    def plan(self, size: int) -> Sequence[T]:
+        """The tasks, each of about so many bytes of the inputs; called once, on the driver."""
+
+    def start(self) -> Any:
+        """What a worker holds while it runs tasks."""
+        return None
+
+    @abstractmethod
+    def run(self, task: T, held: Any) -> P:
+        """Does one task, in whichever process; gives its partial result."""
+
+    @abstractmethod
+    def merge(self, partials: Iterable[P]) -> R:
+        """The result, of all partial results in the order of the plan; called on the driver."""
+
+
+class Engine(Protocol):
+    """Runs tasks.
+
+    Attributes:
+        task_size: About how many bytes of the inputs one task gets.
+    """
+
+    @property
+    def task_size(self) -> int:
+        """About how many bytes of the inputs one task gets."""
+
+    def map(self, job: Job[T, P, Any], tasks: Sequence[T]) -> Generator[P]:
+        """The partial results of some tasks, in their order.
+
+        If a task fails, its error is raised, and no task is running any more.
+        """

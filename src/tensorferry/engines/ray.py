@@ -1,0 +1,223 @@
+"""The Ray engine: tasks on the machines of a cluster.
+
+Only pickled jobs and tasks travel, and small partial results travel back. Ray schedules, retries
+tasks whose worker or machine was lost, and lets a cluster grow while tasks wait. A job that holds
+something, such as a model, runs in actors, which Ray restarts elsewhere when they are lost.
+
+Workers need this package and the files: URLs, or a folder that all machines share. A relative path
+means what it means to the driver.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from tensorferry.engines.contract import TASK_SIZE, Job
+from tensorferry.errors import MissingExtraError
+
+T = TypeVar("T")
+P = TypeVar("P")
+
+TRANSIENT: tuple[type[Exception], ...] = (ConnectionError, TimeoutError)
+"""What a task is tried again for: a store or a machine that does not answer now."""
+
+# Tasks for each processor of the cluster that are handed to Ray: those that wait tell the
+# autoscaler that there is more to do.
+WAITING = 2
+# Results for each of those that are done before one that was handed out earlier.
+AHEAD = 4
+# How many seconds tasks get to end when another one has failed.
+LAST = 60.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ray:
+    """Runs tasks on a Ray cluster.
+
+        ferry.verify("s3://b/train-*.tfrecord", engine=ferry.engines.Ray(address="auto"))
+
+    A connection that the program has already is used. Otherwise Ray connects to `address`, to the
+    cluster that RAY_ADDRESS names, or to one on this machine; where there is none, it is started,
+    and ends with the program.
+
+    Attributes:
+        address: Of the cluster, as `ray.init` takes it.
+        num_cpus: Processors that a task takes.
+        num_gpus: GPUs that a task takes, or an actor with its model.
+        resources: What else a task takes, by the names that the cluster has.
+        runtime_env: What workers need: see Ray's documentation. `{"env_vars": {...}}` gives them
+            credentials.
+        actors: Number of workers that hold a model; by default as many as the cluster has room
+            for.
+        max_retries: How often a task is tried again whose worker was lost, or whose store does not
+            answer.
+        task_size: About how many bytes of the inputs one task gets.
+    """
+
+    address: str | None = None
+    num_cpus: float = 1
+    num_gpus: float = 0
+    resources: Mapping[str, float] = field(default_factory=dict)
+    runtime_env: Mapping[str, Any] | None = None
+    actors: int | None = None
+    max_retries: int = 3
+    task_size: int = TASK_SIZE
+
+    def __post_init__(self) -> None:
+        if self.task_size < 1:
+            raise ValueError(f"task_size is {self.task_size}, expected 1 or more")
+
+    def map(self, job: Job[T, P, Any], tasks: Sequence[T]) -> Generator[P]:
+        """The partial results of some tasks, in their order.
+
+        Raises:
+            MissingExtraError: Ray is not installed.
+        """
+        ray = require_ray()
+        self._connect(ray)
+        return self._in_actors(ray, job, tasks) if job.holds else self._in_tasks(ray, job, tasks)
+
+    def _connect(self, ray: Any) -> None:
+        if not ray.is_initialized():
+            ray.init(address=self.address, log_to_driver=False, logging_level="ERROR")
+
+    def _takes(self) -> dict[str, Any]:
+        taken: dict[str, Any] = {"num_cpus": self.num_cpus, "num_gpus": self.num_gpus}
+        if self.resources:
+            taken["resources"] = dict(self.resources)
+        if self.runtime_env is not None:
+            taken["runtime_env"] = dict(self.runtime_env)
+        return taken
+
+    def _room(self, ray: Any) -> int:
+        """How many tasks the cluster has room for now."""
+        every = ray.cluster_resources()
+        wanted = {"CPU": self.num_cpus, "GPU": self.num_gpus, **self.resources}
+        rooms = [every.get(name, 0) / amount for name, amount in wanted.items() if amount]
+        return max(1, int(min(rooms, default=1)))
+
+    def _in_tasks(self, ray: Any, job: Job[T, P, Any], tasks: Sequence[T]) -> Generator[P]:
+        work = ray.remote(_work).options(
+            max_retries=self.max_retries,
+            retry_exceptions=list(TRANSIENT),
+            name=type(job).__name__,
+            **self._takes(),
+        )
+        shared, folder = ray.put(job), os.getcwd()
+
+        def submit(task: T) -> Any:
+            return work.remote(shared, task, folder)
+
+        return _in_order(ray, submit, tasks, lambda: WAITING * self._room(ray))
+
+    def _in_actors(self, ray: Any, job: Job[T, P, Any], tasks: Sequence[T]) -> Generator[P]:
+        from ray.util import ActorPool
+
+        worker = ray.remote(_Worker).options(
+            max_restarts=self.max_retries, max_task_retries=self.max_retries, **self._takes()
+        )
+        shared, folder = ray.put(job), os.getcwd()
+        count = min(len(tasks), self.actors or self._room(ray))
+        actors = [worker.remote(shared, folder) for _ in range(count)]
+        pool = ActorPool(actors)
+
+        def submit(actor: Any, task: T) -> Any:
+            return actor.run.options(retry_exceptions=list(TRANSIENT)).remote(task)
+
+        try:
+            results = pool.map(submit, tasks)
+            while True:
+                try:
+                    partial = next(results)
+                except StopIteration:
+                    return
+                except ray.exceptions.RayTaskError as error:
+                    raise _cause(error) from None
+                yield partial
+        finally:
+            for actor in actors:
+                with suppress(Exception):
+                    ray.kill(actor)
+
+
+class _Worker:
+    """An actor: makes what a job holds once, and runs one task after the other."""
+
+    def __init__(self, job: Job[Any, Any, Any], folder: str) -> None:
+        _enter(folder)
+        self._job = job
+        self._held = job.start()
+
+    def run(self, task: Any) -> Any:
+        return self._job.run(task, self._held)
+
+
+def _work(job: Job[Any, Any, Any], task: Any, folder: str) -> Any:
+    """Runs one task in a worker."""
+    _enter(folder)
+    return job.run(task, job.start())
+
+
+def _enter(folder: str) -> None:
+    """Goes to the driver's folder, for relative paths, if this machine has it."""
+    with suppress(OSError):
+        os.chdir(folder)
+
+
+def _in_order(
+    ray: Any, submit: Callable[[T], Any], tasks: Sequence[T], limit: Callable[[], int]
+) -> Generator[Any]:
+    """The results of tasks, of which Ray gets a few at a time."""
+    waiting = iter(tasks)
+    left = len(tasks)
+    running: set[Any] = set()
+    order: deque[Any] = deque()
+    try:
+        while left or order:
+            most = limit()
+            while left and len(running) < most and len(order) < AHEAD * most:
+                order.append(submit(next(waiting)))
+                running.add(order[-1])
+                left -= 1
+            done, _ = ray.wait(list(running), num_returns=1)
+            running.difference_update(done)
+            while order and order[0] not in running:
+                try:
+                    partial = ray.get(order.popleft())
+                except ray.exceptions.RayTaskError as error:
+                    raise _cause(error) from None
+                yield partial
+    finally:
+        # Whoever cleans up after a failure must be the last one who writes.
+        for ref in running:
+            with suppress(Exception):
+                ray.cancel(ref)
+        if running:
+            ray.wait(list(running), num_returns=len(running), timeout=LAST)
+
+
+def _cause(error: Any) -> Exception:
+    """The error of a task as it was raised in the worker; Ray's own is its text."""
+    cause = error.cause
+    return cause if isinstance(cause, Exception) else error
+
+
+def require_ray() -> Any:
+    """Ray.
+
+    Raises:
+        MissingExtraError: It is not installed.
+    """
+    try:
+        import ray
+    except ImportError:
+        raise MissingExtraError(
+            "the engine 'ray' needs Ray, which is not installed",
+            hint="pip install 'tensorferry[ray]'",
+        ) from None
+    return ray

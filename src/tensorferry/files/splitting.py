@@ -1,0 +1,50 @@
+"""Splitting: rows of files in splits of about one size, for whoever reads them in parallel."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tensorferry.errors import UnsupportedError
+from tensorferry.rows.rows import Rows
+from tensorferry.rows.splits import Split
+
+
+def splits_of(rows: Rows, size: int, *, least: int = 1) -> list[Split]:
+    """Rows in splits of about so many bytes, each of which is decoded by one thread.
+
+    Args:
+        rows: Of files.
+        size: Number of bytes.
+        least: Make at least so many, if the files allow it.
+
+    Raises:
+        UnsupportedError: A stream has one reader.
+    """
+    refuse_stream(rows)
+    total = sum(place.size() or 0 for place in rows.places)
+    splits = rows.splits(max(least, -(-total // size), 1))
+    if len(splits) == 1:
+        return splits
+    if not rows.facts.records:
+        return splits
+    from tensorferry.formats.tfrecord.options import RecordOptions
+
+    hows = {id(split.how): split.how for split in splits}
+    single = {
+        key: replace(how, threads=1) for key, how in hows.items() if isinstance(how, RecordOptions)
+    }
+    return [replace(split, how=single[id(split.how)]) for split in splits]
+
+
+def refuse_stream(rows: Rows) -> None:
+    """Refuses what only this process can read.
+
+    Raises:
+        UnsupportedError: It is a stream.
+    """
+    if rows.is_stream:
+        raise UnsupportedError(
+            "a stream has one reader, and an engine has many",
+            path=rows.place.path,
+            hint="copy the stream into a file, or leave engine= out",
+        )

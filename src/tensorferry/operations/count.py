@@ -1,0 +1,102 @@
+"""Counting: how many rows or tensors there are, also where only reading everything tells.
+
+ferry.count("s3://bucket/train-*.tfrecord", engine="ray")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Unpack
+
+from tensorferry import engines
+from tensorferry.engines import Choice, Job
+from tensorferry.files import keywords
+from tensorferry.files.splitting import splits_of
+from tensorferry.operations.shares import records_in
+from tensorferry.operations.subject import open_one
+from tensorferry.progress import Progress, following
+from tensorferry.rows.rows import Rows
+from tensorferry.rows.splits import Split
+
+
+@keywords.shown(keywords.Opening)
+def count(
+    path: Any,
+    *,
+    format: str | None = None,
+    engine: Choice | None = None,
+    progress: Progress | bool | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    **options: Unpack[keywords.Opening],
+) -> int:
+    """The number of rows, or of tensors.
+
+        ferry.count("train-*.tfrecord")
+
+    Tables say it in their footers. Of TFRecords the frames are walked over; compressed and remote
+    files are read for that.
+
+    Args:
+        path: What `tensorferry.open` takes.
+        format: By default recognised.
+        engine: What counts the parts: "local", "ray" or an engine; by default this thread.
+        progress: True shows a bar; a function is told how many tasks are done, and how many there
+            are.
+        storage_options: For the store of a URL.
+        **options: Of the format: see `tensorferry.files.keywords.Opening`.
+
+    Raises:
+        FormatError: A file is damaged.
+    """
+    with open_one(path, format=format, storage_options=storage_options, options=options) as subject:
+        opened = subject.opened
+        if not isinstance(opened, Rows):
+            return len(opened)
+        records = records_in(opened)
+        if records is not None:
+            opened = records.as_bytes()
+        if engine is None:
+            return _length(opened)
+        with following(progress, subject.name, "tasks") as tell:
+            counts: list[int] = engines.run(CountJob(opened), engines.choose(engine), tell)
+            return sum(counts)
+
+
+@dataclass(frozen=True)
+class CountJob(Job[Split, "list[int]", "list[int]"]):
+    """Counts the rows of each part of files.
+
+    Attributes:
+        rows: What was opened.
+        splits: The parts to count, if they are known already.
+    """
+
+    on_driver = ("rows", "splits")
+    rows: Rows
+    splits: tuple[Split, ...] | None = None
+
+    def plan(self, size: int) -> list[Split]:
+        """One task for each split."""
+        return splits_of(self.rows, size) if self.splits is None else list(self.splits)
+
+    def run(self, task: Split, held: Any) -> list[int]:
+        """The numbers of rows of the parts of a split."""
+        return [
+            part.rows if part.rows is not None else _count_part(task, number)
+            for number, part in enumerate(task.parts)
+        ]
+
+    def merge(self, partials: Iterable[list[int]]) -> list[int]:
+        """The numbers of rows of all parts, in their order."""
+        return [count for found in partials for count in found]
+
+
+def _count_part(split: Split, number: int) -> int:
+    with split.kind.of_parts([split.parts[number]], split.how, facts=split.facts) as rows:
+        return _length(rows)
+
+
+def _length(rows: Rows) -> int:
+    records = records_in(rows)
+    return len(rows) if records is None else records.walk()
