@@ -14,7 +14,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tensorferry import feeds as feeds, limits as limits, serving as serving, tfio as tfio
+    from tensorferry import (
+        feeds as feeds,
+        limits as limits,
+        ray as ray,
+        serving as serving,
+        tfio as tfio,
+    )
     from tensorferry.diagnosis.diagnose import diagnose as diagnose
     from tensorferry.diagnosis.report import DiagnosisReport as DiagnosisReport
     from tensorferry.errors import (
@@ -130,7 +136,7 @@ _HOMES = {
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
-_MODULES = ("feeds", "limits", "serving", "tfio")
+_MODULES = ("feeds", "limits", "ray", "serving", "tfio")
 
 __all__ = ["__version__", *_MODULES, *_HOME_OF]
 

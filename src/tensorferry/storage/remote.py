@@ -33,6 +33,7 @@ __all__ = [
     "Settings",
     "exists",
     "list_files",
+    "move",
     "open_sink",
     "open_source",
     "remove",
@@ -220,6 +221,14 @@ def remove(url: str, options: Options) -> None:
             import_obstore(url).delete(store, name)
         except FileNotFoundError:
             return
+
+
+def move(url: str, target: str, options: Options) -> None:
+    """Gives an object another name in the same bucket; the store copies the bytes itself."""
+    _refuse_web(url, "moved")
+    store, name = locate(url, options)
+    with translated(url):
+        import_obstore(url).rename(store, name, split(target).name)
 
 
 def list_files(url: str, options: Options, *, deep: bool) -> Iterator[str]:
