@@ -61,3 +61,14 @@ def s3(s3_server, monkeypatch):
     s3_server.empty()
     s3_server.clear()
     return s3_server
+
+
+@pytest.fixture(scope="session")
+def ray_cluster(s3_server):
+    """A Ray cluster of two nodes whose workers find the S3 on loopback: see `clusters`."""
+    pytest.importorskip("ray")
+    from clusters import RayCluster
+
+    cluster = RayCluster(2, environment=s3_server.environment)
+    yield cluster
+    cluster.stop()

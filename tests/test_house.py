@@ -16,7 +16,7 @@ import tensorferry as ferry
 SOURCES = sorted((ROOT / "src/tensorferry").rglob("*.py"))
 
 # The face of the package fetches its names from their homes when they are first used.
-LAZY = {"src/tensorferry/__init__.py"}
+LAZY = {"src/tensorferry/__init__.py", "src/tensorferry/ray/__init__.py"}
 
 # Where keywords are no options: the fields of a message, and the arguments of a user's model.
 NAMED_BY_OTHERS = {

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         engines as engines,
         feeds as feeds,
         limits as limits,
+        ray as ray,
         serving as serving,
         tfio as tfio,
     )
@@ -138,7 +139,7 @@ _HOMES = {
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
-_MODULES = ("engines", "feeds", "limits", "serving", "tfio")
+_MODULES = ("engines", "feeds", "limits", "ray", "serving", "tfio")
 
 __all__ = ["__version__", *_MODULES, *_HOME_OF]
 

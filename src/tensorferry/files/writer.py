@@ -65,15 +65,30 @@ def writer(
         OptionError: The format has no such option.
     """
     name = os.fspath(path)
+    found, chosen = chosen_for(name, format, compression, options)
+    target = Target(name, options=storage_options, durable=durable)
+    return open_writer(found, target, chosen, shards=shards, metadata=metadata or {})
+
+
+def chosen_for(
+    path: str, format: str | None, compression: str | None, options: keywords.WritingRows
+) -> tuple[str, dict[str, Any]]:
+    """The format that a path is written in, and the options of the format.
+
+    Args:
+        path: The file, or the name of a set of shards.
+        format: By default that of the path's ending, and TFRecord without a known one.
+        compression: As the user named it.
+        options: Of the user.
+    """
     usual = next(facts.name for facts in TABLE.values() if facts.names_shards)
-    found = format or format_named(name) or usual
+    found = format or format_named(path) or usual
     chosen = keywords.given({**options, "append": options.get("append") or None})
     if compression == "none":  # whatever the format's default, or the suffix, says
         chosen["compression"] = None if table.facts_of(found).compressions else ""
     elif compression is not None:
         chosen["compression"] = compression
-    target = Target(name, options=storage_options, durable=durable)
-    return open_writer(found, target, chosen, shards=shards, metadata=metadata or {})
+    return found, chosen
 
 
 def write_rows(

@@ -41,5 +41,8 @@ class Backend(Protocol):
     def copy(self, url: str, target: str, options: Options) -> None:
         """Copies a file inside its store; the copy appears as a whole."""
 
+    def move(self, url: str, target: str, options: Options) -> None:
+        """Gives a file another name in the same store, in place of the file that has the name."""
+
     def list_files(self, url: str, options: Options, *, deep: bool) -> Iterable[str]:
         """The URLs of the files in a directory; with `deep`, also those further down."""

@@ -177,6 +177,13 @@ def copy(url: str, target: str, options: Options) -> None:
         system.mv(hidden, goal)
 
 
+def move(url: str, target: str, options: Options) -> None:
+    """Gives a file another name in the same file system."""
+    system, path = _locate(url, options)
+    with translated(url):
+        system.mv(path, _locate(target, options)[1])
+
+
 def list_files(url: str, options: Options, *, deep: bool) -> Iterator[str]:
     """The URLs of the files in a directory; with `deep`, also those further down."""
     system, path = _locate(url, options)

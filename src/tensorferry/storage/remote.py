@@ -34,6 +34,7 @@ __all__ = [
     "copy",
     "exists",
     "list_files",
+    "move",
     "open_sink",
     "open_source",
     "remove",
@@ -231,6 +232,14 @@ def copy(url: str, target: str, options: Options) -> None:
     store, name = locate(url, options)
     with translated(url):
         import_obstore(url).copy(store, name, locate(target, options)[1])
+
+
+def move(url: str, target: str, options: Options) -> None:
+    """Gives an object another name in the same bucket; the store copies the bytes itself."""
+    _refuse_web(url, "moved")
+    store, name = locate(url, options)
+    with translated(url):
+        import_obstore(url).rename(store, name, split(target).name)
 
 
 def list_files(url: str, options: Options, *, deep: bool) -> Iterator[str]:

@@ -114,6 +114,29 @@ def shard_names(path: Path, count: int | None = None) -> list[str]:
     return [whole.name(index) for index in range(count)]
 
 
+def count_of(path: Path) -> int | None:
+    """The number of shards that a path says, as "name@10" does; None where it says none."""
+    match = _SHORTHAND.fullmatch(os.fspath(path))
+    return None if match is None or match["count"] == "*" else int(match["count"])
+
+
+def other_sets(name: str, *, options: Options = None) -> list[str]:
+    """The shards that lie beside a shard and differ from its set in nothing but their number.
+
+    Args:
+        name: The path or URL of a shard of the set that is kept.
+        options: The storage options of a URL.
+    """
+    parsed = _parse(name)
+    if parsed is None:
+        return []
+    kept = parsed[0]
+    shorthand = _SHORTHAND.fullmatch(f"{kept.prefix}@*{kept.suffix}")
+    assert shorthand is not None
+    found = _shards_of(shorthand, options)
+    return [path for path in found if (other := _parse(path)) and other[0].count != kept.count]
+
+
 def parse_size(size: int | str) -> int:
     """A number of bytes, given as such or as "5GB" (10^9 bytes each), "512MiB" (2^20 each)."""
     if isinstance(size, str):
