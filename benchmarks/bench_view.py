@@ -53,7 +53,9 @@ def make_rows(path: Path) -> None:
         for start in range(0, ROWS, 100_000):
             numbers = np.arange(start, start + 100_000)
             texts = np.array([b"row %d" % number for number in numbers], object)
-            writer.write_batch({"id": numbers, "half": numbers / 2, "text": texts})
+            writer.write_batch(
+                {"id": numbers, "half": (numbers / 2).astype(np.float32), "text": texts}
+            )
 
 
 def memory_of(process: subprocess.Popen[str]) -> float:

@@ -20,7 +20,7 @@ ARGUMENTS = [
     "--disable-sync",
     "--no-first-run",
 ]
-PATIENCE = 60
+PATIENCE = 180
 """Seconds until a test gives up waiting for the page: only a page that hangs takes as long."""
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")

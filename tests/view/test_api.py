@@ -182,6 +182,8 @@ def test_rows(rows):
     assert len(b"".join(rows.answer("table", "").body).splitlines()) == 1001
     some = b"".join(rows.answer("table", "where=id+%3C+3").body).decode().splitlines()
     assert [line.split(",")[0] for line in some] == ["row", "0", "1", "2"]
+    assert rows.answer("table", "where=id+%3D%3D").status == 422
+    assert b"".join(rows.answer("table", "where=id+%3C+0").body) == b"row,id,list,text\r\n"
 
 
 def test_search(rows):

@@ -234,6 +234,23 @@ def test_ends_when_the_page_is_gone(tmp_path):
     assert not kept.is_alive()
 
 
+def test_table_with_damage(tmp_path):
+    """The rows that are sound are downloaded, in pieces and to the end."""
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "x.parquet"
+    table = pa.table({"x": np.random.default_rng(1).standard_normal(20_000)})
+    pq.write_table(table, path, row_group_size=2000, compression="zstd", use_dictionary=False)
+    data = bytearray(path.read_bytes())
+    place = pq.ParquetFile(path).metadata.row_group(8).column(0).data_page_offset
+    data[place + 100 : place + 2000] = bytes(1900)
+    path.write_bytes(data)
+    with ferry.view(path, browser=False) as shown:
+        status, headers, body = get(shown, "api/table?where=x+%3C+9")
+        assert (status, headers["Transfer-Encoding"]) == (200, "chunked")
+        assert body.count(b"\n") == 18_001
+        assert get(shown, "api/table?where=y+%3C+9")[0] == 422
+
+
 def test_closing(tmp_path):
     """A closed page is gone, and closing twice is fine."""
     ferry.save({"x": np.ones(1)}, tmp_path / "x.npz")

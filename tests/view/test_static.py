@@ -25,7 +25,7 @@ def open_file(chromium):
     """Opens a file in the browser, offline; nothing may go wrong."""
     context = chromium.new_context(viewport={"width": 1280, "height": 860}, offline=True)
     page = context.new_page()
-    page.set_default_timeout(60000)
+    page.set_default_timeout(180_000)
     errors, asked = [], []
     page.on("pageerror", lambda error: errors.append(str(error)))
     page.on(

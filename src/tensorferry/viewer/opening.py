@@ -94,7 +94,8 @@ class View:
         """A frame with the page, for a notebook."""
         return (
             f'<iframe src="{html.escape(self.url)}" width="100%" height="640" '
-            'style="border:1px solid #8884;border-radius:8px" title="tensorferry"></iframe>'
+            'style="border:1px solid #8884;border-radius:8px" title="tensorferry" '
+            'allow="clipboard-write"></iframe>'
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
@@ -150,7 +150,13 @@ class RowQuestions:
 
         with file.paging() as pages:
             columns = pages.columns
-        lines = (line.encode(errors="replace") for line in exports.csv_of(rows(), columns))
+        found = rows()
+        first = list(
+            islice(found, 1)
+        )  # a condition that is none is refused before anything is sent
+        lines = (
+            line.encode(errors="replace") for line in exports.csv_of(chain(first, found), columns)
+        )
         return Answer(lines, "text/csv; charset=utf-8", name=safe_name(file.name, "csv"))
 
 

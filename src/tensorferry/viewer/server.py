@@ -24,6 +24,7 @@ from importlib.resources import files as package_files
 from typing import Any
 from urllib.parse import urlsplit
 
+from tensorferry.errors import FerryError
 from tensorferry.viewer.answers import Answer, of_json
 from tensorferry.viewer.api import Api
 
@@ -228,12 +229,20 @@ class Handler(BaseHTTPRequestHandler):
             self._stream(answer.body)
 
     def _stream(self, pieces: Iterator[bytes]) -> None:
+        """Sends pieces, each with its length: a browser that misses the last one knows of it."""
         self.send_header("Connection", "close")
+        self.send_header("Transfer-Encoding", "chunked")
         self.close_connection = True
         self.end_headers()
-        if self.command != "HEAD":
+        if self.command == "HEAD":
+            return
+        try:
             for piece in pieces:
-                self.wfile.write(piece)
+                if piece:
+                    self.wfile.write(b"%x\r\n%b\r\n" % (len(piece), piece))
+        except (FerryError, MemoryError):
+            return  # the answer has begun: that it breaks off is all that can be said
+        self.wfile.write(b"0\r\n\r\n")
 
     def log_message(self, format: str, *arguments: Any) -> None:
         """Prints nothing: the terminal belongs to the user."""

@@ -226,7 +226,7 @@ def _record_pair(recorder: _Recorder, a: File, b: File) -> Iterator[str]:
     changed = [
         item
         for item in recorder.found("comparison", a=0, b=1)["items"]
-        if "change" in item and not item["change"]["equal"]
+        if "change" in item and not item["change"]["equal"] and _has_cells(a, b, item)
     ]
     missing = 0
     for item in changed:
@@ -235,6 +235,16 @@ def _record_pair(recorder: _Recorder, a: File, b: File) -> Iterator[str]:
             missing += 1
     if missing:
         yield f"the cells of {missing:,} of {len(changed):,} tensors that changed"
+
+
+def _has_cells(a: File, b: File, item: Mapping[str, Any]) -> bool:
+    """Whether two tensors are planes of numbers; of others, the values themselves are kept."""
+    for file, number in ((a, item["a"]), (b, item["b"])):
+        with file.reading() as subject:
+            info = subject.infos[file.name_at(number)]
+        if info.kind != "dense" or not info.shape:
+            return False
+    return True
 
 
 def _record_tensors(recorder: _Recorder, file: File) -> Iterator[str]:

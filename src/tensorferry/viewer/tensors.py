@@ -37,6 +37,7 @@ class TensorQuestions:
 
     def __init__(self, shown: Shown) -> None:
         self._shown = shown
+        self._lists: dict[int, Answer] = {}
 
     def questions(self) -> Mapping[str, Question]:
         """The questions by name."""
@@ -55,20 +56,26 @@ class TensorQuestions:
 
     def tensors(self, query: Query) -> Answer:
         """The tensors or columns, as a list and as a tree."""
-        file = self._shown.file(query)
+        file, text = self._shown.file(query), query.text("search").lower()
         with file.reading() as subject:
-            infos = list(subject.infos.values())
-            text = query.text("search").lower()
-            chosen = [n for n, info in enumerate(infos) if not text or text in info.name.lower()]
-            shown = chosen[:LISTED]
-            some = [infos[number] for number in shown]
-            return of_json(
-                {
-                    "tensors": [listed(n, info) for n, info in zip(shown, some, strict=True)],
-                    "tree": branches(some) if not file.holds_rows else [],
-                    "total": len(chosen),
-                }
-            )
+            if text:
+                return self._list(file, subject, text)
+            if file.number not in self._lists:
+                self._lists[file.number] = self._list(file, subject)
+            return self._lists[file.number]
+
+    def _list(self, file: File, subject: Subject, text: str = "") -> Answer:
+        infos = list(subject.infos.values())
+        chosen = [n for n, info in enumerate(infos) if not text or text in info.name.lower()]
+        shown = chosen[:LISTED]
+        some = [infos[number] for number in shown]
+        return of_json(
+            {
+                "tensors": [listed(n, info) for n, info in zip(shown, some, strict=True)],
+                "tree": branches(some) if not file.holds_rows else [],
+                "total": len(chosen),
+            }
+        )
 
     def _tensor(self, query: Query, subject: Subject, file: File) -> tuple[str, TensorInfo]:
         name = file.name_at(query.number("tensor", 0))
