@@ -53,6 +53,10 @@ class Saved(Shown):
     quantized: Mapping[str, quantization.Report] = field(default_factory=dict)
     files: tuple[str, ...] = ()
 
+    def __fspath__(self) -> str:
+        """The path, so that what was saved can be passed on as one."""
+        return self.path
+
     def _card(self) -> Card:
         parts = [self.format, display.size(self.nbytes)]
         if len(self.files) > 1:
