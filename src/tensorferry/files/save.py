@@ -132,6 +132,7 @@ def save(
     if goal.facts.opens == "rows":
         rows, value = rows_of(value, goal.facts, quantize=quantize, options=chosen)
         if rows is not None:
+            chosen = {**chosen, **keywords.given({"quantize": quantize})}
             if goal.inner is not None or (plain and goal.facts.compressions):
                 chosen["compression"] = goal.inner
             elif plain and goal.facts.decompresses:
