@@ -286,6 +286,11 @@ class Feed:
         return self._is_plain
 
     @property
+    def padded_openly(self) -> frozenset[str]:
+        """The columns that are padded to the longest row of each batch, and not to one length."""
+        return frozenset(name for name, how in self._pad.items() if not isinstance(how, tuple))
+
+    @property
     def has_begun(self) -> bool:
         """Whether it is inside of an epoch, and not at the start of one."""
         return self._mark is not None
