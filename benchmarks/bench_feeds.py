@@ -130,7 +130,7 @@ def torch_readers(path: str, shuffle: bool) -> dict[str, Callable[[], Any]]:
     # Its own copies of the messages cannot be registered beside TensorFlow's, which are the same.
     messages = ModuleType("tfrecord.example_pb2")
     vars(messages).update({**vars(feature_pb2), **vars(example_pb2)})
-    sys.modules[messages.__name__] = messages
+    sys.modules["tfrecord.example_pb2"] = messages
     try:
         from tfrecord.torch.dataset import TFRecordDataset
     except ImportError:
