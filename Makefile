@@ -38,7 +38,7 @@ bench-peers:
 
 # PyTorch and JAX are large and optional: their tests run wherever they are installed.
 frameworks: $(VENV)/package.stamp $(VENV)/test.stamp
-	$(PIP) install torch==2.13.0 jax grain torchdata tensorflow_datasets
+	$(PIP) install torch==2.13.0 jax grain torchdata tensorflow_datasets datasets webdataset lightning
 	$(BIN)/python -m pytest tests/frameworks tests/feeds/test_tfds.py
 
 fuzz:

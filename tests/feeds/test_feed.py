@@ -123,13 +123,16 @@ def test_shards_workers_and_resuming_give_the_same_rows(
     state = json.loads(json.dumps(feed.state_dict()))
     running.close()  # type: ignore[attr-defined]
     assert taken == whole[: len(taken)]
+    left = whole[len(taken) :]
+    if feed.epoch > start:  # behind the last batch, where that is known
+        assert not left
+        left = epoch(feed)
     shares = []
     for worker in range(workers):
         resumed = make(0)
         resumed.set_epoch(9)
         resumed.load_state_dict(state)
         shares.append([ids(batch) for _, _, batch in resumed.marked((worker, workers))])
-    left = whole[len(taken) :]
     assert [shares[n % workers][n // workers] for n in range(len(left))] == left
     assert sum(map(len, shares)) == len(left)
 
@@ -207,6 +210,21 @@ def test_remainders(data: dict[str, str]) -> None:
         )
         seen |= set(flat(epoch(feed)))
     assert seen == set(range(ROWS))
+
+
+@pytest.mark.parametrize("how", [{}, {"drop_remainder": True}, {"pad_remainder": True}])
+def test_loops_that_count_batches_get_every_epoch(data: dict[str, str], how: Any) -> None:
+    """A loop that stops behind the last batch, and never asks for more, ends its epoch."""
+    feed = feeds.Feed(data["plain"], batch=16, shuffle=True, seed=3, **how)
+    wanted = [epoch(feed) for _ in range(2)]
+    counting = feeds.Feed(data["plain"], batch=16, shuffle=True, seed=3, **how)
+    found = [
+        [ids(batch) for _, batch in zip(range(len(counting)), counting, strict=False)]
+        for _ in range(2)
+    ]
+    assert found == wanted
+    assert counting.state_dict() == feed.state_dict()
+    assert (counting.epoch, feed.epoch) == (2, 2)
 
 
 def test_a_transform_runs_on_each_batch_and_its_error_reaches_the_loop(

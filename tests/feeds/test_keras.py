@@ -64,6 +64,21 @@ def test_a_tf_dataset_gives_the_batches_of_the_feed(folder: Path, name: str, dro
     assert batch["text"].numpy().tolist() == [b"%d" % number for number in ids(batch)]
 
 
+def test_padded_batches_of_a_tf_dataset_have_their_own_widths(tmp_path: Path) -> None:
+    """The spec leaves the width open that `pad` makes of each batch, and keeps the others."""
+    lengths = [n % 3 if n < 5000 else n % 9 for n in range(9000)]
+    boxes = ferry.RaggedTensor.from_rows([np.ones((n, 2), np.float32) for n in lengths])
+    schema = {"box": ("float32", (None, 2))}
+    with ferry.writer(tmp_path / "x.tfrecord", schema=schema) as out:
+        out.write_batch({"box": boxes})
+    data = feeds.tensorflow.dataset(
+        tmp_path / "x.tfrecord", batch=500, schema=schema, pad={"box": 0}
+    )
+    assert data.element_spec["box"].shape.as_list() == [None, None, 2]
+    total = sum(float(tf.reduce_sum(batch["box"])) for batch in data)
+    assert total == 2 * sum(lengths)
+
+
 def test_keras_fits_and_evaluates(folder: Path) -> None:
     data = feeds.keras.dataset(
         folder / "a.tfrecord", batch=50, shuffle=True, columns=["x", "y"], targets="y"

@@ -392,6 +392,16 @@ def test_convert_says_what_changed(tmp_path, monkeypatch):
             assert ferry.convert("p.parquet", name, verify=True).verified, name
 
 
+def test_convert_says_that_structs_are_taken_apart(tmp_path, monkeypatch):
+    """TFRecords have no structs: a note names the columns that their fields become."""
+    monkeypatch.chdir(tmp_path)
+    ferry.save(pa.table({"id": [1, 2], "point": [{"x": 1.5}, {"x": 2.5}]}), "x.parquet")
+    report = ferry.convert("x.parquet", "x.tfrecord", verify=True)
+    assert report.notes == ("column 'point' is a struct: its fields are columns as 'point/x'",)
+    assert not report.verified
+    assert ferry.open("x.tfrecord").columns == ["id", "point/x"]
+
+
 def test_what_parquet_lacks(tmp_path, monkeypatch):
     """A type that PyArrow cannot write is refused by name, and nothing is left."""
     monkeypatch.chdir(tmp_path)

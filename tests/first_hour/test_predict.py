@@ -70,6 +70,13 @@ def test_one_input_of_several_columns(models, name):
         assert found["id"].tolist() == IDS.tolist()
 
 
+def test_the_input_of_a_sequential_model_by_name(keras):
+    """`keras.Input(name="x")` names the column, whatever stands beside it."""
+    model = keras.Sequential([keras.Input((2,), name="x"), keras.layers.Lambda(lambda x: x + 1)])
+    result = ferry.predict(model, {"id": np.arange(len(X)), "x": X})
+    assert np.array_equal(result["output"], X + 1)
+
+
 @pytest.mark.parametrize("name", TWO)
 def test_two_inputs_by_name(models, name):
     """Columns are inputs by their names: neither the order nor a column more changes anything."""

@@ -102,6 +102,16 @@ def test_models(files):
     assert loading.last == (2, 2)
 
 
+def test_savers(files, tmp_path):
+    """A saver tells what `save_weights` and `load_weights` tell."""
+    model, told = {"w": np.ones((4, 4))}, []
+    saver = ferry.Saver(model)
+    path = saver.save(tmp_path / "run" / "m.npz", progress=lambda *how: told.append(how))
+    saver.restore(path, progress=lambda *how: told.append(how))
+    assert told[0][0] >= 0
+    assert told[-1] == (1, 1)
+
+
 def test_a_bar_of_tqdm(files, capsys):
     """`progress=True` draws tqdm's bar, with the name of the file and the unit."""
     ferry.convert("x.tfrecord", "y.parquet", progress=True)

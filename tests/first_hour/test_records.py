@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import warnings
 
 import numpy as np
@@ -65,8 +66,8 @@ def test_float64_is_kept_whole_and_said_once(tmp_path):
 
     (only,) = caught
     assert only.filename == __file__
-    assert "'x' is float64" in str(only.message)
-    assert "schema={'x': 'float32'}" in str(only.message)
+    assert "'x' is float64, 'y' is float64" in str(only.message)
+    assert "schema={'x': 'float32', 'y': 'float32'}" in str(only.message)
     result = ferry.load(path)["x"]
     assert result.dtype == np.float64
     assert result.tolist() == [0.1, 0.2, 0.1, 0.2]
@@ -87,6 +88,21 @@ def test_what_the_warning_says_works(tf, tmp_path):
         {"x": tf.io.FixedLenFeature([], tf.float32)},
     )
     assert parsed["x"].numpy().tolist() == [0.5, 0.25]
+
+
+def test_the_warning_names_a_schema_that_fits_lists(tmp_path):
+    """Of numbers and lists in one row, the schema of the warning stores both as lists."""
+    row = {"x": np.float64(0.5), "v": np.array([0.25, 1.0])}
+    with pytest.warns(UserWarning, match="float64") as told, ferry.writer(tmp_path / "a") as out:
+        out.write(row)
+    text = str(told[0].message).partition("schema=")[2].partition("}")[0]
+    schema = ast.literal_eval(text + "}")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with ferry.writer(tmp_path / "b.tfrecord", schema=schema) as out:
+            out.write(row)
+    found = ferry.open(tmp_path / "b.tfrecord")[0]
+    assert (found["x"], found["v"].tolist()) == (0.5, [0.25, 1.0])
 
 
 def test_large_integers_are_not_cut(tmp_path):

@@ -61,14 +61,14 @@ def test_a_model(tf, model):
     """`Saver(model)` saves what `tf.train.Checkpoint(model)` restores, and restores it."""
     before = [array.copy() for array in model.get_weights()]
 
-    ferry.Saver(model).save("run/model", global_step=tf.Variable(7, dtype=tf.int64))
+    path = ferry.Saver(model).save("run/model", global_step=tf.Variable(7, dtype=tf.int64))
     model.set_weights([array * 0 for array in before])
     ferry.Saver(model).restore("run/model-7")
 
     for found, wanted in zip(model.get_weights(), before, strict=True):
         np.testing.assert_array_equal(found, wanted)
     model.set_weights([array * 0 for array in before])
-    tf.train.Checkpoint(model).restore("run/model-7").expect_partial()
+    tf.train.Checkpoint(model).restore(path).expect_partial()  # what `save` gives is a path
     np.testing.assert_array_equal(model.get_weights()[0], before[0])
 
 

@@ -396,7 +396,7 @@ def test_refuses_what_it_cannot_hold(tmp_path):
     columns = {"x": np.arange(3.0)}
     with pytest.raises(UnsupportedError, match="no place for metadata"):
         ferry.save(columns, target.path, metadata={"a": "b"})
-    with pytest.raises(UnsupportedError, match="not quantized"):
+    with pytest.raises(UnsupportedError, match="expected the columns"):
         ferry.save(columns, target.path, quantize="int8")
     for value in (np.zeros(3), [1, 2], iter(columns.items())):
         with pytest.raises(UnsupportedError):

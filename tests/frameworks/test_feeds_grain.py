@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +50,45 @@ def test_batches_go_on_from_a_state(path: Path) -> None:
     assert before + [batch["id"].tolist() for batch in resumed] == whole
     mapped = make().map(lambda batch: batch["id"] * 2)
     assert next(iter(mapped)).tolist() == [2 * number for number in whole[0]]
+
+
+_DEVICES = """
+import sys
+import jax
+import numpy as np
+from tensorferry import feeds
+
+mesh = jax.sharding.Mesh(np.array(jax.devices()), ("rows",))
+sharding = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("rows"))
+(batch, *_) = feeds.Feed(sys.argv[1], batch=8)
+found = feeds.jax.put(batch, sharding)["id"]
+print([shard.data.tolist() for shard in found.addressable_shards])
+"""
+
+
+def test_each_device_holds_its_rows(path: Path) -> None:
+    """Of eight rows on four devices, each has two."""
+    flags = "--xla_force_host_platform_device_count=4"
+    done = subprocess.run(
+        [sys.executable, "-c", _DEVICES, str(path)],
+        env={**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert json.loads(done.stdout) == [[0, 1], [2, 3], [4, 5], [6, 7]]
+
+
+def test_iterators_do_not_disturb_each_other(path: Path) -> None:
+    """Each iterator has its own place, as grain's own do; the next loop is the next epoch."""
+    data = feeds.grain.dataset(path, batch=8, shuffle=True, seed=2)
+    one, other = iter(data), iter(data)
+    wanted = [batch["id"].tolist() for batch in feeds.Feed(path, batch=8, shuffle=True, seed=2)]
+    assert [next(one)["id"].tolist() for _ in range(3)] == wanted[:3]
+    assert [batch["id"].tolist() for batch in other] == wanted
+    assert [batch["id"].tolist() for batch in one] == wanted[3:]
+    assert sorted(number for batch in data for number in batch["id"].tolist()) == list(range(ROWS))
+    assert iter(data).get_state()["epoch"] == 2
 
 
 def test_a_batch_is_divided_over_devices(path: Path) -> None:

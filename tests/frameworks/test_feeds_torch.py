@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -169,6 +172,52 @@ def test_training_that_was_killed_goes_on_bit_for_bit(path: str, stop: int) -> N
     before, state = _train(path, 2, stop=stop)
     after, _ = _train(path, 2, state=state)
     assert before + after == whole
+
+
+_LOOP = """
+import json, os, signal, sys
+import torch
+from tensorferry import feeds
+
+path, folder, stop = sys.argv[1], sys.argv[2], int(sys.argv[3])
+torch.manual_seed(0)
+model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1))
+optimizer = torch.optim.Adam(model.parameters(), 0.01)
+loader = feeds.torch.loader(path, batch=16, shuffle=True, seed=4, window=64)
+saved, losses = folder + "/state.pt", []
+if os.path.exists(saved):
+    state = torch.load(saved)
+    model.load_state_dict(state["model"])
+    optimizer.load_state_dict(state["optimizer"])
+    loader.load_state_dict(state["loader"])
+    losses = state["losses"]
+while loader.epoch < 2:
+    for batch in loader:
+        loss = ((model(batch["x"])[:, 0] - batch["y"]) ** 2).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+        state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(),
+                 "loader": loader.state_dict(), "losses": losses}
+        torch.save(state, saved + ".new")
+        os.replace(saved + ".new", saved)
+        if len(losses) == stop:
+            os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_process_that_was_killed_is_gone_on_with(path: str, tmp_path: Path) -> None:
+    """Two processes end by kill -9, a third goes on: the losses are those of one that was not."""
+    if "plain" not in path:
+        return  # other files go on in the tests above; processes take long
+    for stop in (6, 15, 0):
+        done = subprocess.run(
+            [sys.executable, "-c", _LOOP, path, str(tmp_path), str(stop)], check=False
+        )
+        assert done.returncode == (-signal.SIGKILL if stop else 0)
+    whole, _ = _train(path, 2)
+    assert torch.load(tmp_path / "state.pt")["losses"] == whole
 
 
 def test_ragged_columns_have_to_be_padded(tmp_path: Path) -> None:

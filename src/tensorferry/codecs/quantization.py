@@ -287,6 +287,27 @@ def quantize(array: Array, spec: Spec | str | tuple[Any, ...] | Mapping[str, Any
 
 
 @_quiet
+def quantize_by(array: Array, recipe: Recipe, *, clip: bool = False) -> Quantized:
+    """Makes an array smaller by a recipe, that of values among which these lie.
+
+    Args:
+        array: Of the recipe's original dtype.
+        recipe: What is to be done.
+        clip: Accepts what the kind has no place for: see `Spec`.
+
+    Raises:
+        UnsupportedError: A floating kind has no place for some elements.
+    """
+    counts = _Counts()
+    if recipe.scheme == "cast":
+        values = _cast(array, recipe, clip, counts)
+    else:
+        counts.nans = int(np.isnan(array).sum())
+        values = _round(array, recipe, counts)
+    return Quantized(values, recipe, counts.report(array.nbytes, values.nbytes, array.size))
+
+
+@_quiet
 def dequantize(values: Array, recipe: Recipe) -> Array:
     """The tensor in its original dtype, with values close to the original ones.
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import copy
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any, Literal, Unpack
 
 from tensorferry import frameworks
@@ -26,6 +27,7 @@ from tensorferry.feeds.order import InTurn, Order, Shuffled
 from tensorferry.files import keywords
 from tensorferry.files.open import open as open_rows
 from tensorferry.rows.rows import Rows
+from tensorferry.rows.splits import Split
 
 Framework = Literal["numpy", "tensorflow", "torch", "jax"]
 
@@ -169,17 +171,27 @@ class Feed:
         self.epoch, self._mark, self._given = epoch, None, 0
 
     def goto(self, mark: Mark, given: int) -> None:
-        """Goes on behind a batch that `marked` gave."""
-        self._mark, self._given = mark, given
+        """Goes on behind a batch that `marked` gave: behind the last with the next epoch.
+
+        Loops that count batches by `len` stop behind the last one, and never ask whether there are
+        more.
+        """
+        size = self._size if self._batching.is_plain else None
+        done = mark.position + given * self.batch
+        if size is not None and done + (self.batch - 1 if self._drop else 0) >= size:
+            self.set_epoch(self.epoch + 1)
+        else:
+            self._mark, self._given = mark, given
 
     # Batches
 
     def __iter__(self) -> Iterator[Any]:
         """The batches of the epoch that are left, from the place where the feed is."""
+        epoch = self.epoch
         for mark, given, batch in self.marked():
             self.goto(mark, given)
             yield batch
-        self.set_epoch(self.epoch + 1)
+        self.set_epoch(epoch + 1)
 
     def marked(
         self, every: tuple[int, int] = (0, 1), skip: int = 0
@@ -233,6 +245,16 @@ class Feed:
             return -(-max(self._window, self._batching.chunk) // self.batch) * self.batch
         return self._batching.chunk
 
+    @cached_property
+    def _size(self) -> int | None:
+        """Number of rows of this shard, which all epochs have; None if only reading them tells."""
+        return self._chunks().size
+
+    @cached_property
+    def _pieces(self) -> list[Split]:
+        """The parts that files are read in; finding them looks at each file once."""
+        return self.rows.splits(PIECES)
+
     def _chunks(self) -> Chunks:
         if self.rows.is_seekable:
             total = len(self.rows)
@@ -242,7 +264,7 @@ class Feed:
                 most = -(-total // self.shard[1])
                 span = range(span.start, span.start + -(-most // self.batch) * self.batch)
             return Seeking(self.rows, order, span, total)
-        pieces = self.rows.splits(PIECES)
+        pieces = self._pieces
         seed = self.seed if self.shuffle else None
         if self.shard == (0, 1):
             return Streaming(pieces, seed, self.epoch)
@@ -262,6 +284,16 @@ class Feed:
     def is_seekable(self) -> bool:
         """Whether any batch can be read without those before it."""
         return self._is_plain
+
+    @property
+    def padded_openly(self) -> frozenset[str]:
+        """The columns that are padded to the longest row of each batch, and not to one length."""
+        return frozenset(name for name, how in self._pad.items() if not isinstance(how, tuple))
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether it is inside of an epoch, and not at the start of one."""
+        return self._mark is not None
 
     @property
     def drops_remainder(self) -> bool:
@@ -300,6 +332,7 @@ class Feed:
         if not self._is_plain:
             raise UnsupportedError("the batches can only be read in order", path=self.rows.files[0])
         other = copy.copy(self)
+        other.__dict__.pop("_size", None)  # padding depends on the batch
         other.batch, other._batching, other._drop = rows, Plain(rows), False
         if self._mark is not None:
             done = min(self._mark.position + self.batch * bool(self._given), 1 << 62)
@@ -314,7 +347,7 @@ class Feed:
         """
         if not self._batching.is_plain:
             raise TypeError("how many batches buckets and packed rows give is known at the end")
-        size = self._chunks().size
+        size = self._size
         if size is None:
             raise TypeError("the number of rows is not known before their end")
         return size // self.batch if self._drop else -(-size // self.batch)

@@ -12,6 +12,7 @@ times faster: the feed shuffles, shards and resumes by itself.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import Any, Unpack
 
@@ -77,15 +78,24 @@ class FeedDataset(grain.IterDataset[Any]):
 
 
 class FeedIterator(grain.DatasetIterator[Any]):
-    """An epoch of batches, with a state that is kept with a checkpoint."""
+    """An epoch of batches, with a state that is kept with a checkpoint.
+
+    Each iterator has a place of its own. When one is at its end, those that are made afterwards
+    give the next epoch.
+    """
 
     def __init__(self, feed: Feed) -> None:
         super().__init__()
-        self._feed = feed
-        self._running = iter(feed)
+        self._origin = feed
+        self._feed = copy.copy(feed)
+        self._running = iter(self._feed)
 
     def __next__(self) -> Any:
-        return next(self._running)
+        try:
+            return next(self._running)
+        except StopIteration:
+            self._origin.set_epoch(self._feed.epoch)
+            raise
 
     def get_state(self) -> dict[str, Any]:
         """Where the feed is."""

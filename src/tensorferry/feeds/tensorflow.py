@@ -59,10 +59,10 @@ def _plain(column: Any) -> Any:
 def _signature(feed: Feed) -> dict[str, Any]:
     """What TensorFlow has to know of a batch before it sees one."""
     batch = feed.first()
-    return {name: _spec(column, name) for name, column in batch.items()}
+    return {name: _spec(column, name, feed) for name, column in batch.items()}
 
 
-def _spec(column: Any, name: str) -> Any:
+def _spec(column: Any, name: str, feed: Feed) -> Any:
     if isinstance(column, RaggedTensor):
         shape = [None, *[None] * column.ragged_rank, *column.flat_values.shape[1:]]
         return tf.RaggedTensorSpec(
@@ -73,7 +73,12 @@ def _spec(column: Any, name: str) -> Any:
         )
     if isinstance(column, SparseTensor):
         return tf.SparseTensorSpec([None, *column.shape[1:]], _dtype(column.values))
-    return tf.TensorSpec([None, *np.shape(column)[1:]], _dtype(column), name=None)
+    inner: Any = np.shape(column)[1:]
+    if name in feed.padded_openly:  # each batch is as wide as its longest row
+        found = feed.rows.infos().get(name)
+        known = None if found is None else found.shape[1:]
+        inner = known if known is not None and len(known) == len(inner) else [None] * len(inner)
+    return tf.TensorSpec([None, *inner], _dtype(column), name=None)
 
 
 def _dtype(array: Any) -> Any:

@@ -103,13 +103,25 @@ class FeedDataset(IterableDataset[Any]):
 
     def __iter__(self) -> Iterator[Any]:
         info = get_worker_info()
-        every = (0, 1) if info is None else (info.id, info.num_workers)
+        first, step = (0, 1) if info is None else (info.id, info.num_workers)
         start, self._given = self._given, 0
-        for number, (mark, given, batch) in enumerate(self.feed.marked(every, start)):
+        epoch, share = self.feed.epoch, self._share(first, step)
+        for number, (mark, given, batch) in enumerate(self.feed.marked((first, step), start)):
             self._given = start + number + 1
+            if self._given == share:  # whoever counts batches does not ask for more
+                self.set_epoch(epoch + 1)
             tensors = as_tensors(batch)
             yield (tuple(mark), given, tensors) if self._marked else tensors
-        self.set_epoch(self.feed.epoch + 1)
+        self.set_epoch(epoch + 1)
+
+    def _share(self, first: int, step: int) -> int | None:
+        """Number of batches of a worker in an epoch that begins; None if nobody knows it yet."""
+        if self._marked or self.feed.has_begun:
+            return None
+        try:
+            return len(range(first, len(self.feed), step))
+        except TypeError:
+            return None
 
     def state_dict(self) -> dict[str, Any]:
         """Where this worker is: what torchdata's `StatefulDataLoader` keeps of each."""

@@ -112,6 +112,7 @@ def _write(value: Any, sink: Sink, format: str | None, options: Mapping[str, Any
     if format is not None and (facts := table.facts_of(format)).opens == "rows":
         rows, value = rows_of(value, facts, quantize=quantize, options=chosen)
         if rows is not None:
+            chosen = {**chosen, **keywords.given({"quantize": quantize})}
             write_rows(rows, format, target, chosen, metadata=metadata)
             return
     columns = bool(chosen.get("rows"))

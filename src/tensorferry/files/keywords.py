@@ -115,6 +115,8 @@ class WritingRows(TypedDict, total=False):
             frames are checked first.
         batch_rows: Of Arrow and Parquet: number of rows of a record batch or row group.
         stream: Of Arrow: write the stream format.
+        quantize: Of TFRecords: the columns of floats that are made smaller, as in
+            `{"embedding": "int8"}`, "float16" or "bfloat16". They are read as floats again.
     """
 
     level: int | None
@@ -122,6 +124,7 @@ class WritingRows(TypedDict, total=False):
     append: bool | None
     batch_rows: int | None
     stream: bool | None
+    quantize: Any
 
 
 class WritingBytes(Writing, total=False):

@@ -65,7 +65,7 @@ def rows_of(
     Args:
         value: Of the user. Of a generator, only the value that is given back has all items.
         facts: Of a format that opens as rows.
-        quantize: What the user wants: rows are not quantized.
+        quantize: What the user wants: of tensors, for formats that hold both.
         options: Of the format.
 
     Raises:
@@ -84,10 +84,10 @@ def rows_of(
             f"{facts.name} holds rows, and a bundle holds tensors by name",
             hint="tensorferry.convert turns tensors of one length into rows",
         )
-    if only_rows and (rows is None or quantize is not None):
+    if only_rows and rows is None:
         raise UnsupportedError(
-            f"{facts.name} holds rows that are not quantized, expected a DataFrame, a dict of "
-            f"columns, or rows one by one, found {type(value).__name__}",
+            f"{facts.name} holds rows, expected a DataFrame, a dict of columns, or rows one by "
+            f"one, found {type(value).__name__}",
             hint="npz, safetensors, arrow and parquet carry tensors of every kind",
         )
     return rows, value

@@ -53,6 +53,10 @@ class Saved(Shown):
     quantized: Mapping[str, quantization.Report] = field(default_factory=dict)
     files: tuple[str, ...] = ()
 
+    def __fspath__(self) -> str:
+        """The path, so that what was saved can be passed on as one."""
+        return self.path
+
     def _card(self) -> Card:
         parts = [self.format, display.size(self.nbytes)]
         if len(self.files) > 1:
@@ -128,6 +132,7 @@ def save(
     if goal.facts.opens == "rows":
         rows, value = rows_of(value, goal.facts, quantize=quantize, options=chosen)
         if rows is not None:
+            chosen = {**chosen, **keywords.given({"quantize": quantize})}
             if goal.inner is not None or (plain and goal.facts.compressions):
                 chosen["compression"] = goal.inner
             elif plain and goal.facts.decompresses:

@@ -288,6 +288,9 @@ class KerasModels(Protocol):
     def known_inputs(self, model: Foreign) -> Foreign:
         """The inputs of a model as symbolic tensors; None if the model does not know them."""
 
+    def names_inputs(self, model: Foreign) -> bool:
+        """Whether the inputs of a model have names of their own: those of its `keras.Input`s."""
+
     def describe(self, model: Foreign) -> Foreign:
         """The config that a `.keras` file of the model has."""
 

@@ -22,6 +22,7 @@ from tensorferry.errors import FerryError, MissingExtraError, UnsupportedError
 from tensorferry.frameworks.contract import Foreign
 
 if TYPE_CHECKING:
+    import datasets
     import pandas as pd
     import polars as pl
     import pyarrow as pa
@@ -145,13 +146,32 @@ def to_polars(table: pa.Table) -> pl.DataFrame:
     """
     with _needed("polars", "pip install polars"):
         import polars
+
+    return polars.DataFrame(_without_extensions(table))
+
+
+def to_hf(table: pa.Table) -> datasets.Dataset:
+    """A `datasets.Dataset` of an Arrow table, which it holds as it is: nothing is copied.
+
+    Raises:
+        MissingExtraError: Hugging Face's datasets are not installed.
+    """
+    with _needed("datasets", "pip install datasets"):
+        import datasets
+
+    plain = _without_extensions(table).replace_schema_metadata(None)
+    return datasets.Dataset(datasets.table.InMemoryTable(plain))
+
+
+def _without_extensions(table: pa.Table) -> pa.Table:
+    """A table whose tensors are lists of fixed size, which share their memory."""
     import pyarrow as pa
 
     for place, field in enumerate(table.schema):
         if isinstance(field.type, pa.BaseExtensionType):
             column = _plain(table.column(place))
             table = table.set_column(place, pa.field(field.name, column.type), column)
-    return polars.DataFrame(table)
+    return table
 
 
 def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -143,9 +143,8 @@ def _of_keras(model: Any, function: Callable[..., Any]) -> Inputs:
         form: Form = "dict" if len(of_call.names or ()) == 1 else "names"
         return Inputs(None if form == "dict" else of_call.names, (), False, form, function)
     # A subclassed model has no names but those of its arguments.
-    own = getattr(model, "_inputs_struct", None) is None and of_call.names
-    names = of_call.names if own else (known.name,)
-    return Inputs(names, (), False, "one", function)
+    own = table.keras_models().names_inputs(model) or not of_call.names
+    return Inputs((known.name,) if own else of_call.names, (), False, "one", function)
 
 
 def _of_function(function: Any, model: Callable[..., Any]) -> Inputs:

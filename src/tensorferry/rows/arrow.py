@@ -1,6 +1,6 @@
-"""Rows as tables of Arrow, pandas and polars, and by the interface that all of these read.
+"""Rows as tables of Arrow, pandas, polars and Hugging Face, and by the interface of all these.
 
-    rows.to_pandas(), rows.to_polars(), rows.to_arrow()
+    rows.to_pandas(), rows.to_polars(), rows.to_arrow(), rows.to_hf()
     pl.DataFrame(rows), pa.table(rows), duckdb.sql("select * from rows")
 
 The second line reads rows piece by piece (`__arrow_c_stream__`): whoever takes them decides how
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from tensorferry.errors import MissingExtraError
 
 if TYPE_CHECKING:
+    import datasets
     import pandas as pd
     import polars as pl
     import pyarrow as pa
@@ -74,6 +75,18 @@ class AsArrow(ABC):
         from tensorferry.frameworks import frames
 
         return frames.to_polars(self.to_arrow())
+
+    def to_hf(self) -> datasets.Dataset:
+        """All rows as a `datasets.Dataset` of Hugging Face, over the memory of `to_arrow`.
+
+            ferry.open("train-*.tfrecord").to_hf().with_format("torch")
+
+        Raises:
+            MissingExtraError: datasets or PyArrow is not installed.
+        """
+        from tensorferry.frameworks import frames
+
+        return frames.to_hf(self.to_arrow())
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         return self.arrow_reader().__arrow_c_stream__(requested_schema)

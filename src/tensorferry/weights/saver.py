@@ -12,6 +12,7 @@ from tensorferry.errors import UnsupportedError
 from tensorferry.files import keywords
 from tensorferry.files.save import Saved
 from tensorferry.frameworks.variables import list_variables
+from tensorferry.progress import Progress
 from tensorferry.weights.loading import load_weights
 from tensorferry.weights.name_map import NameMap
 from tensorferry.weights.report import WeightsReport
@@ -65,6 +66,7 @@ class Saver:
         optimizer: bool = True,
         format: str | None = None,
         durable: bool = True,
+        progress: Progress | bool | None = None,
         **options: Unpack[keywords.WritingWeights],
     ) -> Saved:
         """Writes the variables to a file; the other arguments are those of `save_weights`.
@@ -76,6 +78,7 @@ class Saver:
             optimizer: Write the state of the model's optimizer, too.
             format: The format, if the path does not say it.
             durable: Wait until the bytes are on disk.
+            progress: True shows a bar; a function is told how many bytes are written.
             **options: See `tensorferry.files.keywords.WritingWeights`.
 
         Returns:
@@ -84,7 +87,13 @@ class Saver:
         held = self._held(variables)
         if not isinstance(path, str | os.PathLike):
             return save_weights(
-                held, path, optimizer=optimizer, format=format, durable=durable, **options
+                held,
+                path,
+                optimizer=optimizer,
+                format=format,
+                durable=durable,
+                progress=progress,
+                **options,
             )
         name = os.fspath(path)
         target = name if global_step is None else numbered(name, step_number(global_step))
@@ -94,6 +103,7 @@ class Saver:
             optimizer=optimizer,
             format=format or format_of(name),
             durable=durable,
+            progress=progress,
             **options,
         )
         self._saved.pop(target, None)
@@ -112,6 +122,7 @@ class Saver:
         optimizer: bool = True,
         cast: bool = True,
         structure: bool = False,
+        progress: Progress | bool | None = None,
         **options: Unpack[keywords.ReadingWeights],
     ) -> WeightsReport:
         """Sets the variables to the tensors with their names, as `load_weights` does."""
@@ -123,6 +134,7 @@ class Saver:
             optimizer=optimizer,
             cast=cast,
             structure=structure,
+            progress=progress,
             **options,
         )
 

@@ -3,6 +3,7 @@
     format.py     `FORMAT`: how tensorferry opens and writes the format
     records.py    `Records`, the rows of one or many files; `repair`
     writer.py     `RecordWriter`, which writes rows, columns or bytes
+    quantizing.py `QuantizingWriter`, which writes floats as small tensors
     options.py    the options of both
 
     frames.py     the bytes: lengths, checksums, damage          index.py     where records are

@@ -86,6 +86,12 @@ class ArrowDecoder(BatchDecoder):
         """Serialized tensors of one shape, as numbers or as Arrow's own tensors."""
         column = super()._column(feature, index, rows, sizes)
         missing = sizes[index][2]
+        if feature.is_ragged:
+            splits = _splits(rows, len(column.flat_values))
+            splits[:] = column.nested_row_splits[0]
+            mask = pa.array(~self._present(index, rows, missing)) if missing else None
+            values = pa.array(column.flat_values)
+            return pa.ListArray.from_arrays(pa.array(splits), values, mask=mask)
         stacked = column.flat_values if missing or feature.optional else column
         flat = pa.array(np.ascontiguousarray(stacked).reshape(-1))
         if not feature.shape:

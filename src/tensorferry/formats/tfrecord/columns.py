@@ -31,7 +31,11 @@ def _info(feature: Feature) -> TensorInfo:
     shape = (None, *varies, *feature.shape)
     kind: Kind = "string" if feature.dtype == "string" else "dense"
     return TensorInfo(
-        feature.name, feature.dtype, shape, kind="ragged" if None in shape[1:] else kind
+        feature.name,
+        feature.dtype,
+        shape,
+        kind="ragged" if None in shape[1:] else kind,
+        quantized=None if feature.quantized is None else feature.stored,
     )
 
 
@@ -43,7 +47,7 @@ def optional(schema: Schema) -> frozenset[str]:
         if feature.optional
         and feature.default is None
         and not feature.sequence
-        and (feature.encoding == "tensor" or feature.shape[:1] != (None,))
+        and not feature.is_ragged
     )
 
 

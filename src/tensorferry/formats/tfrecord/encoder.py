@@ -89,6 +89,7 @@ class ExampleWriter:
         self._kinds: dict[str, tuple[int, str]] = {}  # and what `Cell.sort` was
         self._plan: tuple[int, _native.RowPlan] | None = None  # and how many kinds it knows
         self._told = False
+        self._unlisted: dict[str, Cell] = {}
         self._pending: list[dict[str, Any]] = []
         self._open: set[str] = set()  # features that had nothing but empty lists so far
 
@@ -122,6 +123,7 @@ class ExampleWriter:
                 self._learn_kind(name, cell)
                 if name not in self._kinds:
                     self._open.add(name)
+        self._tell_unlisted()
         self._pending.append(cells)
 
     def flush(self) -> bytes:
@@ -214,6 +216,7 @@ class ExampleWriter:
                 sources.append(self._source_of_column(name, columns[name], rows))
             except FerryError as error:
                 raise error.located(tensor=name) from None
+        self._tell_unlisted()
         self._encoder.prepare([source for source in sources if source], rows)
         return rows
 
@@ -230,13 +233,23 @@ class ExampleWriter:
             self._open.discard(name)
             self._kinds[name] = cell.kind, cell.sort
             if cell.unlisted and not self._told and name not in self._features:
-                self._told = True
-                listed = "int64" if cell.unlisted == "uint64" else "float32"
-                _tell(
-                    f"{name!r} is {cell.unlisted}, which no list of an Example holds: it is stored "
-                    f"as a serialized tensor, a string for tf.io.parse_example. Pass {listed}, or "
-                    f"schema={{{name!r}: {listed!r}}}, to store a list"
-                )
+                self._unlisted[name] = cell
+
+    def _tell_unlisted(self) -> None:
+        """Says once, of the first rows, which numbers are not stored as lists."""
+        if not self._unlisted or self._told:
+            return
+        self._told = True
+        schema: dict[str, Any] = {}
+        for name, cell in self._unlisted.items():
+            listed = "int64" if cell.unlisted == "uint64" else "float32"
+            schema[name] = listed if cell.tensor.endswith(" 0 dimensions") else (listed, (None,))
+        said = ", ".join(f"{name!r} is {cell.unlisted}" for name, cell in self._unlisted.items())
+        _tell(
+            f"{said}, which no list of an Example holds: it is stored as a serialized tensor, a "
+            "string for tf.io.parse_example. Pass numbers of float32 or int64, or "
+            f"schema={schema}, to store a list"
+        )
 
     def _source_of_column(self, name: str, column: Any, rows: int) -> Any:
         feature = self._features.get(name)

@@ -13,6 +13,7 @@ A schema (`tensorferry.rows.schema`) says what column each feature becomes:
     optional, no default   RaggedTensor of none or one value a row
     sequence               RaggedTensor with the steps as its first ragged dimension
     encoding "tensor"      the tensors, stacked where the schema knows their shape
+    quantized              the floats that the tensors stand for; a RaggedTensor for shape (None,)
 
 Decoding runs in `tensorferry._native` without the GIL. Framing is
 `tensorferry.formats.tfrecord.frames`, writing is `tensorferry.formats.tfrecord.encoder`.
@@ -28,6 +29,7 @@ from typing import Any
 import numpy as np
 
 from tensorferry import _native, dtypes
+from tensorferry.codecs.quantization import dequantize
 from tensorferry.errors import FormatError, UnsupportedError
 from tensorferry.formats.tfrecord import tensors as serialized
 from tensorferry.formats.tfrecord.frames import Segment, Status
@@ -194,6 +196,8 @@ class BatchDecoder:
             column: Any = stacked
         elif feature.encoding == "tensor":
             column = _tensors(feature, values, np.flatnonzero(present))
+            if feature.is_ragged:
+                return _joined(column, present)
         else:
             column = values.reshape(rows - missing, *feature.shape)
         return _optional(feature, column, present) if feature.optional else column
@@ -206,7 +210,8 @@ class BatchDecoder:
         offsets = np.empty(count + 1, np.int64)
         self.native.join_texts(index, data, offsets)
         shape: Any = feature.shape
-        return serialized.from_strings(data, offsets, feature.dtype, shape)
+        stacked = serialized.from_strings(data, offsets, feature.stored, shape)
+        return None if stacked is None else _restored(stacked, feature)
 
     def _values(self, feature: Feature, index: int, count: int) -> Array:
         if feature.kind != "bytes" and count >= LARGE:
@@ -327,25 +332,41 @@ def _tensors(feature: Feature, texts: Array, rows: Array) -> Any:
             found = "some other string" if tensor is None else _describe(tensor)
             problems[row] = (
                 f"feature {feature.name!r} holds {found}, "
-                f"expected a tensor of {feature.dtype} and shape {list(feature.shape)}"
+                f"expected a tensor of {feature.stored} and shape {list(feature.shape)}"
             )
         else:
             tensors.append(tensor)
     if problems:
         raise _MisfitsError(problems)
     if None in feature.shape:
-        return tensors
-    stacked: Array = np.empty((len(tensors), *feature.shape), dtypes.BY_NAME[feature.dtype].numpy)
+        return [_restored(tensor, feature) for tensor in tensors]
+    stacked: Array = np.empty((len(tensors), *feature.shape), dtypes.BY_NAME[feature.stored].numpy)
     for place, tensor in enumerate(tensors):
         stacked[place] = tensor
-    return stacked
+    return _restored(stacked, feature)
+
+
+def _restored(tensor: Any, feature: Feature) -> Any:
+    """A tensor in the dtype of the column."""
+    return tensor if feature.quantized is None else dequantize(tensor, feature.quantized)
+
+
+def _joined(lists: Sequence[Array], present: Array) -> RaggedTensor:
+    """Rows of any number of values; a row that lacks the feature has none."""
+    lengths = np.zeros(len(present), np.int64)
+    lengths[present] = [len(values) for values in lists]
+    splits = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    values = np.concatenate(lists) if lists else np.empty(0, np.float32)
+    return RaggedTensor.trusted(values, (splits,))
 
 
 def _is_of(tensor: Array | SparseTensor | RaggedTensor, feature: Feature) -> bool:
     """Whether a tensor has a feature's dtype and shape; only dense tensors have a fixed shape."""
-    if dtypes.from_numpy(tensor.dtype).name != feature.dtype:
+    if dtypes.from_numpy(tensor.dtype).name != feature.stored:
         return False
     shape = tensor.shape
+    if not isinstance(tensor, np.ndarray) and feature.quantized is not None:
+        return False
     if not isinstance(tensor, np.ndarray):
         return len(shape) == len(feature.shape) and None in feature.shape
     return len(shape) == len(feature.shape) and all(
@@ -370,7 +391,7 @@ def _cells(column: Any, feature: Feature) -> list[Any]:
     if not isinstance(column, RaggedTensor) or len(column.nested_row_splits) > 1:
         return list(column)
     values, splits = column.flat_values, column.nested_row_splits[0].tolist()
-    if feature.sequence or (feature.encoding == "plain" and feature.shape[:1] == (None,)):
+    if feature.sequence or feature.is_ragged:
         return [values[start:end] for start, end in itertools.pairwise(splits)]
     present = iter(list(values))
     return [next(present) if start < end else None for start, end in itertools.pairwise(splits)]

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tensorferry.errors import UnsupportedError
 from tensorferry.formats.contract import Format
 from tensorferry.formats.table import TABLE
 from tensorferry.formats.tfrecord.frames import NAME
 from tensorferry.formats.tfrecord.options import RecordOptions, RecordWriting
+from tensorferry.formats.tfrecord.quantizing import QuantizingWriter, specs_of
 from tensorferry.formats.tfrecord.records import Records
 from tensorferry.formats.tfrecord.writer import RecordWriter
 from tensorferry.rows.splits import Part
@@ -40,8 +42,23 @@ class Writer:
 
     def writer(
         self, target: Target, how: RecordWriting, *, shards: int | None, metadata: Mapping[str, Any]
-    ) -> RecordWriter:
+    ) -> RecordWriter | QuantizingWriter:
         """Opens a writer of rows."""
+        if how.quantize is not None:
+            if how.append:
+                raise UnsupportedError(
+                    "records with quantized columns have one scale, and are not appended to",
+                    path=target.path,
+                    hint="write a new shard",
+                )
+            return QuantizingWriter(
+                target,
+                specs_of(how.quantize),
+                shards=shards,
+                compression=how.compression,
+                level=how.level,
+                schema=how.schema,
+            )
         return RecordWriter(
             target,
             shards=shards,

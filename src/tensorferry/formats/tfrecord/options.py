@@ -46,9 +46,12 @@ class RecordWriting(WriteOptions):
         level: Of the compression.
         schema: How features are written, where their types do not say it.
         append: Continue an existing, uncompressed file, whose frames are checked first.
+        quantize: The columns of floats that are made smaller: `{"embedding": "int8"}`. Their scale
+            is kept in a schema beside the file, and they are read as floats.
     """
 
     compression: str | None = None
     level: int | None = None
     schema: Any = None
     append: bool = False
+    quantize: Any = None

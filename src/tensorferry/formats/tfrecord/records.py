@@ -20,6 +20,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
 
+from tensorferry.codecs.quantization import KINDS
 from tensorferry.errors import (
     ChecksumError,
     FormatError,
@@ -216,6 +217,14 @@ class Records(Rows):
             beside = schemas.find_beside(self.place.path)
             if beside is not None:
                 return beside
+        found = self._infer(infer, on_error)
+        # Of a remote file, a schema is asked for only where the numbers alone say too little.
+        if self.place.is_url and any(one.dtype in KINDS for one in found.values()):
+            return schemas.find_remote(self.place) or found
+        return found
+
+    def _infer(self, infer: str, on_error: OnError) -> Schema:
+        """The schema that the records themselves show."""
         verify, skip = self._how.verify, on_error != "raise"
         if infer == "first" or self.is_stream:
             # A stream's damages are met once, those of files again when they are read.

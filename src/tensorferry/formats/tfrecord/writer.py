@@ -14,7 +14,7 @@ import re
 from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from types import TracebackType
 from typing import Any
 
@@ -22,14 +22,14 @@ import numpy as np
 
 from tensorferry import _native, frameworks
 from tensorferry.codecs import compression as codecs
-from tensorferry.errors import UnsupportedError
+from tensorferry.errors import FerryError, UnsupportedError
 from tensorferry.formats.tfrecord import index
 from tensorferry.formats.tfrecord.encoder import ExampleWriter
 from tensorferry.formats.tfrecord.frames import FOOTER, HEADER, Frames, Segment
 from tensorferry.formats.tfrecord.shard import Gate, Shard
 from tensorferry.frameworks import frames
 from tensorferry.rows import schema as schemas
-from tensorferry.storage import Sink, append_sink, is_url, open_source, shards
+from tensorferry.storage import Sink, append_sink, is_url, open_source, shards, url
 from tensorferry.storage.place import Target
 from tensorferry.tensors.values import RaggedTensor, SparseTensor
 
@@ -85,6 +85,7 @@ class RecordWriter:
     Args:
         path: As in `tensorferry.writer`; or a target, which says `durable` and the options of its
             store itself, and is compressed only if that is asked for where it takes the bytes.
+        beside: Whether each file gets a schema beside it, which `keep_beside` writes.
 
     Attributes:
         paths: The files.
@@ -102,10 +103,13 @@ class RecordWriter:
         schema: Any = None,
         append: bool = False,
         durable: bool = True,
+        beside: bool = False,
     ) -> None:
         target = path if isinstance(path, Target) else Target(os.fspath(path), durable=durable)
         self.paths = _names(target.path, shards) if target.is_path else [target.path]
         self._written = 0
+        self._beside: list[Sink] = []
+        self._stale: list[str] = []  # files beside that are not about the new records
         self._examples = ExampleWriter(None if schema is None else schemas.as_schema(schema))
         self._plan = self._examples.plan
         self._rows = 0  # that are pending in `_examples`
@@ -122,7 +126,9 @@ class RecordWriter:
         self._gate = Gate(self._sinks)
         kind = _compression(self.paths[0] if target.is_path else "", compression)
         try:
-            sinks = self._open_all(target, kind, append)
+            sinks = self._open_all(target, kind, append, beside)
+            if not beside and not append and target.is_path:
+                self._stale = _schemas_of_quantized(self.paths)
             self._shards = [Shard(sink, kind, level, self._sinks) for sink in sinks]
             self._framers = [_native.Framer(shard.write, FRAMED_BYTES) for shard in self._shards]
             self.add = self._framers[0].add if len(self._shards) == 1 else self._add_in_turn
@@ -142,12 +148,21 @@ class RecordWriter:
         sizes = [shard.size for shard in self._shards]
         return None if None in sizes else sum(filter(None, sizes))
 
-    def _open_all(self, target: Target, kind: str | None, append: bool) -> list[Sink]:
+    def _open_all(self, target: Target, kind: str | None, append: bool, beside: bool) -> list[Sink]:
         assert self._stack is not None
-        if append or len(self.paths) == 1:
+        if append or (len(self.paths) == 1 and not beside):
             return [self._open(target, name, kind, append) for name in self.paths]
-        files = self._stack.enter_context(target.files(together=self.paths))
-        return [files.open(name) for name in self.paths]
+        schemas_of = [url.extended(name, schemas.SUFFIX) for name in self.paths if beside]
+        together = [*self.paths, *schemas_of]
+        files = self._stack.enter_context(target.files(together=together))
+        sinks: list[Sink] = [files.open(name) for name in self.paths]
+        self._beside = [files.open(name) for name in schemas_of]
+        return sinks
+
+    def keep_beside(self, schema: bytes) -> None:
+        """Writes the schema that appears beside each file, together with it."""
+        for sink in self._beside:
+            sink.write(schema)
 
     def _open(self, target: Target, name: str, kind: str | None, append: bool) -> Sink:
         assert self._stack is not None
@@ -377,6 +392,20 @@ class RecordWriter:
         if self._worker is not None:
             self._worker.shutdown(cancel_futures=True)
         stack.__exit__(*exception)
+        for name in self._stale if exception[0] is None else ():
+            os.remove(name)
+
+
+def _schemas_of_quantized(paths: list[str]) -> list[str]:
+    """The schemas beside files whose quantized columns nothing but our own writer describes."""
+    found = []
+    for name in (f"{path}{schemas.SUFFIX}" for path in paths if not is_url(path)):
+        if os.path.isfile(name):
+            with suppress(FerryError, OSError):
+                features = schemas.read(name).features
+                if any(feature.quantized is not None for feature in features):
+                    found.append(name)
+    return found
 
 
 def _accept(value: Any) -> Any:

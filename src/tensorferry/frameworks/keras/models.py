@@ -71,6 +71,13 @@ def known_inputs(model: Foreign) -> Foreign:
     return _from_shapes(next(iter(shapes.values())), model.compute_dtype)
 
 
+def names_inputs(model: Foreign) -> bool:
+    """Whether the inputs of a model have names of their own: those of its `keras.Input`s."""
+    if isinstance(model, keras.Sequential):
+        return bool(model.layers) and isinstance(model._layers[0], keras.layers.InputLayer)
+    return getattr(model, "_inputs_struct", None) is not None
+
+
 def _from_shapes(shape: Foreign, dtype: str) -> Foreign:
     if isinstance(shape, Mapping):
         return {key: _from_shapes(part, dtype) for key, part in shape.items()}

@@ -121,6 +121,9 @@ def lost_types(subject: Subject, names: Mapping[str, str], format: str) -> list[
         is_time = pa.types.is_temporal(field.type)
         if wanted and (is_time or pa.types.is_decimal(field.type)):
             notes.append(f"column {field.name!r} is {field.type}, for which {format} has no type")
+        elif wanted and pa.types.is_struct(field.type):
+            first = f"{field.name}/{field.type.field(0).name}" if field.type.num_fields else ""
+            notes.append(f"column {field.name!r} is a struct: its fields are columns as {first!r}")
     return notes
 
 

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tensorferry import dtypes
+from tensorferry import dtypes, storage
 from tensorferry.errors import (
     FerryError,
     FormatError,
@@ -35,8 +35,14 @@ from tensorferry.errors import (
 )
 from tensorferry.rows.schema import json as schema_json
 from tensorferry.rows.schema.feature import DTYPES, Encoding, Feature, Kind, Shape, make_feature
+from tensorferry.storage import url
+from tensorferry.storage.place import Place
+
+SUFFIX = ".schema.json"
+"""What the name of a file's own schema ends with, beside the file."""
 
 __all__ = [
+    "SUFFIX",
     "Encoding",
     "Feature",
     "FeatureStatistics",
@@ -45,6 +51,7 @@ __all__ = [
     "Shape",
     "as_schema",
     "find_beside",
+    "find_remote",
     "from_tfds",
     "from_tfmd",
     "infer",
@@ -173,7 +180,9 @@ def _to_arrow(feature: Feature, pa: Any) -> Any:
         )
     row = dtypes.BY_NAME[feature.dtype]
     if feature.encoding == "tensor":
-        if None in feature.shape or row.arrow is None or row is dtypes.STRING:
+        if feature.is_ragged:
+            arrow = pa.list_(getattr(pa, row.arrow or "")())
+        elif None in feature.shape or row.arrow is None or row is dtypes.STRING:
             arrow = pa.binary()
         else:
             arrow = getattr(pa, row.arrow)()
@@ -363,7 +372,7 @@ def find_beside(path: str | os.PathLike[str]) -> Schema | None:
     folders = (data.parent, data.parent.parent)
     names = ("schema.json", "features.json", "schema.pbtxt")
     candidates = [folder / name for folder in folders for name in names]
-    for candidate in (data.with_name(data.name + ".schema.json"), *candidates):
+    for candidate in (data.with_name(data.name + SUFFIX), *candidates):
         if not os.path.isfile(candidate):
             continue
         try:
@@ -373,3 +382,19 @@ def find_beside(path: str | os.PathLike[str]) -> Schema | None:
         except OSError as error:
             raise FormatError(f"cannot be read: {error.strerror}", path=str(candidate)) from error
     return None
+
+
+def find_remote(place: Place) -> Schema | None:
+    """The schema that a file in a store has for itself, beside it.
+
+    Raises:
+        FormatError: The schema is broken.
+    """
+    path = url.extended(place.path, SUFFIX)
+    if url.is_signed(place.path) or not storage.exists(path, options=place.options):
+        return None
+    with place.companion(path).reader() as source:
+        try:
+            return _from_tree(schema_json.parse(bytes(source.everything())))
+        except FerryError as error:
+            raise error.located(path=path) from None

@@ -15,6 +15,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from tensorferry import dtypes
+from tensorferry.codecs.quantization import Recipe
 from tensorferry.errors import FerryError, FormatError
 
 Kind = Literal["bytes", "float32", "int64"]
@@ -43,6 +44,8 @@ class Feature:
         optional: Whether rows may lack it.
         default: The value of rows without the feature, for plain features of fixed shape: one value
             for all places, or as many as the shape has. A default makes a feature optional.
+        quantized: How the serialized tensors, of `quantized.kind`, become values of `dtype`; None
+            for tensors that are of that dtype.
     """
 
     name: str
@@ -53,6 +56,7 @@ class Feature:
     sequence: bool = False
     optional: bool = False
     default: Any = None
+    quantized: Recipe | None = None
 
     def __post_init__(self) -> None:
         _check_name(self.name)
@@ -69,11 +73,26 @@ class Feature:
         if self.default is not None:
             object.__setattr__(self, "default", _as_default(self))
             object.__setattr__(self, "optional", True)
+        if self.quantized is not None:
+            _check_recipe(self, self.quantized)
+
+    @property
+    def stored(self) -> str:
+        """The dtype of the values as the records hold them."""
+        return self.dtype if self.quantized is None else self.quantized.kind
+
+    @property
+    def is_ragged(self) -> bool:
+        """Whether each row has any number of values, in one list or in one quantized tensor."""
+        if self.encoding == "plain":
+            return self.shape[:1] == (None,)
+        return self.quantized is not None and self.shape == (None,)
 
     # The default is compared by its text: NaN is unlike itself.
     def _key(self) -> tuple[Any, ...]:
         parts = (self.name, self.kind, self.shape, self.dtype, self.encoding)
-        return (*parts, self.sequence, self.optional, repr(self.default))
+        recipe = None if self.quantized is None else repr(self.quantized.to_json())
+        return (*parts, self.sequence, self.optional, repr(self.default), recipe)
 
     def __eq__(self, other: object) -> bool:
         return self._key() == other._key() if isinstance(other, Feature) else NotImplemented
@@ -97,6 +116,16 @@ def _check_choice(feature: Feature, part: str, choices: Iterable[Any]) -> None:
     if not any(type(found) is type(choice) and found == choice for choice in choices):
         expected = ", ".join(map(repr, choices))
         raise FormatError(f"feature {feature.name!r}: {part} is {found!r}, expected {expected}")
+
+
+def _check_recipe(feature: Feature, recipe: Recipe) -> None:
+    if feature.encoding != "tensor" or feature.sequence:
+        raise FormatError(f"feature {feature.name!r}: only serialized tensors are quantized")
+    if recipe.dtype != feature.dtype or recipe.axis is not None:
+        raise FormatError(
+            f"feature {feature.name!r}: the recipe is for {recipe.dtype} and axis {recipe.axis}, "
+            f"expected {feature.dtype} and one scale"
+        )
 
 
 def _as_shape(feature: Feature) -> Shape:

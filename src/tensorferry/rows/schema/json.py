@@ -5,8 +5,10 @@
         {"name": "image", "kind": "bytes", "shape": [28, null], "dtype": "uint8",
          "encoding": "tensor", "optional": true}]}
 
-"encoding", "sequence", "optional" and "default" are written only where they differ from the
-defaults of `Feature`. In a default, bytes are {"hex": "..."} and a float that is not finite is
+"encoding", "sequence", "optional", "default" and "quantized" are written only where they differ
+from the defaults of `Feature`. "quantized" is the recipe of tensors that stand for floats:
+{"kind": "int8", "scheme": "symmetric", "dtype": "float32", "axis": null, "scale": 0.01,
+"zero_point": 0}. In a default, bytes are {"hex": "..."} and a float that is not finite is
 {"float": "nan"}.
 """
 
@@ -17,6 +19,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from tensorferry.codecs.quantization import Recipe
 from tensorferry.errors import FormatError, LimitError, TruncatedError
 from tensorferry.rows.schema.feature import Feature
 
@@ -57,7 +60,7 @@ def from_tree(tree: Any) -> tuple[Feature, ...]:
 
 
 def _to_json(feature: Feature) -> dict[str, Any]:
-    node = {
+    node: dict[str, Any] = {
         "name": feature.name,
         "kind": feature.kind,
         "shape": list(feature.shape),
@@ -68,6 +71,8 @@ def _to_json(feature: Feature) -> dict[str, Any]:
             node[part] = getattr(feature, part)
     if feature.default is not None:
         node["default"] = default_to_json(feature.default)
+    if feature.quantized is not None:
+        node["quantized"] = feature.quantized.to_json()
     return node
 
 
@@ -82,6 +87,8 @@ def _from_json(node: Any) -> Feature:
     parts = dict(node)
     if "default" in parts:
         parts["default"] = default_from_json(parts["default"])
+    if "quantized" in parts:
+        parts["quantized"] = Recipe.from_json(parts["quantized"])
     return Feature(**parts)
 
 

@@ -51,10 +51,23 @@ def _to_line(feature: Feature) -> str:
     line = f"{feature.name!r}: tf.io.{_to_call(feature)},"
     if feature.encoding == "tensor":
         shape = list(feature.shape)
-        line += f"  # tf.io.parse_tensor(x, {_to_dtype(feature.dtype)}), of shape {shape}"
+        line += f"  # {_to_tensor(feature)}, of shape {shape}"
     elif feature.optional and feature.default is None and None not in feature.shape:
         line += f"  # of shape {list(feature.shape)}, or missing"
     return line
+
+
+def _to_tensor(feature: Feature) -> str:
+    """The source that makes the value of a serialized tensor `x`."""
+    parsed = f"tf.io.parse_tensor(x, {_to_dtype(feature.stored)})"
+    recipe = feature.quantized
+    if recipe is None:
+        return parsed
+    value = f"tf.cast({parsed}, {_to_dtype(feature.dtype)})"
+    if recipe.scale is None or recipe.zero_point is None:
+        return value
+    zero = int(recipe.zero_point)
+    return f"({value} - {zero}) * {float(recipe.scale)}" if zero else f"{value} * {recipe.scale}"
 
 
 def _to_call(feature: Feature) -> str:

@@ -26,6 +26,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from tensorferry.codecs import textproto
+from tensorferry.codecs.quantization import Recipe
 from tensorferry.codecs.textproto import Message
 from tensorferry.errors import FerryError, FormatError
 from tensorferry.rows.schema import json as schema_json
@@ -70,6 +71,8 @@ def _to_lines(feature: Feature) -> list[str]:
         tags["shape"] = list(feature.shape)
     if feature.default is not None:
         tags["default"] = schema_json.default_to_json(feature.default)
+    if feature.quantized is not None:
+        tags["quantized"] = feature.quantized.to_json()
     texts = [f"{TAG}{key}={json.dumps(tags[key])}".encode() for key in tags]
     if texts:
         lines += _block("annotation", [f"tag: {textproto.quote(text)}" for text in texts])
@@ -154,6 +157,7 @@ def _read_feature(message: Message, notes: list[str], *, sequence: bool) -> list
                 sequence=sequence,
                 optional=not _is_required(message),
                 default=schema_json.default_from_json(tags.get("default")),
+                quantized=Recipe.from_json(recipe) if (recipe := tags.get("quantized")) else None,
             )
         ]
     except FerryError as error:
