@@ -41,6 +41,12 @@ def tf():
     return tensorflow
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _cache(tmp_path_factory):
+    """Objects of stores are not cached in the home of whoever runs the tests."""
+    os.environ["TENSORFERRY_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+
+
 @pytest.fixture(scope="session")
 def s3_server():
     """A real S3 on loopback, for the whole run."""

@@ -8,6 +8,7 @@ import socket
 import threading
 import time
 import urllib.request
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 
@@ -27,6 +28,8 @@ class S3:
     Attributes:
         endpoint: Its address.
         requests: All since `clear`.
+        faults: What becomes of the next requests, one after the other: "" as it should be, "reset"
+            hangs up without an answer, a number is the status of an answer without a body.
     """
 
     def __init__(self, bucket: str = "bucket") -> None:
@@ -35,6 +38,7 @@ class S3:
 
         self.bucket = bucket
         self.requests: list[Request] = []
+        self.faults: Iterator[str] = iter(())
         self._app = DomainDispatcherApplication(create_backend_app)
         self._server = make_server("127.0.0.1", 0, self._logged, threaded=True)
         self.endpoint = f"http://127.0.0.1:{self._server.port}"
@@ -43,6 +47,9 @@ class S3:
         self._ask("PUT", f"/{bucket}")
 
     def _logged(self, environment, start):
+        fault = next(self.faults, "")
+        if fault:
+            return self._fail(fault, environment, start)
         answer = self._app(environment, start)
         pieces = [*answer]
         answer.close()
@@ -57,6 +64,17 @@ class S3:
             )
         )
         return pieces
+
+    def _fail(self, fault, environment, start):
+        """Answers as a server does that is busy, broken or gone."""
+        path, asked = environment["PATH_INFO"], environment.get("HTTP_RANGE")
+        self.requests.append(Request(environment["REQUEST_METHOD"], path, asked, 0))
+        if fault == "reset":
+            environment["werkzeug.socket"].shutdown(socket.SHUT_RDWR)
+            return []
+        environment["wsgi.input"].read(int(environment.get("CONTENT_LENGTH") or 0))
+        start(f"{fault} Fault", [("Content-Length", "0")])
+        return []
 
     def _ask(self, method, path, data=None):
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
@@ -108,7 +126,8 @@ class S3:
         self.requests.clear()
 
     def empty(self) -> None:
-        """Removes all objects and uploads."""
+        """Removes all objects, uploads and faults."""
+        self.faults = iter(())
         self._ask("POST", "/moto-api/reset")
         self._ask("PUT", f"/{self.bucket}")
 

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         dumps_into as dumps_into,
         loads as loads,
     )
+    from tensorferry.files.finish import finish as finish
     from tensorferry.files.open import load as load, open as open  # noqa: A004
     from tensorferry.files.save import save as save
     from tensorferry.files.writer import writer as writer
@@ -118,6 +119,7 @@ _HOMES = {
     "tensorferry.models.outline": ("ModelInfo",),
     "tensorferry.models.report": ("ModelReport",),
     "tensorferry.models.saving": ("save_model",),
+    "tensorferry.files.finish": ("finish",),
     "tensorferry.files.open": ("load", "open"),
     "tensorferry.models.predictions": ("predict", "save_predictions"),
     "tensorferry.files.writer": ("writer",),

@@ -18,5 +18,8 @@ memory: int = 1 << 30
 stream: int = 4 << 30
 """Number of bytes of a pipe, or of one of its records, that may be held in memory."""
 
+cache: int = 32 << 30
+"""Number of bytes of objects of stores that are kept on the local disk: `docs/storage.md`."""
+
 depth: int = 100
 """Number of nested messages, lists or dicts; readers of protobuf also stop at 100."""

@@ -167,6 +167,16 @@ def _redirected(place: Place, format: str | None) -> Place | None:
     return None if known is None else table.to_read(known).reads.find(place)
 
 
+def elsewhere(found: Found) -> Found | None:
+    """What an object that is not there stands for: a model of several files, by its index."""
+    place = found.place
+    known = found.format or table.named(place.path)
+    if not place.is_url or len(found.places) > 1 or known is None:
+        return None
+    other = table.to_read(known).reads.find(place.at(place.path))
+    return None if other is None or other == place else replace(found, places=(other,))
+
+
 def _names_one_file(url: str) -> bool:
     """Whether the name of an object tells its format, or that there are several."""
     if split(url).scheme in ("http", "https"):  # which has no folders, and a query for an ending

@@ -78,6 +78,8 @@ class Writing(TypedDict, total=False):
         shards: Of checkpoints and rows: number of files.
         state: Of checkpoints: make it the latest of its folder.
         keep: Of checkpoints: how many the folder keeps.
+        shard: Of checkpoints and safetensors: write the share of one of several workers, as in
+            `(rank, size)`, or `(rank, size, "step 900")`; see `tensorferry.finish`.
         paths: Of Keras' weights: the path of each in its HDF5 file.
         layers: Of Keras' weights: the name of the layer of each group.
         schema: Of TFRecords: how features are to be written.
@@ -99,6 +101,7 @@ class Writing(TypedDict, total=False):
     shards: int | None
     state: bool | None
     keep: int | None
+    shard: tuple[int, int] | tuple[int, int, str] | None
     paths: Mapping[str, str] | None
     layers: Mapping[str, str] | None
     schema: Any

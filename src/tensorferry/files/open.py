@@ -20,7 +20,7 @@ from tensorferry import frameworks
 from tensorferry.codecs import compression as codecs
 from tensorferry.errors import FerryError, FormatError
 from tensorferry.files import keywords, sidecars
-from tensorferry.files.find import Found, resolve
+from tensorferry.files.find import Found, elsewhere, resolve
 from tensorferry.formats import table
 from tensorferry.formats.contract import Facts, Format, Kept, choose, option_names
 from tensorferry.formats.detect import detect, packing, unknown
@@ -188,6 +188,11 @@ class Reading:
             found = resolve(path, format=self.format, options=storage_options)
             try:
                 return self._open(found)
+            except FileNotFoundError:
+                other = elsewhere(found)
+                if other is None:
+                    raise
+                return self._open(other)
             except (ReplacedError, sidecars.OtherFileError) as error:
                 # The file was replaced between opening it and its sidecar.
                 if not isinstance(error, ReplacedError) and (attempt or not found.place.is_named):

@@ -150,7 +150,8 @@ def save(
         quantize=quantize,
         columns=goal.facts.opens == "rows" and bool(options.get("rows")),
     )
-    if goal.facts.files == "several" or shard_size is not None:
+    is_share = options.get("shard") is not None
+    if goal.facts.files == "several" or shard_size is not None or is_share:
         if goal.is_stream or goal.outer or goal.inner:
             raise UnsupportedError(
                 f"{goal.facts.name} is written to a path, and not compressed", path=goal.path

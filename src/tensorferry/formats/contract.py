@@ -267,6 +267,21 @@ class Writes(Protocol[W]):
         """Writes a value."""
 
 
+class Finishes(Protocol):
+    """Makes a whole of what several workers wrote: see `tensorferry.formats.shares`."""
+
+    def finish(
+        self, target: Target, *, save: str | None, metadata: Mapping[str, Any] | None
+    ) -> Written:
+        """Makes the whole visible.
+
+        Args:
+            target: The path that all workers wrote to.
+            save: Which save is meant, where there are shares of several.
+            metadata: What the user wants to keep with it.
+        """
+
+
 class RowWriter(Protocol):
     """Writes rows into files that appear when it is closed; see `tensorferry.writer`."""
 
@@ -319,12 +334,14 @@ class Format(Generic[R, W]):
         writes: Its writer of whole values, unless it is only read or takes nothing but rows.
         reads_rows: Its reader of many files, if it is one of rows.
         writes_rows: Its writer of rows one by one, if it has one.
+        finishes: Makes a whole of what several workers wrote, if they can.
     """
 
     reads: Reads[R]
     writes: Writes[W] | None = None
     reads_rows: ReadsRows[R] | None = None
     writes_rows: WritesRows[W] | None = None
+    finishes: Finishes | None = None
 
 
 def choose(options: type[R] | type[W], given: Mapping[str, Any], *, format: str) -> Any:

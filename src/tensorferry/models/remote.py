@@ -5,7 +5,8 @@
 
 A model of one file appears in one step. Of a SavedModel, `saved_model.pb` is copied last: before
 that, nothing under the name is a model. One that is there is not replaced, because readers could
-see the program of one and the variables of the other.
+see the program of one and the variables of the other. What is fetched comes out of the cache of the
+machine (`tensorferry.storage.cache`).
 """
 
 from __future__ import annotations
@@ -71,8 +72,10 @@ def _inside(folder: str, name: str, url: str) -> str:
 
 
 def _fetch(url: str, path: str, options: Options) -> None:
+    """Copies an object to a path, out of the cache of the machine."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    with storage.open_source(url, options=options) as source, open(path, "xb") as file:
+    cached = {"cache": True, **(options or {})}
+    with storage.open_source(url, options=cached) as source, open(path, "xb") as file:
         while piece := source.read(_PIECE):
             file.write(piece)
 

@@ -81,12 +81,26 @@ def open_source(given: Path | Buffer | BinaryIO, *, options: Options = None) -> 
         return open_local(given)
     path = localize(given)
     if is_url(path):
-        return backend_of(path).open_source(path, of_store(options))
+        source = backend_of(path).open_source(path, of_store(options))
+        return _cached(source, path, options) if options and options.get("cache") else source
     if options and options.get("mmap") is False and path != STANDARD_STREAM:
         from tensorferry.storage.local import open_unmapped
 
         return open_unmapped(path)
     return open_local(path)
+
+
+def _cached(source: Source, url: str, options: Options) -> Source:
+    """The local copy of an object, mapped; the source itself if the object is not cached."""
+    from tensorferry.storage import cache
+
+    with cache.held(source, url, backend_of(url).address(url, of_store(options))) as path:
+        if path is None:
+            return source
+        copy = open_local(path)
+    copy.path = source.path
+    source.close()
+    return copy
 
 
 @contextmanager

@@ -13,13 +13,15 @@ from tensorferry.storage.sink import FileSink
 from tensorferry.storage.source import Source
 
 Options = Mapping[str, Any] | None
-"""The storage options of a URL: see `docs/storage.md`. `mmap` is about local files."""
+"""The storage options of a URL: see `docs/storage.md`. `mmap` and `cache` are about local files."""
+
+LOCAL = ("mmap", "cache")
 
 
 def of_store(options: Options) -> Options:
-    """Storage options without the one that is about local files."""
-    if options and "mmap" in options:
-        options = {name: value for name, value in options.items() if name != "mmap"}
+    """Storage options without those that are about local files."""
+    if options and any(name in options for name in LOCAL):
+        options = {name: value for name, value in options.items() if name not in LOCAL}
     return options or None
 
 
@@ -31,6 +33,9 @@ class Backend(Protocol):
 
     def open_sink(self, url: str, options: Options) -> FileSink:
         """Opens a file for writing."""
+
+    def address(self, url: str, options: Options) -> str:
+        """The address of the store, where it is not the usual one."""
 
     def exists(self, url: str, options: Options) -> bool:
         """Whether there is a file of this name."""

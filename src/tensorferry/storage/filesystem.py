@@ -152,6 +152,11 @@ class FilesystemSink(FileSink):
             self._system.rm_file(self._temporary)
 
 
+def address(url: str, options: Options) -> str:
+    """The address of the file system: nothing but the URL is known of it."""
+    return ""
+
+
 def exists(url: str, options: Options) -> bool:
     """Whether there is a file or directory of this name."""
     system, path = _locate(url, options)

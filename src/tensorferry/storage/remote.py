@@ -23,7 +23,14 @@ from tensorferry.storage.backend import Options
 from tensorferry.storage.faults import NoRangesError, changed, translated
 from tensorferry.storage.plan import Span
 from tensorferry.storage.ranged import HEAD, PIECE, RangedSource
-from tensorferry.storage.store import STORES, Settings, import_obstore, locate, settings
+from tensorferry.storage.store import (
+    STORES,
+    Settings,
+    address_of,
+    import_obstore,
+    locate,
+    settings,
+)
 from tensorferry.storage.upload import ObjectSink
 from tensorferry.storage.url import shown, split
 
@@ -31,6 +38,7 @@ __all__ = [
     "STORES",
     "ObjectSource",
     "Settings",
+    "address",
     "copy",
     "exists",
     "list_files",
@@ -199,6 +207,11 @@ def _refuse_web(url: str, what: str) -> None:
             path=shown(url),
             hint="name its store: s3://...",
         )
+
+
+def address(url: str, options: Options) -> str:
+    """The address of the store, where it is not the usual one."""
+    return address_of(url, options)
 
 
 def exists(url: str, options: Options) -> bool:

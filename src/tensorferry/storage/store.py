@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from tensorferry.errors import MissingExtraError, UnsupportedError
-from tensorferry.storage import redirects
+from tensorferry.storage import profiles, redirects
 from tensorferry.storage.faults import no_credentials, translated
 from tensorferry.storage.url import shown, split
 
@@ -131,6 +131,8 @@ def locate(url: str, options: Mapping[str, Any] | None) -> tuple[Any, str]:
     environment = tuple(
         item for item in sorted(os.environ.items()) if item[0].upper().startswith(ENVIRONMENT)
     )
+    if scheme == "s3":
+        environment += (("", profiles.stamp()),)  # type: ignore[operator]
     key = tuple(sorted((options or {}).items(), key=lambda item: item[0]))
     with translated(shown(url)):
         try:
@@ -161,12 +163,14 @@ def _store(root: str, options: tuple[tuple[str, Any], ...], patience: Any, envir
 
     given = dict(options)
     if root.startswith("s3:"):
+        if not _is_signed_in(given):
+            given = {**profiles.options(), **given}
         _check_credentials(root, given)
     client: dict[str, Any] = {
         "timeout": timedelta(seconds=settings.timeout),
         "connect_timeout": timedelta(seconds=settings.connect_timeout),
     }
-    endpoint = given.get("endpoint") or given.get("endpoint_url") or _endpoint(root)
+    endpoint = address_of(root, given)
     if endpoint.startswith("http://"):  # whoever names such an address wants plain HTTP
         client["allow_http"] = True
     if LOOPBACK.match(endpoint):
@@ -205,13 +209,18 @@ def _store(root: str, options: tuple[tuple[str, Any], ...], patience: Any, envir
     )
 
 
+def _is_signed_in(options: Mapping[str, Any]) -> bool:
+    """Whether options or variables say how requests to S3 are signed."""
+    named = {*options, *(name for name, value in os.environ.items() if value)}
+    return bool(CREDENTIALS & {name.lower().removeprefix("aws_") for name in named})
+
+
 def _check_credentials(root: str, options: Mapping[str, Any]) -> None:
     """Refuses a store without credentials at once, where obstore would wait for minutes.
 
     Without options and variables, only machines of Amazon have credentials: they are asked.
     """
-    named = {*options, *(name for name, value in os.environ.items() if value)}
-    if CREDENTIALS & {name.lower().removeprefix("aws_") for name in named}:
+    if _is_signed_in(options):
         return
     address = options.get("metadata_endpoint") or os.environ.get("AWS_METADATA_ENDPOINT", METADATA)
     place = urlsplit(address)
@@ -226,6 +235,12 @@ def _check_credentials(root: str, options: Mapping[str, Any]) -> None:
         raise no_credentials(root, reason) from error
     finally:
         connection.close()
+
+
+def address_of(url: str, options: Mapping[str, Any] | None) -> str:
+    """The address of the store of a URL, where it is not the usual one."""
+    given = options or {}
+    return str(given.get("endpoint") or given.get("endpoint_url") or _endpoint(url))
 
 
 def _endpoint(root: str) -> str:

@@ -11,8 +11,9 @@ path is need not wait for them.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tensorferry.errors import UnsupportedError
 from tensorferry.formats.checkpoint import state as states
@@ -21,6 +22,7 @@ from tensorferry.formats.contract import Format, TensorOptions, WriteOptions, Wr
 from tensorferry.storage.place import Place, Target
 
 if TYPE_CHECKING:
+    from tensorferry.formats.shares import Given
     from tensorferry.tensors.bundle import Bundle
     from tensorferry.tensors.content import Content
 
@@ -47,12 +49,14 @@ class CheckpointWriting(WriteOptions):
         shards: Number of data files.
         state: Make it the latest in the `checkpoint` file of its folder.
         keep: How many checkpoints that file lists; the files of older ones are removed.
+        shard: Write the share of one of several workers: see `tensorferry.formats.shares`.
     """
 
     layout: Layout | None = None
     shards: int = 1
     state: bool = True
     keep: int | None = None
+    shard: Given | None = None
 
 
 class Reader:
@@ -111,6 +115,10 @@ class Writer:
                 path=target.path,
                 hint="npz and safetensors are one file",
             )
+        if how.shard is not None:
+            from tensorferry.formats.checkpoint.sharing import save_share
+
+            return save_share(content, target, how.shard, layout=how.layout)
         written = save_content(
             content,
             target.path,
@@ -123,5 +131,13 @@ class Writer:
         )
         return Written(written.nbytes, tuple(written.paths))
 
+    def finish(
+        self, target: Target, *, save: str | None, metadata: Mapping[str, Any] | None
+    ) -> Written:
+        """Makes a checkpoint of the shares that several workers wrote."""
+        from tensorferry.formats.checkpoint.sharing import finish
 
-FORMAT = Format(reads=Reader(), writes=Writer())
+        return finish(target, save=save, metadata=metadata)
+
+
+FORMAT = Format(reads=Reader(), writes=Writer(), finishes=Writer())

@@ -182,6 +182,19 @@ def _open(
             place.close()
 
 
+def open_share(prefix: Place, index: Index) -> Checkpoint:
+    """The tensors of an index that has entries for some data files of a checkpoint only."""
+    places: list[Place] = []
+    try:
+        files = _open_shards(prefix, index, places)
+        share = _make(prefix.path, index, files, True, "keys", True)
+        share.places, places = places, []
+        return share
+    finally:
+        for place in places:
+            place.close()
+
+
 class _IndexFile:
     """The bytes of an index, and whether another file has its name by now.
 

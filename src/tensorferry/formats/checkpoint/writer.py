@@ -112,7 +112,7 @@ def save_tensors(
         raise ValueError(f"shards is {shards}, expected 1 to 99999")
     if keep is not None and (keep < 1 or not state):
         raise ValueError(f"keep is {keep}, expected 1 or more, and state=True")
-    plan = _Plan(layout, Note() if note is None else note, metadata)
+    plan = Plan(layout, Note() if note is None else note, metadata)
     with storage.only_writer(path + states.INDEX):
         written = _replace(path, plan, plan.named(tensors), shards, durable, storage_options)
     if state:
@@ -168,11 +168,11 @@ def save_content(
 def remove(prefix: str, *, storage_options: Options = None) -> None:
     """Removes the files of a checkpoint, the index first; that there is none is fine."""
     storage.remove(prefix + states.INDEX, options=storage_options)
-    _remove_data(prefix, set(), storage_options)
+    remove_data(prefix, set(), storage_options)
 
 
 @dataclass
-class _Plan:
+class Plan:
     """What is written, and under which keys."""
 
     layout: Layout | None
@@ -191,10 +191,10 @@ class _Plan:
             for part, array in _take_apart(path, tensor, self.note):
                 yield key(part), array
         if self.layout == "objects":
-            yield graphs.KEY, _scalar(graphs.encode(self.variables, self.containers))
+            yield graphs.KEY, scalar(graphs.encode(self.variables, self.containers))
         kept = self.note.to_metadata(dict(self.metadata or {}))
         if kept:
-            yield NOTE, _scalar(json.to_text(kept))
+            yield NOTE, scalar(json.to_text(kept))
 
     def _paths(self, tensors: Any) -> Iterator[tuple[Path, Tensor]]:
         is_plain = isinstance(tensors, Mapping) and all(
@@ -255,7 +255,8 @@ def _take_apart(path: Path, tensor: Tensor, note: Note) -> Iterator[tuple[Path, 
         yield path, as_tensor(tensor)
 
 
-def _scalar(text: bytes) -> Array:
+def scalar(text: bytes) -> Array:
+    """A string tensor of one string."""
     array: Array = np.empty((), object)
     array[()] = text
     return array
@@ -266,7 +267,7 @@ def _scalar(text: bytes) -> Array:
 
 def _replace(
     prefix: str,
-    plan: _Plan,
+    plan: Plan,
     tensors: Iterator[tuple[str, Array]],
     shards: int,
     durable: bool,
@@ -276,13 +277,13 @@ def _replace(
     from concurrent.futures import ThreadPoolExecutor
 
     index = prefix + states.INDEX
-    count = shards + 1 if _count_shards(Place(index, options=options)) == shards else shards
+    count = shards + 1 if count_shards(Place(index, options=options)) == shards else shards
     paths = [data_path(prefix, shard, count) for shard in range(shards)]
     with (
         ThreadPoolExecutor(1, "checksums") as hasher,
         Replacement(durable=durable, options=options) as files,
     ):
-        data = _DataWriter([_Shard(files.open(path), hasher) for path in paths])
+        data = DataWriter([Shard(files.open(path), hasher) for path in paths])
         data.add(tensors)
         sink = files.open(index)
         data.write_index(sink, count)
@@ -292,11 +293,11 @@ def _replace(
             with storage.open_sink(index, durable=durable) as sink:
                 data.write_index(sink, shards)
             paths = usual
-    _remove_data(prefix, set(paths), options)
+    remove_data(prefix, set(paths), options)
     return Written(prefix, [*paths, index], data.nbytes + sink.position)
 
 
-def _count_shards(place: Place) -> int | None:
+def count_shards(place: Place) -> int | None:
     """Number of data files of the checkpoint whose index is there; None if nothing is lost."""
     try:
         return indexes.read_header(Table(place.open())).shards
@@ -324,7 +325,7 @@ def _link(paths: list[str], others: list[str], *, durable: bool) -> bool:
     return True
 
 
-def _remove_data(prefix: str, kept: set[str], options: Options) -> None:
+def remove_data(prefix: str, kept: set[str], options: Options) -> None:
     """Removes data files of a prefix that its index does not mean."""
     directory, name = os.path.split(prefix)
     pattern = re.compile(re.escape(name) + r"\.data-\d{5,}-of-\d{5,}")
@@ -336,7 +337,7 @@ def _remove_data(prefix: str, kept: set[str], options: Options) -> None:
                 storage.remove(path, options=options)
 
 
-class _Shard:
+class Shard:
     """A data file: small tensors are gathered, large ones written as they are.
 
     Attributes:
@@ -385,11 +386,12 @@ class _Shard:
             self._gathered, self._waiting = [], 0
 
 
-class _DataWriter:
+class DataWriter:
     """Writes tensors into data files, and then the index of them."""
 
-    def __init__(self, shards: list[_Shard]) -> None:
+    def __init__(self, shards: list[Shard], first: int = 0) -> None:
         self._shards = shards
+        self._first = first  # the number of the first of them
         self._entries: dict[bytes, bytes] = {}
         self._heads: dict[tuple[Any, tuple[int, ...]], bytes] = {}
 
@@ -421,14 +423,19 @@ class _DataWriter:
             shard = shards[number]
             offset = shard.size
             size, crc = shard.write(tensor)
-            entries[name] = head + checkpoint_entries.encode_place(number, offset, size, crc)
+            entries[name] = head + checkpoint_entries.encode_place(
+                self._first + number, offset, size, crc
+            )
         for shard in shards:
             shard.flush()
 
-    def write_index(self, sink: FileSink, shards: int) -> None:
-        """Writes the index."""
-        keys = sorted(self._entries)
-        values = [self._entries[key] for key in keys]
+    def write_index(
+        self, sink: FileSink, shards: int, others: Mapping[bytes, bytes] | None = None
+    ) -> None:
+        """Writes the index, with entries that others have written."""
+        entries = {**(others or {}), **self._entries}
+        keys = sorted(entries)
+        values = [entries[key] for key in keys]
         table.write([b"", *keys], [checkpoint_entries.encode_header(shards), *values], sink)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from tensorferry.errors import UnsupportedError
 from tensorferry.formats.arrays import ArrayReader, Contents
@@ -11,6 +13,9 @@ from tensorferry.formats.safetensors import file, shards
 from tensorferry.storage.place import Place, Target, size_of
 from tensorferry.tensors.content import Content
 
+if TYPE_CHECKING:
+    from tensorferry.formats.shares import Given
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Writing(WriteOptions):
@@ -18,9 +23,11 @@ class Writing(WriteOptions):
 
     Attributes:
         shard_size: The most bytes of arrays in a file, as in "5GB"; makes several, with an index.
+        shard: Write the share of one of several workers: see `tensorferry.formats.shares`.
     """
 
     shard_size: int | str | None = None
+    shard: Given | None = None
 
 
 class Reader(ArrayReader[TensorOptions]):
@@ -50,6 +57,14 @@ class Writer:
 
     def write(self, content: Content, target: Target, how: Writing) -> Written:
         """Writes arrays, into several files if `shard_size` says so."""
+        if how.shard is not None:
+            if not target.is_path or how.shard_size is not None:
+                raise UnsupportedError(
+                    "the share of a worker is one file, written to a path", path=target.path
+                )
+            from tensorferry.formats.safetensors import sharing
+
+            return sharing.save_share(content, target, how.shard)
         parts = content.parts(file.storage)
         if how.shard_size is not None:
             if not target.is_path:
@@ -61,5 +76,13 @@ class Writer:
             file.write_parts(parts, sink, content.texts)
             return Written(size_of(sink), (target.path,))
 
+    def finish(
+        self, target: Target, *, save: str | None, metadata: Mapping[str, Any] | None
+    ) -> Written:
+        """Writes the index of the files that several workers wrote."""
+        from tensorferry.formats.safetensors import sharing
 
-FORMAT = Format(reads=Reader(), writes=Writer())
+        return sharing.finish(target, save=save, metadata=metadata)
+
+
+FORMAT = Format(reads=Reader(), writes=Writer(), finishes=Writer())

@@ -69,7 +69,7 @@ def save_parts(
     with storage.only_writer(index):
         paths = _paths(stem, len(groups), options)
         written = _write(groups, paths, index, target, metadata)
-        _remove_others(stem, {index, *paths}, options)
+        remove_others(stem, {index, *paths}, options)
         if target.path not in (index, stem):
             # One file that had the name of the target would be read instead of the index.
             storage.remove(target.path, options=options)
@@ -106,13 +106,13 @@ def _write(
 def _paths(stem: str, count: int, options: Mapping[str, Any] | None) -> list[str]:
     """Names that no file of the model has, or had."""
     is_new = not storage.exists(f"{stem}.safetensors{INDEX}", options=options)
-    if is_new and not _files_like(stem, options):
+    if is_new and not files_like(stem, options):
         return [f"{stem}-{n:05}-of-{count:05}.safetensors" for n in range(1, count + 1)]
     token = os.urandom(4).hex()
     return [f"{stem}-{token}-{n:05}-of-{count:05}.safetensors" for n in range(1, count + 1)]
 
 
-def _files_like(stem: str, options: Mapping[str, Any] | None) -> list[str]:
+def files_like(stem: str, options: Mapping[str, Any] | None) -> list[str]:
     """The files that are named as files of the model are."""
     folder, name = os.path.split(stem)
     wanted = re.compile(re.escape(name) + r"(-[0-9a-f]{8})?-[0-9]{5,}-of-[0-9]{5,}\.safetensors")
@@ -124,11 +124,11 @@ def _files_like(stem: str, options: Mapping[str, Any] | None) -> list[str]:
     return [os.path.join(folder, base) for base in bases if wanted.fullmatch(base)]
 
 
-def _remove_others(stem: str, kept: set[str], options: Mapping[str, Any] | None) -> None:
+def remove_others(stem: str, kept: set[str], options: Mapping[str, Any] | None) -> None:
     """Removes files of the model that are not in its index; a failure leaves them as they are."""
     index = f"{os.path.basename(stem)}.safetensors{INDEX}"
     with suppress(OSError):
-        for path in _files_like(stem, options):
+        for path in files_like(stem, options):
             if path not in kept and _belongs(path, index, options):
                 storage.remove(path, options=options)
 
@@ -158,7 +158,7 @@ def read_parts(place: Place) -> Contents:
 
 
 def _read_parts(place: Place) -> Contents:
-    weights, metadata = _parse(place.open())
+    weights, metadata = parse_index(place.open())
     entries: dict[str, Entry | Unreadable] = {}
     for file in dict.fromkeys(weights.values()):
         beside = place.beside(file)
@@ -173,7 +173,7 @@ def _read_parts(place: Place) -> Contents:
     return Contents({name: entries[name] for name in weights}, metadata)
 
 
-def _parse(source: Source) -> tuple[dict[str, str], dict[str, str]]:
+def parse_index(source: Source) -> tuple[dict[str, str], dict[str, str]]:
     """The file of each tensor, and the metadata."""
     tree = json.parse(source.everything())
     weights = tree.get("weight_map") if isinstance(tree, dict) else None

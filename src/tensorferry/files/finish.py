@@ -1,0 +1,63 @@
+"""Finishing: what several workers wrote becomes visible as one.
+
+    ferry.save(mine, "s3://bucket/model.ckpt-900", shard=(rank, size))      # every worker
+    ferry.finish("s3://bucket/model.ckpt-900")                              # one, after a barrier
+
+What a share is, and when it is refused, is `tensorferry.formats.shares`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from tensorferry.errors import UnsupportedError
+from tensorferry.files.find import format_named
+from tensorferry.files.save import Saved
+from tensorferry.formats import table
+from tensorferry.storage.place import Target
+
+
+def finish(
+    path: str | os.PathLike[str],
+    *,
+    format: str | None = None,
+    save: str | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    durable: bool = True,
+    storage_options: Mapping[str, Any] | None = None,
+) -> Saved:
+    """Makes a checkpoint, or a model of safetensors, of what several workers have saved.
+
+        ferry.save(mine, "model.ckpt-900", shard=(rank, size))
+        barrier()
+        if rank == 0:
+            ferry.finish("model.ckpt-900")
+
+    Readers see the old one, or nothing, until this is done, and all of the new one then.
+
+    Args:
+        path: To which every worker has saved its share.
+        format: As in `tensorferry.save`.
+        save: Which save is meant, if shares of several are there: the third part of `shard=`.
+        metadata: What to keep with it: strings, or whatever JSON takes.
+        durable: Wait until the disk has the bytes.
+        storage_options: For the store of a URL.
+
+    Raises:
+        FormatError: Shares are missing, are of different saves, or two have the same tensor.
+        UnsupportedError: The format is written by one worker only.
+    """
+    name = os.fspath(path)
+    found = format or format_named(name)
+    finishes = None if found is None else table.to_write(found).finishes
+    if found is None or finishes is None:
+        raise UnsupportedError(
+            f"{found or 'a file of an unknown format'} is written by one worker only",
+            path=name,
+            hint="checkpoints (model.ckpt-900) and safetensors are written by several",
+        )
+    target = Target(name, options=storage_options, durable=durable)
+    written = finishes.finish(target, save=None if save is None else str(save), metadata=metadata)
+    return Saved(name, found, written.nbytes or 0, files=written.files)

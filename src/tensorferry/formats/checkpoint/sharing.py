@@ -1,0 +1,239 @@
+"""A checkpoint by several workers: each writes a data file, and one of them the index.
+
+    model.ckpt.data-00003-of-00009      of the fourth of eight workers
+    .model.ckpt.share-00003-of-00008    the index of this file alone
+    model.ckpt.data-00008-of-00009      by `finish`: the object graph and the note, or nothing
+    model.ckpt.index                    by `finish`, last: all entries together
+
+There is one data file more than workers. Where the checkpoint that is replaced has just as many,
+the new one gets two more: no name that the old index means is written to.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from tensorferry import storage
+from tensorferry.codecs import json_text as json
+from tensorferry.codecs.leveldb import Table
+from tensorferry.errors import FormatError
+from tensorferry.formats import shares
+from tensorferry.formats.checkpoint import graph as graphs, index as indexes, state as states
+from tensorferry.formats.checkpoint.entries import NOTE, data_path
+from tensorferry.formats.checkpoint.names import Layout
+from tensorferry.formats.checkpoint.reader import open_share
+from tensorferry.formats.checkpoint.writer import (
+    HIDDEN,
+    DataWriter,
+    Plan,
+    Shard,
+    count_shards,
+    remove_data,
+    scalar,
+)
+from tensorferry.formats.contract import Written
+from tensorferry.formats.shares import Share
+from tensorferry.storage.place import Place, Target
+from tensorferry.storage.url import beside
+from tensorferry.tensors.content import Content
+from tensorferry.tensors.note import Note
+
+_OBJECTS = f"/{graphs.ATTRIBUTES}{graphs.VALUE}"
+
+
+def save_share(
+    content: Content, target: Target, given: shares.Given, *, layout: Layout | None
+) -> Written:
+    """Writes the data file of one worker, and its index.
+
+    Args:
+        content: The tensors of the worker.
+        target: The prefix of the checkpoint.
+        given: Which worker it is.
+        layout: As in `tensorferry.formats.checkpoint.writer.save_tensors`; the same for all.
+    """
+    shares.check_content(content)
+    prefix = _prefix(target)
+    old = Place(prefix + states.INDEX, options=target.options)
+    share = Share.of(given, _bytes_of(old))
+    count = _count(old, share.count)
+    plan = Plan(layout, content.note, {shares.KEY: share.to_text()})
+    tensors = ((key, tensor) for key, tensor in plan.named(content.tensors()) if key != graphs.KEY)
+    data, part = data_path(prefix, share.number, count), _share_path(prefix, share)
+    with (
+        ThreadPoolExecutor(1, "checksums") as hasher,
+        storage.Replacement(durable=target.durable, options=target.options) as files,
+    ):
+        writer = DataWriter([Shard(files.open(data), hasher)], share.number)
+        writer.add(tensors)
+        sink = files.open(part)
+        writer.write_index(sink, count)
+    return Written(writer.nbytes + sink.position, (data, part))
+
+
+def _prefix(target: Target) -> str:
+    prefix = storage.localize(target.path).removesuffix(states.INDEX)
+    if not os.path.basename(prefix):
+        raise ValueError(f"{prefix!r} is no prefix of a checkpoint, expected a name")
+    return prefix
+
+
+def _bytes_of(place: Place) -> bytes | None:
+    try:
+        return bytes(place.open().everything())
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    finally:
+        place.close()
+
+
+def _count(old: Place, workers: int) -> int:
+    """Number of data files of a checkpoint by so many workers: none has a name of the old one."""
+    return workers + 2 if count_shards(old) == workers + 1 else workers + 1
+
+
+def _share_path(prefix: str, share: Share) -> str:
+    name = os.path.basename(prefix)
+    return beside(prefix, f".{name}.share-{share.number:05}-of-{share.count:05}")
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A share that is there.
+
+    Attributes:
+        share: What it says of itself.
+        path: Of its index.
+        count: Number of data files that its index tells.
+        entries: Of its tensors, by key.
+        note: What is to be kept of them.
+    """
+
+    share: Share
+    path: str
+    count: int
+    entries: Mapping[bytes, bytes]
+    note: Note
+
+
+def finish(
+    target: Target, *, save: str | None = None, metadata: Mapping[str, Any] | None = None
+) -> Written:
+    """Writes the index of all shares, and makes the checkpoint the latest of its folder.
+
+    Args:
+        target: The prefix that all workers wrote to.
+        save: Which save is meant, where there are shares of several.
+        metadata: What to keep with the checkpoint.
+
+    Raises:
+        FormatError: Shares are missing or damaged, of several saves, or have a tensor in common.
+    """
+    prefix, options = _prefix(target), target.options
+    index = prefix + states.INDEX
+    old = Place(index, options=options)
+    with storage.only_writer(index):
+        found = list(_find(prefix, options))
+        chosen = shares.check_all(
+            [one.share for one in found], save=save, index=_bytes_of(old), path=prefix
+        )
+        parts = sorted(
+            (one for one in found if one.share in chosen), key=lambda one: one.share.number
+        )
+        count = _count(old, len(parts))
+        entries = _together(parts, count, prefix)
+        kept = shares.merged([one.note for one in parts], metadata)
+        nbytes = _write(target, prefix, count, len(parts), entries, kept)
+        for one in found:
+            storage.remove(one.path, options=options)
+        paths = [data_path(prefix, number, count) for number in range(len(parts) + 1)]
+        remove_data(prefix, set(paths), options)
+    states.update(prefix, durable=target.durable, options=options)
+    return Written(nbytes, (*paths, index))
+
+
+def _find(prefix: str, options: Mapping[str, Any] | None) -> Iterator[_Found]:
+    """The shares beside a prefix."""
+    folder, name = os.path.split(prefix)
+    wanted = re.compile(re.escape(f".{name}.share-") + r"[0-9]{5}-of-[0-9]{5}")
+    for path in storage.list_directory(folder or ".", options=options):
+        if wanted.fullmatch(os.path.basename(path)):
+            with suppress(FileNotFoundError):  # without its data file a share is none
+                yield _read(prefix, path, options)
+
+
+def _read(prefix: str, path: str, options: Mapping[str, Any] | None) -> _Found:
+    place = Place(path, options=options)
+    try:
+        table = Table(place.open())
+        index = indexes.read(table)
+        with open_share(Place(prefix, options=options), index) as opened:
+            share = Share.parse(str(opened.metadata.get(shares.KEY)))
+            note = opened.note
+        if share is None or _share_path(prefix, share) != path:
+            raise FormatError("it is no share of a checkpoint, though it is named so", path=path)
+        hidden = {b"", *(name.encode() for name in HIDDEN)}
+        entries = {
+            key: bytes(block.data[start:end])
+            for block in table.blocks()
+            for key, start, end in zip(block.keys, block.starts, block.ends, strict=True)
+            if key not in hidden
+        }
+    finally:
+        place.close()
+    return _Found(share, path, index.shards, entries, note)
+
+
+def _together(parts: list[_Found], count: int, prefix: str) -> dict[bytes, bytes]:
+    """The entries of all shares.
+
+    Raises:
+        FormatError: A tensor is in two of them, or a share is for other data files.
+    """
+    entries: dict[bytes, bytes] = {}
+    owner: dict[bytes, int] = {}
+    for one in parts:
+        if one.count != count:
+            raise FormatError(
+                f"the share is for {one.count} data files, expected {count}", path=one.path
+            )
+        for key, entry in one.entries.items():
+            if key in owner:
+                name = key.decode(errors="replace")
+                raise shares.twice(name, owner[key], one.share.number, prefix)
+            owner[key], entries[key] = one.share.number, entry
+    return entries
+
+
+def _write(
+    target: Target,
+    prefix: str,
+    count: int,
+    number: int,
+    entries: Mapping[bytes, bytes],
+    kept: Mapping[str, str],
+) -> int:
+    """Writes the last data file and the index, and gives the number of bytes."""
+    keys = [key.decode() for key in entries]
+    objects = [key.removesuffix(_OBJECTS) for key in keys if key.endswith(_OBJECTS)]
+    texts: list[tuple[str, Any]] = []
+    if objects and len(objects) == len(keys):
+        ways = [tuple(map(graphs.unescape, way.split("/"))) for way in objects]
+        texts.append((graphs.KEY, scalar(graphs.encode(ways))))
+    if kept:
+        texts.append((NOTE, scalar(json.to_text(dict(kept)))))
+    with (
+        ThreadPoolExecutor(1, "checksums") as hasher,
+        storage.Replacement(durable=target.durable, options=target.options) as files,
+    ):
+        writer = DataWriter([Shard(files.open(data_path(prefix, number, count)), hasher)], number)
+        writer.add(texts)
+        sink = files.open(prefix + states.INDEX)
+        writer.write_index(sink, count, entries)
+    return writer.nbytes + sink.position

@@ -1,0 +1,206 @@
+"""Shares: one file of tensors, or one set of files, written by several workers.
+
+    ferry.save(mine, "model.ckpt-900", shard=(rank, size))      # every worker
+    ferry.finish("model.ckpt-900")                              # one of them, when all are done
+
+A worker writes its share under a name that no reader looks at, or that no index names. `finish`
+finds the shares, checks that they are all there and of one save, and writes the index, which is
+what makes a checkpoint or a model visible. Until then the old one counts.
+
+A share says in its metadata what it is:
+
+    {"number": 3, "count": 8, "save": "step 900", "token": "1f3a90c2"}
+
+The token is a digest of the index that was there when the share was written, of `save` and of the
+number of workers. A share that is left over from before the last `finish` has another one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from tensorferry.codecs import json_text as json
+from tensorferry.errors import FormatError, OptionError, UnsupportedError
+from tensorferry.tensors.content import Content
+from tensorferry.tensors.note import Note
+
+KEY = "tensorferry.share"
+"""The key in the metadata of a share under which it says what it is."""
+
+MOST = 99_998
+NAMED = 8
+"""The number of shares that an error names."""
+
+Given = tuple[int, int] | tuple[int, int, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What one of several workers writes.
+
+    Attributes:
+        number: Of the worker, from 0.
+        count: Number of workers.
+        save: What tells this save from others to the same path, if the user said it.
+        token: A digest of all that the shares of one save have in common.
+    """
+
+    number: int
+    count: int
+    save: str = ""
+    token: str = ""
+
+    @classmethod
+    def of(cls, given: Given, index: bytes | None) -> Share:
+        """The share that a user names by `shard=`.
+
+        Args:
+            given: The number of the worker, the number of workers, and a text that tells this save
+                from others, such as the step.
+            index: The index that is there.
+
+        Raises:
+            OptionError: It is something else.
+        """
+        number, count, *rest = given if isinstance(given, tuple | list) else (None, None)
+        is_sound = (
+            type(number) is int
+            and type(count) is int
+            and 0 < count <= MOST
+            and 0 <= number < count
+            and (not rest or (len(rest) == 1 and isinstance(rest[0], str | int)))
+        )
+        if not is_sound or number is None or count is None:
+            raise OptionError(
+                f"shard is {given!r}, expected the number of this worker, from 0, and how many "
+                "there are",
+                hint='shard=(0, 8), or shard=(0, 8, "step 900") to tell saves from each other',
+            )
+        save = str(rest[0]) if rest else ""
+        return cls(number, count, save, token_of(count, save, index))
+
+    def to_text(self) -> str:
+        """What a share says of itself."""
+        return json.to_text(asdict(self)).decode()
+
+    @classmethod
+    def parse(cls, text: str) -> Share | None:
+        """The share that a text tells of; None if it tells of none."""
+        try:
+            tree = json.parse(json.to_utf8(text))
+            number, count = tree["number"], tree["count"]
+            save, token = tree["save"], tree["token"]
+        except (FormatError, KeyError, TypeError):
+            return None
+        if type(number) is not int or type(count) is not int or not 0 <= number < count <= MOST:
+            return None
+        if not isinstance(save, str) or not isinstance(token, str):
+            return None
+        return cls(number, count, save, token)
+
+
+def token_of(count: int, save: str, index: bytes | None) -> str:
+    """Eight digits that are the same for all shares of a save."""
+    digest = hashlib.sha256(f"{count} {len(save)} {save} ".encode())
+    digest.update(b"" if index is None else index)
+    return digest.hexdigest()[:8]
+
+
+def check_content(content: Content) -> None:
+    """Refuses a value whose parts cannot be put together with those of other workers.
+
+    Raises:
+        UnsupportedError: The value nests, or has metadata.
+    """
+    if content.note.layout is not None:
+        raise UnsupportedError(
+            "the share of a worker is a dict of tensors by name, and this value has other parts",
+            hint='name tensors "layer/kernel", in a dict that does not nest',
+        )
+    if content.metadata:
+        raise UnsupportedError(
+            "metadata is of the whole, and this is the share of a worker",
+            hint="pass it to tensorferry.finish",
+        )
+
+
+def check_all(
+    found: Sequence[Share], *, save: str | None, index: bytes | None, path: str
+) -> list[Share]:
+    """The shares that make up a whole, in order.
+
+    Args:
+        found: All shares that are there.
+        save: Which save is to be finished; by default there must be one.
+        index: The index that is there.
+        path: Of the whole.
+
+    Raises:
+        FormatError: Shares are missing, or there are some of several saves.
+    """
+    chosen = [share for share in found if save is None or share.save == save]
+    old = [share for share in chosen if share.token != token_of(share.count, share.save, index)]
+    chosen = [share for share in chosen if share not in old]
+    if not chosen:
+        left = f": {_listed(old)} were written before it was saved last" if old else ""
+        raise FormatError(
+            f"there is no share to finish{left}",
+            path=path,
+            hint="every worker calls tensorferry.save(..., shard=(number, count)) first",
+        )
+    saves = {(share.save, share.count) for share in chosen}
+    if len(saves) > 1:
+        kinds = " and ".join(
+            f"{_listed([one for one in chosen if (one.save, one.count) == kind])} of {kind[1]}"
+            + (f" of the save {kind[0]!r}" if kind[0] else "")
+            for kind in sorted(saves)
+        )
+        raise FormatError(
+            f"the shares are of different saves: {kinds}",
+            path=path,
+            hint='name the save: tensorferry.finish(path, save="step 900")',
+        )
+    count = chosen[0].count
+    numbers = {share.number for share in chosen}
+    missing = [number for number in range(count) if number not in numbers]
+    if missing:
+        more = " and more" if len(missing) > NAMED else ""
+        named = ", ".join(map(str, missing[:NAMED])) + more
+        stale = [share.number for share in old if share.number in missing]
+        late = f"; that of {', '.join(map(str, stale[:NAMED]))} is of an earlier save"
+        raise FormatError(
+            f"found {len(numbers)} of {count} shares, missing {named}{late if stale else ''}",
+            path=path,
+            hint="finish when every worker has saved its share",
+        )
+    return sorted(chosen, key=lambda share: share.number)
+
+
+def _listed(found: Iterable[Share]) -> str:
+    numbers = sorted(share.number for share in found)
+    more = " and more" if len(numbers) > NAMED else ""
+    return f"share {', '.join(map(str, numbers[:NAMED]))}{more}"
+
+
+def twice(name: str, one: int, other: int, path: str) -> FormatError:
+    """The error for a tensor that two workers wrote."""
+    return FormatError(
+        f"it is in the shares of the workers {one} and {other}, expected one of them",
+        path=path,
+        tensor=name[:60],
+        hint="each tensor is saved by one worker",
+    )
+
+
+def merged(notes: Iterable[Note], metadata: Mapping[str, Any] | None) -> dict[str, str]:
+    """The notes of all shares as one, with the metadata of the user, as texts."""
+    whole = Note()
+    for note in notes:
+        whole.tensors.update(note.tensors)
+        whole.dtypes.update(note.dtypes)
+        whole.quantized.update(note.quantized)
+        whole.origins.update(note.origins)
+    return whole.to_metadata(dict(metadata or {}))
