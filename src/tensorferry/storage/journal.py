@@ -308,8 +308,9 @@ class Lock:
         data = Journal(folder, main, temporary.system(), tuple(members)).encode()
         descriptor: int | None
         path, descriptor = temporary.create(self.path)
-        found = os.fstat(descriptor)
+        found = None
         try:
+            found = os.fstat(descriptor)
             view = memoryview(data)
             while view:
                 view = view[os.write(descriptor, view) :]
@@ -320,7 +321,7 @@ class Lock:
                 descriptor = None
             system.move(path, self.path)
         except BaseException:
-            if not temporary.is_at(found, self.path):
+            if found is None or not temporary.is_at(found, self.path):
                 temporary.release(descriptor)
                 temporary.remove(path)
                 raise
