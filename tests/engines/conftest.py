@@ -92,10 +92,10 @@ def cluster(machines):
 
 @pytest.fixture(scope="session")
 def records(tmp_path_factory):
-    """TFRecords in four files: ids, numbers, texts, and features that some rows lack."""
+    """TFRecords in twelve files: ids, numbers, texts, and features that some rows lack."""
     folder = tmp_path_factory.mktemp("engines")
     random = np.random.default_rng(7)
-    with ferry.writer(folder / "in@4.tfrecord", durable=False) as out:
+    with ferry.writer(folder / "in@12.tfrecord", durable=False) as out:
         for number in range(ROWS):
             row = {
                 "id": number,

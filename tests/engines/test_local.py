@@ -57,8 +57,6 @@ def test_one_start_for_each_worker():
 
     @dataclass(frozen=True)
     class Holding(Doubling):
-        holds = True
-
         def start(self):
             started.append(os.getpid())
 

@@ -9,7 +9,7 @@ import click
 
 from tensorferry.cli import completing, options as shared, output as out, text
 from tensorferry.cli.failures import Inputs
-from tensorferry.progress import Unit, duration
+from tensorferry.progress import duration
 
 if TYPE_CHECKING:
     from tensorferry.operations.convert import ConvertReport
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 @click.option("--verify", is_flag=True, help="Compare OUT with IN afterwards.")
 @shared.force
 @shared.target
+@shared.running
 @shared.reading
 @shared.as_json
 def convert_command(
@@ -103,7 +104,7 @@ def _convert(
             f"{len(inputs)} inputs for one output\nhint: into a directory: OUT/ with --to FORMAT"
         )
     counted = counted_in(found.place.path)
-    unit: Unit = "bytes" if counted == "tensors" else counted
+    unit = shared.unit(given, "bytes" if counted == "tensors" else counted)
     with out.progress(os.path.basename(target), unit) as progress:
         return [convert(found, target, format=to, progress=progress, **given)]
 

@@ -47,6 +47,7 @@ WORDS = {
 @click.option("--ignore-dtype", is_flag=True, help="The same numbers in another dtype are equal.")
 @click.option("--all", "everything", is_flag=True, help="List what is equal, too.")
 @click.option("--summary", is_flag=True, help="Only the counts, and what was renamed.")
+@shared.running
 @shared.as_json
 def diff_command(
     first: str,
@@ -69,7 +70,7 @@ def diff_command(
     from tensorferry.operations.diff import diff
 
     sides = shared.one_input(first), shared.one_input(second)
-    with output.progress(first, counted_in(first)) as progress:
+    with output.progress(first, shared.unit(given, counted_in(first))) as progress:
         report = diff(*sides, map=list(mapping), match=select, progress=progress, **given)
     if as_json:
         from tensorferry.operations.plain import plain

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 @shared.paths
 @click.option("--tensors", is_flag=True, help="Of each tensor, too.")
 @shared.selecting()
+@shared.running
 @shared.reading
 @shared.as_json
 def hash_command(
@@ -25,6 +26,7 @@ def hash_command(
     select: tuple[str, ...],
     format: str | None,
     options: dict[str, Any],
+    engine: Any,
     as_json: bool,
 ) -> int:
     """A digest of the content: the same tensors give the same from every format.
@@ -34,7 +36,7 @@ def hash_command(
     from tensorferry.operations.hash import HashReport, hash_content
 
     def work(given: Found | str) -> HashReport:
-        return hash_content(given, select=select, format=format, **options)
+        return hash_content(given, select=select, format=format, engine=engine, **options)
 
     inputs = Inputs(paths)
     reports = []

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -11,6 +12,7 @@ from tensorferry.cli import completing, output, text
 
 if TYPE_CHECKING:
     from tensorferry.files.find import Found
+    from tensorferry.progress import Unit
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -78,6 +80,40 @@ def _parse_names(context: Any, parameter: Any, given: tuple[str, ...]) -> tuple[
     from tensorferry.operations.names import parse_patterns
 
     return tuple(parse_patterns(given))
+
+
+def running(function: Function) -> Function:
+    """What does the work: `--engine` and `--address`; the command gets `engine`."""
+
+    @functools.wraps(function)
+    def with_engine(*args: Any, engine: str | None, address: str | None, **given: Any) -> Any:
+        return function(*args, engine=_engine(engine, address), **given)
+
+    chosen = click.option(
+        "--address",
+        metavar="ADDRESS",
+        help="Of the Ray cluster; by default RAY_ADDRESS, one on this machine, or a new one.",
+    )(with_engine)
+    return click.option(
+        "--engine",
+        type=click.Choice(["local", "ray"]),
+        help="Work on many parts at once: in threads, or on a Ray cluster.",
+    )(chosen)  # type: ignore[return-value]  # with the parameters that click asks for
+
+
+def unit(given: Mapping[str, Any], counted: Unit) -> Unit:
+    """What progress counts: tasks, if an engine does the work."""
+    return counted if given.get("engine") is None else "tasks"
+
+
+def _engine(name: str | None, address: str | None) -> Any:
+    if address is not None and name != "ray":
+        raise click.UsageError("--address is that of a Ray cluster\nhint: add --engine ray")
+    if name != "ray":
+        return name
+    from tensorferry.engines import Ray
+
+    return Ray(address=address)
 
 
 force = click.option("-f", "--force", is_flag=True, help="Replace what is there.")

@@ -22,16 +22,22 @@ _COMPRESSION = click.option("--compression", metavar="KIND", help="gzip, zlib or
 @click.argument("source", metavar="IN", shell_complete=completing.files)
 @click.argument("target", required=False, metavar="OUT", shell_complete=completing.files)
 @shared.force
+@shared.running
 @shared.target
 @shared.as_json
 def repair_command(
-    source: str, target: str | None, output: str | None, force: bool, as_json: bool
+    source: str,
+    target: str | None,
+    output: str | None,
+    force: bool,
+    engine: Any,
+    as_json: bool,
 ) -> None:
     """Writes every whole record of a damaged TFRecord file into a new one, uncompressed."""
     from tensorferry.operations.reshard import repair_file
 
     target = shared.one_output(target, output)
-    report = repair_file(source, target, force=force)
+    report = repair_file(source, target, force=force, engine=engine)
     if as_json:
         shared.echo_json("repair", **_parts(report))
         return

@@ -22,6 +22,7 @@ MEDIUM, WIDE = 100, 120
 @click.command("stats")
 @shared.paths
 @shared.selecting()
+@shared.running
 @shared.reading
 @shared.as_json
 def stats_command(
@@ -40,7 +41,7 @@ def stats_command(
 
     def work(given: Found | str) -> StatsReport:
         name = name_of(given)
-        with output.progress(name, counted_in(name)) as progress:
+        with output.progress(name, shared.unit(wanted, counted_in(name))) as progress:
             return collect(given, match=select, progress=progress, **wanted, **options)
 
     inputs = Inputs(paths)

@@ -25,6 +25,7 @@ LISTED = 50
 @click.option("--quick", is_flag=True, help="Look at the structure only, not at the values.")
 @click.option("--nan", is_flag=True, help="Tell of NaN and infinite values, too.")
 @click.option("--duplicates", is_flag=True, help="Tell of records that occur twice, too.")
+@shared.running
 @shared.reading
 @shared.as_json
 def verify_command(
@@ -36,7 +37,7 @@ def verify_command(
 
     def work(given: Found | str) -> VerifyReport:
         name = name_of(given)
-        with output.progress(name, counted_in(name)) as progress:
+        with output.progress(name, shared.unit(wanted, counted_in(name))) as progress:
             return verify(given, progress=progress, **wanted, **options)
 
     inputs = Inputs(paths)

@@ -30,12 +30,9 @@ class Job(ABC, Generic[T, P, R]):
     same behind however often it is called.
 
     Attributes:
-        holds: Whether workers hold something that is expensive to make, such as a model: `start`
-            makes it once a worker.
         on_driver: The attributes that only `plan` and `merge` need: they are not sent to workers.
     """
 
-    holds: ClassVar[bool] = False
     on_driver: ClassVar[tuple[str, ...]] = ()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -46,7 +43,7 @@ class Job(ABC, Generic[T, P, R]):
         """The tasks, each of about so many bytes of the inputs; called once, on the driver."""
 
     def start(self) -> Any:
-        """What a worker holds while it runs tasks."""
+        """What a worker holds while it runs tasks, such as a model: made once a worker."""
         return None
 
     @abstractmethod

@@ -1,8 +1,10 @@
 """The Ray engine: tasks on the machines of a cluster.
 
 Only pickled jobs and tasks travel, and small partial results travel back. Ray schedules, retries
-tasks whose worker or machine was lost, and lets a cluster grow while tasks wait. A job that holds
-something, such as a model, runs in actors, which Ray restarts elsewhere when they are lost.
+tasks whose worker or machine was lost, and lets a cluster grow while tasks wait. What a job holds,
+such as a model, is made once in each worker process, which Ray keeps for the next tasks. Actors
+would hold it as well, but a task that waits for an actor of a lost machine waits until there is
+room for that actor again, while the others have nothing to do.
 
 Workers need this package and the files: URLs, or a folder that all machines share. A relative path
 means what it means to the driver.
@@ -48,12 +50,11 @@ class Ray:
     Attributes:
         address: Of the cluster, as `ray.init` takes it.
         num_cpus: Processors that a task takes.
-        num_gpus: GPUs that a task takes, or an actor with its model.
+        num_gpus: GPUs that a task takes. A process that holds a model keeps its memory on the GPU
+            until the program ends.
         resources: What else a task takes, by the names that the cluster has.
         runtime_env: What workers need: see Ray's documentation. `{"env_vars": {...}}` gives them
             credentials.
-        actors: Number of workers that hold a model; by default as many as the cluster has room
-            for.
         max_retries: How often a task is tried again whose worker was lost, or whose store does not
             answer.
         task_size: About how many bytes of the inputs one task gets.
@@ -64,7 +65,6 @@ class Ray:
     num_gpus: float = 0
     resources: Mapping[str, float] = field(default_factory=dict)
     runtime_env: Mapping[str, Any] | None = None
-    actors: int | None = None
     max_retries: int = 3
     task_size: int = TASK_SIZE
 
@@ -80,7 +80,7 @@ class Ray:
         """
         ray = require_ray()
         self._connect(ray)
-        return self._in_actors(ray, job, tasks) if job.holds else self._in_tasks(ray, job, tasks)
+        return self._tasks(ray, job, tasks)
 
     def _connect(self, ray: Any) -> None:
         if not ray.is_initialized():
@@ -101,66 +101,39 @@ class Ray:
         rooms = [every.get(name, 0) / amount for name, amount in wanted.items() if amount]
         return max(1, int(min(rooms, default=1)))
 
-    def _in_tasks(self, ray: Any, job: Job[T, P, Any], tasks: Sequence[T]) -> Generator[P]:
-        work = ray.remote(_work).options(
+    def _tasks(self, ray: Any, job: Job[T, P, Any], tasks: Sequence[T]) -> Generator[P]:
+        # GPU tasks would get a new process each, by default, and each would load the model again.
+        work = ray.remote(max_calls=0)(_work).options(
             max_retries=self.max_retries,
             retry_exceptions=list(TRANSIENT),
             name=type(job).__name__,
             **self._takes(),
         )
-        shared, folder = ray.put(job), os.getcwd()
+        # In a list, so that a worker fetches the job once, and not for every task.
+        shared, folder = [ray.put(job)], os.getcwd()
 
         def submit(task: T) -> Any:
             return work.remote(shared, task, folder)
 
         return _in_order(ray, submit, tasks, lambda: WAITING * self._room(ray))
 
-    def _in_actors(self, ray: Any, job: Job[T, P, Any], tasks: Sequence[T]) -> Generator[P]:
-        from ray.util import ActorPool
 
-        worker = ray.remote(_Worker).options(
-            max_restarts=self.max_retries, max_task_retries=self.max_retries, **self._takes()
-        )
-        shared, folder = ray.put(job), os.getcwd()
-        count = min(len(tasks), self.actors or self._room(ray))
-        actors = [worker.remote(shared, folder) for _ in range(count)]
-        pool = ActorPool(actors)
-
-        def submit(actor: Any, task: T) -> Any:
-            return actor.run.options(retry_exceptions=list(TRANSIENT)).remote(task)
-
-        try:
-            results = pool.map(submit, tasks)
-            while True:
-                try:
-                    partial = next(results)
-                except StopIteration:
-                    return
-                except ray.exceptions.RayTaskError as error:
-                    raise _cause(error) from None
-                yield partial
-        finally:
-            for actor in actors:
-                with suppress(Exception):
-                    ray.kill(actor)
+# The job that this process works on, and what it holds, by the reference to the job.
+_current: dict[str, tuple[Job[Any, Any, Any], Any]] = {}
 
 
-class _Worker:
-    """An actor: makes what a job holds once, and runs one task after the other."""
+def _work(shared: list[Any], task: Any, folder: str) -> Any:
+    """Runs one task in a worker. What a job holds is made for the first task of a process."""
+    import ray
 
-    def __init__(self, job: Job[Any, Any, Any], folder: str) -> None:
-        _enter(folder)
-        self._job = job
-        self._held = job.start()
-
-    def run(self, task: Any) -> Any:
-        return self._job.run(task, self._held)
-
-
-def _work(job: Job[Any, Any, Any], task: Any, folder: str) -> Any:
-    """Runs one task in a worker."""
     _enter(folder)
-    return job.run(task, job.start())
+    key = shared[0].hex()
+    if key not in _current:
+        _current.clear()
+        job = ray.get(shared[0])
+        _current[key] = job, job.start()
+    job, held = _current[key]
+    return job.run(task, held)
 
 
 def _enter(folder: str) -> None:

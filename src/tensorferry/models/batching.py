@@ -120,7 +120,6 @@ class PredictJob(Job[Split, Columns, Columns]):
         batch_size: Number of rows in a call.
     """
 
-    holds = True
     on_driver = ("rows",)
     rows: Rows
     model: Model
@@ -265,7 +264,6 @@ class SaveJob(Job["tuple[str, Split]", Done, "list[Done]"]):
         stage: Where they are gathered.
     """
 
-    holds = True
     on_driver = ("tasks",)
     tasks: tuple[tuple[str, Split], ...]
     model: Model

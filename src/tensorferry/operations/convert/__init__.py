@@ -75,6 +75,7 @@ class Converting(TypedDict, total=False):
     dry_run: bool
     verify: bool
     durable: bool
+    engine: engines.Choice | None
     options: Reading | None
     storage_options: Mapping[str, Any] | None
 

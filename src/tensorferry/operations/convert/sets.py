@@ -130,7 +130,7 @@ def _convert(
 def _about(options: Converting) -> dict[str, str]:
     """The options that make a difference to the bytes; those of stores may be secret."""
     found: dict[str, Any] = dict(options)
-    for name in ("dry_run", "verify", "durable", "storage_options"):
+    for name in ("dry_run", "verify", "durable", "engine", "storage_options"):
         found.pop(name, None)
     reading = found.pop("options", None) or {}
     found["options"] = {k: v for k, v in sorted(reading.items()) if k != "storage_options"}
