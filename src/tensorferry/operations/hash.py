@@ -32,6 +32,8 @@ from tensorferry.operations.differences import ordered
 from tensorferry.operations.measures import chunks_of
 from tensorferry.operations.nulls import Missing, missing_lists
 from tensorferry.operations.subject import Subject, open_one
+from tensorferry.progress import Progress, Unit, following
+from tensorferry.rows.columns import length_of
 from tensorferry.storage import byte_view
 from tensorferry.tensors.values import Array, RaggedTensor, SparseTensor
 
@@ -78,6 +80,7 @@ def hash_content(
     path: Any,
     *,
     select: Sequence[str] = (),
+    progress: Progress | bool | None = None,
     format: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
     **options: Unpack[keywords.Opening],
@@ -87,6 +90,8 @@ def hash_content(
     Args:
         path: What `tensorferry.open` takes.
         select: Patterns of names; other tensors or columns do not count.
+        progress: True shows a bar; a function is told how many tensors or rows are done, and how
+            many there are, if that is known.
         format: By default recognised.
         storage_options: For the store of a URL.
         **options: Of the format: see `tensorferry.files.keywords.Opening`.
@@ -97,10 +102,14 @@ def hash_content(
     with open_one(
         path, format=format, storage_options=storage_options, options=options, thorough=True
     ) as subject:
-        return digest_of(subject, select)
+        unit: Unit = "tensors" if subject.holds == "tensors" else "rows"
+        with following(progress, subject.name, unit) as tell:
+            return digest_of(subject, select, tell)
 
 
-def digest_of(subject: Subject, select: Sequence[str] = ()) -> HashReport:
+def digest_of(
+    subject: Subject, select: Sequence[str] = (), progress: Progress | None = None
+) -> HashReport:
     """The digest of what is in something that was opened.
 
     Raises:
@@ -109,9 +118,15 @@ def digest_of(subject: Subject, select: Sequence[str] = ()) -> HashReport:
     names = list(subject.matching(select))
     subject.check_readable(names)
     hashers: dict[str, TensorHasher] = {}
+    in_rows = subject.holds != "tensors"
+    total = (subject.count() if in_rows else len(names)) if progress is not None else None
+    done = 0
     for batch in subject.batches(names):
         for name, column in batch.items():
             hashers.setdefault(name, TensorHasher()).add(column)
+        if progress is not None:
+            done += length_of(next(iter(batch.values()))) if in_rows and batch else 1
+            progress(done, total)
     for name, missing in missing_lists(subject, names).items():
         hashers[name].add_missing(missing)
     found = [

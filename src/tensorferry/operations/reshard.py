@@ -23,6 +23,7 @@ from tensorferry.formats.table import TABLE
 from tensorferry.formats.tfrecord.records import Records, repair
 from tensorferry.operations import conditions
 from tensorferry.operations.subject import Subject, open_one
+from tensorferry.progress import Progress
 from tensorferry.rows.rows import Damage
 from tensorferry.storage.place import Target
 
@@ -136,14 +137,22 @@ def _records_of(subject: Subject) -> Records:
     return opened
 
 
-def repair_file(source: str, target: str, *, force: bool = False) -> RepairReport:
+def repair_file(
+    source: str, target: str, *, force: bool = False, progress: Progress | bool | None = None
+) -> RepairReport:
     """Writes every whole record of a damaged TFRecord file into a new one.
+
+    Args:
+        source: The damaged file.
+        target: The new one.
+        force: Replace a target that is there.
+        progress: As in `tensorferry.repair`.
 
     Raises:
         FileExistsError: The target is there, and `force` is not set.
     """
     check_free(target, force=force)
-    count, damages = repair(source, target)
+    count, damages = repair(source, target, progress=progress)
     return RepairReport(source, target, count, tuple(damages))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Unpack
 
 import numpy as np
@@ -18,6 +18,7 @@ from tensorferry import display
 from tensorferry.cards import Card, Grid, Shown, Tone
 from tensorferry.files import keywords
 from tensorferry.operations.measures import Measure, Summary
+from tensorferry.operations.moments import moments_in
 from tensorferry.operations.subject import open_one
 from tensorferry.progress import Progress, Unit, following
 from tensorferry.rows.columns import length_of
@@ -38,6 +39,7 @@ class ColumnStatistics:
         missing: Number of rows that lack it.
         values: All values together; of strings, their lengths.
         lengths: Of ragged rows: the number of their values.
+        moment: Of times and dates: Arrow's type, such as "timestamp[us]"; the values are counts.
     """
 
     name: str
@@ -48,6 +50,7 @@ class ColumnStatistics:
     missing: int
     values: Summary
     lengths: Summary | None = None
+    moment: str | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -139,7 +142,11 @@ def collect(
             if tell is not None:
                 tell(done, total)
         rows = done if in_rows else None
-        found = tuple(column.result(rows) for column in columns.values())
+        moments = moments_in(subject.opened)
+        found = tuple(
+            replace(column.result(rows), moment=moments.get(name))
+            for name, column in columns.items()
+        )
         notes = tuple(
             f"the {subject.noun} {name!r} cannot be read: {info.unreadable}"
             for name, info in infos.items()
