@@ -31,7 +31,7 @@ def main() -> None:
             targets.run(target, seed.read_bytes())
     kept = BUILD / "corpus" / name
     kept.mkdir(parents=True, exist_ok=True)
-    defaults = ["-max_len=16384", "-timeout=20", f"-artifact_prefix={BUILD}/{name}-"]
+    defaults = ["-max_len=16384", "-timeout=120", f"-artifact_prefix={BUILD}/{name}-"]
     arguments = [sys.argv[0], *defaults, *options, str(kept), str(HERE / "corpus" / name)]
     atheris.Setup(arguments, lambda data: targets.run(target, data))
     atheris.Fuzz()

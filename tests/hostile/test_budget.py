@@ -242,3 +242,14 @@ def test_ways_that_do_not_end():
     data, _ = compressed(b"", field(3, field(2, steps + field(3, b""))))
     with pytest.raises(LimitError, match="passes more than 100"):
         chunks.merge(data, "SavedModel")
+
+
+def test_lists_in_a_text(tmp_path, monkeypatch):
+    """A tree of JSON takes many times its text, which may be compressed: both are counted."""
+    monkeypatch.setattr(limits, "memory", 8 * MB)
+    path = tmp_path / "x.json.gz"
+    path.write_bytes(gzip.compress(b"[" + b"[]," * 200_000 + b"1]"))
+    with bounded(8), pytest.raises(LimitError, match="the tree of the text takes"):
+        ferry.load(path)
+    path.write_bytes(gzip.compress(b"[" + b"1," * 1000 + b"1]"))
+    assert len(ferry.load(path)) == 1001

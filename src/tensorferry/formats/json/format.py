@@ -13,6 +13,9 @@ from tensorferry.formats.wholes import WholeReader
 from tensorferry.storage.place import Target, size_of
 from tensorferry.tensors.content import Content
 
+NODE = 72
+"""Number of bytes that a node of a tree takes: an empty list of three characters, and its place."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reading(TensorOptions):
@@ -39,6 +42,10 @@ class Reader(WholeReader[Reading]):
 
     def value(self, source: bytes | memoryview, how: Reading, budget: Budget | None = None) -> Any:
         """The value."""
+        if budget is not None:
+            text = bytes(source)
+            nodes = sum(map(text.count, (b",", b"[", b"{")))
+            budget.take(len(text) + nodes * NODE, what="the tree of the text")
         return typed.read(source, serving=how.serving, dtypes=how.dtypes)
 
 
