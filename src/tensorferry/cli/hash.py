@@ -11,7 +11,6 @@ from tensorferry.cli.failures import Inputs, name_of
 
 if TYPE_CHECKING:
     from tensorferry.files.find import Found
-    from tensorferry.progress import Unit
 
 
 @click.command("hash")
@@ -39,8 +38,7 @@ def hash_command(
 
     def work(given: Found | str) -> HashReport:
         name = name_of(given)
-        unit: Unit = "tasks" if engine is not None else counted_in(name)
-        with output.progress(name, unit) as progress:
+        with output.progress(name, shared.unit(engine, counted_in(name))) as progress:
             return hash_content(
                 given, select=select, progress=progress, format=format, engine=engine, **options
             )

@@ -357,9 +357,8 @@ def _files(
     """The files that will be there; parts of a safetensors model are named when they are known."""
     bytes_each = None if size is None else parse_size(size)
     in_shards = facts.records or (facts.streams_rows and subject.holds != "tensors")
-    splits = facts.records or "shard_size" in option_names(
-        table.to_write(facts.name).writes.options
-    )
+    writes = table.to_write(facts.name).writes
+    splits = facts.records or (writes is not None and "shard_size" in option_names(writes.options))
     if size is not None and not splits:
         raise UnsupportedError(f"{facts.name} is written into one file, of any size", path=path)
     if count is not None and not in_shards:
