@@ -53,7 +53,7 @@ def test_readme(tmp_path):
     )  # fmt: skip
     (block,) = re.findall(r"```console\n(.*?)```", page, re.DOTALL)
     sessions = re.findall(r"^\$ (ferry .*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE)
-    assert len(sessions) == 8
+    assert sessions
     for line, shown in sessions:
         program, *arguments = shlex.split(line)
         ran = run(*arguments, cwd=tmp_path)
