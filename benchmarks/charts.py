@@ -1,8 +1,8 @@
 """Draws the charts of README and docs/performance.md: python benchmarks/charts.py.
 
 Every number is a ratio in a table of docs/performance.md, which a benchmark measured and wrote. The
-charts are SVG files in docs/images, readable on light and dark pages; the tests hold that they are
-up to date.
+charts are SVG files in docs/images, readable on light and dark pages. The list of what is slower,
+with which the page opens, is made of the same tables. The tests hold that all of it is up to date.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs/performance.md"
 IMAGES = ROOT / "docs/images"
 
+# Differences below this are noise.
+NOISE = 0.95
 WIDTH, ROW, LEFT, RIGHT = 800, 30, 345, 90
 STYLE = """
 text { font: 14px system-ui, -apple-system, "Segoe UI", sans-serif; fill: #1f2937 }
@@ -149,6 +151,36 @@ def _shown(ratio: float) -> str:
     return f"{ratio:,.{digits}f}\u00d7"
 
 
+def slower() -> str:
+    """The rows of all tables in which somebody else is faster, worst first, as a table."""
+    found = []
+    for name, rows in tables().items():
+        for row in rows:
+            first = row[next(iter(row))]
+            by = row.get("by", "others")
+            for column in ("ratio", "write_ratio", "read_ratio"):
+                ratio = number(row.get(column, ""))
+                if ratio and ratio < NOISE and not by.startswith(("tensorferry", "ferry")):
+                    work = first + {"write_ratio": ", writing", "read_ratio": ", reading"}.get(
+                        column, ""
+                    )
+                    found.append((ratio, name, work, by))
+    lines = ["| table | work | who is faster | takes of our time |", "|---|---|---|---:|"]
+    for ratio, name, work, by in sorted(found):
+        lines.append(f"| {name} | {work} | {by} | {ratio:.0%} |")
+    return "\n".join(lines) + "\n"
+
+
+def opened(page: str) -> str:
+    """The page with the list of what is slower as it is now."""
+    return re.sub(
+        r"(<!-- what is slower -->\n).*?(<!-- end of it -->)",
+        lambda marks: marks[1] + slower() + marks[2],
+        page,
+        flags=re.DOTALL,
+    )
+
+
 def charts() -> dict[str, str]:
     """Every chart, by the name of its file."""
     page = tables()
@@ -176,10 +208,11 @@ def charts() -> dict[str, str]:
 
 
 def main() -> int:
-    """Writes the charts."""
+    """Writes the charts, and the list of what is slower."""
     IMAGES.mkdir(exist_ok=True)
     for name, text in charts().items():
         (IMAGES / name).write_text(text)
+    PAGE.write_text(opened(PAGE.read_text()))
     return 0
 
 

@@ -92,11 +92,13 @@ def test_recipes_are_listed():
 
 
 def test_charts():
-    """The charts show the numbers of the page of performance."""
-    charts = runpy.run_path(str(ROOT / "benchmarks/charts.py"))["charts"]()
+    """The charts, and the list of what is slower, have the numbers of the measured tables."""
+    drawing = runpy.run_path(str(ROOT / "benchmarks/charts.py"))
 
-    for name, text in charts.items():
+    for name, text in drawing["charts"]().items():
         assert (ROOT / "docs/images" / name).read_text() == text, "python benchmarks/charts.py"
+    page = (ROOT / "docs/performance.md").read_text()
+    assert drawing["opened"](page) == page, "python benchmarks/charts.py"
 
 
 def test_demo(capsys, monkeypatch):
