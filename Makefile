@@ -9,7 +9,7 @@ BUILD_TOOLS := "scikit-build-core>=0.11" "nanobind>=2.7" "cmake>=3.26" "ninja>=1
 SOURCES := $(shell find src native CMakeLists.txt pyproject.toml README.md -type f \
 	-not -name '*.so' -not -path '*/__pycache__/*')
 
-.PHONY: demo test lint format bench bench-peers faults fuzz fuzz-python portable sanitize \
+.PHONY: demo test docs lint format bench bench-peers faults fuzz fuzz-python portable sanitize \
 	frameworks clean
 
 demo: $(VENV)/package.stamp $(VENV)/demo.stamp
@@ -17,6 +17,11 @@ demo: $(VENV)/package.stamp $(VENV)/demo.stamp
 
 test: lint
 	$(BIN)/python -m pytest
+
+# The docs as a site, in build/site. Every warning is an error.
+docs: $(VENV)/tools.stamp
+	$(PIP) install "mkdocs-material>=9.5" "mkdocstrings[python]>=0.26"
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 lint: $(VENV)/package.stamp $(VENV)/test.stamp
 	$(BIN)/ruff format --check
@@ -40,6 +45,7 @@ bench-peers:
 frameworks: $(VENV)/package.stamp $(VENV)/test.stamp
 	$(PIP) install torch==2.13.0 jax grain torchdata tensorflow_datasets datasets webdataset lightning
 	$(BIN)/python -m pytest tests/frameworks tests/feeds/test_tfds.py
+	$(BIN)/python -m pytest tests/test_docs.py -k pytorch
 
 fuzz:
 	native/fuzz/run.sh

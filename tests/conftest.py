@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
+import venv
 from pathlib import Path
 
 import pytest
@@ -45,6 +47,28 @@ def tf():
 def _cache(tmp_path_factory):
     """Objects of stores are not cached in the home of whoever runs the tests."""
     os.environ["TENSORFERRY_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory):
+    """The wheel, built from the sources."""
+    folder = tmp_path_factory.mktemp("wheel")
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q"]
+    build = ["wheel", "--no-build-isolation", "--no-deps", "-w", str(folder), str(ROOT)]
+    subprocess.run([*pip, *build], check=True)
+    (made,) = folder.glob("*.whl")
+    return made
+
+
+@pytest.fixture(scope="session")
+def empty_environment(wheel, tmp_path_factory):
+    """The Python of an environment with the wheel, its base dependencies, and nothing else."""
+    folder = tmp_path_factory.mktemp("empty")
+    venv.create(folder, with_pip=False, symlinks=True)
+    python = str(folder / "bin/python")
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q", "--python", python]
+    subprocess.run([*pip, "install", str(wheel)], check=True)
+    return python
 
 
 @pytest.fixture(scope="session")

@@ -1,31 +1,104 @@
-"""The code in README and docs runs as it stands."""
+"""README and docs: every block of code runs in the environment that its page names."""
 
 from __future__ import annotations
 
 import re
 import runpy
+import subprocess
 import sys
+from importlib.util import find_spec
 
 import pytest
 from conftest import ROOT
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+# A page that needs no more than the package runs where nothing else is installed.
+BASE = "pip install tensorferry"
+# What an extra or a package brings, by the module that shows whether it is there.
+MODULES = {
+    "arrow": "pyarrow",
+    "cloud": "obstore",
+    "keras": "h5py",
+    "grpcio": "grpc",
+    "pillow": "PIL",
+}
+REPOSITORY = "https://github.com/tensorferry/tensorferry/"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_python_blocks(page, tmp_path, monkeypatch):
+def program_of(page) -> str:
     """The Python blocks of a page, one after the other, as one program."""
+    return "\n".join(re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL))
+
+
+def need_of(page) -> str:
+    """The command that installs what a page needs; README says it in its first block."""
+    text = page.read_text()
+    found = re.search(r"```sh\n(pip install .*?)\n|^\*Needs: `(.*?)`", text, re.MULTILINE)
+    assert found, f"{page} does not say what it needs"
+    return found[1] or found[2]
+
+
+WITH_CODE = [page for page in PAGES if program_of(page)]
+names = pytest.mark.parametrize("page", WITH_CODE, ids=lambda page: str(page.relative_to(ROOT)))
+
+
+@names
+def test_python_blocks(page, request, tmp_path, monkeypatch):
+    """The code of a page runs in the environment that the page names."""
+    need = need_of(page)
+    program = tmp_path / "page.py"
+    program.write_text(program_of(page))
+    if need == BASE:
+        python = request.getfixturevalue("empty_environment")
+        done = subprocess.run(
+            [python, str(program)], capture_output=True, text=True, cwd=tmp_path, timeout=300
+        )
+        assert done.returncode == 0, done.stderr
+        return
+    for name in re.findall(r"[\w-]+", need.removeprefix("pip install")):
+        if name != "tensorferry" and find_spec(MODULES.get(name, name)) is None:
+            pytest.skip(f"needs {name}, which `make frameworks` installs")
     monkeypatch.chdir(tmp_path)
-    program = "\n".join(re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL))
-    (tmp_path / "page.py").write_text(program)
-    runpy.run_path(str(tmp_path / "page.py"))
+    runpy.run_path(str(program))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links(page):
-    """Links inside the project lead somewhere."""
-    for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
+    """Links inside the project lead somewhere, those to its repository too."""
+    text = page.read_text()
+    for target in re.findall(r"\]\(([^)#:]+)\)", text):
         assert (page.parent / target).exists(), target
+    raw = REPOSITORY.replace("github.com", "raw.githubusercontent.com")
+    for target in re.findall(rf"\((?:{REPOSITORY}(?:blob|tree)/|{raw})main/([^)#]+)", text):
+        assert (ROOT / target).exists(), target
+
+
+def test_every_page_has_a_way_to_it():
+    """The navigation of the site names every page, and no other."""
+    named = re.findall(r"[\w/-]+\.md", (ROOT / "mkdocs.yml").read_text())
+
+    pages = [str(page.relative_to(ROOT / "docs")) for page in PAGES[1:]]
+    assert sorted(named) == sorted(pages)
+
+
+def test_recipes_are_listed():
+    """The list of recipes has every recipe under the question that is its title."""
+    listed = (ROOT / "docs/recipes/index.md").read_text()
+
+    for page in sorted((ROOT / "docs/recipes").glob("*.md")):
+        if page.name != "index.md":
+            title = page.read_text().splitlines()[0].removeprefix("# ")
+            assert f"- [{title}]({page.name})" in listed
+
+
+def test_charts():
+    """The charts, and the list of what is slower, have the numbers of the measured tables."""
+    drawing = runpy.run_path(str(ROOT / "benchmarks/charts.py"))
+
+    for name, text in drawing["charts"]().items():
+        assert (ROOT / "docs/images" / name).read_text() == text, "python benchmarks/charts.py"
+    page = (ROOT / "docs/performance.md").read_text()
+    assert drawing["opened"](page) == page, "python benchmarks/charts.py"
 
 
 def test_demo(capsys, monkeypatch):

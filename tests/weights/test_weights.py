@@ -444,6 +444,16 @@ class TestMap:
 
         assert model["k"].tolist() == [2, 3]
 
+    def test_ends_of_names(self):
+        """A variable may be named by the end of its name, where no other ends like that."""
+        model = {"net": {"a": {"w": np.zeros(1)}, "b": {"w": np.zeros(1)}}}
+
+        ferry.load_weights(model, {"x": np.ones(1)}, map={"b/w": "x"}, strict=False)
+
+        assert model["net"]["b"]["w"] == 1
+        with pytest.raises(ferry.MismatchError, match="does not have"):
+            ferry.load_weights(model, {"x": np.ones(1)}, map={"w": "x"})
+
     def test_over_names(self):
         """What the map says goes before a tensor of the variable's name, which is left over."""
         model = {"a": np.zeros(1), "b": np.zeros(1)}

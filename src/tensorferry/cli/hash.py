@@ -38,7 +38,7 @@ def hash_command(
 
     def work(given: Found | str) -> HashReport:
         name = name_of(given)
-        with output.progress(name, shared.unit(engine, counted_in(name))) as progress:
+        with output.progress(name, shared.unit({"engine": engine}, counted_in(name))) as progress:
             return hash_content(
                 given, select=select, progress=progress, format=format, engine=engine, **options
             )

@@ -54,7 +54,6 @@ class Feed:
             (uncompressed TFRecords on this machine), else of files or row groups and of the
             rows inside a window.
         seed: Chooses the orders.
-        columns: The columns wanted; the others are not decoded.
         shard: `(rank, world)`: the part of the rows that this process gets. The parts of all ranks
             are each row once, and differ by at most one row.
         pad: Ragged columns that become arrays: what to fill short rows with, or that and a length,
@@ -71,7 +70,8 @@ class Feed:
         prefetch: Number of bytes of batches that are made ahead; 0 makes each when it is asked for.
         transform_threads: Number of threads that decode `images` and call `transform`.
         storage_options: For the store of a URL.
-        **options: Of the format: see `tensorferry.files.keywords.Reading`.
+        **options: Of the format: see `tensorferry.files.keywords.Reading`. `columns` names the
+            columns wanted; the others are not decoded.
 
     Raises:
         UnsupportedError: The data has no rows, or the arguments do not go together.

@@ -34,6 +34,7 @@ def as_function(given: NameMap, variables: Mapping[str, Sequence[str]]) -> Calla
     if isinstance(given, Mapping):
         owners = {other: name for name, names in variables.items() for other in names}
         owners |= {name: name for name in variables}
+        owners |= _endings([name for name in given if name not in owners], variables)
         unknown = [name for name in given if name not in owners]
         if unknown:
             near = get_close_matches(unknown[0], list(owners), 1, 0.4)
@@ -53,6 +54,16 @@ def as_function(given: NameMap, variables: Mapping[str, Sequence[str]]) -> Calla
         return None if renamed == name else renamed
 
     return rename
+
+
+def _endings(given: Sequence[str], variables: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """The variables that a given name is the end of, where there is one: `dense/kernel`."""
+    found = {}
+    for ending in given:
+        owners = [name for name in variables if name.endswith((f"/{ending}", f".{ending}"))]
+        if len(owners) == 1:
+            found[ending] = owners[0]
+    return found
 
 
 def transformed(value: Array, transform: Transform, name: str) -> Array:

@@ -109,10 +109,10 @@ def _home(leaf: str, columns: Sequence[str]) -> str | None:
 
 def lost_types(subject: Subject, names: Mapping[str, str], format: str) -> list[str]:
     """Notes on columns of a table whose types have no place in formats without Arrow's types."""
-    import pyarrow as pa
-
     if not is_table(subject):
         return []
+    import pyarrow as pa
+
     opened = subject.opened
     assert isinstance(opened, Rows)
     notes = []

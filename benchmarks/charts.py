@@ -1,0 +1,220 @@
+"""Draws the charts of README and docs/performance.md: python benchmarks/charts.py.
+
+Every number is a ratio in a table of docs/performance.md, which a benchmark measured and wrote. The
+charts are SVG files in docs/images, readable on light and dark pages. The list of what is slower,
+with which the page opens, is made of the same tables. The tests hold that all of it is up to date.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import dataclass
+from html import escape
+from math import log10
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+PAGE = ROOT / "docs/performance.md"
+IMAGES = ROOT / "docs/images"
+
+# Differences below this are noise.
+NOISE = 0.95
+WIDTH, ROW, LEFT, RIGHT = 800, 30, 345, 90
+STYLE = """
+text { font: 14px system-ui, -apple-system, "Segoe UI", sans-serif; fill: #1f2937 }
+.title { font-weight: 600 } .small { font-size: 12px; fill: #57606a }
+.page { fill: #ffffff } .bar { fill: #0f766e } .slow { fill: #b45309 }
+line { stroke: #8c959f; stroke-width: 1 }
+@media (prefers-color-scheme: dark) {
+  .page { fill: #0d1117 } text { fill: #e6edf3 } .small { fill: #9da7b3 }
+  .bar { fill: #2dd4bf } .slow { fill: #f59e0b }
+}"""
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A peer that takes `ratio` times as long as tensorferry."""
+
+    label: str
+    ratio: float
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A cell of a table: the ratio in `column` of the row that starts with `work` and `by`."""
+
+    table: str
+    work: str
+    by: str
+    label: str
+    column: str = "ratio"
+    # The row of ours that the peer is compared with; by default the one with ratio 1.
+    against: str = ""
+
+
+README = (
+    Wanted("tensorproto", "64 floats", "TensorFlow", "a small tensor to bytes", "write_ratio"),
+    Wanted("tensorproto", "64 floats", "TensorFlow", "bytes to a small tensor", "read_ratio"),
+    Wanted(
+        "tfrecord", "file to columns", "tf.data + parse_example, AUTOTUNE", "TFRecords to columns"
+    ),
+    Wanted("tfrecord", "records to file GZIP", "tf.io.TFRecordWriter", "records to gzip TFRecords"),
+    Wanted(
+        "checkpoint",
+        "read 1 GB",
+        "TensorFlow, verified",
+        "a checkpoint, every checksum verified",
+        against="tensorferry, verified",
+    ),
+    Wanted("savedmodel", "mobilenet", "saved_model_cli show --all", "what is in a SavedModel?"),
+)
+
+
+def tables() -> dict[str, list[dict[str, str]]]:
+    """The tables of the page, by their marks."""
+    found = {}
+    for name, text in re.findall(r"<!-- (\w+) -->\n(.*?)<!-- end -->", PAGE.read_text(), re.DOTALL):
+        lines = [line for line in text.splitlines() if line.startswith("|")]
+        head, _, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+        found[name] = [dict(zip(head, row, strict=True)) for row in rows]
+    return found
+
+
+def number(text: str) -> float | None:
+    """A ratio as a number; None for a cell that holds none."""
+    try:
+        return float(text.replace(",", ""))
+    except ValueError:
+        return None
+
+
+def chosen(wanted: Wanted, page: dict[str, list[dict[str, str]]]) -> Bar:
+    """The bar of one cell."""
+    rows = {(row[next(iter(row))], row["by"]): row for row in page[wanted.table]}
+    ratio = number(rows[wanted.work, wanted.by][wanted.column])
+    base = number(rows[wanted.work, wanted.against][wanted.column]) if wanted.against else 1.0
+    if not ratio or not base:
+        raise SystemExit(f"{wanted.table}: {wanted.work}, {wanted.by} has no ratio")
+    return Bar(wanted.label, ratio / base)
+
+
+def whole(rows: list[dict[str, str]], column: str) -> list[Bar]:
+    """A bar for every peer of a table."""
+    first = next(iter(rows[0]))
+    bars = []
+    for row in rows:
+        ratio = number(row.get(column, ""))
+        if ratio and not row.get("by", "").startswith(("tensorferry", "ferry")):
+            bars.append(Bar(f"{row[first]}: {row['by']}", ratio))
+    return bars
+
+
+def drawn(title: str, bars: list[Bar]) -> str:
+    """Bars beside tensorferry's 1; the scale is logarithmic where they differ a lot."""
+    height = 66 + ROW * len(bars)
+    plain = all(1 <= bar.ratio <= 100 for bar in bars)
+    lengths = [bar.ratio if plain else log10(bar.ratio) for bar in bars]
+    low, high = min(0.0, *lengths), max(1.0, *lengths)
+    scale = (WIDTH - LEFT - RIGHT) / (high - low)
+    zero = LEFT - low * scale
+    one = zero + scale if plain else zero
+    legend = "tensorferry = 1" if plain else "tensorferry = 1, a logarithmic scale"
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img" '
+        f'aria-label="{escape(title)}">',
+        f"<style>{STYLE}</style>",
+        f'<rect class="page" width="{WIDTH}" height="{height}" rx="6"/>',
+        f'<text class="title" x="12" y="22">{escape(title)}</text>',
+    ]
+    for place, (bar, length) in enumerate(zip(bars, lengths, strict=True)):
+        y = 40 + ROW * place
+        end = zero + length * scale
+        kind = "bar" if bar.ratio >= 1 else "slow"
+        label = bar.label if len(bar.label) < 44 else bar.label[:42] + "…"
+        parts += [
+            f'<text x="{LEFT - 8}" y="{y + 15}" text-anchor="end">{escape(label)}</text>',
+            f'<rect class="{kind}" x="{min(zero, end):.1f}" y="{y}" '
+            f'width="{max(abs(end - zero), 1):.1f}" height="{ROW - 10}" rx="3"/>',
+            f'<text x="{max(zero, end) + 6:.1f}" y="{y + 15}">{_shown(bar.ratio)}</text>',
+        ]
+    parts += [
+        f'<line x1="{one:.1f}" y1="34" x2="{one:.1f}" y2="{height - 22}"/>',
+        f'<text class="small" x="{one:.1f}" y="{height - 8}" text-anchor="middle">{legend}</text>',
+        "</svg>",
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _shown(ratio: float) -> str:
+    digits = 0 if ratio >= 10 else 1 if ratio >= 1 else 2
+    return f"{ratio:,.{digits}f}\u00d7"
+
+
+def slower() -> str:
+    """The rows of all tables in which somebody else is faster, worst first, as a table."""
+    found = []
+    for name, rows in tables().items():
+        for row in rows:
+            first = row[next(iter(row))]
+            by = row.get("by", "others")
+            for column in ("ratio", "write_ratio", "read_ratio"):
+                ratio = number(row.get(column, ""))
+                if ratio and ratio < NOISE and not by.startswith(("tensorferry", "ferry")):
+                    work = first + {"write_ratio": ", writing", "read_ratio": ", reading"}.get(
+                        column, ""
+                    )
+                    found.append((ratio, name, work, by))
+    lines = ["| table | work | who is faster | takes of our time |", "|---|---|---|---:|"]
+    for ratio, name, work, by in sorted(found):
+        lines.append(f"| {name} | {work} | {by} | {ratio:.0%} |")
+    return "\n".join(lines) + "\n"
+
+
+def opened(page: str) -> str:
+    """The page with the list of what is slower as it is now."""
+    return re.sub(
+        r"(<!-- what is slower -->\n).*?(<!-- end of it -->)",
+        lambda marks: marks[1] + slower() + marks[2],
+        page,
+        flags=re.DOTALL,
+    )
+
+
+def charts() -> dict[str, str]:
+    """Every chart, by the name of its file."""
+    page = tables()
+    made = {
+        "ratios.svg": drawn(
+            "How many times longer TensorFlow takes", [chosen(one, page) for one in README]
+        )
+    }
+    titles = {
+        "tfrecord": ("TFRecords: how many times longer others take", "ratio"),
+        "files": ("Files: how many times longer others take", "ratio"),
+        "checkpoint": ("Checkpoints: how many times longer others take", "ratio"),
+        "savedmodel": ("Looking into models: how many times longer others take", "ratio"),
+        "convert": ("Conversion: how many times longer others take", "ratio"),
+    }
+    for name, (title, column) in titles.items():
+        made[f"{name}.svg"] = drawn(title, whole(page[name], column))
+    written = [
+        Bar(f"{row['size']}: {row['by']}", ratio)
+        for row in page["tensorproto"]
+        if row["by"] != "tensorferry" and (ratio := number(row["write_ratio"]))
+    ]
+    made["tensorproto.svg"] = drawn("A tensor to bytes: how many times longer others take", written)
+    return made
+
+
+def main() -> int:
+    """Writes the charts, and the list of what is slower."""
+    IMAGES.mkdir(exist_ok=True)
+    for name, text in charts().items():
+        (IMAGES / name).write_text(text)
+    PAGE.write_text(opened(PAGE.read_text()))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
