@@ -77,6 +77,17 @@ def test_what_is_copied_anyway(tmp_path):
     assert set(found.values()) <= ERRORS, found
 
 
+def test_what_is_verified_anyway(tmp_path):
+    """Values that have a checksum, and were not verified before the file was cut, are an error."""
+    ferry.save(VALUES, tmp_path / "x.ckpt", format="checkpoint")
+    ferry.save(VALUES, tmp_path / "x.tfrecord")
+    ferry.save(VALUES, tmp_path / "x.npz")
+
+    found = outcomes(tmp_path, ["x.ckpt", "x.tfrecord", "x.npz"])
+
+    assert set(found.values()) <= ERRORS, found
+
+
 def test_values_are_kept(tmp_path):
     """With `mmap=False`, values are memory of their own: cutting the file changes nothing."""
     for name in ("x.safetensors", "x.npz", "x.arrow", "x.parquet"):

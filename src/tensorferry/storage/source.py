@@ -132,6 +132,15 @@ class Mapped:
             data += piece
         return data
 
+    def check(self, stop: int) -> None:
+        """Makes sure that the file still has its bytes up to `stop`; see `Source.check`."""
+        try:
+            found = os.stat(self._path)
+        except OSError:
+            return
+        if (found.st_dev, found.st_ino) == self._identity and found.st_size < stop:
+            raise shorter(self._path, found.st_size, stop)
+
     def _open(self) -> int | None:
         """Opens the file, unless its name is that of another one now."""
         try:
@@ -252,6 +261,15 @@ class Source:
         buffer = self._whole()
         self._check_range(start, stop, buffer.nbytes)
         return self._mapped.read(start, stop)
+
+    def check(self, stop: int) -> None:
+        """Looks whether a mapped file was cut, before its bytes up to `stop` are verified.
+
+        Raises:
+            TruncatedError: It was. A file that is cut while its bytes are used is still SIGBUS.
+        """
+        if self._mapped is not None:
+            self._mapped.check(stop)
 
     def _read_file(self, size: int) -> bytes:
         if self._file is None:

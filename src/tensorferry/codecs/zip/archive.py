@@ -154,6 +154,8 @@ class Archive:
         if member.method == STORED:
             data = memoryview(take(self._source, offset, offset + member.size)).toreadonly()
             if verify:
+                if isinstance(self._source, Stored):
+                    self._source.check(offset + member.size)
                 self._check(member, isal_zlib.crc32(data))
             return data
         self._check_budget(member)

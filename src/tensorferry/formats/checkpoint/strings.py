@@ -62,6 +62,7 @@ class StoredStrings(Stored):
         """The strings."""
         start, size = self.entry.offset, self.entry.size
         data = memoryview(self.source.range(start, start + size))
+        self.source.check(start + size)
         strings: Array = np.empty(self.entry.kind.elements, object)
         try:
             strings[:] = self._decode(data)

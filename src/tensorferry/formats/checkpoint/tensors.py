@@ -190,6 +190,7 @@ class _Verified:
         entry = self._entry
         data = self._source.range(entry.offset, entry.offset + entry.size)
         if not self._is_sound:
+            self._source.check(entry.offset + entry.size)
             found = mask(_native.crc32c(data))
             if found != entry.crc:
                 raise ChecksumError(

@@ -230,6 +230,8 @@ class Frames:
         # The error that ended the stream early; it is raised after the records before it.
         self._failure: FormatError | None = None
         self._damage_count = 0
+        self._source = source
+        self._checked = 0  # up to where the file was there when that was looked at
         if start is None and stop is None:
             self._open(source)
         else:
@@ -286,6 +288,9 @@ class Frames:
 
     def _scan(self, start: int, limit: int, verify: bool) -> tuple[int, int, int]:
         """Whole frames from `start` on: their number, where they end, and what follows them."""
+        if self.mapped and start >= self._checked:
+            self._checked = min(start + PIECE, len(self.window))
+            self._source.check(self._checked)
         if self.mapped and len(self.window) - start > PIECE:
             near = memoryview(self.window)[: start + PIECE]
             count, end, status = _native.tfrecord_scan(near, start, limit, verify)
