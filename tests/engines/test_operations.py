@@ -154,12 +154,14 @@ def test_late_kinds(tmp_path, engine):
     """A feature that comes late is found, and one that changes its kind is told."""
     for name, value in (("a", 1), ("b", 2.5)):
         with ferry.writer(tmp_path / f"{name}.tfrecord") as out:
-            for number in range(600):
-                late = {"late": 1} if number == 599 else {}
+            for number in range(1200):  # the first thousand are looked at when it is opened
+                late = {"late": 1} if number == 1199 else {}
                 out.write({"x": value, name: b"text" * 10, **late})
     both = [tmp_path / "a.tfrecord", tmp_path / "b.tfrecord"]
 
-    assert [one.name for one in collect(both[:1], engine=engine).columns] == ["a", "x", "late"]
+    names = [one.name for one in collect(both[:1], engine=engine).columns]
+    assert names == [one.name for one in collect(both[:1]).columns]
+    assert "late" in names
     found = ferry.verify(both, engine=engine)
     assert "kind" in found.problems[0].problem
     assert len(found.problems) == len(ferry.verify(both).problems) == 1
