@@ -145,6 +145,11 @@ class Source(Datasource):
         return self._rows.splits(1)[0]
 
     @cached_property
+    def _sized(self) -> Rows:
+        """The same rows, of files whose sizes are known: each is asked for once."""
+        return self._whole.open() if self._rows.facts.records else self._rows
+
+    @cached_property
     def _layout(self) -> Layout:
         return Layout.of(self._rows)
 
@@ -186,7 +191,7 @@ class Source(Datasource):
                 ),
                 schema=schema,
             )
-            for split in self._rows.splits(parallelism)
+            for split in self._sized.splits(parallelism)
         ]
 
     # What Ray asks when `select_columns` follows.
@@ -203,7 +208,7 @@ class Source(Datasource):
         """The same files with some of their columns."""
         clone = copy.copy(self)
         if projection_map is not None:
-            for name in ("_whole", "_layout", "_sample"):
+            for name in ("_whole", "_sized", "_layout", "_sample"):
                 clone.__dict__.pop(name, None)
             clone._rows = self._rows.select(list(projection_map))
         return clone

@@ -176,7 +176,8 @@ def _read(prefix: str, path: str, options: Mapping[str, Any] | None) -> _Found:
         with open_share(Place(prefix, options=options), index) as opened:
             share = Share.parse(str(opened.metadata.get(shares.KEY)))
             note = opened.note
-        if share is None or _share_path(prefix, share) != path:
+        named = None if share is None else os.path.basename(_share_path(prefix, share))
+        if share is None or named != os.path.basename(path):
             raise FormatError("it is no share of a checkpoint, though it is named so", path=path)
         hidden = {b"", *(name.encode() for name in HIDDEN)}
         entries = {

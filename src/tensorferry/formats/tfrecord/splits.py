@@ -7,7 +7,9 @@ looked at. Compressed and remote files are parts as a whole.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 
 from tensorferry import _native
 from tensorferry.formats.tfrecord.frames import HEADER, MANY, Status, detect_compression
@@ -17,6 +19,8 @@ from tensorferry.storage.place import OPEN_AT_ONCE
 
 # No cut is as close to the start or end of a file as this part of a split.
 NEAR = 10
+# Number of objects of a store whose size is asked for at a time.
+REQUESTS = 32
 # Of files up to this size the records are counted first, so that no split is without any.
 COUNTED = 64 << 20
 
@@ -34,7 +38,7 @@ def divide(parts: Sequence[Part], count: int, *, counted: bool) -> list[Part]:
     """
     if count < 1:
         raise ValueError(f"{count} splits, expected 1 or more")
-    sized = [_with_size(part, close=len(parts) > OPEN_AT_ONCE) for part in parts]
+    sized = _with_sizes(parts)
     total = sum(part.nbytes or 0 for part in sized)
     near = total // count // NEAR
     divided: list[Part] = []
@@ -50,6 +54,16 @@ def divide(parts: Sequence[Part], count: int, *, counted: bool) -> list[Part]:
         divided += _cut(part, ends, counted) if ends else [part]
         before += size
     return divided
+
+
+def _with_sizes(parts: Sequence[Part]) -> list[Part]:
+    """Parts that know how many bytes of their files they take; stores are asked many at a time."""
+    size = partial(_with_size, close=len(parts) > OPEN_AT_ONCE)
+    asked = sum(part.nbytes is None and part.place.is_url for part in parts)
+    if asked < 2:
+        return list(map(size, parts))
+    with ThreadPoolExecutor(min(asked, REQUESTS)) as pool:
+        return list(pool.map(size, parts))
 
 
 def _with_size(part: Part, *, close: bool) -> Part:
