@@ -11,6 +11,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -61,16 +62,23 @@ def run(
     return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
-def run_on_terminal(*arguments: object, columns: int = 80, **variables: str) -> Ran:
-    """Runs the command on a terminal of so many columns."""
+def run_on_terminal(
+    *arguments: object,
+    columns: int = 80,
+    command: Sequence[str] = COMMAND,
+    cwd: object = None,
+    **variables: str,
+) -> Ran:
+    """Runs the command on a terminal of so many columns and 40 lines."""
     import fcntl
     import termios
 
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
-    variables = {"TERM": "xterm", "COLUMNS": "", **variables}
+    variables = {"TERM": "xterm", "COLUMNS": "", "PAGER": "cat", **variables}
     process = subprocess.Popen(
-        [*COMMAND, *map(str, arguments)],
+        [*command, *map(str, arguments)],
+        cwd=cwd,
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,

@@ -5,6 +5,7 @@ An error is one to three lines on the standard error; `--debug` adds where it ca
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tensorferry.cli import options, output, signals
+from tensorferry.cli.examples import EXAMPLES
 from tensorferry.cli.failures import DEBUG, FINE, INTERRUPTED, fail, say
 from tensorferry.cli.text import MANNER
 
@@ -64,6 +66,9 @@ class Application(click.Group):
         assert isinstance(command, click.Command)
         if not any("--quiet" in param.opts for param in command.params):
             command.params += options.common()
+            lines = "\n".join(f"  {example}" for example in EXAMPLES.get(cmd_name, ()))
+            # Click leaves the lines behind \b as they are.
+            command.help = f"\b\n{lines}\n\n{inspect.cleandoc(command.help or '')}"
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -94,6 +99,7 @@ class Application(click.Group):
                 hint = f"did you mean `ferry {near[0]}`?" if near else "see `ferry --help`"
                 raise click.UsageError(f"no file or command is called {name!r}\nhint: {hint}")
             args = ["info", *args]
+        output.SCREEN.begin(args[0])
         return super().resolve_command(ctx, args)
 
 
@@ -149,15 +155,18 @@ def run(arguments: Sequence[str] | None = None) -> int:
     # Everywhere, not only before the command.
     given = [argument for argument in given if argument != "--debug"]
     try:
-        with signals.raised():
+        with signals.raised(), options.limits_kept():
             code = _run(given, debug)
+            output.SCREEN.end()
         sys.stdout.flush()
     except BrokenPipeError:
+        output.SCREEN.end()
         # Who reads has what it wants. Python would complain once more when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FINE
     except KeyboardInterrupt:
         _clean()
+        output.SCREEN.end()
         say("interrupted")
         return INTERRUPTED
     except signals.Ended as end:

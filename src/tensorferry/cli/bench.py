@@ -23,13 +23,13 @@ PURPOSES = {
 @click.command("bench")
 @click.argument("path", required=False, metavar="[FILE]", shell_complete=completing.files)
 @click.option("--shape", metavar="2,3", help="Of a tensor of random numbers instead of a file.")
-@click.option("--dtype", default="float32", show_default=True, help="Of that tensor.")
+@click.option("--dtype", help="Of that tensor; by default float32.")
 @click.option(
     "--runs", type=click.IntRange(1), default=3, show_default=True, help="The best counts."
 )
 @shared.as_json
 def bench_command(
-    path: str | None, shape: str | None, dtype: str, runs: int, as_json: bool
+    path: str | None, shape: str | None, dtype: str | None, runs: int, as_json: bool
 ) -> None:
     """Writes and reads what is in a file, or a tensor, in every format and compression.
 
@@ -38,6 +38,8 @@ def bench_command(
     """
     if (path is None) == (shape is None):
         raise click.UsageError("expected a FILE, or --shape")
+    if path is not None and dtype is not None:
+        raise click.UsageError("--dtype is for --shape: a FILE has its own")
     from tensorferry.operations.bench import time_file, time_shape
 
     with output.progress(path or "bench", "formats") as progress:
@@ -45,7 +47,7 @@ def bench_command(
             report = time_file(shared.one_input(path), runs=runs, progress=progress)
         else:
             sizes = shared.parse_sizes(shape or "")
-            report = time_shape(sizes, dtype, runs=runs, progress=progress)
+            report = time_shape(sizes, dtype or "float32", runs=runs, progress=progress)
     if as_json:
         shared.echo_json("bench", report=report)
     else:

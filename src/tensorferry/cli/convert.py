@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @shared.selecting()
 @click.option("--rename", multiple=True, metavar="OLD=NEW", help="New names, as in 'a/*=b.*'.")
 @click.option("--shards", type=click.IntRange(1), help="Write TFRecords into so many files.")
-@click.option("--shard-size", metavar="SIZE", help="About how large files may be, as in 500MB.")
+@shared.shard_size("About how large files may be, as in 500MB.")
 @click.option("--jobs", type=click.IntRange(1), default=1, help="Files at the same time.")
 @click.option("--resume", is_flag=True, help="Go on with a directory; what is whole stays.")
 @click.option("--digest", is_flag=True, help="Keep a digest of the content, for `ferry verify`.")

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
 # How many names that only one of the files has are listed.
 LISTED = 20
-# From so many columns on, the mean difference and the cosine are shown, too.
-WIDE = 120
 # What the columns are called where there is more room.
 WORDS = {
     "": "equal",
@@ -83,17 +81,13 @@ def diff_command(
 
 def _render(report: DiffReport, everything: bool) -> Iterable[str]:
     shown = [found for found in report.tensors if everything or not found.equal]
-    wide = not text.is_terminal() or text.MANNER.expanded or text.width() >= WIDE
-    more = ("mean", "cosine") if wide else ()
     sign = ("",) if everything else ()
     noun = "tensor" if report.rows_a is None else "column"
-    headers = (noun, *sign, "differ", "of", "largest", *more, "first at", "A → B")
+    headers = (noun, *sign, "differ", "of", "largest", "mean", "cosine", "first at", "A → B")
     right = range(1 + len(sign), len(headers) - 2)
-    table = text.Table(headers, right=right, wider=WORDS)
+    table = text.Table(headers, right=right, wider=WORDS, optional=("mean", "cosine", "of"))
     for found in shown:
-        numbers = [found.largest, *((found.mean, found.cosine) if wide else ())]
-        if not found.differing:
-            numbers = [None] * len(numbers)
+        numbers = (found.largest, found.mean, found.cosine) if found.differing else (None,) * 3
         table.add(
             found.name if found.name == found.other else f"{found.name} → {found.other}",
             *(("=" if found.equal else "≠",) if everything else ()),

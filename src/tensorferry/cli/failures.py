@@ -31,12 +31,13 @@ def fail(error: Exception) -> int:
     """Says what went wrong, and gives the exit code for it."""
     if isinstance(error, click.ClickException):
         context = error.ctx if isinstance(error, click.UsageError) else None
-        say(error.format_message())
+        message = error.format_message()
+        say(message[:1].lower() + message[1:])
         if context is not None and "hint:" not in error.format_message():
             output.note(f"hint: {context.command_path} --help")
         return WRONG
     if isinstance(error, FerryError):
-        error.hint = for_command(error.hint)
+        error.hint = for_command(error.hint, error.path)
         say(str(error))
         return MISSING if isinstance(error, MissingExtraError) else WRONG
     say(_describe(error))

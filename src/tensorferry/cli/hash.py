@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tensorferry.cli import options as shared, output, text
-from tensorferry.cli.failures import Inputs
+from tensorferry.cli.failures import Inputs, name_of
 
 if TYPE_CHECKING:
     from tensorferry.files.find import Found
@@ -33,10 +33,15 @@ def hash_command(
 
     Names, dtypes, shapes and values count; order, compression and metadata do not.
     """
+    from tensorferry.files.find import counted_in
     from tensorferry.operations.hash import HashReport, hash_content
 
     def work(given: Found | str) -> HashReport:
-        return hash_content(given, select=select, format=format, engine=engine, **options)
+        name = name_of(given)
+        with output.progress(name, counted_in(name)) as progress:
+            return hash_content(
+                given, select=select, progress=progress, format=format, engine=engine, **options
+            )
 
     inputs = Inputs(paths)
     reports = []

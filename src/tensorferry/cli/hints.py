@@ -1,6 +1,12 @@
-"""Hints: what the library says to those who write Python, for those who write commands."""
+"""Hints: what the library says to those who write Python, for those who write commands.
+
+A hint in the words of a command line works when it is typed: it names the file that the error is
+about, and options that commands have.
+"""
 
 from __future__ import annotations
+
+import shlex
 
 TERMS = {
     'as in loads(data, format="raw", dtype="float32", shape=[-1, 3])': (
@@ -17,11 +23,30 @@ TERMS = {
     "use shard_size": "use --shard-size",
     "dtype= makes": "--dtype makes",
     'format="arrow" reads': "--format arrow reads",
+    "columns=[...] names those to read": "--select names those to read",
+    "leave it out: select= or --select names the others": "leave it out: --select names the others",
+    "choose a wider dtype, or quantize=": "choose a wider --dtype, or --quantize",
+    "raw=True": "`--option raw=true`",
+    'hdf5="h5py" reads': "`--option hdf5=h5py` reads",
+    "tags= chooses": "`--option tags=NAME` chooses",
+    "raise tensorferry.limits.memory": "raise the limit with --limit memory=16GB",
+    "raise tensorferry.limits.stream": "raise the limit with --limit stream=16GB",
+    "raise tensorferry.limits.depth": "raise the limit with --limit depth=1000",
+    "and keep it with tensorferry.save": "and write safetensors",
+    "and keep its arrays with tensorferry.save": "and write its arrays as npz or safetensors",
+    "tensorferry.convert turns": "`ferry convert` turns",
 }
 
 
-def for_command(hint: str | None) -> str | None:
-    """A hint in the words of a command line."""
+def for_command(hint: str | None, path: str | None = None) -> str | None:
+    """A hint in the words of a command line.
+
+    Args:
+        hint: As the library has it.
+        path: The file that the error is about.
+    """
     for python, command in TERMS.items():
         hint = hint and hint.replace(python, command)
+    if hint and path:
+        hint = hint.replace("ferry repair IN OUT", f"ferry repair {shlex.quote(path)} OUT")
     return hint

@@ -78,12 +78,19 @@ def render(info: FileInfo) -> Iterable[str]:
     for problem in info.problems[:NAMED]:
         yield text.paint(f"problem: {describe(problem)}", "red")
     if len(info.problems) > NAMED:
-        yield text.paint(f"and {len(info.problems) - NAMED} problems more: ferry verify", "red")
+        more = f"and {len(info.problems) - NAMED} problems more: ferry verify {_quoted(info)}"
+        yield text.paint(more, "red")
 
 
 def describe(problem: Problem) -> str:
     """A problem, on one line: where, and what."""
     return str(problem)
+
+
+def _quoted(info: FileInfo) -> str:
+    import shlex
+
+    return text.clean(shlex.quote(info.path))
 
 
 def _size(info: FileInfo) -> str:
@@ -125,4 +132,4 @@ def _parts(info: FileInfo) -> Iterable[str]:
     yield from table.lines()
     if len(entries) > NAMED:
         more = sum(entry.count for entry in entries[NAMED:])
-        yield text.paint(f"and {more:,} more: ferry ls", "dim")
+        yield text.paint(f"and {more:,} more: ferry ls {_quoted(info)}", "dim")

@@ -177,8 +177,9 @@ def _total(listing: Listing) -> str:
     of = "" if len(values) == listing.total else f" of {listing.total:,}"
     parts = [text.plural(len(values), noun) + of]
     if values:
-        parts += [known, f"{text.size(size)} in the file" if size else ""]
-        parts += [f"{text.size(memory)} in memory" if memory and memory != size else ""]
+        differs = bool(memory) and memory != size
+        parts += [known, text.size(size) + " in the file" * differs if size else ""]
+        parts += [f"{text.size(memory)} in memory" if differs else ""]
     return ", ".join(part for part in parts if part)
 
 

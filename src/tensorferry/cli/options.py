@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -13,6 +14,9 @@ from tensorferry.cli import completing, output, text
 if TYPE_CHECKING:
     from tensorferry.files.find import Found
     from tensorferry.progress import Unit
+
+LIMITS = ("memory", "stream", "depth")
+"""The names of `tensorferry.limits`."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -119,6 +123,25 @@ def _engine(name: str | None, address: str | None) -> Any:
 force = click.option("-f", "--force", is_flag=True, help="Replace what is there.")
 """`--force`."""
 
+
+def shard_size(about: str) -> Callable[[Function], Function]:
+    """`--shard-size`: how large the files of a set may be."""
+    return click.option("--shard-size", metavar="SIZE", callback=_check_size, help=about)
+
+
+def _check_size(context: Any, parameter: Any, given: str | None) -> str | None:
+    if given is not None:
+        from tensorferry.storage.shards import parse_size
+
+        try:
+            parse_size(given)
+        except ValueError:
+            raise click.UsageError(
+                f"--shard-size is {given!r}\nhint: a size is as in 500MB or 2GiB"
+            ) from None
+    return given
+
+
 target = click.option(
     "-o", "--output", "output", metavar="OUT", help="OUT, wherever it is easier to write."
 )
@@ -149,7 +172,44 @@ def common() -> list[click.Option]:
             callback=_expand,
             help="One block of lines for each row of a table.",
         ),
+        click.Option(
+            ["--no-pager"],
+            is_flag=True,
+            expose_value=False,
+            callback=_print_all,
+            help="Print all at once, however long it is; PAGER names another program than less.",
+        ),
+        click.Option(
+            ["--limit", "limits"],
+            multiple=True,
+            metavar="NAME=SIZE",
+            expose_value=False,
+            callback=_set_limits,
+            help="What a file may ask for: memory=16GB, stream=16GB or depth=1000.",
+        ),
     ]
+
+
+def _print_all(context: Any, parameter: Any, given: bool) -> None:
+    text.MANNER.unpaged = text.MANNER.unpaged or given
+
+
+def _set_limits(context: Any, parameter: Any, given: tuple[str, ...]) -> None:
+    """Sets limits for the whole process; `application.run` sets them back."""
+    if not given:
+        return
+    from tensorferry import limits
+    from tensorferry.storage.shards import parse_size
+
+    for pair in given:
+        name, _, amount = pair.partition("=")
+        try:
+            value = parse_size(amount)
+        except ValueError:
+            value = 0
+        if name not in LIMITS or not value:
+            raise click.UsageError(f"--limit {pair!r} is none\nhint: as in --limit memory=16GB")
+        setattr(limits, name, value)
 
 
 def _expand(context: Any, parameter: Any, given: bool) -> None:
@@ -162,6 +222,19 @@ def _be_quiet(context: Any, parameter: Any, given: bool) -> None:
 
 def _be_plain(context: Any, parameter: Any, given: bool) -> None:
     text.MANNER.plain = text.MANNER.plain or given
+
+
+@contextmanager
+def limits_kept() -> Iterator[None]:
+    """Sets the limits of the library back when the block ends."""
+    from tensorferry import limits
+
+    kept = {name: vars(limits)[name] for name in LIMITS}
+    try:
+        yield
+    finally:
+        for name, value in kept.items():
+            setattr(limits, name, value)
 
 
 def paths(function: Function) -> Function:

@@ -10,6 +10,8 @@ import re
 import sys
 from collections.abc import Iterable
 
+from tensorferry.cli import pager
+from tensorferry.cli.pager import Pager
 from tensorferry.cli.text import CODES, MANNER
 from tensorferry.display import clean
 from tensorferry.progress import ProgressLine, Unit
@@ -17,15 +19,50 @@ from tensorferry.progress import ProgressLine, Unit
 _OURS = re.compile(rf"(\x1b\[(?:0|{'|'.join(CODES.values())})m|\t)")
 
 
+class Screen:
+    """Where the results of a command go: the standard output, or a pager before it."""
+
+    def __init__(self) -> None:
+        self._command: str | None = None
+        self._pager: Pager | None = None
+
+    def begin(self, command: str) -> None:
+        """Takes the name of the command whose results follow."""
+        self._command = command
+
+    def add(self, text: str) -> None:
+        """Prints a line."""
+        if self._command is not None:
+            command, self._command = self._command, None
+            # Now all options are known.
+            self._pager = None if MANNER.unpaged else pager.for_command(command)
+        if self._pager is None:
+            print(text)
+        else:
+            self._pager.add(text)
+
+    def end(self) -> None:
+        """Shows everything, and waits for the pager."""
+        self._command = None
+        if self._pager is not None:
+            found, self._pager = self._pager, None
+            for text in found.close():
+                print(text)
+            sys.stdout.flush()
+
+
+SCREEN = Screen()
+
+
 def line(text: str = "") -> None:
     """Prints a line on the standard output."""
-    print(_safe(text))
+    SCREEN.add(_safe(text))
 
 
 def lines(texts: Iterable[str]) -> None:
     """Prints lines on the standard output."""
     for text in texts:
-        print(_safe(text))
+        line(text)
 
 
 def block(text: str) -> None:
@@ -34,7 +71,8 @@ def block(text: str) -> None:
 
 
 def note(text: str) -> None:
-    """Prints a line on the standard error."""
+    """Prints a line on the standard error, behind everything that was printed before."""
+    SCREEN.end()
     print(_safe(text), file=sys.stderr)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,6 +12,8 @@ from tensorferry.cli.failures import Inputs
 
 if TYPE_CHECKING:
     from tensorferry.files.find import Found
+
+_RANGE = re.compile(r"^-[0-9]+:")
 
 # The most damages that are listed.
 LISTED = 20
@@ -37,7 +40,8 @@ def repair_command(
     from tensorferry.operations.reshard import repair_file
 
     target = shared.one_output(target, output)
-    report = repair_file(source, target, force=force, engine=engine)
+    with out.progress(target, "records") as progress:
+        report = repair_file(source, target, force=force, engine=engine, progress=progress)
     if as_json:
         shared.echo_json("repair", **_parts(report))
         return
@@ -74,7 +78,7 @@ def index_command(paths: tuple[str, ...], as_json: bool) -> int:
 @click.argument("target", required=False, metavar="OUT", shell_complete=completing.files)
 @click.option("--shards", type=click.IntRange(1), help="Into so many files.")
 @click.option("--records", type=click.IntRange(1), help="Into files of so many records at most.")
-@click.option("--shard-size", metavar="SIZE", help="Into files of about this size: 100MB.")
+@shared.shard_size("Into files of about this size: 100MB.")
 @_COMPRESSION
 @shared.force
 @shared.target
@@ -137,7 +141,7 @@ def _convert(command: str, source: Found, target: str, as_json: bool, **given: A
     from tensorferry.operations.convert import convert
     from tensorferry.operations.reshard import RECORDS
 
-    with out.progress(target, "rows") as progress:
+    with out.progress(target, "records") as progress:
         report = convert(source, target, format=RECORDS, progress=progress, **given)
     if as_json:
         shared.echo_json(command, **_parts(report))
@@ -145,7 +149,16 @@ def _convert(command: str, source: Found, target: str, as_json: bool, **given: A
         out.report(render(report))
 
 
-@click.command("slice")
+class Ranged(click.Command):
+    """A command that takes `-50:` for a range, though it looks like an option."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Reads the arguments."""
+        # A space before it makes it none, and means nothing before a number.
+        return super().parse_args(ctx, [_RANGE.sub(r" \g<0>", argument) for argument in args])
+
+
+@click.command("slice", cls=Ranged)
 @click.argument("source", metavar="IN", shell_complete=completing.files)
 @click.argument("target", required=False, metavar="OUT", shell_complete=completing.files)
 @click.argument("part", required=False, metavar="[START:STOP[:STEP]]")

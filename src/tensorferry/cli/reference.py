@@ -24,11 +24,14 @@ alone is `ferry info FILE`.
 
 Results go to the standard output, everything else to the standard error. On a terminal tables fit
 its width; in a pipe nothing is cut, and `head`, `tail` and `cat` write one JSON object a line.
-Every command has `--json`: one document with the fields `version` (1) and `command`. Colours and
-progress are for terminals. `--no-color` and `NO_COLOR` turn colours off, `FORCE_COLOR` keeps them
-in a pipe, and `-q` (`--quiet`) leaves only results and errors. An error is one to three lines;
-`--debug` shows where it came from. `ferry help COMMAND` is `ferry COMMAND --help`, and `ferry -V`
-prints the version.
+Every command has `--json`: one document with the fields `version` (1) and `command`.
+
+Colours and progress are for terminals, and so is the pager (`PAGER`, `--no-pager`) for what is
+longer than the screen. A table that does not fit becomes a block of lines a row, as `-x` asks for.
+`--no-color` and `NO_COLOR` turn colours off, `FORCE_COLOR` keeps them in a pipe, and `-q`
+(`--quiet`) leaves only results and errors. What a file may ask for is raised with `--limit`, as in
+`--limit memory=16GB`. An error is one to three lines; `--debug` shows where it came from.
+`ferry help COMMAND` is `ferry COMMAND --help`, and `ferry -V` prints the version.
 
 The same letters mean the same everywhere: `-o` is the file to write, instead of the argument OUT;
 `-f` replaces what is there; `-s` (`--select`) says which tensors or columns. `--select` takes names
@@ -72,7 +75,12 @@ def _section(command: click.Command, about: str) -> Iterator[str]:
     yield ""
     yield f"`ferry {' '.join([command.name or '', *names])}`: {about}."
     yield ""
-    yield inspect.cleandoc(command.help or "")
+    examples, _, about_it = (command.help or "").removeprefix("\b\n").partition("\n\n")
+    yield "```sh"
+    yield inspect.cleandoc(examples)
+    yield "```"
+    yield ""
+    yield about_it
     everywhere = {name for option in common() for name in option.opts}
     options = [
         parameter

@@ -13,10 +13,17 @@ from tensorferry.cli.failures import Inputs, name_of
 if TYPE_CHECKING:
     from tensorferry.files.find import Found
     from tensorferry.operations.measures import Summary
-    from tensorferry.operations.stats import ColumnStatistics, StatsReport
+    from tensorferry.operations.stats import StatsReport
 
-# From so many columns on, the deviation is shown, and quantiles.
-MEDIUM, WIDE = 100, 120
+QUANTILES = {"5%": "0.05", "50%": "0.5", "95%": "0.95"}
+HEADERS = (
+    *("name", "dtype", "count", "missing", "min", *QUANTILES, "max", "mean", "std", "zeros"),
+    *("NaN", "infinite", "distinct", "bytes", "empty", "a row"),
+)
+# What is left out first where there is no room.
+LAST = ("dtype", "count", "empty", "a row", "zeros", "missing", "bytes", "5%", "95%", "mean", "50%")
+# What the columns are called where there is more room.
+WORDS = {"bytes": "bytes of a string", "a row": "values a row", "std": "standard deviation"}
 
 
 @click.command("stats")
@@ -34,7 +41,8 @@ def stats_command(
 ) -> int:
     """Count, missing, range, mean, deviation, zeros, NaN and quantiles of each tensor or column.
 
-    In one pass; quantiles and the number of different strings are approximate where there are many.
+    In one pass. What is estimated, because there are many values, has a ~ before it: quantiles
+    beyond 32,768 values, and the number of different strings beyond 262,144.
     """
     from tensorferry.files.find import counted_in
     from tensorferry.operations.stats import collect
@@ -60,24 +68,24 @@ def stats_command(
 
 
 def _render(report: StatsReport) -> Iterable[str]:
-    width = text.width() if text.is_terminal() else WIDE
-    quantiles = {"5%": "0.05", "50%": "0.5", "95%": "0.95"} if width >= WIDE else {}
-    deviation = ["std"] if width >= MEDIUM else []
-    headers = ("name", "dtype", "count", "min", *quantiles, "max", "mean", *deviation, "about")
-    right = range(2, len(headers) - 1)
-    table = text.Table(headers, right=right, flexible=(0, len(headers) - 1))
+    table = text.Table(HEADERS, right=range(2, len(HEADERS)), wider=WORDS, optional=LAST)
     for column in report.columns:
         values = column.values
-        if values.distinct is not None:  # of strings, the numbers are about their lengths
-            middle = [""] * (len(headers) - 4)
-        else:
-            found = [values.quantiles.get(key) for key in quantiles.values()]
-            numbers = [values.minimum, *found, values.maximum, values.mean]
-            numbers += [values.deviation] if deviation else []
-            middle = [_short(number) for number in numbers]
-        table.add(column.name, column.dtype, text.number(values.count), *middle, _about(column))
+        strings = values.distinct is not None  # the numbers are about their lengths then
+        cells = {
+            "name": column.name,
+            "dtype": column.dtype,
+            "count": text.number(values.count),
+            "missing": text.number(column.missing or None),
+            **(_of_strings(values) if strings else _of_numbers(values, column.moment)),
+            "a row": _lengths(column.lengths),
+        }
+        red = [HEADERS.index(name) for name in ("NaN", "infinite") if cells.get(name)]
+        table.add(*(cells.get(name, "") for name in HEADERS), red=red)
     if len(table):
         yield from table.lines()
+    if any(column.values.complex for column in report.columns):
+        yield text.paint("note: of complex numbers, magnitudes are told", "yellow")
     for note in report.notes:
         yield text.paint(f"note: {text.clean(note)}", "yellow")
     if report.rows is not None:
@@ -85,37 +93,58 @@ def _render(report: StatsReport) -> Iterable[str]:
         yield text.paint(text.plural(report.rows, noun), "dim")
 
 
-def _short(number: float | None) -> str:
+def _of_strings(values: Summary) -> dict[str, str]:
+    sign = "~" if values.estimated else ""
+    return {
+        "distinct": f"{sign}{text.number(values.distinct)}",
+        "bytes": _span(values) if values.count else "",
+        "empty": text.number(values.zeros or None),
+    }
+
+
+def _of_numbers(values: Summary, moment: str | None) -> dict[str, str]:
+    sign = "~" if values.approximate else ""
+    found = {name: values.quantiles.get(key) for name, key in QUANTILES.items()}
+    return {
+        "min": _short(values.minimum, moment),
+        **{
+            name: "" if number is None else sign + _short(number, moment)
+            for name, number in found.items()
+        },
+        "max": _short(values.maximum, moment),
+        "mean": _short(values.mean, moment),
+        "std": "" if moment else _short(values.deviation, None),
+        "zeros": _percent(values.zeros, values.count) if values.zeros and not moment else "",
+        "NaN": text.number(values.nan or None),
+        "infinite": text.number(values.infinite or None),
+    }
+
+
+def _short(number: float | None, moment: str | None) -> str:
+    """A number in about four digits, but integers in full, and times as dates."""
     if number is None:
         return ""
-    return str(number) if isinstance(number, int) and abs(number) < 10**7 else f"{number:.4g}"
+    if moment:
+        from tensorferry.operations.moments import text_of
+
+        return str(text_of(round(number), moment))
+    if isinstance(number, int) or (number == round(number) and abs(number) < 1e15):
+        return f"{number:.0f}"
+    return f"{number:.0f}" if 1e4 <= abs(number) < 1e15 else f"{number:.4g}"
 
 
 def _span(values: Summary) -> str:
     same = values.minimum == values.maximum
-    return str(values.minimum) if same else f"{values.minimum}-{values.maximum}"
+    return f"{values.minimum}" if same else f"{values.minimum}-{values.maximum}"
+
+
+def _lengths(lengths: Summary | None) -> str:
+    """How many values the rows of a ragged column have."""
+    if lengths is None or not lengths.count:
+        return ""
+    same = lengths.minimum == lengths.maximum
+    return _span(lengths) if same else f"{_span(lengths)}, mean {lengths.mean:.3g}"
 
 
 def _percent(part: int, whole: int) -> str:
     return "<1%" if part / whole < 0.005 else f"{part / whole:.0%}"
-
-
-def _about(column: ColumnStatistics) -> str:
-    """What else there is to say of a column."""
-    values, parts = column.values, []
-    parts.append(f"{column.missing:,} missing" if column.missing else "")
-    if values.distinct is not None:
-        sign = "~" if values.estimated else ""
-        parts.append(f"{sign}{values.distinct:,} distinct")
-        parts.append(f"{_span(values)} bytes" if values.count else "")
-        parts.append(f"{values.zeros:,} empty" if values.zeros else "")
-    else:
-        parts.append(f"{_percent(values.zeros, values.count)} zeros" if values.zeros else "")
-    parts.append(f"{values.nan:,} NaN" if values.nan else "")
-    parts.append(f"{values.infinite:,} infinite" if values.infinite else "")
-    lengths = column.lengths
-    if lengths is not None and lengths.count:
-        parts.append(f"{_span(lengths)} a row (mean {lengths.mean:.3g})")
-    if values.complex:
-        parts.append("magnitudes")
-    return ", ".join(part for part in parts if part)

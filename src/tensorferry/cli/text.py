@@ -27,9 +27,9 @@ Colour = Literal["bold", "dim", "red", "green", "yellow", "cyan"]
 
 CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 
-# A column is not made narrower than this.
-NARROWEST = 12
-# The names of columns are not wider than this, where each row is a block of lines.
+# A column is not made narrower than this, and not than the other before columns are left out.
+NARROWEST, READABLE = 12, 20
+# Where each row is a block of lines, names are not wider than this, or than half of the terminal.
 WIDEST = 30
 
 
@@ -41,15 +41,17 @@ class Manner:
         plain: Without colours, whatever the terminal can.
         quiet: Only results and errors: no progress, and no report of what was done.
         expanded: A block of lines for each row of a table, whatever fits.
+        unpaged: Without a pager, however much there is.
     """
 
     plain: bool = False
     quiet: bool = False
     expanded: bool = False
+    unpaged: bool = False
 
     def reset(self) -> None:
         """Forgets what the options of the last run said."""
-        self.plain = self.quiet = self.expanded = False
+        self.plain = self.quiet = self.expanded = self.unpaged = False
 
 
 MANNER = Manner()
@@ -98,6 +100,7 @@ class Table:
         cut_ends: Whether cells lose their ends then, not their middles.
         whole: Whether columns without any cell are shown, too.
         wider: What the headers are called in blocks, where there is room for more words.
+        optional: The headers of columns that are left out where there is no room, in this order.
     """
 
     headers: Sequence[str]
@@ -106,6 +109,7 @@ class Table:
     cut_ends: bool = False
     whole: bool = False
     wider: Mapping[str, str] = field(default_factory=dict)
+    optional: Sequence[str] = ()
     _lines: list[tuple[list[str], Colour | None]] = field(default_factory=list)
     _red: set[tuple[int, int]] = field(default_factory=set)
 
@@ -140,12 +144,32 @@ class Table:
             )
             for place in used
         }
-        if MANNER.expanded or (is_terminal() and not self._narrow(widths)):
+        left_out = self._leave_out(widths) if is_terminal() else []
+        if MANNER.expanded or (
+            is_terminal() and not (self._narrow(widths) and self._tells(widths))
+        ):
             yield from self._blocks(used)
             return
-        yield paint(self._line(self.headers, widths), "bold")
+        yield paint(self._heading(widths), "bold")
         for row, (cells, colour) in enumerate(self._lines):
             yield self._line(cells, widths, colour, row)
+        if left_out:
+            yield paint(cut(f"not shown: {', '.join(left_out)}; -x shows all", width()), "dim")
+
+    def _leave_out(self, widths: dict[int, int]) -> list[str]:
+        """Leaves columns out until the others fit, and gives their names."""
+        left_out = []
+        places = [self.headers.index(name) for name in self.optional if name in self.headers]
+        for place in (place for place in places if place in widths):
+            least = [
+                min(most, READABLE) if column in self.flexible else most
+                for column, most in widths.items()
+            ]
+            if sum(least) + 2 * (len(least) - 1) <= width():
+                break
+            del widths[place]
+            left_out.append(self.headers[place])
+        return left_out
 
     def _narrow(self, widths: dict[int, int]) -> bool:
         """Makes columns as narrow as the terminal wants it, if that can be."""
@@ -158,6 +182,16 @@ class Table:
             widths[widest] -= 1
             excess -= 1
         return excess <= 0
+
+    def _tells(self, widths: dict[int, int]) -> bool:
+        """Whether the headers tell the columns apart, cut as they are."""
+        names = [cut(self.headers[place], most) for place, most in widths.items()]
+        return len(set(names)) == len({self.headers[place] for place in widths})
+
+    def _heading(self, widths: dict[int, int]) -> str:
+        """The headers: names are cut in the middle."""
+        cells = {place: cut(self.headers[place], most) for place, most in widths.items()}
+        return self._line([cells.get(place, "") for place in range(len(self.headers))], widths)
 
     def _line(
         self,
@@ -179,11 +213,10 @@ class Table:
         names = {
             place: self.wider.get(self.headers[place], self.headers[place]) + ":" for place in used
         }
-        longest = min(max(map(columns_of, names.values()), default=0), WIDEST)
+        most = max(WIDEST, width() // 2) if is_terminal() else sys.maxsize
+        longest = min(max(map(columns_of, names.values()), default=0), most)
         room = max(width() - longest - 1, NARROWEST) if is_terminal() else sys.maxsize
         for row, (cells, colour) in enumerate(self._lines):
-            if row:
-                yield ""
             for place in used:
                 if cells[place] or self.whole:
                     name = cut(names[place], longest)
@@ -191,6 +224,7 @@ class Table:
                     value = cut(cells[place], room, end=self.cut_ends and place != 0)
                     shade = "red" if (row, place) in self._red else colour
                     yield f"{paint(name, 'dim')}{space}{paint(value, shade)}".rstrip()
+            yield ""
 
 
 def fields(pairs: Iterable[tuple[str, Any]]) -> Iterable[str]:

@@ -13,7 +13,7 @@ from io import BytesIO
 from tensorferry.codecs import compression as codecs
 from tensorferry.codecs.compression import Kind
 from tensorferry.errors import FormatError, UnknownFormatError
-from tensorferry.formats import signatures
+from tensorferry.formats import signatures, strangers
 from tensorferry.formats.contract import HEAD, Glimpse
 from tensorferry.formats.table import TABLE, named
 from tensorferry.storage.place import Place
@@ -69,6 +69,8 @@ def packing(place: Place, *, zlib: bool) -> Kind | None:
 
 def recognise(glimpse: Glimpse) -> str | None:
     """The format of a file, by a glimpse of it; None if no format is called for."""
+    if strangers.find(glimpse) is not None:
+        return None
     doubtful = []
     for name, facts in TABLE.items():
         answer = facts.recognise(glimpse)
@@ -95,6 +97,9 @@ def detect_bytes(data: bytes | memoryview) -> str:
 
 def unknown(head: bytes, size: int | None = None, path: str | None = None) -> UnknownFormatError:
     """The error for bytes that no format recognises."""
+    stranger = strangers.find(Glimpse(path or "", head))
+    if stranger is not None:
+        return UnknownFormatError(f"this is {stranger.what}", path=path, hint=stranger.hint)
     count = "" if size is None else f"{size} "
     what = (
         f"{count}bytes that start with {head[:16].hex(' ')!r}" if head else "a file without bytes"

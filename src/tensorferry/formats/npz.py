@@ -117,7 +117,9 @@ def _foreign(archive: Archive) -> FormatError:
             "this is a file of PyTorch: torch.load reads it, and safetensors can keep its tensors"
         )
     return FormatError(
-        f"none of the {len(archive)} members is an array; the first is {first[:60]!r}", hint=hint
+        f"a zip archive without arrays: none of the {len(archive)} members is one; "
+        f"the first is {first[:60]!r}",
+        hint=hint,
     )
 
 

@@ -282,7 +282,7 @@ def recommend(timings: Sequence[Timing], given: int | None = None) -> Iterator[R
         ("transfer", done, sent, "written, sent (100 MB/s) and read in {}, the least"),
         (
             "interop",
-            [t for t in done if TABLE[t.format].read_by == "many"],
+            [t for t in done if _is_widely_read(t)],
             together,
             "written and read in {}, the least of what other tools read",
         ),
@@ -315,6 +315,13 @@ def brief(seconds: float) -> str:
     if seconds < 1e-3:
         return f"{seconds * 1e6:.0f} us"
     return f"{seconds * 1e3:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"
+
+
+def _is_widely_read(timing: Timing) -> bool:
+    """Whether other tools read it: in compressions of the format's own, not of the whole file."""
+    facts = TABLE[timing.format]
+    is_own = timing.compression is None or timing.compression in facts.compressions
+    return facts.read_by == "many" and is_own
 
 
 def _is_tensorflow(timing: Timing) -> bool:

@@ -34,6 +34,8 @@ from tensorferry.operations.measures import chunks_of
 from tensorferry.operations.nulls import Missing, missing_lists
 from tensorferry.operations.shares import Opening, groups_of
 from tensorferry.operations.subject import Subject
+from tensorferry.progress import Progress, Unit, following
+from tensorferry.rows.columns import length_of
 from tensorferry.storage import byte_view
 from tensorferry.tensors.values import Array, RaggedTensor, SparseTensor
 
@@ -80,6 +82,7 @@ def hash_content(
     path: Any,
     *,
     select: Sequence[str] = (),
+    progress: Progress | bool | None = None,
     format: str | None = None,
     engine: engines.Choice | None = None,
     storage_options: Mapping[str, Any] | None = None,
@@ -90,6 +93,8 @@ def hash_content(
     Args:
         path: What `tensorferry.open` takes.
         select: Patterns of names; other tensors or columns do not count.
+        progress: True shows a bar; a function is told how many tensors or rows are done, and how
+            many there are, if that is known.
         format: By default recognised.
         engine: What hashes the parts: "local", "ray" or an engine; by default this thread. A column
             is hashed as a whole, by one task.
@@ -103,11 +108,14 @@ def hash_content(
         path, format=format, storage_options=storage_options, options=options, thorough=True
     )
     with opening.open() as subject:
-        if engine is None:
-            return digest_of(subject, select)
-        chosen = engines.choose(engine)
-        job = HashJob(opening.surveyed(subject, chosen), subject, tuple(select))
-        return engines.run(job, chosen)
+        in_rows = subject.holds != "tensors"
+        unit: Unit = "tasks" if engine is not None else "rows" if in_rows else "tensors"
+        with following(progress, subject.name, unit) as tell:
+            if engine is None:
+                return digest_of(subject, select, tell)
+            chosen = engines.choose(engine)
+            job = HashJob(opening.surveyed(subject, chosen), subject, tuple(select))
+            return engines.run(job, chosen, tell)
 
 
 @dataclass(frozen=True)
@@ -142,7 +150,9 @@ class HashJob(Job["tuple[str, ...]", "tuple[TensorDigest, ...]", HashReport]):
         return _report(self.subject, found)
 
 
-def digest_of(subject: Subject, select: Sequence[str] = ()) -> HashReport:
+def digest_of(
+    subject: Subject, select: Sequence[str] = (), progress: Progress | None = None
+) -> HashReport:
     """The digest of what is in something that was opened.
 
     Raises:
@@ -150,18 +160,26 @@ def digest_of(subject: Subject, select: Sequence[str] = ()) -> HashReport:
     """
     names = list(subject.matching(select))
     subject.check_readable(names)
-    return _report(subject, _digests(subject, names))
+    return _report(subject, _digests(subject, names, progress))
 
 
 def _report(subject: Subject, found: Sequence[TensorDigest]) -> HashReport:
     return HashReport(subject.name, combine({one.name: one.digest for one in found}), tuple(found))
 
 
-def _digests(subject: Subject, names: Sequence[str]) -> tuple[TensorDigest, ...]:
+def _digests(
+    subject: Subject, names: Sequence[str], progress: Progress | None = None
+) -> tuple[TensorDigest, ...]:
     hashers: dict[str, TensorHasher] = {}
+    in_rows = subject.holds != "tensors"
+    total = (subject.count() if in_rows else len(names)) if progress is not None else None
+    done = 0
     for batch in subject.batches(names):
         for name, column in batch.items():
             hashers.setdefault(name, TensorHasher()).add(column)
+        if progress is not None:
+            done += length_of(next(iter(batch.values()))) if in_rows and batch else 1
+            progress(done, total)
     for name, missing in missing_lists(subject, names).items():
         hashers[name].add_missing(missing)
     return tuple(

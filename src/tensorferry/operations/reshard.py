@@ -24,6 +24,7 @@ from tensorferry.formats.table import TABLE
 from tensorferry.formats.tfrecord.records import Records, repair
 from tensorferry.operations import conditions
 from tensorferry.operations.subject import Subject, open_one
+from tensorferry.progress import Progress
 from tensorferry.rows.rows import Damage
 from tensorferry.storage.place import Target
 
@@ -138,7 +139,12 @@ def _records_of(subject: Subject) -> Records:
 
 
 def repair_file(
-    source: str, target: str, *, force: bool = False, engine: engines.Choice | None = None
+    source: str,
+    target: str,
+    *,
+    force: bool = False,
+    engine: engines.Choice | None = None,
+    progress: Progress | bool | None = None,
 ) -> RepairReport:
     """Writes every whole record of a damaged TFRecord file into a new one.
 
@@ -147,13 +153,14 @@ def repair_file(
         target: The new file.
         force: Replace a target that is there.
         engine: What does it, in one task: what is whole shows only from the start of the file.
+        progress: As in `tensorferry.repair`, where there is no engine.
 
     Raises:
         FileExistsError: The target is there, and `force` is not set.
     """
     check_free(target, force=force)
     job = RepairJob(source, target)
-    return job.run(None, None) if engine is None else engines.run(job, engines.choose(engine))
+    return job.work(progress) if engine is None else engines.run(job, engines.choose(engine))
 
 
 @dataclass(frozen=True)
@@ -176,7 +183,11 @@ class RepairJob(Job[None, RepairReport, RepairReport]):
 
     def run(self, task: None, held: Any) -> RepairReport:
         """Does all of it."""
-        count, damages = repair(self.source, self.target)
+        return self.work()
+
+    def work(self, progress: Progress | bool | None = None) -> RepairReport:
+        """Does all of it, and tells how far it is."""
+        count, damages = repair(self.source, self.target, progress=progress)
         return RepairReport(self.source, self.target, count, tuple(damages))
 
     def merge(self, partials: Iterable[RepairReport]) -> RepairReport:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Unpack
 
 import numpy as np
@@ -20,6 +20,7 @@ from tensorferry.engines import Job
 from tensorferry.files import keywords
 from tensorferry.files.splitting import splits_of
 from tensorferry.operations.measures import Measure, Summary
+from tensorferry.operations.moments import moments_in
 from tensorferry.operations.shares import Opening, groups_of
 from tensorferry.operations.subject import Subject
 from tensorferry.progress import Progress, Unit, following
@@ -43,6 +44,7 @@ class ColumnStatistics:
         missing: Number of rows that lack it.
         values: All values together; of strings, their lengths.
         lengths: Of ragged rows: the number of their values.
+        moment: Of times and dates: Arrow's type, such as "timestamp[us]"; the values are counts.
     """
 
     name: str
@@ -53,6 +55,7 @@ class ColumnStatistics:
     missing: int
     values: Summary
     lengths: Summary | None = None
+    moment: str | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -164,7 +167,10 @@ def _measure(subject: Subject, columns: Columns, tell: Progress | None = None) -
 
 def _report(subject: Subject, match: Sequence[str], columns: Columns, done: int) -> StatsReport:
     rows = done if subject.holds != "tensors" else None
-    found = tuple(column.result(rows) for column in columns.values())
+    moments = moments_in(subject.opened)
+    found = tuple(
+        replace(column.result(rows), moment=moments.get(name)) for name, column in columns.items()
+    )
     notes = tuple(
         f"the {subject.noun} {name!r} cannot be read: {info.unreadable}"
         for name, info in subject.matching(match).items()

@@ -162,12 +162,18 @@ class Subject:
                 raise self._unknown(name)
 
     def _unknown(self, name: str) -> UnsupportedError:
+        return UnsupportedError(
+            f"no {self.noun} is called {name!r}", path=self.name, hint=self.nearest([name])
+        )
+
+    def nearest(self, wanted: Sequence[str]) -> str:
+        """A hint for those who asked for names that are not there: near ones, or the first."""
         names = list(self.infos)
-        near = difflib.get_close_matches(name, names, n=3)
-        hint = f"did you mean {' or '.join(map(repr, near))}?"
-        if not near:
-            hint = f"there are {some(names)}" if names else f"there is no {self.noun} in it"
-        return UnsupportedError(f"no {self.noun} is called {name!r}", path=self.name, hint=hint)
+        found = [near for name in wanted for near in difflib.get_close_matches(name, names, n=3)]
+        near = list(dict.fromkeys(found)) or names[: 1 if len(names) == 1 else 0]
+        if near:
+            return f"did you mean {' or '.join(map(repr, near[:3]))}?"
+        return f"there are {some(names)}" if names else f"there is no {self.noun} in it"
 
     def check_readable(self, names: Iterable[str]) -> None:
         """Refuses tensors or columns that cannot be read.

@@ -74,7 +74,7 @@ class Reader:
         if how.hdf5 not in ("own", "h5py", None):
             raise ValueError(f'hdf5 is {how.hdf5!r}, expected "own" or "h5py"')
         weights = open_weights(place, verify=how.verify, trusted=how.hdf5 == "h5py")
-        return Bundle(
+        opened = Bundle(
             weights.stored,
             facts=TABLE[NAME],
             place=place,
@@ -86,6 +86,9 @@ class Reader:
             version=weights.metadata.get("keras_version"),
             checksums=weights.checksums,
         )
+        if weights.plain:
+            opened.notes.append("plain HDF5, not written by Keras: each dataset is a tensor")
+        return opened
 
 
 class Writer:

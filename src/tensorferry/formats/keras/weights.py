@@ -14,7 +14,7 @@ from tensorferry.codecs.hdf5.file import Node
 from tensorferry.errors import FerryError, UnsupportedError
 from tensorferry.formats.keras import values
 from tensorferry.formats.keras.config import Finding
-from tensorferry.formats.keras.layouts import Found, Layout, Link
+from tensorferry.formats.keras.layouts import VARIABLES, Found, Layout, Link
 from tensorferry.storage.place import Place
 from tensorferry.tensors.stored import Stored, Unreadable
 
@@ -59,6 +59,15 @@ class Weights:
     def files(self) -> list[str]:
         """The paths of its files."""
         return list(dict.fromkeys(place.path for place in self.places))
+
+    @property
+    def plain(self) -> bool:
+        """Whether nothing says that Keras wrote the file: it is HDF5 of another program."""
+        if self.layout == "legacy" or self.config is not None or self.metadata:
+            return False
+        groups = {name for root in self.roots for name in root.members}
+        paths = (path.split("/") for path in self.paths.values())
+        return bool(groups) and "layers" not in groups and not any(VARIABLES in p for p in paths)
 
     def links(self) -> Iterator[UnsupportedError]:
         """The errors of all links in the files: the HDF5 library would follow them."""

@@ -6,6 +6,7 @@ Whether the records are Examples throughout is a question to `tensorferry.format
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterator
 
 from tensorferry import _native
@@ -61,7 +62,7 @@ def _problem(damage: Damage) -> Problem:
         damage.path,
         damage.record,
         damage.offset,
-        hint=f"ferry repair {damage.path} OUT keeps every whole record",
+        hint=f"ferry repair {shlex.quote(damage.path)} OUT keeps every whole record",
     )
 
 
@@ -80,5 +81,5 @@ def in_indexes(files: RecordFiles) -> Iterator[Problem]:
             yield Problem(
                 "the index is older than its file, or does not fit it",
                 name,
-                hint=f"ferry index {path} writes it again",
+                hint=f"ferry index {shlex.quote(path)} writes it again",
             )

@@ -28,7 +28,7 @@ from tensorferry.errors import UnknownFormatError, UnsupportedError
 from tensorferry.files import keywords
 from tensorferry.files.find import format_named
 from tensorferry.formats import table
-from tensorferry.formats.contract import Facts
+from tensorferry.formats.contract import Facts, option_names
 from tensorferry.operations.convert import casting, tables
 from tensorferry.operations.convert.running import Running
 from tensorferry.operations.convert.transfer import Changes, Transfer, Writing
@@ -356,12 +356,19 @@ def _files(
 ) -> tuple[str, ...]:
     """The files that will be there; parts of a safetensors model are named when they are known."""
     in_shards = facts.records or (facts.streams_rows and subject.holds != "tensors")
+    bytes_each = None if size is None else parse_size(size)
+    writes = table.to_write(facts.name).writes
+    splits = facts.records or (writes is not None and "shard_size" in option_names(writes.options))
+    if size is not None and not splits:
+        raise UnsupportedError(f"{facts.name} is written into one file, of any size", path=path)
     if count is not None and not in_shards:
         raise UnsupportedError(
-            f"{facts.name} is not written in a number of shards", path=path, hint="use shard_size"
+            f"{facts.name} is not written in a number of shards",
+            path=path,
+            hint="use shard_size" if splits else "leave the number out",
         )
-    if facts.records and size is not None and count is None:
-        count = max(1, -(-(subject.nbytes() or 0) // parse_size(size)))
+    if facts.records and bytes_each is not None and count is None:
+        count = max(1, -(-(subject.nbytes() or 0) // bytes_each))
     shorthand = in_shards and "@" in os.path.basename(path)
     if count is None and not shorthand:
         return (path,)

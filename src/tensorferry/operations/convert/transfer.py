@@ -19,7 +19,7 @@ from tensorferry.formats.contract import Facts, RowWriter
 from tensorferry.operations import hash as digests
 from tensorferry.operations.convert import casting, tables
 from tensorferry.operations.names import Renaming
-from tensorferry.operations.subject import Subject, rows_in, some
+from tensorferry.operations.subject import Subject, rows_in
 from tensorferry.progress import Progress
 from tensorferry.rows.columns import batches_of, length_of, rows_between
 from tensorferry.rows.rows import ROWS, Rows
@@ -67,7 +67,7 @@ class Changes:
             raise UnsupportedError(
                 f"no name fits {', '.join(self.select)}",
                 path=subject.name,
-                hint=f"there are {some(list(subject.infos))}",
+                hint=subject.nearest(self.select),
             )
         if as_tensors:
             subject.check_readable(wanted)
