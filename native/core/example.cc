@@ -1,5 +1,10 @@
 #include "example.h"
 
+#if defined(__linux__)
+#include <sys/mman.h>
+#include <unistd.h>
+#endif
+
 namespace ferry::example {
 
 namespace {
@@ -118,6 +123,17 @@ FERRY_NOINLINE Reader read_single(Reader reader, Scratch<float>& floats) {
 
 }  // namespace
 
+void expect_filling([[maybe_unused]] void* data, [[maybe_unused]] std::size_t size) noexcept {
+#if defined(__linux__) && defined(MADV_HUGEPAGE)
+  constexpr std::size_t large = 4 << 20;  // less is mostly memory that was used before
+  if (size < large) return;
+  static const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto start = (reinterpret_cast<std::uintptr_t>(data) + page - 1) / page * page;
+  // The last page may not be whole: large pages do not reach it. Without them, all is as before.
+  static_cast<void>(madvise(reinterpret_cast<void*>(start), (size - page) / page * page, MADV_HUGEPAGE));
+#endif
+}
+
 const char* name_of(Kind kind) {
   constexpr const char* names[] = {"nothing", "bytes", "float32", "int64"};
   return names[static_cast<std::size_t>(kind)];
@@ -131,6 +147,18 @@ std::size_t Column::values() const noexcept {
   }
 }
 
+void Pattern::prepare() noexcept {
+  const std::size_t head_size = name.size() < 8 ? name.size() : 8;
+  std::memcpy(&name_head, name.data(), head_size);
+  std::memset(&name_mask, 0xff, head_size);
+  if (name.size() > 8) std::memcpy(&name_tail, name.data() + name.size() - 8, 8);
+  entry_head = 0x0a000a | static_cast<std::uint32_t>(name.size()) << 24;
+  const std::uint8_t kind_tag = static_cast<std::uint8_t>(kind) << 3 | 2;
+  value_head = 0x000a02000412 | std::uint64_t{kind_tag} << 16;
+  values_start = 4 + name.size() + 6;
+  if (!sequence && values_start < 0x82) short_limit = 0x82 - values_start;
+}
+
 Decoder::Decoder(std::vector<Column> columns) : columns_(std::move(columns)) {
   Column** successor = &first_;
   for (Column& column : columns_) {
@@ -140,15 +168,7 @@ Decoder::Decoder(std::vector<Column> columns) : columns_(std::move(columns)) {
     wanted_count_ += column.wanted;
     has_sequences_ |= column.sequence;
 
-    const std::size_t head_size = name.size() < 8 ? name.size() : 8;
-    std::memcpy(&column.name_head, name.data(), head_size);
-    std::memset(&column.name_mask, 0xff, head_size);
-    if (name.size() > 8) std::memcpy(&column.name_tail, name.data() + name.size() - 8, 8);
-    column.entry_head = 0x0a000a | static_cast<std::uint32_t>(name.size()) << 24;
-    const std::uint8_t kind_tag = static_cast<std::uint8_t>(column.kind) << 3 | 2;
-    column.value_head = 0x000a02000412 | std::uint64_t{kind_tag} << 16;
-    column.values_start = 4 + name.size() + 6;
-    if (!column.sequence && column.values_start < 0x82) column.short_limit = 0x82 - column.values_start;
+    column.prepare();
   }
 }
 
@@ -180,7 +200,7 @@ void Decoder::clear() noexcept {
 
 // Compares a key of the name's size, where 8 bytes can be read, with the name: in words, if that is
 // not long.
-FERRY_INLINE bool is_name(const Column& column, const std::uint8_t* key) {
+FERRY_INLINE bool is_name(const Pattern& column, const std::uint8_t* key) {
   const std::size_t size = column.name.size();
   std::uint64_t word;
   std::memcpy(&word, key, 8);
@@ -191,7 +211,7 @@ FERRY_INLINE bool is_name(const Column& column, const std::uint8_t* key) {
   return word == column.name_tail;
 }
 
-FERRY_INLINE bool is_named(const Column& column, Span key) {
+FERRY_INLINE bool is_named(const Pattern& column, Span key) {
   if (key.size != column.name.size()) return false;
   // An entry without a key has an empty one, which lies nowhere in the input.
   if (key.size == 0 || key.readable() < 8) return text_of(key) == column.name;
@@ -213,7 +233,7 @@ FERRY_INLINE Column* Decoder::find(Span key, bool sequence, Column*& successor) 
 //
 // where each size takes one byte and follows from the first one: three comparisons instead of five
 // fields. What it does not take, read_entry and read_kind have to sort out.
-FERRY_INLINE bool take_short(Reader& reader, const Column& column, Span& list) {
+FERRY_INLINE bool take_short(Reader& reader, const Pattern& column, Span& list) {
   const std::size_t start = column.values_start;
   const std::uint8_t* const entry = reader.peek(start + 2);
   if (entry == nullptr) return false;
@@ -527,6 +547,13 @@ void Decoder::finish_row() {
   ++rows_;
 }
 
+// How many varints end in a run.
+static std::uint64_t count_ends(const Span& run) noexcept {
+  std::uint64_t count = 0;
+  for (std::size_t i = 0; i < run.size; ++i) count += run.data[i] < 0x80;
+  return count;
+}
+
 std::size_t Survey::find(Span key, bool sequence) {
   // Records of one writer bring their keys in one order.
   if (guess_ < features_.size() && features_[guess_].sequence == sequence &&
@@ -560,13 +587,34 @@ void Survey::add(Span record) {
       reader.skip(tag);
     }
   }
-  for (const Entry& entry : entries_) add_entry(entry.value, features_[entry.feature]);
+  for (const Entry& entry : entries_) {
+    Feature& feature = features_[entry.feature];
+    if (!entry.is_short) {
+      add_entry(entry.value, feature);
+      continue;
+    }
+    ++feature.rows;
+    switch (feature.kind) {
+      case Kind::integers: add_count(count_ends(entry.value), feature); break;
+      case Kind::floats: add_count(entry.value.size / sizeof(float), feature); break;
+      default: add_count(1, feature);
+    }
+  }
 }
 
 void Survey::find_entries(Span message, bool sequence) {
   Reader reader(message);
   Span value;
   while (!reader.done()) {
+    if (!sequence && guess_ < features_.size()) {
+      Feature& feature = features_[guess_];
+      if (feature.last_row != rows_ && take_short(reader, feature, value)) {
+        feature.last_row = rows_;
+        feature.last_entry = entries_.size();
+        entries_.push_back({guess_++, value.behind(2), true});
+        continue;
+      }
+    }
     if (!reader.take_field(0x0a, value)) {
       reader = pass_other(reader);
       continue;
@@ -575,11 +623,11 @@ void Survey::find_entries(Span message, bool sequence) {
     const std::size_t index = find(entry.key, sequence);
     Feature& feature = features_[index];
     if (feature.last_row == rows_) {
-      entries_[feature.last_entry].value = entry.value;
+      entries_[feature.last_entry] = {index, entry.value, false};
     } else {
       feature.last_row = rows_;
       feature.last_entry = entries_.size();
-      entries_.push_back({index, entry.value});
+      entries_.push_back({index, entry.value, false});
     }
   }
 }
@@ -605,7 +653,10 @@ void Survey::add_feature(Span message, Feature& feature) {
   const List list = read_kind(message);
   if (list.kind == Kind::none) return;
   feature.mixed |= feature.kind != Kind::none && feature.kind != list.kind;
-  feature.kind = list.kind;
+  if (feature.kind != list.kind) {
+    feature.kind = list.kind;
+    feature.prepare();
+  }
   if (!feature.sequence) ++feature.rows;
   std::uint64_t count = 0;
   Reader reader(list.message);
@@ -616,13 +667,17 @@ void Survey::add_feature(Span message, Feature& feature) {
       if (list.kind == Kind::floats) {
         count += run.size / sizeof(float);
       } else {
-        for (std::size_t i = 0; i < run.size; ++i) count += run.data[i] < 0x80;
+        count += count_ends(run);
       }
     } else {
       count += tag.field == 1;
       reader.skip(tag);
     }
   }
+  add_count(count, feature);
+}
+
+void Survey::add_count(std::uint64_t count, Feature& feature) {
   ++feature.lists;
   if (count < feature.shortest) feature.shortest = count;
   if (count > feature.longest) feature.longest = count;

@@ -23,6 +23,9 @@ enum class Kind : std::uint8_t { none = 0, bytes = 1, floats = 2, integers = 3 }
 
 const char* name_of(Kind kind);
 
+// Asks for large pages where much memory is to be filled: each page that is new costs a fault.
+void expect_filling(void* data, std::size_t size) noexcept;
+
 // Memory that grows and is kept for the next batch, unless it is moved away; new elements are not
 // set.
 template <typename Element>
@@ -69,6 +72,7 @@ class Scratch {
     std::size_t capacity = capacity_ == 0 ? expected_ : 2 * capacity_;
     if (capacity < size_ + count) capacity = size_ + count;
     std::unique_ptr<Element[]> data(new Element[capacity]);
+    expect_filling(data.get(), capacity * sizeof(Element));
     if (size_ > 0) std::memcpy(static_cast<void*>(data.get()), data_.get(), size_ * sizeof(Element));
     data_ = std::move(data);
     capacity_ = capacity;
@@ -91,24 +95,31 @@ inline constexpr std::size_t any_length = ~std::size_t{0};
 // threads must not be among them.
 inline constexpr std::size_t cache_line = 64;
 
-// One feature over the records of a batch.
-struct alignas(cache_line) Column {
+// What an entry of a feature looks like as writers make it, if it is short: words that are compared
+// instead of reading fields. See take_short.
+struct Pattern {
   std::string name;
   Kind kind = Kind::none;
   bool sequence = false;  // of feature_lists: each row holds any number of lists
-  bool wanted = true;     // otherwise only known by name, so that it is skipped quickly
-  std::size_t length = any_length;  // that every list must have
-  std::size_t last_row = 0;         // that has brought it, counted from 1
-  Column* successor = nullptr;      // what came after it: records of one writer have one order
 
-  // Parts of an entry as writers make it, to compare words instead of reading fields: see take_short.
   std::uint64_t name_head = 0;   // the first 8 bytes of the name, zeros behind it
   std::uint64_t name_mask = 0;   // ones where name_head has bytes of the name
   std::uint64_t name_tail = 0;   // the last 8 bytes, of longer names
   std::uint32_t entry_head = 0;  // what stands before the name
   std::uint64_t value_head = 0;  // what stands behind it, before the values
   std::size_t values_start = 0;  // in the entry
-  std::size_t short_limit = 0;   // values of fewer bytes than this make a short entry
+  std::size_t short_limit = 0;   // values of fewer bytes than this make a short entry; 0: no pattern
+
+  // Sets the words, once the name and the kind are known.
+  void prepare() noexcept;
+};
+
+// One feature over the records of a batch.
+struct alignas(cache_line) Column : Pattern {
+  bool wanted = true;     // otherwise only known by name, so that it is skipped quickly
+  std::size_t length = any_length;  // that every list must have
+  std::size_t last_row = 0;         // that has brought it, counted from 1
+  Column* successor = nullptr;      // what came after it: records of one writer have one order
 
   Scratch<std::int64_t> integers;
   Scratch<float> floats;
@@ -175,10 +186,7 @@ class alignas(cache_line) Decoder {
 };
 
 // What the features of some records look like: the ground of a schema.
-struct Feature {
-  std::string name;
-  bool sequence = false;
-  Kind kind = Kind::none;
+struct Feature : Pattern {
   bool mixed = false;  // lists of different kinds were seen
   std::uint64_t rows = 0;       // that hold it
   std::uint64_t last_row = 0;   // that had an entry for it, counted from 1
@@ -199,12 +207,15 @@ class Survey {
   void find_entries(Span message, bool sequence);
   void add_entry(Span value, Feature& feature);
   void add_feature(Span message, Feature& feature);
+  void add_count(std::uint64_t count, Feature& feature);
   std::size_t find(Span key, bool sequence);
 
-  // The entries of the record at hand: which feature, and its value, of which the last one counts.
+  // The entries of the record at hand: which feature, and its value, of which the last one counts;
+  // of a short entry, the only run or string of its list.
   struct Entry {
     std::size_t feature;
     Span value;
+    bool is_short;
   };
   std::vector<Entry> entries_;
 

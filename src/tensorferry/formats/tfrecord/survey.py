@@ -18,7 +18,7 @@ import numpy as np
 
 from tensorferry import _native, dtypes
 from tensorferry.errors import FormatError
-from tensorferry.formats.tfrecord.example import KIND_NAMES
+from tensorferry.formats.tfrecord.example import KIND_NAMES, KIND_NUMBERS
 from tensorferry.formats.tfrecord.frames import Segment, Status
 from tensorferry.formats.tfrecord.tensors import parse
 from tensorferry.rows.schema import FeatureStatistics, Kind, Schema, infer
@@ -26,6 +26,8 @@ from tensorferry.tensors.values import Array, RaggedTensor, SparseTensor
 
 # The number of records that are decoded together to see which strings are serialized tensors.
 PROBED_ROWS = 1000
+
+BYTES = KIND_NUMBERS["bytes"]
 
 # The bytes of an Example or a SequenceExample without features.
 EMPTY = frozenset({b"", b"\n\0", b"\x12\0", b"\n\0\x12\0"})
@@ -100,7 +102,6 @@ def survey(segments: Iterable[Segment], *, skip: bool = False) -> Survey:
     """
     statistics = _native.ExampleSurvey()
     tensors: dict[str, tuple[str, Shape] | None] = {}
-    found: list[FeatureStatistics] = []
     for segment in segments:
         for run in _examples_of(segment) if skip else [segment]:
             before, seen = statistics.rows, statistics.features()
@@ -110,15 +111,19 @@ def survey(segments: Iterable[Segment], *, skip: bool = False) -> Survey:
                 raise _not_an_example(error, run, statistics.rows - before - 1) from None
             if status != Status.RECORD:
                 raise run.corrupt(statistics.rows - before, end)
-            stranger = next(_strangers(run, statistics.features(), seen), None)
+            rows = statistics.features()
+            stranger = next(_strangers(run, rows, seen), None)
             if stranger is not None:
                 raise _not_an_example(FormatError(NO_FEATURES), run, stranger)
-            earlier = {one.name: one.kind for one in found}
-            found = [_statistics(row, run.path) for row in statistics.features()]
+            if len(rows) == len(seen) and not any(row[2] == BYTES or row[3] for row in rows):
+                continue  # the same names, and nothing but numbers
+            earlier = {row[0].decode(): KIND_NAMES.get(row[2]) for row in seen}
+            found = [_statistics(row, run.path) for row in rows]
             for one in found:
                 if one.mixed:
                     raise _mixed(one, earlier.get(one.name), run)
             _probe(found, run, tensors)
+    found = [_statistics(row, "") for row in statistics.features()]
     return Survey(tuple(found), statistics.rows, tensors)
 
 

@@ -22,6 +22,8 @@ Kind = Literal["bytes", "float32", "int64"]
 Encoding = Literal["plain", "tensor"]
 Shape = tuple[int | None, ...]
 
+_KINDS, _ENCODINGS = get_args(Kind), get_args(Encoding)
+
 # The dtype of a column that holds a list's values as they are.
 DTYPES: dict[Kind, str] = {"bytes": "string", "float32": "float32", "int64": "int64"}
 KINDS: dict[str, Kind] = {dtype: kind for kind, dtype in DTYPES.items()}
@@ -60,8 +62,8 @@ class Feature:
 
     def __post_init__(self) -> None:
         _check_name(self.name)
-        for part, choices in (("kind", Kind), ("encoding", Encoding)):
-            _check_choice(self, part, get_args(choices))
+        _check_choice(self, "kind", _KINDS)
+        _check_choice(self, "encoding", _ENCODINGS)
         if self.encoding == "plain":
             _check_choice(self, "dtype", (DTYPES[self.kind],))
         else:
@@ -112,10 +114,12 @@ def _check_name(name: Any) -> None:
 
 def _check_choice(feature: Feature, part: str, choices: Iterable[Any]) -> None:
     found = getattr(feature, part)
-    # By type too: 1 is not True here, and an unhashable is no member.
-    if not any(type(found) is type(choice) and found == choice for choice in choices):
-        expected = ", ".join(map(repr, choices))
-        raise FormatError(f"feature {feature.name!r}: {part} is {found!r}, expected {expected}")
+    for choice in choices:
+        # By type too: 1 is not True here, and an unhashable is no member.
+        if type(found) is type(choice) and found == choice:
+            return
+    expected = ", ".join(map(repr, choices))
+    raise FormatError(f"feature {feature.name!r}: {part} is {found!r}, expected {expected}")
 
 
 def _check_recipe(feature: Feature, recipe: Recipe) -> None:
