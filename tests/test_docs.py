@@ -5,10 +5,15 @@ from __future__ import annotations
 import re
 import runpy
 import sys
+import tomllib
 
 import pytest
 from conftest import ROOT
 
+# The repository, as pyproject.toml names it.
+HOME = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["urls"]["Homepage"]
+BLOB = f"{HOME}/blob/main/"
+RAW = f"{HOME}/main/".replace("//github.com/", "//raw.githubusercontent.com/")
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
@@ -26,6 +31,15 @@ def test_links(page):
     """Links inside the project lead somewhere."""
     for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
         assert (page.parent / target).exists(), target
+    for target in re.findall(rf"\]\((?:{BLOB}|{RAW})([^)#]+)\)", page.read_text()):
+        assert (ROOT / target).exists(), target
+
+
+def test_links_of_the_package_index():
+    """README is shown by package indexes, where only whole addresses lead somewhere."""
+    relative = re.findall(r"\]\((?!https://)([^)]+)\)", (ROOT / "README.md").read_text())
+
+    assert relative == [], f"write {BLOB}... for a page and {RAW}... for an image"
 
 
 def test_demo(capsys, monkeypatch):
