@@ -50,8 +50,10 @@ def pytest_ignore_collect(collection_path):
 def pytest_runtest_makereport(item, call):
     """Counts a test as skipped that asked for a package which is not there on purpose."""
     error = call.excinfo and call.excinfo.value
-    if isinstance(error, ImportError) and (error.name or "").partition(".")[0] in WITHOUT:
-        reason = f"without {error.name}"
+    # Our own error starts with the name.
+    name = (error.name or str(error)) if isinstance(error, ImportError) else ""
+    if re.split(r"[. ]", name)[0] in WITHOUT:
+        reason = f"without {name}"
         call.excinfo = pytest.CallInfo.from_call(lambda: pytest.skip(reason), call.when).excinfo
 
 
