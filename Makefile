@@ -4,13 +4,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
-# The package is built inside the environment, so that a rebuild compiles only what changed.
-BUILD_TOOLS := "scikit-build-core>=0.11" "nanobind>=2.7" "cmake>=3.26" "ninja>=1.11"
 SOURCES := $(shell find src native CMakeLists.txt pyproject.toml README.md -type f \
 	-not -name '*.so' -not -path '*/__pycache__/*')
 
 .PHONY: demo test docs lint format bench bench-peers faults fuzz fuzz-python portable sanitize \
-	frameworks clean
+	frameworks matrix dist clean
 
 demo: $(VENV)/package.stamp $(VENV)/demo.stamp
 	@$(BIN)/python examples/demo.py
@@ -20,7 +18,7 @@ test: lint
 
 # The docs as a site, in build/site. Every warning is an error.
 docs: $(VENV)/tools.stamp
-	$(PIP) install "mkdocs-material>=9.5" "mkdocstrings[python]>=0.26"
+	$(PIP) install --group docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 lint: $(VENV)/package.stamp $(VENV)/test.stamp
@@ -43,7 +41,7 @@ bench-peers:
 
 # PyTorch and JAX are large and optional: their tests run wherever they are installed.
 frameworks: $(VENV)/package.stamp $(VENV)/test.stamp
-	$(PIP) install torch==2.13.0 jax grain torchdata tensorflow_datasets datasets webdataset lightning
+	$(PIP) install --group frameworks
 	$(BIN)/python -m pytest tests/frameworks tests/feeds/test_tfds.py
 	$(BIN)/python -m pytest tests/test_docs.py -k pytorch
 
@@ -62,23 +60,39 @@ faults: $(VENV)/package.stamp $(VENV)/test.stamp
 	FERRY_FAULTS=all $(BIN)/python -m pytest tests/faults
 	$(BIN)/python tests/faults/endurance.py
 
-# The parsers that are written in Python. Atheris has wheels for Python 3.11 to 3.13.
+# The wheel on each Python of this machine, with the lowest and the newest dependencies.
+PYTHONS ?=
+TESTS ?= tests
+matrix: $(VENV)/release.stamp
+	$(BIN)/python release/matrix.py $(PYTHONS) --tests $(TESTS) $(if $(TENSORFLOW),--tensorflow)
+
+# What is uploaded: the source distribution and a wheel, checked and tried out in dist/.
+dist: $(VENV)/release.stamp
+	release/dist.sh $(BIN)/python
+
+# The parsers that are written in Python.
 RUNS ?= 1000000
 FUZZ_TARGETS := hdf5 zip riegeli textproto arrow parquet npz keras savedmodel checkpoint structure notes
 fuzz-python: $(VENV)/package.stamp $(VENV)/test.stamp
-	$(PIP) install "atheris>=3"
+	$(PIP) install --group fuzz
 	for target in $(FUZZ_TARGETS); do \
 		$(BIN)/python tests/fuzz/run.py $$target -runs=$(RUNS) || exit 1; \
 	done
 
-$(VENV)/tools.stamp:
-	$(PYTHON) -m venv $(VENV)
-	$(PIP) install $(BUILD_TOOLS)
+# pip knows dependency groups from 25.1 on; Python 3.11 brings 23.2.
+$(VENV)/tools.stamp: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) install "pip>=25.1"
+	$(PIP) install --group build
 	@touch $@
 
 # For the formats that need it.
 $(VENV)/demo.stamp: $(VENV)/tools.stamp
-	$(PIP) install "pyarrow>=17"
+	$(PIP) install --group demo
+	@touch $@
+
+$(VENV)/release.stamp: $(VENV)/tools.stamp
+	$(PIP) install --group release
 	@touch $@
 
 $(VENV)/package.stamp: $(VENV)/tools.stamp $(SOURCES)
@@ -87,8 +101,8 @@ $(VENV)/package.stamp: $(VENV)/tools.stamp $(SOURCES)
 
 # Keras 2, whose files are read, and Serving's messages: without what they ask for, which is all of
 # TensorFlow once more.
-$(VENV)/test.stamp: $(VENV)/tools.stamp pyproject.toml
-	$(PIP) install --no-build-isolation ".[test]"
+$(VENV)/test.stamp: $(VENV)/tools.stamp
+	$(PIP) install --group test
 	$(PIP) install --no-deps "tf_keras<2.22" "tensorflow-serving-api>=2.19"
 	@touch $@
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import venv
@@ -25,12 +26,37 @@ settings.register_profile(
 settings.register_profile(
     "search", settings.get_profile("test"), max_examples=5000, derandomize=False
 )
+# The same properties on another Python or with other versions: few examples find what differs.
+settings.register_profile("matrix", settings.get_profile("test"), max_examples=20)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "test"))
 
 ROOT = Path(__file__).parent.parent
 
 # Files of others, which are no part of the project; what needs them is skipped where they are not.
 CORPUS = Path(os.environ.get("TENSORFERRY_CORPUS", ROOT.parent / "shared/corpus"))
+
+# Packages that are not there on purpose, as `make matrix` has it: a test that imports one of them
+# is skipped. Without this list it fails.
+WITHOUT = frozenset(filter(None, os.environ.get("FERRY_WITHOUT", "").split(",")))
+
+
+def pytest_ignore_collect(collection_path):
+    """Leaves out modules that import a package at their top which is not there on purpose."""
+    if not WITHOUT or collection_path.suffix != ".py":
+        return None
+    found = re.findall(r"^(?:import|from) (\w+)", collection_path.read_text("utf-8"), re.MULTILINE)
+    return True if WITHOUT.intersection(found) else None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_makereport(item, call):
+    """Counts a test as skipped that asked for a package which is not there on purpose."""
+    error = call.excinfo and call.excinfo.value
+    # Our own error starts with the name.
+    name = (error.name or str(error)) if isinstance(error, ImportError) else ""
+    if re.split(r"[. ]", name)[0] in WITHOUT:
+        reason = f"without {name}"
+        call.excinfo = pytest.CallInfo.from_call(lambda: pytest.skip(reason), call.when).excinfo
 
 
 @pytest.fixture(scope="session")

@@ -6,11 +6,16 @@ import re
 import runpy
 import subprocess
 import sys
+import tomllib
 from importlib.util import find_spec
 
 import pytest
 from conftest import ROOT
 
+# The repository, as pyproject.toml names it.
+HOME = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["urls"]["Homepage"]
+BLOB = f"{HOME}/blob/main/"
+RAW = f"{HOME}/main/".replace("//github.com/", "//raw.githubusercontent.com/")
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 # A page that needs no more than the package runs where nothing else is installed.
 BASE = "pip install tensorferry"
@@ -22,7 +27,6 @@ MODULES = {
     "grpcio": "grpc",
     "pillow": "PIL",
 }
-REPOSITORY = "https://github.com/tensorferry/tensorferry/"
 
 
 def program_of(page) -> str:
@@ -68,8 +72,7 @@ def test_links(page):
     text = page.read_text()
     for target in re.findall(r"\]\(([^)#:]+)\)", text):
         assert (page.parent / target).exists(), target
-    raw = REPOSITORY.replace("github.com", "raw.githubusercontent.com")
-    for target in re.findall(rf"\((?:{REPOSITORY}(?:blob|tree)/|{raw})main/([^)#]+)", text):
+    for target in re.findall(rf"\((?:{HOME}/(?:blob|tree)/main/|{RAW})([^)#]+)", text):
         assert (ROOT / target).exists(), target
 
 
@@ -99,6 +102,13 @@ def test_charts():
         assert (ROOT / "docs/images" / name).read_text() == text, "python benchmarks/charts.py"
     page = (ROOT / "docs/performance.md").read_text()
     assert drawing["opened"](page) == page, "python benchmarks/charts.py"
+
+
+def test_links_of_the_package_index():
+    """README is shown by package indexes, where only whole addresses lead somewhere."""
+    relative = re.findall(r"\]\((?!https://)([^)]+)\)", (ROOT / "README.md").read_text())
+
+    assert relative == [], f"write {BLOB}... for a page and {RAW}... for an image"
 
 
 def test_demo(capsys, monkeypatch):

@@ -268,8 +268,10 @@ def list_parts(array: pa.Array) -> tuple[Array, Any]:
     if _is_view(array.type) or array.null_count:
         lengths = pc.list_value_length(array).fill_null(0).to_numpy(zero_copy_only=False)
         splits = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
-        # Views may overlap: a few bytes can stand for many values.
-        check_budget((int(splits[-1]),), np.dtype(np.int64), what="lists", held=array.nbytes)
+        # Views may overlap: a few bytes can stand for many values. PyArrow before 22 does not know
+        # the size of views, but that of their buffers.
+        held = array.get_total_buffer_size()
+        check_budget((int(splits[-1]),), np.dtype(np.int64), what="lists", held=held)
         return splits, array.flatten()
     dtype = np.dtype(np.int64 if pa.types.is_large_list(array.type) else np.int32)
     offsets = _buffer(array.buffers()[1], dtype, array.offset, len(array) + 1)
