@@ -45,10 +45,12 @@ def diagnose(model: Any) -> DiagnosisReport:
     Returns:
         What each way of saving keeps, attribute by attribute; `print` shows it as a page of text.
 
-    Example:
-        >>> report = ferry.diagnose(model)
-        >>> report.ways["pickle"].reason
-        "model._lock: TypeError: cannot pickle '_thread.lock' object"
+    Examples:
+        >>> import threading
+        >>> from types import SimpleNamespace
+        >>> report = ferry.diagnose(SimpleNamespace(w=np.zeros(3), lock=threading.Lock()))
+        >>> report.ways["pickle"].reason.endswith("cannot pickle '_thread.lock' object")
+        True
     """
     return _Diagnosis(model).report()
 

@@ -75,6 +75,13 @@ class Feed:
 
     Raises:
         UnsupportedError: The data has no rows, or the arguments do not go together.
+
+    Examples:
+        >>> with ferry.writer("train.tfrecord") as out:
+        ...     out.write_batch({"id": np.arange(10)})
+        >>> feed = ferry.feeds.Feed("train.tfrecord", batch=4, shuffle=True, seed=7)
+        >>> [len(batch["id"]) for batch in feed]
+        [4, 4, 2]
     """
 
     def __init__(

@@ -46,6 +46,11 @@ def dumps(
     Raises:
         UnsupportedError: The format cannot carry the value.
         OptionError: The format has no such option.
+
+    Examples:
+        >>> data = ferry.dumps(np.float32([1, 2]))  # the bytes of tf.io.serialize_tensor
+        >>> ferry.loads(data)
+        array([1., 2.], dtype=float32)
     """
     buffers = Buffers()
     if value.__class__ is ndarray and format is None and not options:
@@ -65,6 +70,12 @@ def dumps_buffers(
 
     The large ones are the value's own memory: nothing is copied, so the value must not change
     until they are written. Arguments are those of `dumps`.
+
+    Examples:
+        >>> array = np.zeros(1000, np.float32)
+        >>> data = ferry.dumps(array)
+        >>> b"".join(ferry.dumps_buffers(array)) == data
+        True
     """
     buffers = Buffers()
     _write(value, buffers, format, options)
@@ -81,6 +92,12 @@ def dumps_into(
 
     Returns:
         Number of bytes written.
+
+    Examples:
+        >>> with open("scores.pb", "wb") as file:
+        ...     size = ferry.dumps_into(np.zeros(3, np.float32), file)
+        >>> ferry.load("scores.pb").shape
+        (3,)
     """
     size = 0
     for buffer in dumps_buffers(value, format=format, **options):
@@ -156,6 +173,10 @@ def loads(
     Raises:
         FormatError: The bytes are damaged, or of no known format.
         OptionError: The format has no such option.
+
+    Examples:
+        >>> ferry.loads(ferry.dumps({"ids": [1, 2], "text": "ja"}))
+        {'ids': [1, 2], 'text': 'ja'}
     """
     if data.__class__ is bytes:
         source: bytes | memoryview = data

@@ -78,6 +78,11 @@ def load(
     Raises:
         FormatError: The file is damaged, or of no known format.
         OptionError: The format has no such option.
+
+    Examples:
+        >>> saved = ferry.save({"scores": np.float32([0.5])}, "pred.npz")
+        >>> ferry.load("pred.npz")
+        {'scores': array([0.5], dtype=float32)}
     """
     how = Reading(format, to, placed, verify, dequantize, given=keywords.given(options))
     with how.open(path, _with_mapping(storage_options, mmap)) as opened:
@@ -146,6 +151,12 @@ def open(  # noqa: A001  # the public name
     Raises:
         FormatError: The file is damaged, or of no known format.
         OptionError: The format has no such option.
+
+    Examples:
+        >>> saved = ferry.save({"scores": np.zeros((2, 3))}, "pred.npz", metadata={"step": 9})
+        >>> with ferry.open("pred.npz") as bundle:
+        ...     print(bundle.info["scores"].shape, bundle.metadata)
+        (2, 3) {'step': 9}
     """
     how = Reading(format, to, placed, verify, dequantize, parts, keywords.given(options))
     return how.open(path, _with_mapping(storage_options, mmap))

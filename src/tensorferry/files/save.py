@@ -122,6 +122,11 @@ def save(
     Raises:
         UnsupportedError: The format cannot carry the value.
         OptionError: The format has no such option.
+
+    Examples:
+        >>> saved = ferry.save({"scores": np.float32([0.5])}, "pred.safetensors", metadata={"step": 9})
+        >>> saved.format
+        'safetensors'
     """
     if conversion.is_model(value):
         raise conversion.a_model(value)

@@ -63,6 +63,12 @@ def writer(
     Raises:
         UnsupportedError: The format is not written row by row.
         OptionError: The format has no such option.
+
+    Examples:
+        >>> with ferry.writer("train.tfrecord") as out:
+        ...     out.write({"id": 7, "text": "ja"})
+        >>> ferry.open("train.tfrecord")[0]["text"]
+        b'ja'
     """
     name = os.fspath(path)
     found, chosen = chosen_for(name, format, compression, options)

@@ -174,6 +174,10 @@ def struct_format(value: Any, *, count: int | None = None, byteorder: ByteOrder 
         value: A tensor, or whatever names a dtype.
         count: How many values, with a dtype; by default one.
         byteorder: As in `write`.
+
+    Examples:
+        >>> ferry.struct_format(np.zeros((2, 3), np.float32), byteorder="big")
+        '>6f'
     """
     _check_choice("byteorder", byteorder, ByteOrder)
     if isinstance(value, list | tuple | SparseTensor | RaggedTensor):

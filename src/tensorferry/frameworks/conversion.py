@@ -44,7 +44,7 @@ def accept(value: Foreign, *, origins: list[dict[str, Any]] | None = None) -> Fo
     Raises:
         UnsupportedError: A part of the value is none of those, and cannot be converted to one.
 
-    Example:
+    Examples:
         >>> accept([tf.constant([1, 2]), 3])
         [array([1, 2], dtype=int32), 3]
     """
@@ -150,7 +150,7 @@ def give(value: Foreign, to: str, *, origin: contract.Origin | None = None) -> F
         UnsupportedError: The framework has no such tensor, or there is no such framework.
         MissingExtraError: The framework is not installed.
 
-    Example:
+    Examples:
         >>> give({"x": np.zeros(2)}, "torch")
         {'x': tensor([0., 0.], dtype=torch.float64)}
     """

@@ -51,7 +51,7 @@ def list_variables(model: Foreign, *, build_optimizer: bool = False) -> list[Var
         UnsupportedError: The model has no variables, or was not built yet.
         LimitError: The model nests deeper than `limits.depth`.
 
-    Example:
+    Examples:
         >>> [variable.name for variable in list_variables({"w": np.zeros(3)})]
         ['w']
     """

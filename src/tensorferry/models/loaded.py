@@ -50,7 +50,7 @@ class LoadedSignature:
             TypeError: These are not the arguments that the signature takes.
             MismatchError: A value does not fit.
 
-        Example:
+        Examples:
             >>> model.signatures["serving_default"](x=[[1.0, 2.0, 3.0]])["output_0"].shape
             (1, 8)
         """

@@ -80,10 +80,12 @@ def load_model(
         FormatError: The file is damaged.
         MissingExtraError: TensorFlow or Keras is not installed.
 
-    Example:
-        >>> model = ferry.load_model("encoder")
-        >>> model([[1.0, 2.0, 3.0]]).shape
-        (1, 8)
+    Examples:
+        >>> import tensorflow as tf
+        >>> report = ferry.save_model(lambda x: 2 * x, "double", inputs=np.ones((1, 3), np.float32))
+        >>> model = ferry.load_model("double")
+        >>> model([[1.0, 2.0, 3.0]]).tolist()
+        [[2.0, 4.0, 6.0]]
     """
     name = storage.localize(path)
     if storage.is_url(name):

@@ -68,9 +68,9 @@ def predict(
         MismatchError: The batches have different outputs, or it is not clear which of the inputs
             the model takes.
 
-    Example:
-        >>> ferry.predict("encoder", np.ones((4, 3), "f4"), batch_size=2)["output_0"].shape
-        (4, 8)
+    Examples:
+        >>> ferry.predict(lambda x: {"y": x * 2}, np.arange(4.0), batch_size=2)["y"].tolist()
+        [0.0, 2.0, 4.0, 6.0]
     """
     if engine is not None:
         asked = batching.Model(model, signature, lengths or {}, keep, allow)
@@ -143,9 +143,11 @@ def save_predictions(
     Raises:
         OptionError: The format has no such option; also a TypeError.
 
-    Example:
-        >>> ferry.save_predictions("encoder", inputs, "outputs.parquet", batch_size=64).format
-        'parquet'
+    Examples:
+        >>> columns = {"x": np.arange(4.0), "id": np.arange(4)}
+        >>> saved = ferry.save_predictions(lambda x: {"y": x * 2}, columns, "pred.npz", keep=("id",))
+        >>> sorted(ferry.load("pred.npz"))
+        ['id', 'y']
     """
     name = os.fspath(path)
     found = format or format_named(name)

@@ -101,8 +101,10 @@ def save_model(
         FormatError: The path is a directory that is no SavedModel, or has other files in it.
         MissingExtraError: TensorFlow or Keras is not installed.
 
-    Example:
-        >>> report = ferry.save_model(model, "encoder", inputs=examples)
+    Examples:
+        >>> import tensorflow as tf
+        >>> double = lambda x: 2 * x
+        >>> report = ferry.save_model(double, "double", inputs=np.ones((1, 3), np.float32))
         >>> [signature.name for signature in report.signatures]
         ['serving_default']
     """

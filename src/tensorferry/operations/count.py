@@ -48,6 +48,12 @@ def count(
 
     Raises:
         FormatError: A file is damaged.
+
+    Examples:
+        >>> with ferry.writer("train@2.tfrecord") as out:
+        ...     out.write_batch({"id": np.arange(5)})
+        >>> ferry.count("train@2.tfrecord")
+        5
     """
     with open_one(path, format=format, storage_options=storage_options, options=options) as subject:
         opened = subject.opened

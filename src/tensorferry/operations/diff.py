@@ -151,6 +151,12 @@ def diff(
     Raises:
         UnsupportedError: The key is no column of both, or not unique.
         OptionError: A format has no such option.
+
+    Examples:
+        >>> a = ferry.save({"w": np.zeros(3)}, "a.npz")
+        >>> b = ferry.save({"w": np.zeros(3)}, "b.ckpt")
+        >>> ferry.diff("a.npz", "b.ckpt").equal
+        True
     """
     opening = partial(Opening.of, storage_options=storage_options, options=options, thorough=True)
     sides = opening(a), opening(b)

@@ -159,6 +159,12 @@ def inspect(
     Raises:
         FormatError: The file cannot be opened.
         OptionError: The format has no such option.
+
+    Examples:
+        >>> saved = ferry.save({"w": np.zeros((2, 3))}, "model.ckpt")
+        >>> info = ferry.inspect("model.ckpt")
+        >>> (info.format, [tensor.shape for tensor in info.tensors])
+        ('checkpoint', [(2, 3)])
     """
     found = glance.find_one(path, format=format, options=storage_options)
     if glance.is_model(found):

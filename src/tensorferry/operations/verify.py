@@ -134,6 +134,11 @@ def verify(
         UnknownFormatError: No format recognises the file.
         OptionError: The format has no such option.
         OSError: The file cannot be read at all.
+
+    Examples:
+        >>> saved = ferry.save({"w": np.zeros(3)}, "model.npz")
+        >>> ferry.verify("model.npz").sound
+        True
     """
     name = path.name if isinstance(path, Found) else shown(str(path))
     try:

@@ -98,6 +98,13 @@ class Rows(AsArrow):
         compression: The format's own, if the files use one.
         packed: How the first file is compressed as a whole.
         raw: Whether rows are given as their bytes, and not as dicts.
+
+    Examples:
+        >>> with ferry.writer("train.tfrecord") as out:
+        ...     out.write_batch({"id": np.arange(5)})
+        >>> rows = ferry.open("train.tfrecord")
+        >>> (len(rows), int(rows[3]["id"]), [len(batch["id"]) for batch in rows.batches(2)])
+        (5, 3, [2, 2, 1])
     """
 
     def __init__(self, places: Sequence[Place], how: RowOptions, *, facts: Facts) -> None:

@@ -61,6 +61,12 @@ class Bundle(Mapping[str, Any]):
         compression: The format's own, if the file uses one.
         checksums: Whether checksums cover the values.
         packed: How the file is compressed as a whole.
+
+    Examples:
+        >>> saved = ferry.save({"a": np.zeros((2, 3)), "b": np.ones(4)}, "model.npz")
+        >>> with ferry.open("model.npz") as bundle:
+        ...     print(list(bundle), bundle["b"], bundle.slice("a", np.s_[0, :2]))
+        ['a', 'b'] [1. 1. 1. 1.] [0. 0.]
     """
 
     def __init__(

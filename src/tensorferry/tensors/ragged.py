@@ -126,7 +126,7 @@ class RaggedVerbs:
         Raises:
             LimitError: The dense array takes more memory than `limits.memory`.
 
-        Example:
+        Examples:
             >>> ferry.RaggedTensor.from_rows([[1, 2], [3]]).to_dense(-1)
             array([[ 1,  2],
                    [ 3, -1]], dtype=int32)
@@ -144,7 +144,7 @@ class RaggedVerbs:
             OptionError: There are more or fewer lengths than ragged dimensions.
             LimitError: The dense array takes more memory than `limits.memory`.
 
-        Example:
+        Examples:
             >>> ferry.RaggedTensor.from_rows([[1, 2, 3], [4]]).pad_to(2).tolist()
             [[1, 2], [4, 0]]
         """

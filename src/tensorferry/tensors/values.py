@@ -40,6 +40,11 @@ class SparseTensor:
         indices: int64 [entries, rank], the index of each entry.
         values: [entries], in the same order.
         dense_shape: int64 [rank].
+
+    Examples:
+        >>> attention = ferry.SparseTensor.from_dense([[0.0, 0.5], [0.25, 0.0]])
+        >>> attention.values.tolist()
+        [0.5, 0.25]
     """
 
     indices: Array
@@ -115,6 +120,11 @@ class RaggedTensor(RaggedVerbs):
         flat_values: The values of all rows, one after the other; may have uniform inner dimensions.
         nested_row_splits: For each ragged dimension, from the outermost inward, where each row
             starts and the last one ends; int64 or int32.
+
+    Examples:
+        >>> tokens = ferry.RaggedTensor.from_rows([[5, 17, 2], [8, 2]])
+        >>> tokens.row_lengths.tolist()
+        [3, 2]
     """
 
     flat_values: Array

@@ -133,6 +133,11 @@ def view(
         FileNotFoundError: There is nothing by one of the names.
         FormatError: The only file cannot be opened; of several, the page says it.
         UnsupportedError: A path is a stream, or there are too many files.
+
+    Examples:
+        >>> saved = ferry.save({"w": np.zeros(3)}, "model.npz")
+        >>> page = ferry.view("model.npz", browser=False)
+        >>> page.close()
     """
     files = find_files(paths, format=format, storage_options=storage_options, options=options)
     in_notebook = "ipykernel" in sys.modules

@@ -45,9 +45,14 @@ def weights_callback(
         MissingExtraError: Keras is not installed.
         OptionError: The metric that decides is none of those that the model reports.
 
-    Example:
+    Examples:
+        >>> import keras
+        >>> model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
+        >>> model.compile("sgd", "mse")
         >>> keep = ferry.weights_callback("best.npz", monitor="loss", save_best_only=True)
-        >>> model.fit(x, y, callbacks=[keep])
+        >>> history = model.fit(np.ones((4, 3)), np.ones((4, 1)), callbacks=[keep], verbose=0)
+        >>> len(ferry.load("best.npz"))
+        2
     """
     writing = _Writing(
         os.fspath(path), monitor, save_best_only, mode, max_to_keep, optimizer, options

@@ -73,8 +73,9 @@ def load_weights(
         UnsupportedError: The model has no variables, or some that cannot be set, or the file has no
             named tensors.
 
-    Example:
-        >>> report = ferry.load_weights(model, "model.safetensors")
+    Examples:
+        >>> model = {"dense": {"kernel": np.zeros((4, 2), np.float32)}}
+        >>> report = ferry.load_weights(model, {"dense/kernel": np.ones((4, 2), np.float32)})
         >>> report.ok
         True
     """

@@ -46,6 +46,13 @@ class CheckpointManager:
         name: The name of the files, before the step. Its ending says their format; a name without
             one is that of TensorFlow's checkpoints.
         storage_options: For the store of a URL.
+
+    Examples:
+        >>> manager = ferry.CheckpointManager({"w": np.zeros(3)}, "run", max_to_keep=2, name="w.npz")
+        >>> for _ in range(3):
+        ...     path = manager.save()
+        >>> manager.checkpoints
+        ['run/w-2.npz', 'run/w-3.npz']
     """
 
     def __init__(

@@ -35,6 +35,15 @@ class Saver:
             start with the name given here. Without it, `save` and `restore` are given `variables`.
         max_to_keep: How many of its files a saver keeps; older ones are removed when a new one is
             there. By default all: nothing is removed unless you say so.
+
+    Examples:
+        >>> step = np.array(7)
+        >>> saver = ferry.Saver({"step": step})
+        >>> path = saver.save("step.npz")
+        >>> step[...] = 0
+        >>> restored = saver.restore("step.npz")
+        >>> int(step)
+        7
     """
 
     def __init__(self, variables: Any = None, *, max_to_keep: int | None = None) -> None:

@@ -132,7 +132,9 @@ def latest_checkpoint(
         The prefix of a checkpoint, or the path of a file; None if there is neither. `load_weights`,
         `Saver.restore` and `open` take it.
 
-    Example:
+    Examples:
+        >>> saver = ferry.Saver({"w": np.zeros(3)})
+        >>> path = saver.save("run/model", global_step=7)
         >>> ferry.latest_checkpoint("run")
         'run/model-7'
     """

@@ -234,6 +234,12 @@ def json_default(value: Any) -> Any:
 
     `json` itself asks only for what it does not know: it writes tuples as lists, and floats that
     are not finite as bare words, unless `allow_nan=False`. `tensorferry.dumps` keeps both apart.
+
+    Examples:
+        >>> import json
+        >>> text = json.dumps({"scores": np.float32([0.5])}, default=ferry.json_default)
+        >>> json.loads(text, object_hook=ferry.json_object_hook)
+        {'scores': array([0.5], dtype=float32)}
     """
     if isinstance(value, np.ndarray | np.generic | SparseTensor | RaggedTensor | bytes):
         return to_tree(value, lambda tensor, place: _encode_tensor(tensor, INLINE))
@@ -257,6 +263,12 @@ def json_object_hook(node: dict[str, Any]) -> Any:
 
     Raises:
         FormatError: An object's "$type" is none of ours, or its fields are not what it has.
+
+    Examples:
+        >>> import json
+        >>> text = ferry.dumps(np.float32([0.5]), format="json")
+        >>> json.loads(text, object_hook=ferry.json_object_hook)
+        array([0.5], dtype=float32)
     """
     # Hooks run from the inside out: the parts of this object are values already.
     if TYPE not in node:

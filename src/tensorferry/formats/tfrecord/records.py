@@ -636,6 +636,15 @@ def repair(
 
     Raises:
         FormatError: There is no whole record in the file.
+
+    Examples:
+        >>> with ferry.writer("train.tfrecord") as out:
+        ...     out.write_batch({"id": np.arange(5)})
+        >>> with open("train.tfrecord", "r+b") as file:  # the last record loses its end
+        ...     _ = file.truncate(file.seek(0, 2) - 3)
+        >>> count, damages = ferry.repair("train.tfrecord", "whole.tfrecord")
+        >>> count
+        4
     """
     with (
         open_source(path) as source,

@@ -194,6 +194,11 @@ def convert(
         FileExistsError: The target is there, and `force` is not set.
         UnsupportedError: The target's format has no place for it, or a tensor cannot be read.
         OptionError: A format has no such option.
+
+    Examples:
+        >>> saved = ferry.save({"w": np.zeros(3)}, "model.ckpt")
+        >>> ferry.convert("model.ckpt", "model.safetensors", verify=True).verified
+        True
     """
     path = os.fspath(target)
     facts = _facts_of(path, format)
