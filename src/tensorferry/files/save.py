@@ -124,7 +124,7 @@ def save(
         OptionError: The format has no such option.
 
     Examples:
-        >>> saved = ferry.save({"scores": np.float32([0.5])}, "pred.safetensors", metadata={"step": 9})
+        >>> saved = ferry.save({"w": np.float32([0.5])}, "pred.safetensors", metadata={"step": 9})
         >>> saved.format
         'safetensors'
     """

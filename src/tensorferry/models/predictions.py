@@ -144,8 +144,8 @@ def save_predictions(
         OptionError: The format has no such option; also a TypeError.
 
     Examples:
-        >>> columns = {"x": np.arange(4.0), "id": np.arange(4)}
-        >>> saved = ferry.save_predictions(lambda x: {"y": x * 2}, columns, "pred.npz", keep=("id",))
+        >>> rows = {"x": np.arange(4.0), "id": np.arange(4)}
+        >>> saved = ferry.save_predictions(lambda x: {"y": x * 2}, rows, "pred.npz", keep=("id",))
         >>> sorted(ferry.load("pred.npz"))
         ['id', 'y']
     """

@@ -48,7 +48,8 @@ class CheckpointManager:
         storage_options: For the store of a URL.
 
     Examples:
-        >>> manager = ferry.CheckpointManager({"w": np.zeros(3)}, "run", max_to_keep=2, name="w.npz")
+        >>> model = {"w": np.zeros(3)}
+        >>> manager = ferry.CheckpointManager(model, "run", max_to_keep=2, name="w.npz")
         >>> for _ in range(3):
         ...     path = manager.save()
         >>> manager.checkpoints
