@@ -25,6 +25,7 @@ from tensorferry.formats.parquet.footer import CODECS, PAGE_HEADER, Chunk, read_
 from tensorferry.formats.parquet.ranges import RangedFile
 from tensorferry.formats.tables import pieces
 from tensorferry.formats.tables.lending import lend
+from tensorferry.rows.rows import ROWS
 from tensorferry.storage import Sink
 from tensorferry.storage.source import Source, Span
 from tensorferry.tensors.values import RaggedTensor
@@ -240,7 +241,8 @@ class Reader:
             for chunk in self._chunks(index, columns)
             if chunk.is_text
         )
-        return max(1, max(limits.memory, RATIO * self.size) // max(longest, 1))
+        step = max(1, max(limits.memory, RATIO * self.size) // max(longest, 1))
+        return step if step < ROWS else step // ROWS * ROWS  # batches lie in one step then
 
     def _start_of(self, chunk: Chunk) -> bytes:
         start = min(chunk.start, self.size)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import dataclasses
 import operator
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -42,6 +42,14 @@ if TYPE_CHECKING:
 
 # The rows of fewer files are counted to be shown.
 COUNTED = 64
+
+
+class Wanted(NamedTuple):
+    """The leaves to be read, the schema of their columns, and those that rows may lack."""
+
+    names: list[str]
+    schema: pa.Schema
+    optional: set[str]
 
 
 class Table(Rows):
@@ -312,7 +320,7 @@ class Table(Rows):
         batches = list(self._stream(columns))
         if to == "arrow":
             return choice.together(batches, self._schema_of(columns))  # type: ignore[no-any-return]
-        values = self._values(batches, leaves)
+        values = self._values(batches, self._wanted(leaves))
         if not self.in_rows:
             with pieces.translated():
                 values = out_of_one_row(values)
@@ -343,20 +351,22 @@ class Table(Rows):
         """
         rows = check_rows(rows)
         leaves = self._settled(columns)
-        schema = self._schema_of(choice.columns_of(leaves))
+        wanted = self._wanted(leaves)
         asked = self._how.columns if columns is None else columns
+        apart = choice.members(leaves, asked) if to == "arrow" else []
         for parts, count in self._dealt(rows, leaves):
             if drop_remainder and count < rows:
                 return
             if to == "arrow":
-                yield choice.together(parts, schema, choice.members(leaves, asked))
+                yield choice.together(parts, wanted.schema, apart)
             else:
-                yield hand(self._values(parts, leaves), to)
+                yield hand(self._values(parts, wanted), to)
 
     def __iter__(self) -> Iterator[Row]:
         leaves = self._settled(None)
+        wanted = self._wanted(leaves)
         for parts, count in self._dealt(ROWS, leaves):
-            yield from self._rows(parts, leaves, count)
+            yield from self._rows(parts, wanted, count)
 
     def __getitems__(self, indices: Indices) -> list[Row]:
         """Several rows, in the order asked for; each piece is read once."""
@@ -383,7 +393,8 @@ class Table(Rows):
                 batches = self._piece(number, index, columns)
                 parts += choice.between(batches, start - int(starts[place]), end - start)
                 start = end
-        found = dict(zip(order, self._rows(parts, leaves, len(order)), strict=True))
+        rows = self._rows(parts, self._wanted(leaves), len(order))
+        found = dict(zip(order, rows, strict=True))
         return [found[number] for number in numbers]
 
     def _dealt(self, rows: int, leaves: Sequence[Outline]) -> Iterator[tuple[list[Any], int]]:
@@ -447,7 +458,8 @@ class Table(Rows):
                 batches = reader.batches(index, columns)
                 if self._how.on_error == "skip":  # what is wrong inside must be known now
                     leaves = [leaf for leaf in self._files.outlines if not leaf.error]
-                    self._values(batches, [leaf for leaf in leaves if leaf.column in columns])
+                    here = [leaf for leaf in leaves if leaf.column in columns]
+                    self._values(batches, self._wanted(here))
             self._held = key, batches
         return self._held[1]
 
@@ -480,27 +492,28 @@ class Table(Rows):
         self._files.settled = True
         return self._chosen(None)
 
-    def _values(self, parts: list[pa.RecordBatch], leaves: Sequence[Outline]) -> dict[str, Leaf]:
+    def _wanted(self, leaves: Sequence[Outline]) -> Wanted:
+        names = [leaf.name for leaf in leaves]
+        return Wanted(names, self._schema_of(choice.columns_of(leaves)), self._optional(leaves))
+
+    def _values(self, parts: list[pa.RecordBatch], wanted: Wanted) -> dict[str, Leaf]:
         from tensorferry.formats.tables import values as arrow_values
 
-        optional = self._optional(leaves)
-        schema = self._schema_of(choice.columns_of(leaves))
-        wanted = [leaf.name for leaf in leaves]
+        names, schema, optional = wanted
         try:
             with pieces.translated():
-                found = arrow_values.from_batches(schema, parts, optional=optional, wanted=wanted)
+                found = arrow_values.from_batches(schema, parts, optional=optional, wanted=names)
         except FerryError as error:
             raise error.located(path=self.path) from error.__cause__
-        return {name: found[name] for name in wanted}
+        return {name: found[name] for name in names}
 
-    def _rows(
-        self, parts: list[pa.RecordBatch], leaves: Sequence[Outline], count: int
-    ) -> Iterator[Row]:
-        if not leaves:
+    def _rows(self, parts: list[pa.RecordBatch], wanted: Wanted, count: int) -> Iterator[Row]:
+        if not wanted.names:
             return iter([{} for _ in range(count)])
-        optional = self._optional(leaves)
-        values = self._values(parts, leaves)
-        columns = [choice.row_values(leaf, name in optional) for name, leaf in values.items()]
+        values = self._values(parts, wanted)
+        columns = [
+            choice.row_values(leaf, name in wanted.optional) for name, leaf in values.items()
+        ]
         return (dict(zip(values, row, strict=True)) for row in zip(*columns, strict=True))
 
     # Parts of it

@@ -84,6 +84,9 @@ def from_chunks(
     wanted: Collection[str] | None = None,
 ) -> dict[str, Leaf]:
     """The leaves of one column: one, or several of a struct; see `from_batches`."""
+    chunks = list(chunks)
+    if len(chunks) == 1 and field.name not in optional and _is_plain(chunks[0], field):
+        return {field.name: _flat(chunks[0], None)}
     try:
         note = Note.of(field)
         found = [_parts(chunk, field, note, wanted) for chunk in chunks]
@@ -95,6 +98,11 @@ def from_chunks(
         }
     except (FormatError, UnsupportedError) as error:
         raise error.located(tensor=field.name) from None
+
+
+def _is_plain(array: pa.Array, field: pa.Field) -> bool:
+    """Whether an array is nothing but numbers: the shortest way is taken for these."""
+    return array.type.id in NUMBERS and field.metadata is None and array.null_count == 0
 
 
 def in_rows(schema: pa.Schema) -> bool:
@@ -320,7 +328,7 @@ def _flat(array: pa.Array, dtype: dtypes.DType | None) -> Array:
     if types.is_string_view(kind) or types.is_large_string(kind):
         return texts.as_text(_strings(array.cast(pa.large_binary())))
     if types.is_string(kind):
-        return texts.as_text(_strings(array.cast(pa.binary())))
+        return texts.as_text(_strings(array.view(pa.binary())))  # the same bytes, no cast
     if types.is_binary_view(kind) or types.is_large_binary(kind):
         return _strings(array.cast(pa.large_binary()))
     if types.is_binary(kind) or types.is_fixed_size_binary(kind):
