@@ -2,7 +2,11 @@
 # Builds the core with other compilers and for other processors, and runs the fuzz targets on their
 # seeds there. What is not installed is passed over, and said so:
 #
-#     apt-get install clang libc++-dev libc++abi-dev g++-aarch64-linux-gnu qemu-user
+#     apt-get install clang libc++-dev libc++abi-dev g++-aarch64-linux-gnu qemu-user \
+#       g++-mingw-w64-x86-64
+#
+# Windows' and macOS' programs cannot run here: they are compiled and linked. zig, which brings the
+# headers of macOS, comes with `pip install ziglang`.
 set -euo pipefail
 cd "$(dirname "$0")"
 
@@ -58,6 +62,17 @@ fi
 if has qemu-x86_64 && [ "$(uname -m)" = x86_64 ]; then
   for processor in core2duo Nehalem Haswell Haswell,-abm Haswell,-bmi1,-avx2 Haswell,-popcnt max; do
     run g++ "$processor" qemu-x86_64 -cpu "$processor"
+  done
+fi
+
+if has x86_64-w64-mingw32-g++-posix; then
+  compile windows x86_64-w64-mingw32-g++-posix -Wno-pedantic
+  echo "Windows x86_64: compiled and linked"
+fi
+if has zig; then
+  for target in aarch64-macos x86_64-macos; do
+    compile "$target" zig c++ -target "$target"
+    echo "$target: compiled and linked"
   done
 fi
 

@@ -28,6 +28,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tensorferry import storage
+from tensorferry.storage import system
 from tensorferry.storage.attributes import Attributes
 from tensorferry.storage.backend import Options, of_store
 from tensorferry.storage.folders import make_folder, sync
@@ -192,7 +193,7 @@ def _hand_on(old: str, path: str) -> None:
     """Gives a file the attributes of the one that it is about to replace."""
     with suppress(FileNotFoundError):
         found = Attributes.of(old, os.stat(old))
-        descriptor = os.open(path, os.O_RDWR)
+        descriptor = os.open(path, system.UPDATE)
         try:
             found.apply(descriptor)
         finally:
