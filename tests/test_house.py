@@ -160,7 +160,7 @@ def imported(code):
 def formats_in(modules):
     """The formats among some modules, by name."""
     shared = {
-        "contract", "table", "signatures", "detect", "arrays", "wholes", "tables",
+        "contract", "table", "signatures", "strangers", "detect", "arrays", "wholes", "tables",
     }  # fmt: skip
     prefix = "tensorferry.formats."
     names = {name[len(prefix) :].partition(".")[0] for name in modules if name.startswith(prefix)}

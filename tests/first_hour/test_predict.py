@@ -139,3 +139,26 @@ def test_functions_of_any_arguments():
     np.testing.assert_array_equal(found["output"], X * Y)
     found = ferry.predict(total, {"a": Y, "x": X, "id": IDS}, keep=("id",))
     np.testing.assert_array_equal(found["output"], X + Y)
+
+
+@pytest.mark.parametrize("suffix", [".tfrecord", ".tfrecord.gz", ".npz"])
+def test_a_path_is_opened(tmp_path, monkeypatch, suffix):
+    """Inputs may be the path of a file: the model gets its columns, and others are carried along."""
+    monkeypatch.chdir(tmp_path)
+    ferry.save({"x": np.arange(5, dtype=np.float32), "id": np.arange(5)}, f"in{suffix}")
+
+    ferry.save_predictions(
+        lambda x: {"y": x * 2}, f"in{suffix}", "out.npz", keep=("id",), batch_size=2
+    )
+
+    assert ferry.load("out.npz")["y"].tolist() == [0, 2, 4, 6, 8]
+    assert ferry.load("out.npz")["id"].tolist() == [0, 1, 2, 3, 4]
+
+
+def test_rows_stay_open(tmp_path):
+    """Rows that were opened are streamed, and stay open."""
+    ferry.save({"x": np.arange(5, dtype=np.float32)}, tmp_path / "in.tfrecord")
+    rows = ferry.open(tmp_path / "in.tfrecord")
+
+    assert ferry.predict(lambda x: x + 1, rows, batch_size=2)["output"].tolist() == [1, 2, 3, 4, 5]
+    assert len(list(rows)) == 5

@@ -48,6 +48,13 @@ def finish(
     Raises:
         FormatError: Shares are missing, are of different saves, or two have the same tensor.
         UnsupportedError: The format is written by one worker only.
+
+    Examples:
+        >>> one = ferry.save({"a": np.zeros(2)}, "model.ckpt-9", shard=(0, 2))
+        >>> other = ferry.save({"b": np.ones(2)}, "model.ckpt-9", shard=(1, 2))
+        >>> saved = ferry.finish("model.ckpt-9")
+        >>> sorted(ferry.load("model.ckpt-9"))
+        ['a', 'b']
     """
     name = os.fspath(path)
     found = format or format_named(name)

@@ -11,13 +11,15 @@ numbered. Padded outputs become ragged tensors if another output has their lengt
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from tensorferry import engines
 from tensorferry.codecs import compression as codecs
 from tensorferry.files import keywords
 from tensorferry.files.find import format_named
+from tensorferry.files.open import open as open_file
 from tensorferry.files.save import Saved, save
 from tensorferry.files.writer import open_writer
 from tensorferry.formats import table
@@ -25,6 +27,7 @@ from tensorferry.models import batching
 from tensorferry.models.calling import Calls, Columns
 from tensorferry.models.dangers import Allow
 from tensorferry.progress import Progress, following
+from tensorferry.rows.rows import ROWS, Rows
 from tensorferry.storage.place import Target
 
 
@@ -45,8 +48,9 @@ def predict(
 
     Args:
         model: The path of a SavedModel or Keras file, a loaded model, or a function.
-        inputs: One tensor, a dict of tensors by the names of the model's arguments, or an iterator
-            of such batches, as `records.batches(64)` is. The model gets the columns that it takes.
+        inputs: One tensor, a dict of tensors by the names of the model's arguments, an iterator of
+            such batches, as `records.batches(64)` is, rows that were opened, or the path of a file.
+            The model gets the columns that it takes.
         signature: The signature to call; by default the one that calling the model means.
         batch_size: The number of rows in a call; by default all rows.
         lengths: Makes padded outputs ragged. Maps the name of each to the output that has the
@@ -59,7 +63,7 @@ def predict(
             makes one on the worker.
         progress: True shows a bar; a function is told how many rows are done; with an engine, how
             many tasks, and how many there are.
-        storage_options: For the store of the inputs, if an engine reads them.
+        storage_options: For the store of the inputs, if they are a URL.
 
     Returns:
         NumPy arrays, ragged and sparse tensors by name.
@@ -79,8 +83,11 @@ def predict(
                 asked, inputs, batch_size, engines.choose(engine), tell, options=storage_options
             )
     work = Calls(model, signature, lengths, keep, allow)
-    with following(progress, "predict", "rows") as work.tell:
-        return work.run_all(inputs, batch_size)
+    with (
+        following(progress, "predict", "rows") as work.tell,
+        _given(inputs, batch_size, work, storage_options) as (given, size),
+    ):
+        return work.run_all(given, size)
 
 
 def save_predictions(
@@ -179,8 +186,8 @@ def save_predictions(
             shards=shards,
             level=level,
         )
-    given = {"compression": compression, "level": level, "quantize": quantize}
-    chosen = keywords.given({**given, "shard_size": shard_size})
+    asked_for = {"compression": compression, "level": level, "quantize": quantize}
+    chosen = keywords.given({**asked_for, "shard_size": shard_size})
     target = Target(name, options=storage_options, durable=durable)
     if engine is not None:
         asked = batching.Model(model, signature, lengths or {}, keep, allow)
@@ -190,9 +197,28 @@ def save_predictions(
     work = Calls(model, signature, lengths, keep, allow)
     with (
         following(progress, name, "rows") as work.tell,
+        _given(inputs, batch_size, work, storage_options) as (given, size),
         open_writer(facts.name, target, chosen, shards=shards, metadata=metadata or {}) as out,
     ):
-        for outputs in work.run(inputs, batch_size):
+        for outputs in work.run(given, size):
             out.write_batch(outputs)
     sizes = [target.place().at(written).size() or 0 for written in out.paths]
     return Saved(name, facts.name, sum(sizes), files=tuple(out.paths))
+
+
+@contextmanager
+def _given(
+    inputs: Any, size: int | None, work: Calls, options: Mapping[str, Any] | None
+) -> Iterator[tuple[Any, int | None]]:
+    """The inputs of a model, and the number of rows in a call: a path is opened, rows are streamed."""
+    is_path = isinstance(inputs, str | os.PathLike)
+    opened = open_file(inputs, storage_options=options) if is_path else inputs
+    try:
+        if isinstance(opened, Rows):
+            columns = work.columns(opened.columns)
+            yield iter(opened.batches(size or ROWS, columns=columns)), None
+        else:
+            yield (opened.value() if is_path else opened), size
+    finally:
+        if is_path:
+            opened.close()
