@@ -80,7 +80,7 @@ def reading(report: Report, whole: str, part: str) -> None:
     few = part + "-few"
     write_examples(few, PEER_ROWS // 4)
     peer = scaled(
-        shortest(lambda: ray.data.read_tfrecords(few).materialize(), 1),
+        shortest(lambda: ray.data.read_tfrecords(few).materialize(), 2),
         shortest(lambda: ray.data.read_tfrecords(part).materialize(), 1),
     )
     add(report, "read, materialised", mine, peer)
@@ -100,7 +100,7 @@ def writing(report: Report, whole: str, part: str, folder: Path) -> None:
     few = small.limit(PEER_ROWS // 4).materialize()
     few.write_tfrecords(str(folder / "warm"))  # its workers import TensorFlow
     peer = scaled(
-        shortest(lambda: few.write_tfrecords(str(folder / "few")), 1),
+        shortest(lambda: few.write_tfrecords(str(folder / "few")), 2),
         shortest(lambda: small.write_tfrecords(str(theirs)), 1),
     )
     found = [
