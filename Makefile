@@ -13,8 +13,9 @@ SOURCES := $(shell find src native CMakeLists.txt pyproject.toml README.md -type
 demo: $(VENV)/package.stamp $(VENV)/demo.stamp
 	@$(BIN)/python examples/demo.py
 
+# Two files of tests at a time.
 test: lint
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 # The docs as a site, in build/site. Every warning is an error.
 docs: $(VENV)/tools.stamp

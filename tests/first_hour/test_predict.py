@@ -143,7 +143,7 @@ def test_functions_of_any_arguments():
 
 @pytest.mark.parametrize("suffix", [".tfrecord", ".tfrecord.gz", ".npz"])
 def test_a_path_is_opened(tmp_path, monkeypatch, suffix):
-    """Inputs may be the path of a file: the model gets its columns, and others are carried along."""
+    """Inputs may be the path of a file: the model gets its columns, and others are kept."""
     monkeypatch.chdir(tmp_path)
     ferry.save({"x": np.arange(5, dtype=np.float32), "id": np.arange(5)}, f"in{suffix}")
 

@@ -210,7 +210,7 @@ def save_predictions(
 def _given(
     inputs: Any, size: int | None, work: Calls, options: Mapping[str, Any] | None
 ) -> Iterator[tuple[Any, int | None]]:
-    """The inputs of a model, and the number of rows in a call: a path is opened, rows are streamed."""
+    """The inputs, and the number of rows in a call: paths are opened, and rows are streamed."""
     is_path = isinstance(inputs, str | os.PathLike)
     opened = open_file(inputs, storage_options=options) if is_path else inputs
     try:
