@@ -253,7 +253,7 @@ def test_python_values(tf):
         np.array([object()]),
         object(),
     ],
-    ids=str,
+    ids=lambda value: type(value).__name__,
 )
 def test_refuses_what_is_no_tensor(value):
     """What TensorFlow has no dense tensor for is refused, never changed into one."""

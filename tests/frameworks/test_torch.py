@@ -260,3 +260,13 @@ def test_refused_inside_transforms():
 
     torch.vmap(function)(torch.ones(2, 3))
     torch.func.grad(function)(torch.ones(3))
+
+
+@pytest.mark.parametrize("archive", [True, False])
+def test_files_of_torch_are_named(archive, tmp_path):
+    """What torch.save wrote is a pickle, which is not opened, and the error says so."""
+    path = tmp_path / "model.pt"
+    torch.save({"a": torch.ones(3)}, path, _use_new_zipfile_serialization=archive)
+
+    with pytest.raises(ferry.UnknownFormatError, match="a PyTorch"):
+        ferry.open(path)
