@@ -1,6 +1,6 @@
 """The golden screens: every command on a terminal of 80 and of 200 columns, on real files.
 
-    PYTHONPATH=tests python tests/cli/test_golden_screens.py
+    PYTHONPATH=tests python -m cli.test_golden_screens
 
 writes them anew into tests/cli/screens; whoever does that looks at them. The files are those of the
 corpus, which is no part of this repository, and copies of them that were changed.

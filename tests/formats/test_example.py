@@ -28,7 +28,7 @@ def segments(*records: bytes, limit: int = 1 << 60) -> list[Any]:
 def decode(records: list[bytes], schema: Any = None, **options: Any) -> dict[str, Any]:
     """The columns of some records."""
     found = segments(*records)
-    given = survey(found) if schema is None else schema
+    given = survey(found).schema() if schema is None else schema
     return example.BatchDecoder(given, **options).decode(found)
 
 
@@ -169,10 +169,12 @@ def test_missing_is_not_empty():
     one = integers(field(1, b"\x01"))
     records = [field(1, entry(b"a", one)), field(1, entry(b"a", b"")), b"", b"\x0a\x00"]
     assert decode(records)["a"].to_list() == [[1], [], [], []]
-    assert survey(segments(*records))["a"] == Feature("a", "int64", (), "int64", optional=True)
+    assert survey(segments(*records)).schema()["a"] == Feature(
+        "a", "int64", (), "int64", optional=True
+    )
 
     empty = [field(1, entry(b"a", one)), field(1, entry(b"a", integers(b"")))]
-    assert survey(segments(*empty))["a"] == Feature("a", "int64", (None,), "int64")
+    assert survey(segments(*empty)).schema()["a"] == Feature("a", "int64", (None,), "int64")
 
 
 def test_defaults():
@@ -397,7 +399,7 @@ def test_survey_counts_records_within_their_file():
 
     with pytest.raises(ferry.FormatError, match="record 1 is no Example"):
         survey(found)
-    assert survey(found, skip=True)["a"].optional is False
+    assert survey(found, skip=True).schema()["a"].optional is False
 
 
 def test_strings_that_are_no_tensors():
@@ -405,7 +407,7 @@ def test_strings_that_are_no_tensors():
     tensor = ferry.dumps(np.float64(1.5))
     for text in (b"", b"\x08\x01", b"text", tensor[:-1], ferry.dumps({"a": 1})):
         records = [field(1, entry(b"a", field(1, field(1, one)))) for one in (tensor, text)]
-        assert survey(segments(*records))["a"].encoding == "plain"
+        assert survey(segments(*records)).schema()["a"].encoding == "plain"
         assert decode(records)["a"].tolist() == [tensor, text]
 
 

@@ -22,7 +22,7 @@ from tensorferry.storage import open_source
 def read(data: bytes, schema: Any = None) -> list[dict[str, Any]]:
     """The rows of framed Examples."""
     segment = Frames(open_source(data)).take(1 << 60)
-    schema = survey([segment]) if schema is None else schema
+    schema = survey([segment]).schema() if schema is None else schema
     return list(example.rows_of(example.BatchDecoder(schema).decode([segment]), schema))
 
 
@@ -154,7 +154,7 @@ def test_nothing_is_narrowed(value):
     expected = np.asarray(value)
     data = encode_rows([{"x": value}] * 3)
     segment = Frames(open_source(data)).take(10)
-    schema = survey([segment])
+    schema = survey([segment]).schema()
 
     assert (schema["x"].encoding, schema["x"].shape) == ("tensor", expected.shape)
     column = example.BatchDecoder(schema).decode([segment])["x"]

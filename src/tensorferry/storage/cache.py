@@ -106,8 +106,7 @@ def held(source: Source, url: str, address: str) -> Iterator[str | None]:
 def _locked(path: str) -> Iterator[None]:
     """Lets one process at a time do something about an object."""
     while True:
-        flags = os.O_RDWR | os.O_CREAT | system.NOFOLLOW
-        descriptor = os.open(path, flags, 0o600)
+        descriptor = os.open(path, system.UPDATE | os.O_CREAT | system.NOFOLLOW, 0o600)
         temporary.lock(descriptor)
         if temporary.is_at(os.fstat(descriptor), path):
             break

@@ -115,15 +115,18 @@ def lost_types(subject: Subject, names: Mapping[str, str], format: str) -> list[
 
     opened = subject.opened
     assert isinstance(opened, Rows)
-    notes = []
+    notes, apart = [], []
     for field in opened.arrow_schema:
         wanted = any(_home(leaf, [field.name]) for leaf in names)
         is_time = pa.types.is_temporal(field.type)
         if wanted and (is_time or pa.types.is_decimal(field.type)):
             notes.append(f"column {field.name!r} is {field.type}, for which {format} has no type")
-        elif wanted and pa.types.is_struct(field.type):
-            first = f"{field.name}/{field.type.field(0).name}" if field.type.num_fields else ""
-            notes.append(f"column {field.name!r} is a struct: its fields are columns as {first!r}")
+        elif wanted and pa.types.is_struct(field.type) and field.type.num_fields:
+            apart.append((field.name, f"{field.name}/{field.type.field(0).name}"))
+    if apart:
+        column, member = apart[0]
+        others = f" (and {len(apart) - 1} more)" if len(apart) > 1 else ""
+        notes.append(f"column {column!r}{others} is a struct: its fields are columns as {member!r}")
     return notes
 
 
