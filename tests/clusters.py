@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 # Before Ray is imported: what it would print, and what it would tell its makers.
@@ -12,6 +13,12 @@ os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
 
 MEMORY = 200 << 20
 """Number of bytes of each node's object store."""
+# A node that was killed is missed after a second, and not after half a minute.
+QUICK = {
+    "health_check_initial_delay_ms": 0,
+    "health_check_period_ms": 250,
+    "health_check_failure_threshold": 4,
+}
 
 
 class RayCluster:
@@ -39,10 +46,15 @@ class RayCluster:
         from ray.cluster_utils import Cluster
 
         ray.shutdown()
-        head = {"num_cpus": 1, "object_store_memory": MEMORY, "include_dashboard": False}
+        head = {
+            "num_cpus": 1,
+            "object_store_memory": MEMORY,
+            "include_dashboard": False,
+            "_system_config": QUICK,
+        }
         self.cluster = Cluster(initialize_head=True, head_node_args=head)
         self.nodes = [self.add() for _ in range(nodes - 1)]
-        ray.init(address=self.cluster.address, log_to_driver=False)
+        ray.init(address=self.cluster.address, log_to_driver=False, logging_level="ERROR")
         context = ray.data.DataContext.get_current()
         context.enable_progress_bars = False
         context.print_on_execution_start = False
@@ -50,6 +62,23 @@ class RayCluster:
     def add(self):
         """Adds a node with one processor."""
         return self.cluster.add_node(num_cpus=1, object_store_memory=MEMORY)
+
+    def lose(self, node) -> None:
+        """Ends a node with all that runs on it."""
+        self.cluster.remove_node(node, allow_graceful=False)
+
+    @staticmethod
+    def kill_worker(title: str) -> bool:
+        """Kills one process that runs a task of some name; False if there is none."""
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit():
+                try:
+                    if (entry / "cmdline").read_bytes().startswith(f"ray::{title}".encode()):
+                        os.kill(int(entry.name), signal.SIGKILL)
+                        return True
+                except OSError:
+                    continue
+        return False
 
     def stop(self) -> None:
         """Ends all of it."""

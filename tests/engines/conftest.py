@@ -1,13 +1,10 @@
-"""A Ray cluster on this machine, for all tests of the folder."""
+"""What the tests of engines share; the Ray cluster is that of all tests (`clusters`)."""
 
 from __future__ import annotations
 
-import os
-import signal
 import threading
 import time
 from contextlib import contextmanager
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,71 +14,12 @@ import tensorferry as ferry
 # Small tasks, so that small files make many of them.
 TASK = 20_000
 ROWS = 3000
-# A node that was killed is missed after a second, and not after half a minute.
-QUICK = {
-    "health_check_initial_delay_ms": 0,
-    "health_check_period_ms": 250,
-    "health_check_failure_threshold": 4,
-}
-
-
-class Machines:
-    """A cluster of two machines that are processes, to which others are added."""
-
-    def __init__(self) -> None:
-        from ray.cluster_utils import Cluster
-
-        self._cluster = Cluster(
-            initialize_head=True,
-            head_node_args={
-                "num_cpus": 1,
-                "object_store_memory": 80 << 20,
-                "_system_config": QUICK,
-            },
-        )
-        self.add()
-        self.address = self._cluster.address
-
-    def add(self):
-        """One more machine."""
-        return self._cluster.add_node(num_cpus=1, object_store_memory=80 << 20)
-
-    def lose(self, node) -> None:
-        """Ends a machine with all that runs on it."""
-        self._cluster.remove_node(node, allow_graceful=False)
-
-    def stop(self) -> None:
-        """Ends all of them."""
-        self._cluster.shutdown()
-
-    @staticmethod
-    def kill_worker(title: str) -> bool:
-        """Kills one process that runs a task of some name; False if there is none."""
-        for entry in Path("/proc").iterdir():
-            if entry.name.isdigit():
-                try:
-                    if (entry / "cmdline").read_bytes().startswith(f"ray::{title}".encode()):
-                        os.kill(int(entry.name), signal.SIGKILL)
-                        return True
-                except OSError:
-                    continue
-        return False
 
 
 @pytest.fixture(scope="session")
-def machines(s3_server):
-    """The cluster, whose workers find the S3 of the tests."""
-    ray = pytest.importorskip("ray")
-    variables = {**s3_server.environment, "RAY_USAGE_STATS_ENABLED": "0"}
-    before = {name: os.environ.get(name) for name in variables}
-    os.environ.update(variables)
-    found = Machines()
-    ray.init(address=found.address, log_to_driver=False, logging_level="ERROR")
-    for name, value in before.items():
-        os.environ.pop(name) if value is None else os.environ.__setitem__(name, value)
-    yield found
-    ray.shutdown()
-    found.stop()
+def machines(ray_cluster):
+    """The cluster of the session, to which machines are added and of which some are lost."""
+    return ray_cluster
 
 
 @pytest.fixture
