@@ -191,30 +191,65 @@ class Decoder {
     return range(decoder_.rows() - before, position_, status);
   }
 
-  // Decodes single records: the number of the buffer of each, and where its frame starts there, both
-  // int64. Whether all is as it should be; if not, decoding one by one finds out what is wrong.
-  bool decode_at(nb::list sources, nb::handle which, nb::handle starts, bool verify) {
-    const Turn::Use use(turn_);
+  // Single records, anywhere in some buffers.
+  struct Scattered {
+    example::Decoder* decoder;
+    std::vector<const Buffer*> buffers;
+    std::vector<std::uint64_t> numbers;  // the buffer of each record
+    std::vector<std::uint64_t> starts;   // of its frame
+    bool verify;
+
+    // Whether all is as it should be; if not, decoding one by one finds out what is wrong.
+    bool decode() noexcept {
+      try {
+        for (std::size_t i = 0; i < starts.size(); ++i) {
+          touch(i + ahead);
+          const Buffer& buffer = *buffers.at(numbers[i]);
+          Record record;
+          if (starts[i] > buffer.size() ||
+              tfrecord::read(buffer.span(), starts[i], verify, record) != Status::record) {
+            return false;
+          }
+          decoder->add(buffer.span(record.data, record.data + record.length));
+        }
+      } catch (...) {
+        return false;
+      }
+      return true;
+    }
+
+   private:
+    static constexpr std::size_t ahead = 8;
+
+    // Memory that is needed soon is asked for now: records from anywhere are not in the cache.
+    void touch(std::size_t i) const {
+#if defined(__GNUC__)
+      if (i >= starts.size() || numbers[i] >= buffers.size()) return;
+      const Buffer& buffer = *buffers[numbers[i]];
+      for (std::uint64_t line = 0; line < 4; ++line) {
+        const std::uint64_t place = starts[i] + line * 64;
+        if (starts[i] < buffer.size() && place < buffer.size()) __builtin_prefetch(buffer.data() + place);
+      }
+#else
+      static_cast<void>(i);
+#endif
+    }
+  };
+
+  // The number of the buffer of each record, and where its frame starts there, both int64.
+  Scattered scatter(nb::list sources, nb::handle which, nb::handle starts, bool verify) {
     std::vector<const Buffer*> buffers;
     for (nb::handle source : copy_of(sources)) buffers.push_back(&hold(source));
-    const std::vector<std::uint64_t> numbers = copy_numbers(which);
-    const std::vector<std::uint64_t> offsets = copy_numbers(starts);
-    if (numbers.size() != offsets.size()) throw nb::value_error("a buffer for each record");
+    Scattered work{&decoder_, std::move(buffers), copy_numbers(which), copy_numbers(starts), verify};
+    if (work.numbers.size() != work.starts.size()) throw nb::value_error("a buffer for each record");
+    return work;
+  }
+
+  bool decode_at(nb::list sources, nb::handle which, nb::handle starts, bool verify) {
+    const Turn::Use use(turn_);
+    Scattered work = scatter(sources, which, starts, verify);
     const Unlocked unlocked;
-    try {
-      for (std::size_t i = 0; i < offsets.size(); ++i) {
-        const Buffer& buffer = *buffers.at(numbers[i]);
-        Record record;
-        if (offsets[i] > buffer.size() ||
-            tfrecord::read(buffer.span(), offsets[i], verify, record) != Status::record) {
-          return false;
-        }
-        decoder_.add(buffer.span(record.data, record.data + record.length));
-      }
-    } catch (const Error&) {
-      return false;
-    }
-    return true;
+    return work.decode();
   }
 
   void decode_records(nb::list values) {
@@ -439,6 +474,23 @@ class Team {
     });
   }
 
+  // Records from anywhere, as Decoder::decode_at takes them.
+  void submit_at(nb::object decoder, nb::list sources, nb::handle which, nb::handle starts,
+                 bool verify) {
+    const Turn::Use use(turn_);
+    if (team_->is_forked()) throw std::runtime_error(forked);
+    nb::list work;
+    work.append(decoder);
+    Job job{std::move(work), {}, true};
+    auto& native = nb::cast<Decoder&>(decoder);
+    job.take(native.turn());
+    Decoder::Scattered records = native.scatter(sources, which, starts, verify);
+    jobs_.push_back(std::move(job));
+    team_->submit([records = std::move(records), &whole = jobs_.back().whole]() mutable {
+      whole = records.decode();
+    });
+  }
+
   // Waits for the oldest work. False if anything in it is not as it should be: it is then to be
   // decoded again one by one, which finds out what.
   bool wait() {
@@ -503,6 +555,7 @@ void bind_example(nb::module_& module) {
   nb::class_<Team>(module, "ExampleTeam", "Threads that decode, beside the caller's.")
       .def(nb::init<std::size_t>(), "helpers"_a)
       .def("submit", &Team::submit, "work"_a)
+      .def("submit_at", &Team::submit_at, "decoder"_a, "sources"_a, "which"_a, "starts"_a, "verify"_a)
       .def("wait", &Team::wait);
 }
 

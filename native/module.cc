@@ -54,4 +54,5 @@ NB_MODULE(_native, module) {
   ferry::python::bind_rows(module);
   ferry::python::bind_checkpoint(module);
   ferry::python::bind_highwayhash(module);
+  ferry::python::bind_ragged(module);
 }

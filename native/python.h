@@ -106,5 +106,6 @@ void bind_row_plan(nb::module_& module);
 void bind_rows(nb::module_& module);
 void bind_checkpoint(nb::module_& module);
 void bind_highwayhash(nb::module_& module);
+void bind_ragged(nb::module_& module);
 
 }  // namespace ferry::python

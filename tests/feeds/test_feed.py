@@ -329,3 +329,37 @@ def test_images_are_decoded(tmp_path: Path) -> None:
         out.write({"image": b"\x89PNG and nothing"})
     with pytest.raises(FormatError, match="cannot be decoded"):
         list(feeds.Feed(tmp_path / "bad.tfrecord", images=["image"]))
+
+
+@pytest.mark.parametrize("rows", [1, 256, 3000])
+def test_records_decoded_together_are_the_right_ones(tmp_path: Path, rows: int) -> None:
+    """Batches from anywhere in several files are what rows one by one are, in large groups, too."""
+    for number in range(3):
+        with ferry.writer(tmp_path / f"a-{number}.tfrecord", durable=False) as out:
+            out.write_batch(columns(number * 3000, number * 3000 + 3000))
+    with ferry.open(f"{tmp_path}/a-*.tfrecord") as found:
+        order = np.random.default_rng(rows).permutation(len(found))[: rows * 3]
+        wanted = [order[start : start + rows] for start in range(0, len(order), rows)]
+        batches = list(found.gathered(wanted))
+
+    assert [ids(batch) for batch in batches] == [numbers.tolist() for numbers in wanted]
+    for batch in batches:
+        for place, row in enumerate(batch["id"].tolist()):
+            assert batch["tokens"][place].tolist() == list(range(row % 7))
+
+
+def test_an_error_comes_behind_the_batches_before_it(tmp_path: Path) -> None:
+    """A loop gets all whole batches before a damaged record, though several are made together."""
+    with ferry.writer(tmp_path / "a.tfrecord", durable=False) as out:
+        out.write_batch(columns(0, 1000))
+    with ferry.open(tmp_path / "a.tfrecord") as found:
+        schema, place = found.schema, int(found._access.indexes()[0][437, 0])
+    data = bytearray((tmp_path / "a.tfrecord").read_bytes())
+    data[place + 20] ^= 1
+    (tmp_path / "a.tfrecord").write_bytes(data)
+
+    seen = []
+    with pytest.raises(ChecksumError, match="record 437"):
+        for batch in feeds.Feed(tmp_path / "a.tfrecord", batch=10, schema=schema):
+            seen += ids(batch)
+    assert seen == list(range(430))

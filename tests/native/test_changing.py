@@ -167,3 +167,26 @@ def test_odd_frames():
         splits = misaligned(np.zeros(101, np.int64))
         decoder.copy_list_splits(0, splits)
         assert splits.tolist() == list(range(101))
+
+
+def test_rows_of_a_table_from_anywhere():
+    """Ragged rows at odd addresses, strided, of every width, are laid out as others are."""
+    values = np.arange(24).reshape(12, 2)
+    rows = (misaligned(np.array([0, 3, 3, 12])),)
+    wanted = ferry.RaggedTensor(values, rows).to_dense(-1)
+    assert wanted.shape == (3, 9, 2)
+    assert wanted[0, :4].tolist() == [[0, 1], [2, 3], [4, 5], [-1, -1]]
+
+    assert (ferry.RaggedTensor(misaligned(values), rows).to_dense(-1) == wanted).all()
+    strided = np.repeat(values, 2, axis=1)[:, ::2]
+    assert (ferry.RaggedTensor(strided, rows).to_dense(-1) == wanted).all()
+    assert (ferry.RaggedTensor(values, rows).pad_to(2, -1) == wanted[:, :2]).all()
+
+
+@pytest.mark.parametrize("splits", [[0, 5], [3, 2, 4], [-1, 2], [0, 1 << 62], [1 << 62, 1 << 62]])
+def test_splits_that_lead_out(splits):
+    """Splits that fall, or lead out of the values, are refused: no byte is read outside."""
+    lines = np.zeros((len(splits) - 1) * 64, np.uint8)
+    with pytest.raises(ferry.FormatError):
+        _native.lay_out_rows(np.arange(4), np.array(splits), 8, lines)
+    assert not lines[-8:].any()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import re
 import threading
 import time
 from contextlib import suppress
@@ -15,7 +16,7 @@ import pytest
 import tensorferry as ferry
 from tensorferry.viewer.api import Api
 from tensorferry.viewer.opening import find_files
-from tensorferry.viewer.server import CONNECTIONS, Server
+from tensorferry.viewer.server import CONNECTIONS, Server, read_page
 
 
 @pytest.fixture(scope="module")
@@ -260,3 +261,11 @@ def test_closing(tmp_path):
     shown.close()
     with pytest.raises(ConnectionRefusedError):
         get(shown, "api/alive")
+
+
+def test_the_page_names_all_its_modules() -> None:
+    """Every module is fetched at once, not one behind the other as they import each other."""
+    page = read_page()
+    named = set(re.findall(r'(?:href|src)="page/([a-z]+\.js)"', page["index.html"].decode()))
+
+    assert named == {name for name in page if name.endswith(".js")}

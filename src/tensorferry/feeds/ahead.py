@@ -23,7 +23,12 @@ MOST = 256
 
 
 def finished(
-    made: Iterator[Made], finish: Callable[[Batch], Any], nbytes: int, threads: int
+    made: Iterator[Made],
+    finish: Callable[[Batch], Any],
+    nbytes: int,
+    threads: int,
+    *,
+    together: int = 1,
 ) -> Iterator[Finished]:
     """Batches, finished in threads, in their order.
 
@@ -32,15 +37,16 @@ def finished(
         finish: What is left to be done with each.
         nbytes: How many bytes of batches are ahead, unless one alone has more.
         threads: Number of threads that finish.
+        together: Number of batches that a thread takes at a time: handing over costs more than
+            finishing what is small. The first are handed over as soon as they are there.
     """
-    line = _Line(nbytes)
+    line = _Line(nbytes, together)
     with ThreadPoolExecutor(max(threads, 1), thread_name_prefix="feed") as workers:
         reader = threading.Thread(target=line.fill, args=(made, finish, workers), daemon=True)
         reader.start()
         try:
-            while (entry := line.take()) is not None:
-                mark, given, future = entry
-                yield mark, given, future.result()
+            while (future := line.take()) is not None:
+                yield from future.result()
             line.check()
         finally:
             line.stop()
@@ -50,10 +56,11 @@ def finished(
 class _Line:
     """Batches that are ahead, between the thread that reads and the loop."""
 
-    def __init__(self, nbytes: int) -> None:
+    def __init__(self, nbytes: int, together: int) -> None:
         self._most = nbytes
-        self._held = 0
-        self._entries: deque[tuple[Mark, int, Future[Any], int]] = deque()
+        self._together = together
+        self._held = self._batches = 0
+        self._entries: deque[tuple[Future[list[Finished]], int, int]] = deque()
         self._changed = threading.Condition()
         self._done = self._stopped = False
         self._error: BaseException | None = None
@@ -63,15 +70,15 @@ class _Line:
     ) -> None:
         """Reads until the end, or until nobody wants more."""
         try:
-            for mark, given, batch in made:
-                size = size_of(batch)
+            for group, size in self._groups(made):
                 with self._changed:
                     self._changed.wait_for(lambda size=size: self._has_room(size))  # type: ignore[misc]
                     if self._stopped:
                         return
-                    future = workers.submit(finish, batch)
-                    self._entries.append((mark, given, future, size))
+                    future = workers.submit(_finish_all, group, finish)
+                    self._entries.append((future, size, len(group)))
                     self._held += size
+                    self._batches += len(group)
                     self._changed.notify_all()
         except BaseException as error:  # raised again by the loop
             self._error = error
@@ -80,22 +87,39 @@ class _Line:
                 self._done = True
                 self._changed.notify_all()
 
+    def _groups(self, made: Iterator[Made]) -> Iterator[tuple[list[Made], int]]:
+        """Batches that are finished together, and their bytes: first one, then two, then four."""
+        wanted, group, size = 1, [], 0
+        failure: Exception | None = None
+        try:
+            for entry in made:
+                group.append(entry)
+                size += size_of(entry[2])
+                if len(group) >= wanted or size * 4 >= self._most:
+                    yield group, size
+                    wanted, group, size = min(2 * wanted, self._together), [], 0
+        except Exception as error:  # what was read before it is given first
+            failure = error
+        if group:
+            yield group, size
+        if failure is not None:
+            raise failure
+
     def _has_room(self, size: int) -> bool:
-        is_short = not self._entries or (
-            self._held + size <= self._most and len(self._entries) < MOST
-        )
+        is_short = not self._entries or (self._held + size <= self._most and self._batches < MOST)
         return self._stopped or is_short
 
-    def take(self) -> tuple[Mark, int, Future[Any]] | None:
-        """The next batch; None at the end."""
+    def take(self) -> Future[list[Finished]] | None:
+        """The next batches; None at the end."""
         with self._changed:
             self._changed.wait_for(lambda: self._entries or self._done)
             if not self._entries:
                 return None
-            mark, given, future, size = self._entries.popleft()
+            future, size, count = self._entries.popleft()
             self._held -= size
+            self._batches -= count
             self._changed.notify_all()
-            return mark, given, future
+            return future
 
     def check(self) -> None:
         """Raises what ended the reading, if it was an error."""
@@ -106,10 +130,14 @@ class _Line:
         """Wants no more."""
         with self._changed:
             self._stopped = True
-            for _, _, future, _ in self._entries:
+            for future, _, _ in self._entries:
                 future.cancel()
             self._entries.clear()
             self._changed.notify_all()
+
+
+def _finish_all(group: list[Made], finish: Callable[[Batch], Any]) -> list[Finished]:
+    return [(mark, given, finish(batch)) for mark, given, batch in group]
 
 
 def size_of(batch: Mapping[str, Any]) -> int:

@@ -223,17 +223,4 @@ def _padded(column: Any, how: Any) -> Any:
     if not isinstance(column, RaggedTensor):
         return column
     fill, length = how if isinstance(how, tuple) else (how, None)
-    while column.ragged_rank > 1:
-        inner = RaggedTensor.trusted(column.flat_values, column.nested_row_splits[-1:])
-        column = RaggedTensor.trusted(_padded(inner, fill), column.nested_row_splits[:-1])
-    lengths = column.row_lengths
-    width = int(lengths.max(initial=0)) if length is None else int(length)
-    values = column.flat_values
-    dense = np.full((len(lengths), width, *values.shape[1:]), fill, values.dtype)
-    inside = np.arange(width) < lengths[:, None]
-    if length is None or width >= lengths.max(initial=0):
-        dense[inside] = values
-    else:
-        places = column.nested_row_splits[0][:-1, None] + np.arange(width)
-        dense[inside] = values[places[inside]]
-    return dense
+    return column.pad_to([length, *[None] * (column.ragged_rank - 1)], fill)

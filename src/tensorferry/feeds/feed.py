@@ -41,6 +41,10 @@ VERSION = 1
 PIECES = 1 << 14
 
 
+TOGETHER = 16
+"""Number of batches that are handed over at a time, where nothing but padding is left to do."""
+
+
 class Feed:
     """Batches of rows for a training loop: see the top of this module.
 
@@ -213,7 +217,13 @@ class Feed:
         made = self._made((first + skip * step, step))
         if not self._prefetch:
             return ((mark, given, self._finished(batch)) for mark, given, batch in made)
-        return ahead.finished(made, self._finished, self._prefetch, self._threads)
+        return ahead.finished(
+            made,
+            self._finished,
+            self._prefetch,
+            self._threads,
+            together=TOGETHER if self._transform is None and not self._images else 1,
+        )
 
     def _made(self, every: tuple[int, int]) -> Iterator[tuple[Mark, int, Batch]]:
         chunks = self._chunks()

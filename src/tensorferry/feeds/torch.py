@@ -31,6 +31,9 @@ from tensorferry.files import keywords
 from tensorferry.rows.rows import Rows
 from tensorferry.tensors.values import RaggedTensor
 
+_SHARED = frozenset(map(np.dtype, ("float32", "int64", "int32", "float64", "uint8", "bool")))
+"""The dtypes whose memory PyTorch shares as it is."""
+
 
 def dataset(data: Any, **options: Unpack[FeedOptions]) -> FeedDataset:
     """An `IterableDataset` of batches: `DataLoader(dataset, batch_size=None, num_workers=4)`.
@@ -142,12 +145,16 @@ class Loader:
         self._pin = pin_memory
 
     def __iter__(self) -> Iterator[Any]:
-        batches = DataLoader(
-            FeedDataset(self.feed).marks(True),
-            batch_size=None,
-            num_workers=self._workers,
-            pin_memory=self._pin,
-        )
+        dataset = FeedDataset(self.feed).marks(True)
+        batches: Any = dataset
+        if self._workers or self._pin:  # a loop in this process needs nothing of it
+            batches = DataLoader(
+                dataset,
+                batch_size=None,
+                num_workers=self._workers,
+                pin_memory=self._pin,
+                collate_fn=RowsDataset.collate,
+            )
         epoch = self.feed.epoch
         for mark, given, batch in batches:
             self.feed.goto(Mark(*mark), given)
@@ -214,7 +221,11 @@ def _as_tensor(column: Any, name: str) -> Any:
             f"the column {name!r} is ragged, which PyTorch's batches are not",
             hint=f"pad={{{name!r}: 0}} fills its rows, pack={{{name!r}: 512}} packs them",
         )
-    is_numbers = isinstance(column, np.ndarray) and column.dtype != object
+    if not isinstance(column, np.ndarray):
+        return column
+    if column.dtype in _SHARED and column.flags.writeable:
+        return torch.from_numpy(column)
+    is_numbers = column.dtype != object
     return frameworks.give(column, "torch") if is_numbers else column
 
 

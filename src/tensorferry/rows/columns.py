@@ -36,7 +36,7 @@ def _of_ragged(column: RaggedTensor, start: int, stop: int) -> RaggedTensor:
         part = splits[start : stop + 1]
         nested.append(part - part[0])
         start, stop = int(part[0]), int(part[-1])
-    return RaggedTensor(column.flat_values[start:stop], tuple(nested))
+    return RaggedTensor.trusted(column.flat_values[start:stop], tuple(nested))
 
 
 def taken(column: Any, rows: Array) -> Any:

@@ -18,6 +18,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from tensorferry import _native
 from tensorferry.budget import Budget
 from tensorferry.errors import OptionError
 
@@ -155,28 +156,14 @@ class RaggedVerbs:
         return self._filled([None if size is None else int(size) for size in given], pad)
 
     def _filled(self, sizes: list[int | None], pad: Any) -> Array:
-        lengths = [np.diff(splits) for splits in self.nested_row_splits]
-        shape = [
-            int(own.max(initial=0)) if size is None else size
-            for own, size in zip(lengths, sizes, strict=True)
-        ]
-        whole = (len(self), *shape, *self.flat_values.shape[1:])
-        Budget(0).take(math.prod(whole) * self.flat_values.itemsize, what="the dense form")
-        is_text = self.flat_values.dtype == object
+        values, splits = self.flat_values, list(self.nested_row_splits)
         if pad is None:
-            pad = b"" if is_text else 0
-        elif is_text and isinstance(pad, str):
+            pad = b"" if values.dtype == object else 0
+        elif values.dtype == object and isinstance(pad, str):
             pad = pad.encode()
-        dense = np.full(whole, pad, self.flat_values.dtype)
-        # The place of each value in each dimension, and whether the row has room for it.
-        places = [np.arange(len(self))]
-        fits = np.ones(len(self), bool)
-        for own, splits, size in zip(lengths, self.nested_row_splits, shape, strict=True):
-            inside = np.arange(int(splits[-1])) - np.repeat(splits[:-1], own)
-            places = [np.repeat(place, own) for place in places] + [inside]
-            fits = np.repeat(fits, own) & (inside < size)
-        dense[tuple(place[fits] for place in places)] = self.flat_values[fits]
-        return dense
+        while splits:  # from the innermost dimension outward
+            values = _table(values, splits.pop(), sizes[len(splits)], pad)
+        return values
 
     def equals(self, other: Any) -> bool:
         """Whether another ragged tensor has the same dtype, rows and values."""
@@ -261,3 +248,23 @@ def _same_rows(one: RaggedVerbs, other: RaggedVerbs) -> bool:
     nested, others = one.nested_row_splits, other.nested_row_splits
     same_shape = one.flat_values.shape[1:] == other.flat_values.shape[1:]
     return same_shape and len(nested) == len(others) and all(map(np.array_equal, nested, others))
+
+
+def _table(values: Array, splits: Array, size: int | None, pad: Any) -> Array:
+    """The rows between splits as lines of one size; by default as long as the longest."""
+    lengths = splits[1:] - splits[:-1]
+    longest = int(lengths.max(initial=0))
+    width = longest if size is None else size
+    shape = (len(lengths), width, *values.shape[1:])
+    Budget(0).take(math.prod(shape) * values.itemsize, what="the dense form")
+    table = np.full(shape, pad, values.dtype)
+    if values.dtype == object:
+        inside = np.arange(width) < lengths[:, None]
+        places = splits[:-1, None] + np.arange(width)
+        table[inside] = values[places[inside]]
+    elif table.size:
+        item = math.prod(values.shape[1:]) * values.itemsize
+        flat = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
+        lines = table.reshape(-1).view(np.uint8)
+        _native.lay_out_rows(flat, splits.astype(np.int64, copy=False), item, lines)
+    return table

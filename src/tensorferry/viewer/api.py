@@ -4,24 +4,21 @@
 
 A question is a name and parameters. Those about what takes long start a job, and are asked again
 until it has finished. Nothing of a file is changed, and no file can be reached but those shown.
+
+What answers them is imported while a browser fetches the page, so that the page is soon there.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 
 import tensorferry
 from tensorferry.errors import FerryError
-from tensorferry.operations import snippets
-from tensorferry.operations.cells import expand
 from tensorferry.viewer.answers import Answer, of_json
-from tensorferry.viewer.comparing import PairQuestions
 from tensorferry.viewer.files import File
-from tensorferry.viewer.modelling import ModelQuestions
 from tensorferry.viewer.queries import Query
-from tensorferry.viewer.rows import RowQuestions
 from tensorferry.viewer.shown import Question, Shown
-from tensorferry.viewer.tensors import TensorQuestions
 
 
 class Api:
@@ -37,20 +34,40 @@ class Api:
             "alive": lambda query: of_json({"alive": True}),
             "files": self.list_files,
             "info": self.info,
-            **TensorQuestions(self.shown).questions(),
-            **RowQuestions(self.shown).questions(),
-            **PairQuestions(self.shown).questions(),
-            **ModelQuestions(self.shown).questions(),
         }
+        self._loading = threading.Lock()
+        self._is_whole = False
 
     @property
     def names(self) -> list[str]:
         """The names of all questions."""
+        self.prepare()
         return list(self._questions)
+
+    def prepare(self) -> None:
+        """Imports what answers the questions, once."""
+        with self._loading:
+            if self._is_whole:
+                return
+            from tensorferry.viewer.rows import RowQuestions
+            from tensorferry.viewer.tensors import TensorQuestions
+
+            self._questions |= TensorQuestions(self.shown).questions()
+            self._questions |= RowQuestions(self.shown).questions()
+
+            from tensorferry.viewer.comparing import PairQuestions
+            from tensorferry.viewer.modelling import ModelQuestions
+
+            self._questions |= PairQuestions(self.shown).questions()
+            self._questions |= ModelQuestions(self.shown).questions()
+            self._is_whole = True
 
     def answer(self, name: str, query: str) -> Answer:
         """The answer to a question; what went wrong is an answer, too."""
         found = self._questions.get(name)
+        if found is None:
+            self.prepare()
+            found = self._questions.get(name)
         if found is None:
             return of_json({"error": "there is no such question"}, 404)
         try:
@@ -75,6 +92,9 @@ class Api:
 
     def info(self, query: Query) -> Answer:
         """What is in a file, without its tensors."""
+        from tensorferry.operations import snippets
+        from tensorferry.operations.cells import expand
+
         file = self.shown.file(query)
         with file.lock:
             info = file.info

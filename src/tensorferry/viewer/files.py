@@ -10,15 +10,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tensorferry.errors import FerryError, UnsupportedError
 from tensorferry.files import keywords
 from tensorferry.files.find import Found
 from tensorferry.operations.glance import total_size
 from tensorferry.operations.inspect import FileInfo, inspect
-from tensorferry.operations.pages import Pages
-from tensorferry.operations.subject import Subject, open_one
+
+if TYPE_CHECKING:
+    from tensorferry.operations.pages import Pages
+    from tensorferry.operations.subject import Subject
 
 VERIFIED = 1 << 30
 """Up to how many bytes the checksums of rows are verified before the first of them is shown."""
@@ -59,6 +61,8 @@ class File:
 
     def open(self) -> Subject:
         """Opens it anew, for whoever reads it beside others."""
+        from tensorferry.operations.subject import open_one
+
         options: keywords.Opening = {**self._options}
         if "verify" not in options and not self.is_verified and self.holds_rows:
             options["verify"] = False
@@ -87,6 +91,8 @@ class File:
         """Its rows by their numbers, for one thread at a time."""
         with self.reading() as subject:
             if self._pages is None:
+                from tensorferry.operations.pages import Pages
+
                 self._pages = Pages(subject)
             yield self._pages
 

@@ -121,8 +121,8 @@ class Server(ThreadingHTTPServer):
 
     def run(self) -> None:
         """Serves until it is closed, or the page has been gone for long."""
-        watch = threading.Thread(target=self._watch, daemon=True)
-        watch.start()
+        threading.Thread(target=self._watch, daemon=True).start()
+        threading.Thread(target=self.api.prepare, daemon=True).start()
         try:
             self.serve_forever(poll_interval=0.2)
         finally:

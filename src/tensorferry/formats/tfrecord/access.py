@@ -11,6 +11,7 @@ import itertools
 import operator
 import os
 from collections.abc import Iterable
+from functools import cached_property
 from typing import SupportsIndex
 
 import numpy as np
@@ -127,13 +128,21 @@ class Access:
         file = 0 if len(parts) == 1 else bisect.bisect_right(self._firsts, number) - 1
         return parts[file].place.open().everything(), self._spans.item(number, 0) - HEADER
 
+    @property
+    def is_held(self) -> bool:
+        """Whether the files are few enough to be open at the same time."""
+        return len(self._files.parts) <= OPEN_AT_ONCE
+
     def find_all(
         self, where: Iterable[SupportsIndex]
     ) -> tuple[list[bytes | memoryview], Array, Array] | None:
         """The files of some records, the file of each, and where its frame starts, as `find`."""
-        numbers, parts = self._numbers(where), self._files.parts
-        if len(parts) > OPEN_AT_ONCE:
-            return None
+        numbers = self.numbers(where)
+        return self.locate(numbers) if self.is_held else None
+
+    def locate(self, numbers: Array) -> tuple[list[bytes | memoryview], Array, Array]:
+        """The same, for numbers from 0 on; all files are open at the same time."""
+        parts = self._files.parts
         starts = self._spans[numbers, 0] - HEADER
         if len(parts) == 1:
             return [parts[0].place.open().everything()], np.zeros_like(starts), starts
@@ -143,8 +152,18 @@ class Access:
         buffers = [parts[file].place.open().everything() for file in used.tolist()]
         return buffers, which.astype(np.int64, copy=False), starts
 
-    def _numbers(self, where: Iterable[SupportsIndex]) -> Array:
-        """The numbers of records, counted from the first."""
+    @cached_property
+    def average(self) -> int:
+        """Number of bytes of a record, on average."""
+        spans = self._spans
+        return int(spans[:, 1].mean()) if len(spans) else 0
+
+    def numbers(self, where: Iterable[SupportsIndex]) -> Array:
+        """The numbers of records, counted from the first.
+
+        Raises:
+            IndexError: There are not as many records.
+        """
         self.indexes()
         total = self._firsts[-1]
         if isinstance(where, np.ndarray) and where.dtype == np.int64:
@@ -163,7 +182,7 @@ class Access:
         Raises:
             IndexError: There are not as many records.
         """
-        numbers = self._numbers(where)
+        numbers = self.numbers(where)
         if len(numbers) < 2 or self._how.on_error != "raise":  # there may be damage between two
             return self._segments_at(numbers, numbers + 1)
         # Records that follow each other are one segment.

@@ -42,6 +42,7 @@ from tensorferry.formats.tfrecord.access import Access
 from tensorferry.formats.tfrecord.columns import RECORD
 from tensorferry.formats.tfrecord.files import INFER, RecordFiles
 from tensorferry.formats.tfrecord.frames import OnError, Segment, Trail, within
+from tensorferry.formats.tfrecord.gathering import Gathering
 from tensorferry.formats.tfrecord.options import RecordOptions
 from tensorferry.formats.tfrecord.picking import RowPicker
 from tensorferry.formats.tfrecord.survey import Survey, survey
@@ -591,6 +592,16 @@ class Records(Rows):
 
     def gathered(self, wanted: Iterable[Array], *, to: To = "numpy") -> Iterator[Any]:
         """A batch for each list of record numbers, decoded in several threads."""
+        how = self._how
+        if not self.is_raw and self.columns and to != "arrow" and self._access.is_held:
+            damages = None if how.on_error == "raise" else self.damages
+            team = Gathering(
+                self._access,
+                lambda: example.BatchDecoder(self._features, how.columns),
+                self._threads,
+                damages,
+            )
+            return (hand(batch, to) for batch in team.batches(wanted))
         tasks = (self._access.segments(numbers) for numbers in wanted)
         return self._decoded(tasks, to, in_order=False)
 

@@ -1,0 +1,34 @@
+// Rows of different length, one behind the other, laid out as the lines of a table.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include "core/wire.h"
+
+namespace ferry::ragged {
+
+// Copies each row to the start of its line, as much of it as fits; the rest of a line stays as it
+// is. Sizes are in bytes, splits in items. Throws if the splits fall, or lead out of the values.
+inline void lay_out(Span values, const std::uint8_t* splits, std::size_t rows, std::size_t item,
+                    std::uint8_t* lines, std::size_t width) {
+  const auto split_at = [&](std::size_t row) {
+    std::uint64_t split;
+    std::memcpy(&split, splits + row * sizeof(split), sizeof(split));
+    return split;
+  };
+  const std::uint64_t items = item == 0 ? 0 : values.size / item;
+  std::uint64_t start = split_at(0);
+  for (std::size_t row = 0; row < rows; ++row) {
+    const std::uint64_t end = split_at(row + 1);
+    if (start > end || end > items) {
+      throw Error(Problem::malformed, row, "row splits lead out of the values");
+    }
+    std::size_t size = static_cast<std::size_t>(end - start) * item;
+    if (size > width) size = width;
+    if (size > 0) std::memcpy(lines + row * width, values.data + start * item, size);
+    start = end;
+  }
+}
+
+}  // namespace ferry::ragged
