@@ -1,9 +1,10 @@
-"""How fast do TFRecords become a dataset of Ray, and datasets TFRecords, beside Ray's own way?
+"""What do many machines cost: Ray Data beside Ray's own readers, and engine="ray" beside "local"?
 
-All on this machine, in one run, with Ray up and its workers warm. Ray's own reader and writer take
-minutes for the whole file, so they get two parts of it. What more rows cost them is taken from the
-difference, so that what they pay once a job is not scaled. All answers are compared first. Ray's
-writer needs the package crc32c.
+All on this machine, in one run, with Ray up and its workers warm. The answers are compared.
+
+Ray's own reader and writer take a constant time for each row, which would be minutes for the whole
+file. They get BENCH_PEER_ROWS rows, and a quarter of those: what more rows cost is taken from the
+difference, so that what a job pays once is not scaled. Ray's own writer needs the package crc32c.
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ import os
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("RAY_AUTH_MODE", "disabled")
+os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import numpy as np
@@ -23,13 +26,20 @@ import ray
 from measure import Report
 
 import tensorferry as ferry
-from tensorferry import ray as ferry_ray
+from tensorferry import engines, ray as ferry_ray
+from tensorferry.files.splitting import splits_of
 from tensorferry.rows.splits import Part
+from tensorferry.storage.backend import Measured
 from tensorferry.storage.place import Place
 
 ROWS = int(os.environ.get("BENCH_ROWS", 200_000))
-PEER_ROWS = int(os.environ.get("BENCH_PEER_ROWS", 4_000))
-PLANNED = 100_000
+PEER_ROWS = int(os.environ.get("BENCH_PEER_ROWS", 20_000))
+FEW = PEER_ROWS // 4
+# The file so many times, and tasks of a size that makes some of it for each processor.
+COPIES = 4
+TASK = 16 << 20
+SHARDS = (10, 100, 1000)
+PLANNED = (10_000, 100_000)
 ROUNDS = 3
 
 
@@ -51,44 +61,54 @@ def write_examples(path: str, rows: int) -> None:
     )
 
 
+def timed(work: Callable[[], Any]) -> tuple[float, Any]:
+    """How long a call takes, and what it gives."""
+    start = time.perf_counter()
+    given = work()
+    return time.perf_counter() - start, given
+
+
 def shortest(work: Callable[[], Any], rounds: int = ROUNDS) -> float:
-    times = []
-    for _ in range(rounds):
-        start = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - start)
-    return min(times)
+    """The time of the fastest of some calls."""
+    return min(timed(work)[0] for _ in range(rounds))
 
 
 def scaled(few: float, many: float) -> float:
-    """The time for all rows, from that for a quarter of the peer's rows and that for all."""
-    return few + (many - few) / (PEER_ROWS * 3 // 4) * (ROWS - PEER_ROWS // 4)
+    """The peer's time for all rows, from its times for a quarter of its rows and for all."""
+    return few + (many - few) / (PEER_ROWS - FEW) * (ROWS - FEW)
 
 
-def ids_of(dataset: Any) -> list[int]:
-    return sorted(int(row["id"]) for row in dataset.select_columns(["id"]).take_all())
+def by_id(dataset: Any) -> list[dict[str, Any]]:
+    """The rows of a dataset, in the order of their ids."""
+    return sorted(dataset.take_all(), key=lambda row: int(row["id"]))
 
 
 def reading(report: Report, whole: str, part: str) -> None:
-    ours, theirs = ferry_ray.read(part), ray.data.read_tfrecords(part)
-    assert ids_of(ours) == ids_of(theirs) == list(range(PEER_ROWS))
-    one, other = (sorted(ds.take_all(), key=lambda row: row["id"])[7] for ds in (ours, theirs))
-    np.testing.assert_array_equal(one["embedding"], np.asarray(other["embedding"], np.float32))
-    np.testing.assert_array_equal(one["tokens"], other["tokens"])
+    """Files to a materialised dataset."""
+    few = part + "-few"
+    write_examples(few, FEW)
+    # The first job of the peer imports TensorFlow in the workers.
+    ray.data.read_tfrecords(few).limit(1).materialize()
+    least = timed(lambda: ray.data.read_tfrecords(few).materialize())[0]
+    most, theirs = timed(lambda: ray.data.read_tfrecords(part).materialize())
+    ours = ferry_ray.read(part)
+    pairs = list(zip(by_id(ours), by_id(theirs), strict=True))
+    assert [int(row["id"]) for row, _ in pairs] == list(range(PEER_ROWS))
+    for one, other in pairs:
+        assert (one["id"], one["label"], one["text"]) == tuple(
+            other[name] for name in ("id", "label", "text")
+        )
+        np.testing.assert_array_equal(one["tokens"], other["tokens"])
+    for one, other in pairs[::100]:
+        np.testing.assert_array_equal(one["embedding"], np.asarray(other["embedding"], np.float32))
 
     mine = shortest(lambda: ferry_ray.read(whole).materialize())
-    few = part + "-few"
-    write_examples(few, PEER_ROWS // 4)
-    peer = scaled(
-        shortest(lambda: ray.data.read_tfrecords(few).materialize(), 2),
-        shortest(lambda: ray.data.read_tfrecords(part).materialize(), 1),
-    )
-    add(report, "read, materialised", mine, peer)
+    add_peer(report, "read, materialised", mine, scaled(least, most))
 
 
 def writing(report: Report, whole: str, part: str, folder: Path) -> None:
-    large = ferry_ray.read(whole).materialize()
-    small = ferry_ray.read(part).materialize()
+    """A materialised dataset to TFRecord files."""
+    large, small = ferry_ray.read(whole).materialize(), ferry_ray.read(part).materialize()
 
     def write(dataset: Any) -> list[str]:
         sink = ferry_ray.Sink(folder / "ours" / "out.tfrecord")
@@ -97,45 +117,97 @@ def writing(report: Report, whole: str, part: str, folder: Path) -> None:
 
     paths = write(small)
     theirs = folder / "theirs"
-    few = small.limit(PEER_ROWS // 4).materialize()
-    few.write_tfrecords(str(folder / "warm"))  # its workers import TensorFlow
-    peer = scaled(
-        shortest(lambda: few.write_tfrecords(str(folder / "few")), 2),
-        shortest(lambda: small.write_tfrecords(str(theirs)), 1),
-    )
+    few = small.limit(FEW).materialize()
+    few.write_tfrecords(str(folder / "warm"))
+    least = timed(lambda: few.write_tfrecords(str(folder / "few")))[0]
+    most = timed(lambda: small.write_tfrecords(str(theirs)))[0]
     found = [
-        sorted(ferry.load([str(path) for path in files], format="tfrecord")["id"].tolist())
+        ferry.load([str(path) for path in files], format="tfrecord")
         for files in (paths, sorted(theirs.iterdir()))
     ]
-    assert found[0] == found[1] == list(range(PEER_ROWS))
-    add(report, "write", shortest(lambda: write(large)), peer)
+    orders = [np.argsort(columns["id"]) for columns in found]
+    for name in ("id", "label", "embedding", "text"):
+        one, other = (columns[name][order] for columns, order in zip(found, orders, strict=True))
+        np.testing.assert_array_equal(one, other)
+    assert found[0]["id"][orders[0]].tolist() == list(range(PEER_ROWS))
+    add_peer(report, "write", shortest(lambda: write(large)), scaled(least, most))
 
 
-def add(report: Report, work: str, mine: float, peer: float) -> None:
+def add_peer(report: Report, work: str, mine: float, peer: float) -> None:
+    """A line beside Ray's own way."""
     report.add(
         work=f"{work}, {ROWS:,} Examples",
         tensorferry=f"{mine:.2f} s",
-        **{"Ray's own (scaled)": f"{peer:.0f} s", "times": f"{peer / mine:.0f}"},
+        beside=f"{peer:.0f} s (Ray's own)",
+        ratio=f"{peer / mine:.0f} times faster",
     )
+
+
+def overhead(report: Report, whole: str, folder: Path) -> None:
+    """The engines with the same tasks, on the same processors."""
+    inputs = []
+    for number in range(COPIES):
+        inputs.append(str(folder / f"copy{number}.tfrecord"))
+        os.link(whole, inputs[-1])
+    chosen: dict[str, engines.Engine] = {
+        "local": engines.Local(task_size=TASK),
+        "ray": engines.Ray(task_size=TASK),
+    }
+
+    def convert(name: str, suffix: str) -> dict[str, bytes]:
+        target = folder / name / f"out.{suffix}"
+        report = ferry.convert(inputs, target, shards=8, force=True, engine=chosen[name])
+        assert report.count == COPIES * ROWS
+        return {Path(path).name: Path(path).read_bytes() for path in report.files}
+
+    works: dict[str, Callable[[str], Any]] = {
+        "stats": lambda name: ferry.stats(inputs, engine=chosen[name]),
+        "convert to 8 TFRecord files": lambda name: convert(name, "tfrecord"),
+        "convert to 8 Parquet files": lambda name: convert(name, "parquet"),
+    }
+    for work, run in works.items():
+        assert run("local") == run("ray")
+        times = {name: float("inf") for name in chosen}
+        for _ in range(ROUNDS):
+            for name in chosen:
+                times[name] = min(times[name], timed(partial(run, name))[0])
+        report.add(
+            work=f"{work}, {COPIES * ROWS:,} Examples, engine='ray'",
+            tensorferry=f"{times['ray']:.2f} s",
+            beside=f"{times['local']:.2f} s (engine='local')",
+            ratio=f"{times['ray'] / times['local']:.2f} times the time",
+        )
 
 
 def shards(report: Report, folder: Path) -> None:
     """The same number of rows a shard, in more and more shards."""
     columns = {"id": np.arange(200), "x": np.ones((200, 64), np.float32)}
-    for count in (10, 100, 1000):
+    engine = engines.Ray()
+    for count in SHARDS:
         place = folder / f"shards{count}"
         place.mkdir()
         for number in range(count):
             name = place / f"x-{number:05}-of-{count:05}.tfrecord"
             ferry.save(columns, name, durable=False)
         pattern = str(place / "x-*.tfrecord")
-        assert ferry_ray.read(pattern).count() == 200 * count
-        took = shortest(lambda pattern=pattern: ferry_ray.read(pattern).materialize(), 2)  # type: ignore[misc]
-        report.add(
-            work=f"read {count:,} shards of 200 rows",
-            tensorferry=f"{took:.2f} s",
-            **{"Ray's own (scaled)": "", "times": f"{took / count * 1000:.1f} ms a shard"},
-        )
+        works: dict[str, Callable[[], Any]] = {
+            "read": partial(_rows_read, pattern),
+            "count, engine='ray',": partial(ferry.count, pattern, engine=engine),
+        }
+        for work, run in works.items():
+            assert run() == 200 * count
+            took = shortest(run, 2)
+            report.add(
+                work=f"{work} {count:,} shards of 200 rows",
+                tensorferry=f"{took:.2f} s",
+                beside="",
+                ratio=f"{took / count * 1000:.1f} ms a shard",
+            )
+
+
+def _rows_read(pattern: str) -> int:
+    rows: int = ferry_ray.read(pattern).materialize().count()
+    return rows
 
 
 def resident() -> int:
@@ -145,48 +217,58 @@ def resident() -> int:
 
 
 def planning(report: Report, whole: str) -> None:
-    """The read tasks for very many shards: their sizes are known, and no shard is there."""
+    """The tasks for very many shards: their sizes are known as from a listing, none is there."""
     source = ferry_ray.Source(whole)
     source.estimate_inmemory_data_size()
     rows = ferry.open(whole)
     assert isinstance(rows, ferry.Rows)
     (split,) = rows.splits(1)
-    before = resident()
-    start = time.perf_counter()
-    parts = [
-        Part(Place(f"s3://bucket/train-{n:06}-of-{PLANNED}.tfrecord"), nbytes=100 << 20)
-        for n in range(PLANNED)
-    ]
-    source.__dict__["_sized"] = split.kind.of_parts(parts, split.how, facts=split.facts)
-    tasks = source.get_read_tasks(10_000)
-    took = time.perf_counter() - start
-    grown = resident() - before
-    assert sum(len(task.metadata.input_files) for task in tasks) == PLANNED
-    report.add(
-        work=f"plan {PLANNED:,} shards as {len(tasks):,} tasks",
-        tensorferry=f"{took:.2f} s, {grown / 1e6:.0f} MB",
-        **{"Ray's own (scaled)": "", "times": ""},
-    )
+    for count in PLANNED:
+        before, start = resident(), time.perf_counter()
+        places = [Place(f"s3://bucket/train-{n:06}-of-{count:06}.tfrecord") for n in range(count)]
+        for place in places:
+            place.learn(Measured(place.path, 100 << 20, "tag"))
+        many = split.kind.of_parts([Part(place) for place in places], split.how, facts=split.facts)
+        source.__dict__["_sized"] = many
+        tasks = source.get_read_tasks(count // 10)
+        took, grown = time.perf_counter() - start, resident() - before
+        assert sum(len(task.metadata.input_files) for task in tasks) == count
+        _add_plan(report, f"Ray Data: plan {count:,} shards as {len(tasks):,} tasks", took, grown)
+        del tasks
+        before, start = resident(), time.perf_counter()
+        splits = splits_of(many, 1 << 30)
+        took, grown = time.perf_counter() - start, resident() - before
+        assert sum(len(one.parts) for one in splits) == count
+        _add_plan(report, f"engines: plan {count:,} shards as {len(splits):,} tasks", took, grown)
+
+
+def _add_plan(report: Report, work: str, took: float, grown: int) -> None:
+    report.add(work=work, tensorferry=f"{took:.2f} s", beside="", ratio=f"{grown / 1e6:.0f} MB")
 
 
 def main() -> None:
-    report = Report("TFRecords to and from Ray Data, on the processors of this machine")
+    """Measures everything."""
+    report = Report("Ray Data and engine='ray' on the processors of this machine, Ray being up")
     ray.init(include_dashboard=False, log_to_driver=False, logging_level="error")
-    ray.data.DataContext.get_current().enable_progress_bars = False
+    context = ray.data.DataContext.get_current()
+    context.enable_progress_bars = False
+    context.print_on_execution_start = False
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         whole, part = str(folder / "whole.tfrecord"), str(folder / "part.tfrecord")
         write_examples(whole, ROWS)
         write_examples(part, PEER_ROWS)
         planning(report, whole)
+        overhead(report, whole, folder)
+        shards(report, folder)
         reading(report, whole, part)
         writing(report, whole, part, folder)
-        shards(report, folder)
     report.notes = [
-        f"Ray's own reader and writer were given {PEER_ROWS // 4:,} and {PEER_ROWS:,} rows, and "
-        f"their time for {ROWS:,} was worked out from both.",
-        "The plan is simulated: sizes are given, as a store tells them, and no shard is opened. "
-        "Starting Ray is not measured.",
+        f"Ray's own reader and writer were given {FEW:,} and {PEER_ROWS:,} of the rows "
+        f"(BENCH_PEER_ROWS); their time for {ROWS:,} is worked out from both, since a row costs "
+        "them the same in every file.",
+        "Plans are simulated: the sizes of shards are given, as a listing tells them, and no shard "
+        "is opened. Starting Ray is not measured.",
     ]
     report.finish("ray")
     ray.shutdown()

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
+import time
+from contextlib import contextmanager
 from pathlib import Path
 
 # Before Ray is imported: what it would print, and what it would tell its makers.
@@ -32,11 +35,17 @@ class RayCluster:
     """
 
     def __init__(self, nodes: int = 2, *, environment: dict[str, str] | None = None) -> None:
-        given = {"PYTHONPATH": str(Path(__file__).parent), **(environment or {})}
-        before = {name: os.environ.get(name) for name in given}
-        os.environ.update(given)
-        try:
+        self._given = {"PYTHONPATH": str(Path(__file__).parent), **(environment or {})}
+        with self._environment():
             self._start(nodes)
+
+    @contextmanager
+    def _environment(self):
+        """The variables that nodes are started with."""
+        before = {name: os.environ.get(name) for name in self._given}
+        os.environ.update(self._given)
+        try:
+            yield
         finally:
             for name, value in before.items():
                 os.environ.pop(name) if value is None else os.environ.update({name: value})
@@ -61,7 +70,8 @@ class RayCluster:
 
     def add(self):
         """Adds a node with one processor."""
-        return self.cluster.add_node(num_cpus=1, object_store_memory=MEMORY)
+        with self._environment():
+            return self.cluster.add_node(num_cpus=1, object_store_memory=MEMORY)
 
     def lose(self, node) -> None:
         """Ends a node with all that runs on it."""
@@ -69,11 +79,13 @@ class RayCluster:
 
     @staticmethod
     def kill_worker(title: str) -> bool:
-        """Kills one process that runs a task of some name; False if there is none."""
+        """Kills one worker that runs a task of some name; False if there is none."""
         for entry in Path("/proc").iterdir():
             if entry.name.isdigit():
                 try:
-                    if (entry / "cmdline").read_bytes().startswith(f"ray::{title}".encode()):
+                    is_meant = (entry / "cmdline").read_bytes().startswith(f"ray::{title}".encode())
+                    # Other programs on this machine may have clusters of their own.
+                    if is_meant and _parent(_parent(int(entry.name))) == os.getpid():
                         os.kill(int(entry.name), signal.SIGKILL)
                         return True
                 except OSError:
@@ -86,3 +98,31 @@ class RayCluster:
 
         ray.shutdown()
         self.cluster.shutdown()
+
+
+def _parent(process: int) -> int:
+    """The process that started another one."""
+    status = Path(f"/proc/{process}/status").read_text()
+    return int(status.partition("PPid:")[2].split(maxsplit=1)[0])
+
+
+@contextmanager
+def meanwhile(condition, action):
+    """Does something in a thread as soon as a condition holds, while the block runs."""
+    stopped = threading.Event()
+    done: list[bool] = []
+
+    def watch():
+        while not stopped.is_set():
+            if condition() and action() is not False:
+                done.append(True)
+                return
+            time.sleep(0.01)
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    try:
+        yield done
+    finally:
+        stopped.set()
+        thread.join()

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     )
     from tensorferry.formats.raw import struct_format as struct_format
     from tensorferry.formats.tables.table import Table as Table
-    from tensorferry.formats.tfrecord.records import Records as Records, repair as repair
+    from tensorferry.formats.tfrecord.records import Records as Records
     from tensorferry.models.loaded import (
         LoadedModel as LoadedModel,
         LoadedSignature as LoadedSignature,
@@ -70,7 +70,10 @@ if TYPE_CHECKING:
     from tensorferry.operations.convert import ConvertReport as ConvertReport, convert as convert
     from tensorferry.operations.count import count as count
     from tensorferry.operations.diff import DiffReport as DiffReport, diff as diff
+    from tensorferry.operations.hash import HashReport as HashReport, hash as hash  # noqa: A004
     from tensorferry.operations.inspect import FileInfo as FileInfo, inspect as inspect
+    from tensorferry.operations.reshard import repair as repair
+    from tensorferry.operations.stats import StatsReport as StatsReport, stats as stats
     from tensorferry.operations.verify import VerifyReport as VerifyReport, verify as verify
     from tensorferry.rows.rows import Rows as Rows
     from tensorferry.tensors.bundle import Bundle as Bundle
@@ -113,7 +116,10 @@ _HOMES = {
     "tensorferry.operations.convert": ("ConvertReport", "convert"),
     "tensorferry.diagnosis.diagnose": ("diagnose",),
     "tensorferry.diagnosis.report": ("DiagnosisReport",),
+    "tensorferry.operations.hash": ("HashReport", "hash"),
     "tensorferry.operations.inspect": ("FileInfo", "inspect"),
+    "tensorferry.operations.reshard": ("repair",),
+    "tensorferry.operations.stats": ("StatsReport", "stats"),
     "tensorferry.models.loaded": ("LoadedModel", "LoadedSignature"),
     "tensorferry.models.loading": ("load_model",),
     "tensorferry.models.outline": ("ModelInfo",),
@@ -123,7 +129,7 @@ _HOMES = {
     "tensorferry.files.open": ("load", "open"),
     "tensorferry.models.predictions": ("predict", "save_predictions"),
     "tensorferry.files.writer": ("writer",),
-    "tensorferry.formats.tfrecord.records": ("Records", "repair"),
+    "tensorferry.formats.tfrecord.records": ("Records",),
     "tensorferry.files.save": ("save",),
     "tensorferry.formats.tables.table": ("Table",),
     "tensorferry.files.bytes": ("dumps", "dumps_buffers", "dumps_into", "loads"),

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-import time
-from contextlib import contextmanager
-
 import numpy as np
 import pytest
 
@@ -45,25 +41,3 @@ def records(tmp_path_factory):
                 row["some"] = float(number)
             out.write(row)
     return str(folder / "in-*.tfrecord")
-
-
-@contextmanager
-def meanwhile(condition, action):
-    """Does something in a thread as soon as a condition holds, while the block runs."""
-    stopped = threading.Event()
-    done: list[bool] = []
-
-    def watch():
-        while not stopped.is_set():
-            if condition() and action() is not False:
-                done.append(True)
-                return
-            time.sleep(0.01)
-
-    thread = threading.Thread(target=watch)
-    thread.start()
-    try:
-        yield done
-    finally:
-        stopped.set()
-        thread.join()

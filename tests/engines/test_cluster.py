@@ -6,7 +6,8 @@ import os
 from pathlib import Path
 
 import pytest
-from engines.conftest import ROWS, TASK, meanwhile
+from clusters import meanwhile
+from engines.conftest import ROWS, TASK
 
 import tensorferry as ferry
 from tensorferry.engines import Local, Ray

@@ -11,9 +11,7 @@ import pytest
 import tensorferry as ferry
 from tensorferry import engines
 from tensorferry.engines import Local
-from tensorferry.operations.hash import hash_content
 from tensorferry.operations.reshard import repair_file
-from tensorferry.operations.stats import collect
 
 TASK = 20_000
 
@@ -49,15 +47,15 @@ def test_reports(records, engine):
     assert ferry.count(records, engine=engine) == ferry.count(records)
     wanted = {"nan": True, "duplicates": True}
     assert ferry.verify(records, **wanted, engine=engine) == ferry.verify(records, **wanted)
-    assert hash_content(records, engine=engine) == hash_content(records)
+    assert ferry.hash(records, engine=engine) == ferry.hash(records)
     assert ferry.diff(records, records, engine=engine) == ferry.diff(records, records)
 
 
 def test_statistics(records, engine):
     """Statistics of rows are those of one thread, but for the last digits of means."""
-    found, known = collect(records, engine=engine), collect(records)
+    found, known = ferry.stats(records, engine=engine), ferry.stats(records)
 
-    assert found == collect(records, engine=Local(workers=1, task_size=TASK))
+    assert found == ferry.stats(records, engine=Local(workers=1, task_size=TASK))
     assert (found.rows, found.notes, len(found.columns)) == (known.rows, known.notes, 5)
     for one, other in zip(found.columns, known.columns, strict=True):
         assert one.values.mean == pytest.approx(other.values.mean, rel=1e-12)
@@ -73,8 +71,8 @@ def test_bundles(bundle, engine):
     """Tensors are verified, measured, hashed and compared some at a time, with the same answers."""
     assert ferry.count(bundle, engine=engine) == 6
     assert ferry.verify(bundle, nan=True, engine=engine) == ferry.verify(bundle, nan=True)
-    assert collect(bundle, engine=engine) == collect(bundle)
-    assert hash_content(bundle, engine=engine) == hash_content(bundle)
+    assert ferry.stats(bundle, engine=engine) == ferry.stats(bundle)
+    assert ferry.hash(bundle, engine=engine) == ferry.hash(bundle)
     assert ferry.diff(bundle, bundle, engine=engine) == ferry.diff(bundle, bundle)
 
 
@@ -159,8 +157,8 @@ def test_late_kinds(tmp_path, engine):
                 out.write({"x": value, name: b"text" * 10, **late})
     both = [tmp_path / "a.tfrecord", tmp_path / "b.tfrecord"]
 
-    names = [one.name for one in collect(both[:1], engine=engine).columns]
-    assert names == [one.name for one in collect(both[:1]).columns]
+    names = [one.name for one in ferry.stats(both[:1], engine=engine).columns]
+    assert names == [one.name for one in ferry.stats(both[:1]).columns]
     assert "late" in names
     found = ferry.verify(both, engine=engine)
     assert "kind" in found.problems[0].problem

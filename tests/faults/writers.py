@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import tensorferry as ferry
-from tensorferry.formats.tfrecord.records import repair
+from tensorferry.operations.reshard import repair
 from tensorferry.storage.directory import replacing_path
 
 ROWS = 12

@@ -13,8 +13,6 @@ import pytest
 
 import tensorferry as ferry
 from tensorferry.cards import Shown
-from tensorferry.operations.hash import hash_content
-from tensorferry.operations.stats import collect
 
 EVIL = "<script>alert('x')</script>\"&\x1b[2J\u202e\n"
 
@@ -81,14 +79,14 @@ def shown_of(files):
         yield ferry.open(name)
         yield ferry.inspect(name)
         yield ferry.verify(name)
-    yield hash_content("x.npz")
+    yield ferry.hash("x.npz")
     yield ferry.diff("x.npz", "y.npz")
     yield ferry.convert("x.parquet", "z.jsonl", verify=True, force=True)
     yield ferry.load_weights(model, "x.npz", strict=False)
     yield ferry.save(ferry.load("x.npz"), "q.npz", quantize="int8")
     yield ferry.save_weights(model, "w.npz")
     yield ferry.diagnose({EVIL: lambda: None, "w": np.zeros(2)})
-    yield collect("x.parquet")
+    yield ferry.stats("x.parquet")
 
 
 def test_everything_is_harmless(files):

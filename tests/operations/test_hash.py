@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import tensorferry as ferry
-from tensorferry.operations.hash import hash_content
 
 VALUE = {
     "dense": np.arange(6, dtype=np.float32).reshape(2, 3),
@@ -23,7 +22,7 @@ def test_pinned(tmp_path, name):
     """The digest is the same from every format, and has been since it exists."""
     ferry.save(VALUE, tmp_path / name, durable=False)
 
-    assert hash_content(tmp_path / name).digest == DIGEST
+    assert ferry.hash(tmp_path / name).digest == DIGEST
 
 
 @pytest.mark.parametrize(
@@ -43,7 +42,7 @@ def test_everything_counts(tmp_path, other):
     ferry.save({"x": np.arange(6, dtype=np.float32).reshape(2, 3)}, tmp_path / "a.npz")
     ferry.save(other, tmp_path / "b.npz")
 
-    assert hash_content(tmp_path / "a.npz").digest != hash_content(tmp_path / "b.npz").digest
+    assert ferry.hash(tmp_path / "a.npz").digest != ferry.hash(tmp_path / "b.npz").digest
 
 
 def test_batches_do_not_count(tmp_path):
@@ -59,7 +58,5 @@ def test_batches_do_not_count(tmp_path):
         out.write_batch(value)
     ferry.save(value, tmp_path / "c.parquet", rows=True, batch_rows=700, durable=False)
 
-    digests = {
-        hash_content(tmp_path / name).digest for name in ("a.npz", "b.tfrecord", "c.parquet")
-    }
+    digests = {ferry.hash(tmp_path / name).digest for name in ("a.npz", "b.tfrecord", "c.parquet")}
     assert len(digests) == 1

@@ -10,12 +10,10 @@ import pytest
 
 import tensorferry as ferry
 from tensorferry import storage
-from tensorferry.operations.hash import hash_content
 from tensorferry.operations.list import list_tensors
 from tensorferry.operations.schema import schema_of
 from tensorferry.operations.select import select
 from tensorferry.operations.show import excerpt
-from tensorferry.operations.stats import collect
 
 NAMES = ("values.npz", "values.safetensors", "values.tfrecord", "values.parquet", "values.npz.gz")
 TARGETS = {
@@ -61,8 +59,8 @@ READING = {
     "verify": ferry.verify,
     "verify nan": lambda path: ferry.verify(path, nan=True, duplicates=True),
     "verify quick": lambda path: ferry.verify(path, quick=True),
-    "hash": hash_content,
-    "stats": collect,
+    "hash": ferry.hash,
+    "stats": ferry.stats,
     "list": list_tensors,
     "show": lambda path: excerpt(path, "score"),
     "schema": schema_of,
@@ -115,7 +113,7 @@ def test_several_files(files, tmp_path, opens):
     ferry.convert(files / "values.tfrecord", tmp_path / "rows.tfrecord", shards=3, durable=False)
     shards = sorted(str(path) for path in tmp_path.glob("rows*"))
     assert len(shards) == 3
-    for verb in (ferry.inspect, ferry.verify, hash_content, collect):
+    for verb in (ferry.inspect, ferry.verify, ferry.hash, ferry.stats):
         opens.clear()
         verb(str(tmp_path / "rows*"))
         assert {path: opens[path] for path in shards} == dict.fromkeys(shards, 1)

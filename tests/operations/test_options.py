@@ -8,23 +8,21 @@ import numpy as np
 import pytest
 
 import tensorferry as ferry
-from tensorferry.operations.hash import hash_content
 from tensorferry.operations.list import list_tensors
 from tensorferry.operations.schema import schema_of
 from tensorferry.operations.select import select
 from tensorferry.operations.show import excerpt
-from tensorferry.operations.stats import collect
 
 VERBS = {
     "inspect": ferry.inspect,
     "verify": ferry.verify,
     "diff": lambda path, **options: ferry.diff(path, path, **options),
-    "hash": hash_content,
+    "hash": ferry.hash,
     "list": list_tensors,
     "schema": schema_of,
     "select": lambda path, **options: list(select(path, **options)),
     "show": excerpt,
-    "stats": collect,
+    "stats": ferry.stats,
     "convert": lambda path, **options: ferry.convert(path, "out.npz", options=options),
 }
 
@@ -57,7 +55,7 @@ def test_known_options_are_taken(path, verb):
 
 
 @pytest.mark.parametrize(
-    "function", [ferry.inspect, ferry.verify, ferry.diff, ferry.convert, hash_content, collect]
+    "function", [ferry.inspect, ferry.verify, ferry.diff, ferry.convert, ferry.hash, ferry.stats]
 )
 def test_help_lists_options(function):
     """`help()` shows every option by its name."""

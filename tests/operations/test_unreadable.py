@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 
 import tensorferry as ferry
-from tensorferry.operations.hash import hash_content
 from tensorferry.operations.list import list_tensors
 from tensorferry.operations.select import select
 from tensorferry.operations.show import excerpt
-from tensorferry.operations.stats import collect
 
 REASON = "datetime64[D] has no TensorFlow counterpart"
 
@@ -44,7 +42,7 @@ def test_it_is_no_damage(path):
 
 def test_stats_leave_it_out_and_say_so(path):
     """The others have statistics, and the report names the one that has none."""
-    report = collect(path)
+    report = ferry.stats(path)
 
     assert [column.name for column in report.columns] == ["a", "b"]
     assert "'dates'" in report.notes[0]
@@ -86,9 +84,9 @@ def test_convert_refuses_it(path, tmp_path, target):
 def test_hash_and_show_refuse_it(path):
     """A digest of a part is none of the whole; `select` names the part."""
     with pytest.raises(ferry.UnsupportedError, match="datetime64") as caught:
-        hash_content(path)
+        ferry.hash(path)
     assert caught.value.tensor == "dates"
-    assert len(hash_content(path, select=["a", "b"]).tensors) == 2
+    assert len(ferry.hash(path, select=["a", "b"]).tensors) == 2
     with pytest.raises(ferry.UnsupportedError, match="datetime64"):
         excerpt(path, "dates")
 
@@ -108,4 +106,4 @@ def test_columns_of_tables(tmp_path):
     notes = ferry.verify(path).notes
     assert len([note for note in notes if "was not checked" in note]) == len(odd)
     assert [sorted(row) for row in select(path)] == [["a", "b"]] * 2
-    assert [column.name for column in collect(path).columns] == ["a", "b"]
+    assert [column.name for column in ferry.stats(path).columns] == ["a", "b"]

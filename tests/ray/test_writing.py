@@ -1,16 +1,24 @@
 from __future__ import annotations
 
 import os
+import signal
+import time
+from contextlib import suppress
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 import ray
+from clusters import meanwhile
 
 import tensorferry as ferry
 from tensorferry import ray as ferry_ray
 
 from .test_reading import DiesOnce
+
+LATEST = 60
+"""How many seconds tasks wait for one that is to be lost."""
 
 
 def ids_of(path):
@@ -164,3 +172,68 @@ def test_a_worker_dies_while_it_writes(s3, train, tmp_path, where):
     assert ids_of(f"{base}/out@*.tfrecord") == list(range(4000))
     found = sorted(map(str, folder.iterdir())) if where == "local" else map(s3.url, s3.keys())
     assert sorted(found) == sink.paths
+
+
+class LosingSink(ferry_ray.Sink):
+    """Loses a worker in the middle of its part, and a machine whose part is written.
+
+    The first worker that has written a block ends itself. The worker on the machine that is lost
+    has written its part and waits for the end; the others wait until it has come so far.
+    """
+
+    def __init__(self, path, *, node, folder):
+        super().__init__(path)
+        self.node = node
+        self.killed, self.reached = f"{folder}/killed", f"{folder}/reached"
+
+    def write(self, blocks, ctx):
+        """Writes a part, if nothing happens."""
+        is_lost = ray.get_runtime_context().get_node_id() == self.node
+        written = super().write(blocks if is_lost else self.dying(blocks), ctx)
+        if is_lost:
+            Path(self.reached).touch()
+            time.sleep(LATEST)
+        return written
+
+    def dying(self, blocks):
+        """Blocks; the first worker dies when it has written one."""
+        for number, block in enumerate(blocks):
+            if number:
+                with suppress(FileExistsError):
+                    os.close(os.open(self.killed, os.O_CREAT | os.O_EXCL))
+                    os.kill(os.getpid(), signal.SIGKILL)
+            yield block
+        deadline = time.monotonic() + LATEST
+        while not os.path.exists(self.reached) and time.monotonic() < deadline:
+            time.sleep(0.02)
+
+
+def test_a_machine_is_lost_while_it_writes(s3, train, ray_cluster, tmp_path, monkeypatch):
+    """A worker is killed and a machine lost between two blocks and behind a part that is written.
+
+    The set in the store has every row once, with the bytes that it has without the loss, and
+    nothing else is there.
+    """
+    for path in sorted(Path(train).parent.glob("train-*")):
+        s3.put(f"in/{path.name}", path.read_bytes())
+    inputs = s3.keys()
+    context = ray.data.DataContext.get_current()
+    monkeypatch.setattr(context, "target_max_block_size", 20_000)
+    monkeypatch.setattr(context.execution_options, "preserve_order", True)
+    dataset = ferry_ray.read(s3.url("in/train@4.tfrecord"), override_num_blocks=4)
+    plain = ferry_ray.Sink(s3.url("plain/out.tfrecord"))
+    dataset.write_datasink(plain)
+    node = ray_cluster.add()
+    sink = LosingSink(s3.url("out/out.tfrecord"), node=node.node_id, folder=tmp_path)
+    with meanwhile(lambda: os.path.exists(sink.reached), lambda: ray_cluster.lose(node)) as removed:
+        dataset.write_datasink(sink)
+
+    assert removed
+    assert os.path.exists(sink.killed)
+    assert sink.count == 4000
+    assert ids_of(s3.url("out/out.tfrecord@*")) == list(range(4000))
+    keys = [path.removeprefix(s3.url("")) for path in (*plain.paths, *sink.paths)]
+    assert sorted(s3.keys()) == sorted([*inputs, *keys])
+    for key in keys[4:]:
+        assert s3.get(key) == s3.get(key.replace("out/", "plain/"))
+    assert s3.uploads() == 0

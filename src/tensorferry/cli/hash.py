@@ -34,12 +34,12 @@ def hash_command(
     Names, dtypes, shapes and values count; order, compression and metadata do not.
     """
     from tensorferry.files.find import counted_in
-    from tensorferry.operations.hash import HashReport, hash_content
+    from tensorferry.operations.hash import HashReport, hash as digest
 
     def work(given: Found | str) -> HashReport:
         name = name_of(given)
         with output.progress(name, shared.unit({"engine": engine}, counted_in(name))) as progress:
-            return hash_content(
+            return digest(
                 given, select=select, progress=progress, format=format, engine=engine, **options
             )
 

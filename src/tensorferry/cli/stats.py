@@ -45,12 +45,12 @@ def stats_command(
     beyond 32,768 values, and the number of different strings beyond 262,144.
     """
     from tensorferry.files.find import counted_in
-    from tensorferry.operations.stats import collect
+    from tensorferry.operations.stats import stats as measure
 
     def work(given: Found | str) -> StatsReport:
         name = name_of(given)
         with output.progress(name, shared.unit(wanted, counted_in(name))) as progress:
-            return collect(given, match=select, progress=progress, **wanted, **options)
+            return measure(given, select=select, progress=progress, **wanted, **options)
 
     inputs = Inputs(paths)
     reports = []

@@ -7,6 +7,7 @@ from dataclasses import replace
 from tensorferry.errors import UnsupportedError
 from tensorferry.rows.rows import Rows
 from tensorferry.rows.splits import Split
+from tensorferry.storage import listing
 
 
 def splits_of(rows: Rows, size: int, *, least: int = 1) -> list[Split]:
@@ -21,6 +22,7 @@ def splits_of(rows: Rows, size: int, *, least: int = 1) -> list[Split]:
         UnsupportedError: A stream has one reader.
     """
     refuse_stream(rows)
+    listing.learn(rows.places)
     total = sum(place.size() or 0 for place in rows.places)
     splits = rows.splits(max(least, -(-total // size), 1))
     if len(splits) == 1:

@@ -20,12 +20,17 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from tensorferry.codecs import json_text as json
 from tensorferry.errors import FormatError, OptionError, UnsupportedError
+from tensorferry.storage.place import Place
 from tensorferry.tensors.content import Content
 from tensorferry.tensors.note import Note
+
+N = TypeVar("N", str, bytes)
+T = TypeVar("T")
+W = TypeVar("W", bound="Found[Any, Any]")
 
 KEY = "tensorferry.share"
 """The key in the metadata of a share under which it says what it is."""
@@ -102,6 +107,33 @@ class Share:
         return cls(number, count, save, token)
 
 
+@dataclass(frozen=True)
+class Found(Generic[N, T]):
+    """A share that is there.
+
+    Attributes:
+        share: What it says of itself.
+        path: Of its file, or of the index of its file.
+        tensors: What the format knows of each of its tensors, by name.
+        note: What is to be kept of them.
+    """
+
+    share: Share
+    path: str
+    tensors: Mapping[N, T]
+    note: Note
+
+
+def index_at(place: Place) -> bytes | None:
+    """The bytes of the index that is there; None if there is none."""
+    try:
+        return bytes(place.open().everything())
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    finally:
+        place.close()
+
+
 def token_of(count: int, save: str, index: bytes | None) -> str:
     """Eight digits that are the same for all shares of a save."""
     digest = hashlib.sha256(f"{count} {len(save)} {save} ".encode())
@@ -127,9 +159,7 @@ def check_content(content: Content) -> None:
         )
 
 
-def check_all(
-    found: Sequence[Share], *, save: str | None, index: bytes | None, path: str
-) -> list[Share]:
+def choose(found: Sequence[W], *, save: str | None, index: bytes | None, path: str) -> list[W]:
     """The shares that make up a whole, in order.
 
     Args:
@@ -139,8 +169,23 @@ def check_all(
         path: Of the whole.
 
     Raises:
-        FormatError: Shares are missing, or there are some of several saves.
+        FormatError: Shares are missing, of several saves, or have a tensor in common.
     """
+    chosen = set(_of_one_save([one.share for one in found], save, index, path))
+    parts = sorted((one for one in found if one.share in chosen), key=lambda one: one.share.number)
+    owner: dict[str | bytes, int] = {}
+    for one in parts:
+        for name in one.tensors:
+            if name in owner:
+                raise _twice(name, owner[name], one.share.number, path)
+            owner[name] = one.share.number
+    return parts
+
+
+def _of_one_save(
+    found: Sequence[Share], save: str | None, index: bytes | None, path: str
+) -> list[Share]:
+    """The shares of the save that is to be finished."""
     chosen = [share for share in found if save is None or share.save == save]
     old = [share for share in chosen if share.token != token_of(share.count, share.save, index)]
     chosen = [share for share in chosen if share not in old]
@@ -176,7 +221,7 @@ def check_all(
             path=path,
             hint="finish when every worker has saved its share",
         )
-    return sorted(chosen, key=lambda share: share.number)
+    return chosen
 
 
 def _listed(found: Iterable[Share]) -> str:
@@ -185,12 +230,13 @@ def _listed(found: Iterable[Share]) -> str:
     return f"share {', '.join(map(str, numbers[:NAMED]))}{more}"
 
 
-def twice(name: str, one: int, other: int, path: str) -> FormatError:
+def _twice(name: str | bytes, one: int, other: int, path: str) -> FormatError:
     """The error for a tensor that two workers wrote."""
+    shown = name if isinstance(name, str) else name.decode(errors="replace")
     return FormatError(
         f"it is in the shares of the workers {one} and {other}, expected one of them",
         path=path,
-        tensor=name[:60],
+        tensor=shown[:60],
         hint="each tensor is saved by one worker",
     )
 

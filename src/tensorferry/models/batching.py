@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import os
+import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -31,6 +32,7 @@ from tensorferry.models.dangers import Allow
 from tensorferry.progress import Progress, duration
 from tensorferry.rows.rows import ROWS, Rows
 from tensorferry.rows.splits import Split
+from tensorferry.storage import listing
 from tensorferry.storage.place import Place, Target
 from tensorferry.storage.shards import is_set, shard_names
 from tensorferry.storage.staging import Stage, staged
@@ -80,7 +82,9 @@ def _versions(path: str) -> list[list[str]]:
         names = [os.path.join(at, name) for at, _, inside in os.walk(path) for name in inside]
     else:
         names = [path]
-    return [[name, Place(name).version()] for name in sorted(names)]
+    places = [Place(name) for name in sorted(names)]
+    listing.learn(places)
+    return [[place.path, place.version()] for place in places]
 
 
 def _code_of(given: Any) -> str:
@@ -330,9 +334,10 @@ def save(
             "format": output.format,
             "options": repr(sorted(output.options.items())),
             "metadata": repr(sorted(output.metadata.items())),
+            "versions": {place.path: place.version() for place in rows.places},
             "inputs": [
-                [[part.place.path, part.place.version(), part.start, part.stop] for part in parts]
-                for parts in (split.parts for split in splits)
+                [[part.place.path, part.start, part.stop] for part in split.parts]
+                for split in splits
             ],
             "reading": repr(splits[0].how),
         }
@@ -343,11 +348,12 @@ def save(
         job = SaveJob(tasks, model, size, output, stage)
         done = engines.run(job, engine, progress)
         _fill(job, names, done)
-    sizes = [target.place().at(name).size() or 0 for name in names]
+    written = [target.place().at(name) for name in names]
+    listing.learn(written)
     return Predicted(
         target.path,
         output.format,
-        sum(sizes),
+        sum(place.size() or 0 for place in written),
         files=tuple(names),
         rows=sum(one.rows for one in done),
         seconds=time.monotonic() - started,
@@ -376,8 +382,7 @@ def _divided(rows: Rows, output: Output, size: int) -> tuple[list[str], list[Spl
         if len(splits) == 1 and not is_set(path):
             return [path], splits
         return shard_names(path, len(splits)), splits
-    total = sum(place.size() or 0 for place in rows.places)
-    splits = splits_of(rows, max(total, 1), least=wanted)
+    splits = splits_of(rows, sys.maxsize, least=wanted)
     if len(splits) != wanted:
         raise UnsupportedError(
             f"the inputs can be divided into {len(splits)} parts, expected {wanted} for the shards",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tensorferry.errors import FormatError
 from tensorferry.files.find import Found, find, resolve
-from tensorferry.storage import STANDARD_STREAM
+from tensorferry.storage import STANDARD_STREAM, listing
 from tensorferry.storage.place import Place
 
 if TYPE_CHECKING:
@@ -64,6 +64,8 @@ def outline_of(found: Found) -> Outline | None:
 def total_size(places: Iterable[Place]) -> int | None:
     """Number of bytes of some files together; None if one of them is a stream."""
     total = 0
+    places = list(places)
+    listing.learn(places)
     for place in places:
         if place.is_stream:
             return None

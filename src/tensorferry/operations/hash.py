@@ -78,7 +78,7 @@ class HashReport(Shown):
 
 
 @keywords.shown(keywords.Opening)
-def hash_content(
+def hash(  # noqa: A001
     path: Any,
     *,
     select: Sequence[str] = (),
@@ -88,7 +88,9 @@ def hash_content(
     storage_options: Mapping[str, Any] | None = None,
     **options: Unpack[keywords.Opening],
 ) -> HashReport:
-    """The digest of what is in a file.
+    """The digest of what is in a file: the same for the same tensors, in whichever format.
+
+        ferry.hash("model.npz").digest == ferry.hash("model.safetensors").digest
 
     Args:
         path: What `tensorferry.open` takes.
@@ -103,6 +105,12 @@ def hash_content(
 
     Raises:
         UnsupportedError: A tensor cannot be read, and `select` does not leave it out.
+
+    Examples:
+        >>> for name in ("a.npz", "b.safetensors"):
+        ...     saved = ferry.save({"w": np.zeros(3)}, name)
+        >>> ferry.hash("a.npz").digest == ferry.hash("b.safetensors").digest
+        True
     """
     opening = Opening.of(
         path, format=format, storage_options=storage_options, options=options, thorough=True

@@ -11,17 +11,18 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 from tensorferry import engines, storage
 from tensorferry.engines import Job
-from tensorferry.errors import UnsupportedError
+from tensorferry.errors import FormatError, UnsupportedError
 from tensorferry.files.writer import open_writer
 from tensorferry.formats.table import TABLE
-from tensorferry.formats.tfrecord.records import Records, repair
+from tensorferry.formats.tfrecord import frames
+from tensorferry.formats.tfrecord.records import Records
 from tensorferry.operations import conditions
 from tensorferry.operations.subject import Subject, open_one
 from tensorferry.progress import Progress, following
@@ -138,6 +139,48 @@ def _records_of(subject: Subject) -> Records:
     return opened
 
 
+def repair(
+    path: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    *,
+    durable: bool = True,
+    engine: engines.Choice | None = None,
+    progress: Progress | bool | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> tuple[int, list[Damage]]:
+    """Writes every whole record of a damaged TFRecord file into a new one, uncompressed.
+
+    Args:
+        path: The damaged file.
+        target: The new file.
+        durable: Wait until the disk has the bytes.
+        engine: What does it, in one task: what is whole shows only from the start of the file.
+        progress: True shows a bar; a function is told how many records are written; with an engine,
+            how many tasks are done.
+        storage_options: For the stores of URLs.
+
+    Returns:
+        The number of records in the new file, and what was lost.
+
+    Raises:
+        FormatError: There is no whole record in the file.
+
+    Examples:
+        >>> with ferry.writer("train.tfrecord") as out:
+        ...     out.write_batch({"id": np.arange(5)})
+        >>> with open("train.tfrecord", "r+b") as file:  # the last record loses its end
+        ...     _ = file.truncate(file.seek(0, 2) - 3)
+        >>> count, damages = ferry.repair("train.tfrecord", "whole.tfrecord")
+        >>> count
+        4
+    """
+    job = RepairJob(os.fspath(path), os.fspath(target), durable, storage_options)
+    with following(progress, target, "rows" if engine is None else "tasks") as tell:
+        if engine is None:
+            return job.repair(tell)
+        return engines.run(job, engines.choose(engine), tell)
+
+
 def repair_file(
     source: str,
     target: str,
@@ -146,37 +189,38 @@ def repair_file(
     engine: engines.Choice | None = None,
     progress: Progress | bool | None = None,
 ) -> RepairReport:
-    """Writes every whole record of a damaged TFRecord file into a new one.
+    """Repairs a file, unless the target is there: see `tensorferry.repair`.
 
     Args:
         source: The damaged file.
         target: The new file.
         force: Replace a target that is there.
-        engine: What does it, in one task: what is whole shows only from the start of the file.
-        progress: As in `tensorferry.repair`; with an engine it is told of tasks.
+        engine: As in `tensorferry.repair`.
+        progress: As in `tensorferry.repair`.
 
     Raises:
         FileExistsError: The target is there, and `force` is not set.
     """
     check_free(target, force=force)
-    job = RepairJob(source, target)
-    if engine is None:
-        return job.repaired(progress)
-    with following(progress, target, "tasks") as tell:
-        return engines.run(job, engines.choose(engine), tell)
+    count, damages = repair(source, target, engine=engine, progress=progress)
+    return RepairReport(source, target, count, tuple(damages))
 
 
 @dataclass(frozen=True)
-class RepairJob(Job[None, RepairReport, RepairReport]):
+class RepairJob(Job[None, "tuple[int, list[Damage]]", "tuple[int, list[Damage]]"]):
     """Repairs a file, in one task.
 
     Attributes:
         source: The damaged file.
         target: The new file, which is replaced.
+        durable: Whether to wait until the disk has the bytes.
+        options: For the stores of URLs.
     """
 
     source: str
     target: str
+    durable: bool
+    options: Mapping[str, Any] | None
 
     def plan(self, size: int) -> list[None]:
         """The one task."""
@@ -184,16 +228,22 @@ class RepairJob(Job[None, RepairReport, RepairReport]):
             raise UnsupportedError("a worker has no part in this program's streams")
         return [None]
 
-    def run(self, task: None, held: Any) -> RepairReport:
+    def run(self, task: None, held: Any) -> tuple[int, list[Damage]]:
         """Does all of it."""
-        return self.repaired()
+        return self.repair()
 
-    def repaired(self, progress: Progress | bool | None = None) -> RepairReport:
+    def repair(self, tell: Progress | None = None) -> tuple[int, list[Damage]]:
         """Repairs the file, here."""
-        count, damages = repair(self.source, self.target, progress=progress)
-        return RepairReport(self.source, self.target, count, tuple(damages))
+        with (
+            storage.open_source(self.source, options=self.options) as source,
+            storage.open_sink(self.target, durable=self.durable, options=self.options) as sink,
+        ):
+            count, damages = frames.repair(source, sink, tell)
+            if count == 0 and damages:
+                raise FormatError("no whole record in it", path=self.source)
+            return count, damages
 
-    def merge(self, partials: Iterable[RepairReport]) -> RepairReport:
+    def merge(self, partials: Iterable[tuple[int, list[Damage]]]) -> tuple[int, list[Damage]]:
         """What was done."""
         return next(iter(partials))
 

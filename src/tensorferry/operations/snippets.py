@@ -49,8 +49,7 @@ def of_tensor(path: str, name: str, index: Index = ()) -> Snippet:
 def of_statistics(path: str) -> Snippet:
     """Statistics of all tensors or columns."""
     program = (
-        "from tensorferry.operations.stats import collect\n\n"
-        f"for found in collect({path!r}).columns:\n"
+        f"{_IMPORT}for found in ferry.stats({path!r}).columns:\n"
         "    print(found.name, found.values.minimum, found.values.maximum, found.values.mean)\n"
     )
     return Snippet(program, _line("stats", path))
@@ -70,10 +69,7 @@ def of_rows(path: str, start: int, stop: int, where: str | None = None) -> Snipp
 
 def of_column(path: str, name: str) -> Snippet:
     """The statistics of one column."""
-    program = (
-        "from tensorferry.operations.stats import collect\n\n"
-        f"(found,) = collect({path!r}, match=[{name!r}]).columns\n"
-    )
+    program = f"{_IMPORT}(found,) = ferry.stats({path!r}, select=[{name!r}]).columns\n"
     return Snippet(program, _line("stats", path, "--select", name))
 
 

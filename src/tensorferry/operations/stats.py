@@ -1,6 +1,6 @@
 """Statistics of tensors and columns, in one pass and one batch at a time.
 
-    collect("train.tfrecord").columns[0].values.mean
+    ferry.stats("train.tfrecord").columns[0].values.mean
 
 How values are summed up is `tensorferry.operations.measures`.
 """
@@ -102,10 +102,10 @@ class StatsReport(Shown):
 
 
 @keywords.shown(keywords.Opening)
-def collect(
+def stats(
     path: Any,
     *,
-    match: Sequence[str] = (),
+    select: Sequence[str] = (),
     engine: engines.Choice | None = None,
     progress: Progress | bool | None = None,
     format: str | None = None,
@@ -114,9 +114,11 @@ def collect(
 ) -> StatsReport:
     """Statistics of each tensor or column of a file.
 
+        ferry.stats("train-*.tfrecord").columns[0].values.mean
+
     Args:
         path: What `tensorferry.open` takes.
-        match: Patterns of names; others are left out.
+        select: Patterns of names; others are left out.
         engine: What measures the parts: "local", "ray" or an engine; by default this thread. The
             mean and the deviation of rows are then put together of those of the parts, so their
             last digit may differ; approximate quantiles are those of another sample.
@@ -125,6 +127,11 @@ def collect(
         format: By default recognised.
         storage_options: For the store of a URL.
         **options: Of the format: see `tensorferry.files.keywords.Opening`.
+
+    Examples:
+        >>> saved = ferry.save({"w": np.array([1.0, 3.0])}, "model.npz")
+        >>> ferry.stats("model.npz").columns[0].values.mean
+        2.0
     """
     opening = Opening.of(
         path, format=format, storage_options=storage_options, options=options, thorough=True
@@ -135,11 +142,11 @@ def collect(
         unit: Unit = "tasks" if engine is not None else "rows" if in_rows else "tensors"
         tell = stack.enter_context(following(progress, subject.name, unit))
         if engine is None:
-            columns = _columns(subject, subject.matching(match))
-            return _report(subject, match, columns, _measure(subject, columns, tell))
+            columns = _columns(subject, subject.matching(select))
+            return _report(subject, select, columns, _measure(subject, columns, tell))
         chosen = engines.choose(engine)
         opening = opening.surveyed(subject, chosen)
-        return engines.run(StatsJob(opening, subject, tuple(match)), chosen, tell)
+        return engines.run(StatsJob(opening, subject, tuple(select)), chosen, tell)
 
 
 def _columns(subject: Subject, infos: Mapping[str, TensorInfo], seed: int = 0) -> Columns:

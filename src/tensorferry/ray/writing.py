@@ -1,9 +1,9 @@
 """Writing from Ray: a file for each write task, and one set of shards in the end.
 
-A task writes its blocks into a part (`tensorferry.storage.adoption`), whose name is made of the
-number of the task: however often Ray runs the task, there is one part, and it is whole. When all
-tasks are done, the driver gives the parts the names of a set of shards. A job that fails leaves
-nothing behind, and the files that were there before stay as they were.
+A task writes its blocks into a part (`tensorferry.storage.staging`), whose name is the number of
+the task: however often Ray runs the task, there is one part, and it is whole. When all tasks are
+done, the driver gives the parts the names of a set of shards. A job that fails leaves nothing
+behind, and the files that were there before stay as they were.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from tensorferry.formats import table
 from tensorferry.formats.contract import RowWriter
 from tensorferry.ray.blocks import from_ray
 from tensorferry.storage import shards
-from tensorferry.storage.adoption import Parts
 from tensorferry.storage.place import Target
+from tensorferry.storage.staging import Stage
 
 RECORD = "record"
 """The column that holds the bytes of records, as `read(raw=True)` gives them."""
@@ -101,12 +101,8 @@ class Sink(Datasink[Written]):
         self._durable = durable
         self._options = storage_options
         self._check()
-        self._parts = Parts(
-            shards.shard_names(self._path, 1)[0],
-            os.urandom(4).hex(),
-            options=storage_options,
-            durable=durable,
-        )
+        first = shards.shard_names(self._path, 1)[0]
+        self._stage = Stage.anew(first, options=storage_options, durable=durable)
         self._schema: pa.Schema | None = None
         self.paths: list[str] = []
         self.count = 0
@@ -148,9 +144,8 @@ class Sink(Datasink[Written]):
 
     def write(self, blocks: Iterable[Block], ctx: Any) -> Written:
         """Writes the part of one task; run again, it writes the same part."""
-        target = Target(
-            self._parts.path(ctx.task_idx), options=self._options, durable=self._durable
-        )
+        path = self._stage.path(_part(ctx.task_idx))
+        target = Target(path, options=self._options, durable=self._durable)
         rows = 0
         with ExitStack() as stack:
             out: RowWriter | None = None
@@ -181,10 +176,10 @@ class Sink(Datasink[Written]):
         numbers = sorted(written)
         names = shards.shard_names(self._path, max(len(numbers), 1))
         if numbers:
-            self._parts.adopt(numbers, names)
+            self._stage.publish(dict(zip(map(_part, numbers), names, strict=True)))
         else:
             self._write_nothing(names[0])
-            self._parts.remove()
+            self._stage.clear()
         self.paths, self.count = names, sum(one.rows for one in written.values())
         for path in shards.other_sets(names[0], options=self._options):
             storage.remove(path, options=self._options)
@@ -197,4 +192,9 @@ class Sink(Datasink[Written]):
 
     def on_write_failed(self, error: Exception) -> None:
         """Removes what the tasks have written."""
-        self._parts.remove()
+        self._stage.clear()
+
+
+def _part(number: int) -> str:
+    """The name of the part of a task."""
+    return f"{number:05}"

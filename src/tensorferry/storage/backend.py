@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from tensorferry.storage.sink import FileSink
 from tensorferry.storage.source import Source
@@ -23,6 +23,20 @@ def of_store(options: Options) -> Options:
     if options and any(name in options for name in LOCAL):
         options = {name: value for name, value in options.items() if name not in LOCAL}
     return options or None
+
+
+class Measured(NamedTuple):
+    """What a listing tells of a file.
+
+    Attributes:
+        url: Its name.
+        size: Number of its bytes.
+        version: As the source of the file has it; None if only opening the file tells.
+    """
+
+    url: str
+    size: int
+    version: str | None
 
 
 class Backend(Protocol):
@@ -46,8 +60,8 @@ class Backend(Protocol):
     def copy(self, url: str, target: str, options: Options) -> None:
         """Copies a file inside its store; the copy appears as a whole."""
 
-    def move(self, url: str, target: str, options: Options) -> None:
-        """Gives a file another name in the same store, in place of the file that has the name."""
-
     def list_files(self, url: str, options: Options, *, deep: bool) -> Iterable[str]:
         """The URLs of the files in a directory; with `deep`, also those further down."""
+
+    def measure(self, first: str, last: str, options: Options) -> Iterable[Measured]:
+        """The files between two names, both included; nothing where no listing tells sizes."""

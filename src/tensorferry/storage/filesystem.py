@@ -16,7 +16,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from tensorferry.errors import FerryError, FormatError, MissingExtraError, UnsupportedError
-from tensorferry.storage.backend import Options
+from tensorferry.storage.backend import Measured, Options
 from tensorferry.storage.ranged import RangedSource
 from tensorferry.storage.sink import FileSink
 from tensorferry.storage.source import Source
@@ -182,13 +182,6 @@ def copy(url: str, target: str, options: Options) -> None:
         system.mv(hidden, goal)
 
 
-def move(url: str, target: str, options: Options) -> None:
-    """Gives a file another name in the same file system."""
-    system, path = _locate(url, options)
-    with translated(url):
-        system.mv(path, _locate(target, options)[1])
-
-
 def list_files(url: str, options: Options, *, deep: bool) -> Iterator[str]:
     """The URLs of the files in a directory; with `deep`, also those further down."""
     system, path = _locate(url, options)
@@ -202,3 +195,8 @@ def list_files(url: str, options: Options, *, deep: bool) -> Iterator[str]:
         directory = directory if directory.endswith("/") else f"{directory}/"
         for name in found:
             yield directory + name.removeprefix(path).lstrip("/") + colons + outside
+
+
+def measure(first: str, last: str, options: Options) -> tuple[Measured, ...]:
+    """Nothing: few file systems list files in order."""
+    return ()

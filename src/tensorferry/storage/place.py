@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 from tensorferry import storage
 from tensorferry.errors import FormatError, UnsupportedError
 from tensorferry.storage import names, temporary, url as urls
+from tensorferry.storage.backend import Measured
 from tensorferry.storage.journal import identity_of
 from tensorferry.storage.sink import FileSink, Sink
 from tensorferry.storage.source import STANDARD_STREAM, Source, byte_view
@@ -90,6 +91,7 @@ class Place:
         "_found",
         "_given",
         "_lock",
+        "_measured",
         "_once",
         "_pipe",
         "_source",
@@ -113,6 +115,7 @@ class Place:
         self._companion = False
         self._expected: Expected | None = None
         self._found: Identity | None = None
+        self._measured: Measured | None = None
         self._given: Buffer | BinaryIO | Source | None = None
         if isinstance(given, str | os.PathLike):
             self.path = storage.localize(given)
@@ -259,6 +262,15 @@ class Place:
             return expected.path
         return self.path
 
+    @property
+    def is_known(self) -> bool:
+        """Whether the size of the bytes is known without asking anybody."""
+        return self._source is not None or self._measured is not None
+
+    def learn(self, measured: Measured) -> None:
+        """Takes what a listing tells; it counts as long as nobody has opened the place."""
+        self._measured = measured
+
     def size(self) -> int | None:
         """Number of bytes; None for a stream.
 
@@ -274,6 +286,8 @@ class Place:
                 raise FormatError("is a directory, expected a file", path=self.path)
             if found.st_size:  # files of /proc have bytes, though their size is 0
                 return found.st_size
+        if self._source is None and self._measured is not None:
+            return self._measured.size
         return self.open().size
 
     def version(self) -> str:
@@ -283,6 +297,9 @@ class Place:
             OSError: The system's own error, such as FileNotFoundError.
         """
         if self.is_url:
+            known = None if self._source is not None else self._measured
+            if known is not None and known.version is not None:
+                return f"{known.size} {known.version}"
             source = self.open()
             return f"{source.size} {source.version or ''}"
         found = os.stat(self._where)

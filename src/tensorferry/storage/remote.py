@@ -10,6 +10,7 @@ this request found, so that a source never mixes two versions.
 from __future__ import annotations
 
 import errno
+import posixpath
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from tensorferry.errors import TruncatedError, UnsupportedError
-from tensorferry.storage.backend import Options
+from tensorferry.storage.backend import Measured, Options
 from tensorferry.storage.faults import NoRangesError, changed, translated
 from tensorferry.storage.plan import Span
 from tensorferry.storage.ranged import HEAD, PIECE, RangedSource
@@ -42,7 +43,7 @@ __all__ = [
     "copy",
     "exists",
     "list_files",
-    "move",
+    "measure",
     "open_sink",
     "open_source",
     "remove",
@@ -247,14 +248,6 @@ def copy(url: str, target: str, options: Options) -> None:
         import_obstore(url).copy(store, name, locate(target, options)[1])
 
 
-def move(url: str, target: str, options: Options) -> None:
-    """Gives an object another name in the same bucket; the store copies the bytes itself."""
-    _refuse_web(url, "moved")
-    store, name = locate(url, options)
-    with translated(url):
-        import_obstore(url).rename(store, name, split(target).name)
-
-
 def list_files(url: str, options: Options, *, deep: bool) -> Iterator[str]:
     """The URLs of the objects in a directory; with `deep`, also those further down."""
     _refuse_web(url, "listed")
@@ -268,3 +261,20 @@ def list_files(url: str, options: Options, *, deep: bool) -> Iterator[str]:
             found = iter(obstore.list_with_delimiter(store, prefix)["objects"])
         for meta in found:
             yield f"{root}/{meta['path']}"
+
+
+def measure(first: str, last: str, options: Options) -> Iterator[Measured]:
+    """The objects between two names of one store, both included."""
+    _refuse_web(first, "listed")
+    store, start = locate(first, options)
+    stop, root = locate(last, options)[1], split(first).root
+    folder = posixpath.commonpath([posixpath.dirname(start), posixpath.dirname(stop)])
+    with translated(first):
+        # A listing begins behind the name that it is given.
+        pages = import_obstore(first).list(
+            store, folder or None, offset=start[:-1] or None, chunk_size=1000
+        )
+        for meta in (meta for page in pages for meta in page):
+            if meta["path"] > stop:
+                return
+            yield Measured(f"{root}/{meta['path']}", meta["size"], meta["e_tag"])

@@ -1,7 +1,11 @@
 """Staging: files that many write, on whichever machine, and that appear together.
 
-    with staged("out.tfrecord", names, plan=plan) as stage:
+    with staged("out.tfrecord", names, plan=plan) as stage:     # names are known, and runs resumed
         ...                         # workers: write stage.path(name), then stage.finish(name, ...)
+
+    stage = Stage.anew("out.tfrecord")                          # names are known in the end
+    ...                             # workers: write stage.path("00003")
+    stage.publish({"00003": "out.tfrecord-00000-of-00001"})     # or stage.clear()
 
 Each worker writes a whole file into a hidden folder beside the target, `.out.tfrecord.ferry-parts`.
 A file that is written twice, because its worker was lost, is the same file. When all are there,
@@ -9,13 +13,14 @@ whoever began lets them appear: local files by renaming them, with a journal, so
 all old or all new (`tensorferry.storage.journal`); objects of a store, which has no rename, by
 copies inside the store. Then the folder is removed.
 
-A file `plan.json` in the folder says what the files are parts of, and a note beside each file that
-it is whole, by its digest or its version in the store. Whoever comes back with the same plan finds
-what is done; with another plan, everything starts anew.
+A run that can be resumed has a file `plan.json` in the folder, which says what the files are parts
+of, and a note beside each file that it is whole, by its digest or its version in the store. Whoever
+comes back with the same plan finds what is done; with another plan, everything starts anew.
 """
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -24,11 +29,11 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace as changed
 from typing import Any
 
 from tensorferry import storage
-from tensorferry.storage import system
+from tensorferry.storage import sweeping, system, temporary
 from tensorferry.storage.attributes import Attributes
 from tensorferry.storage.backend import Options, of_store
 from tensorferry.storage.folders import make_folder, sync
@@ -52,7 +57,7 @@ class Stage:
     Attributes:
         folder: Its path or URL.
         options: Of the store of a URL.
-        durable: Whether to wait until the disk has the bytes of a file.
+        durable: Whether to wait until the disk has the bytes of a file, and then the names.
         resumes: Whether files of an earlier run may be there.
     """
 
@@ -61,8 +66,20 @@ class Stage:
     durable: bool = True
     resumes: bool = False
 
+    @classmethod
+    def anew(cls, target: str, *, options: Options = None, durable: bool = True) -> Stage:
+        """A folder beside a target that no other writer has, now or later.
+
+        Args:
+            target: The path or URL of a file.
+            options: Of the store of a URL.
+            durable: See the class.
+        """
+        name = f"{_base(target)[: temporary.LONGEST]}.{os.urandom(4).hex()}"
+        return cls(_folder_of(localize(target), name), options, durable)
+
     def path(self, name: str) -> str:
-        """Where a worker writes the file that will have a name."""
+        """Where a worker writes the file that will have a name, or the part of that name."""
         return self._at(_base(name))
 
     def _at(self, base: str) -> str:
@@ -89,6 +106,34 @@ class Stage:
         except FileNotFoundError:
             return None
         return about["note"] if is_same else None
+
+    def publish(self, names: Mapping[str, str]) -> None:
+        """Lets parts appear together, in place of the files that have their names.
+
+        Args:
+            names: The path or URL of each part, beside the target.
+
+        Raises:
+            FileNotFoundError: A part is not there, as seen from this machine.
+            OSError: Another writer writes the same files (EBUSY), or the system's own error.
+        """
+        names = {part: localize(name) for part, name in names.items()}
+        with _only_writer(next(iter(names.values())), durable=self.durable) as lock:
+            _publish(self, names, lock)
+        self.clear()
+
+    def clear(self) -> None:
+        """Removes the folder with all that is in it."""
+        if not is_url(self.folder):
+            shutil.rmtree(self.folder, ignore_errors=True)
+            return
+        backend, options = backend_of(self.folder), of_store(self.options)
+        found = list(backend.list_files(self.folder + "/", options, deep=True))
+        # The plan goes last: without it, nobody would know what the others are.
+        found.sort(key=lambda url: url.endswith(f"/{PLAN}"))
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            for done in [pool.submit(backend.remove, url, options) for url in found]:
+                done.result()
 
     def _write(self, base: str, tree: Mapping[str, Any]) -> None:
         path = self._at(base)
@@ -129,68 +174,88 @@ def staged(
         OSError: Another writer writes the same files (EBUSY).
     """
     target, names = localize(target), [localize(name) for name in names]
-    folder = _folder_of(target)
-    lock = None if is_url(folder) else Lock(_real(names[0]), durable=durable)
-    if lock is not None:
-        lock.take()
-    try:
+    with _only_writer(names[0], durable=durable) as lock:
         digest = hashlib.sha256(json.dumps(plan, sort_keys=True).encode()).hexdigest()
-        stage = _begin(Stage(folder, options, durable), digest)
+        stage = _begin(Stage(_folder_of(target, _base(target)), options, durable), digest)
         try:
             yield stage
-            _publish(stage, names, lock)
+            _publish(stage, {_base(name): name for name in names}, lock)
         except BaseException:
             if not keep:
-                clear(stage)
+                stage.clear()
             raise
-        clear(stage)
+        stage.clear()
+
+
+@contextmanager
+def _only_writer(first: str, *, durable: bool) -> Iterator[Lock | None]:
+    """The right to write a set in a local folder; a store has no locks."""
+    if is_url(first):
+        yield None
+        return
+    lock = Lock(_real(first), durable=durable)
+    lock.take()
+    try:
+        yield lock
     finally:
-        if lock is not None:
-            lock.release()
+        lock.release()
+    sweeping.sweep(os.path.dirname(_real(first)))
 
 
 def _begin(stage: Stage, digest: str) -> Stage:
     """The folder with the plan in it, and what is done by the same plan."""
     wanted = {"tensorferry": VERSION, "plan": digest}
     if stage._read(PLAN) == wanted:
-        return Stage(stage.folder, stage.options, stage.durable, True)
-    clear(stage)
+        return changed(stage, resumes=True)
+    stage.clear()
     if not is_url(stage.folder):
         make_folder(stage.folder, durable=stage.durable)
     stage._write(PLAN, wanted)
     return stage
 
 
-def _publish(stage: Stage, names: Sequence[str], lock: Lock | None) -> None:
+def _publish(stage: Stage, names: Mapping[str, str], lock: Lock | None) -> None:
     if lock is None:
-        with ThreadPoolExecutor(AT_ONCE) as pool:
-            for done in [pool.submit(_copy, stage, name) for name in names]:
-                done.result()
+        _copy(stage, names)
         return
-    reals = [_real(name) for name in names]
-    for name, real in zip(names, reals, strict=True):
-        _hand_on(real, stage.path(name))
-    if len(names) > 1:
-        hidden = os.path.basename(stage.folder)
-        lock.decide(
-            [
-                Member(_base(name), f"{hidden}/{_base(name)}", _identity(stage.path(name)))
-                for name in names
-            ]
-        )
-    for name, real in zip(names, reals, strict=True):
-        replace(stage.path(name), real)
+    pairs = [(stage.path(part), _real(name)) for part, name in names.items()]
+    hidden = os.path.basename(stage.folder)
+    members = [
+        Member(os.path.basename(name), f"{hidden}/{os.path.basename(path)}", _take_over(path, name))
+        for path, name in pairs
+    ]
+    if len(pairs) > 1:
+        lock.decide(members)
+    for path, name in pairs:
+        replace(path, name)
     lock.end()
     if stage.durable:
-        sync(os.path.dirname(reals[0]))
+        sync(os.path.dirname(pairs[0][1]))
 
 
-def _copy(stage: Stage, name: str) -> None:
-    backend_of(name).copy(stage.path(name), name, of_store(stage.options))
+def _copy(stage: Stage, names: Mapping[str, str]) -> None:
+    """Copies objects to their names; if one cannot be copied, none of the new ones stays."""
+    options = of_store(stage.options)
+    copied: list[str] = []
+
+    def copy(part: str, name: str) -> None:
+        backend_of(name).copy(stage.path(part), name, options)
+        copied.append(name)
+
+    try:
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            for done in [pool.submit(copy, part, name) for part, name in names.items()]:
+                done.result()
+    except BaseException:
+        # Readers miss the shards that are not there, but not that some are of an older set.
+        for name in copied:
+            with suppress(OSError):
+                backend_of(name).remove(name, options)
+        raise
 
 
-def _hand_on(old: str, path: str) -> None:
-    """Gives a file the attributes of the one that it is about to replace."""
+def _take_over(path: str, old: str) -> tuple[int, int, int]:
+    """Gives a file the attributes of the one that it is about to replace; gives its identity."""
     with suppress(FileNotFoundError):
         found = Attributes.of(old, os.stat(old))
         descriptor = os.open(path, system.UPDATE)
@@ -198,27 +263,15 @@ def _hand_on(old: str, path: str) -> None:
             found.apply(descriptor)
         finally:
             os.close(descriptor)
-
-
-def _identity(path: str) -> tuple[int, int, int]:
-    found = identity_of(path)
-    if found is None:
-        raise FileNotFoundError(2, "the file of a task is not there any more", path)
-    return found
-
-
-def clear(stage: Stage) -> None:
-    """Removes the folder with all that is in it."""
-    if not is_url(stage.folder):
-        shutil.rmtree(stage.folder, ignore_errors=True)
-        return
-    backend, options = backend_of(stage.folder), of_store(stage.options)
-    found = list(backend.list_files(stage.folder + "/", options, deep=True))
-    # The plan goes last: without it, nobody would know what the others are.
-    found.sort(key=lambda url: url.endswith(f"/{PLAN}"))
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        for done in [pool.submit(backend.remove, url, options) for url in found]:
-            done.result()
+    identity = identity_of(path)
+    if identity is None:
+        raise FileNotFoundError(
+            errno.ENOENT,
+            "the file of a task is not there, as seen from this machine: all machines of a cluster "
+            "must see the same folder, or write to a URL",
+            path,
+        )
+    return identity
 
 
 def version_of(path: str, options: Options = None) -> str:
@@ -241,8 +294,8 @@ def _blocks(source: storage.Source) -> Iterator[bytes | memoryview]:
         yield block
 
 
-def _folder_of(target: str) -> str:
-    return beside(target, f".{_base(target)}{STAGING}")
+def _folder_of(target: str, name: str) -> str:
+    return beside(target, f".{name}{STAGING}")
 
 
 def _base(name: str) -> str:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -42,7 +42,6 @@ from tensorferry.formats.shares import Share
 from tensorferry.storage.place import Place, Target
 from tensorferry.storage.url import beside
 from tensorferry.tensors.content import Content
-from tensorferry.tensors.note import Note
 
 _OBJECTS = f"/{graphs.ATTRIBUTES}{graphs.VALUE}"
 
@@ -61,7 +60,7 @@ def save_share(
     shares.check_content(content)
     prefix = _prefix(target)
     old = Place(prefix + states.INDEX, options=target.options)
-    share = Share.of(given, _bytes_of(old))
+    share = Share.of(given, shares.index_at(old))
     count = _count(old, share.count)
     plan = Plan(layout, content.note, {shares.KEY: share.to_text()})
     tensors = ((key, tensor) for key, tensor in plan.named(content.tensors()) if key != graphs.KEY)
@@ -84,15 +83,6 @@ def _prefix(target: Target) -> str:
     return prefix
 
 
-def _bytes_of(place: Place) -> bytes | None:
-    try:
-        return bytes(place.open().everything())
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    finally:
-        place.close()
-
-
 def _count(old: Place, workers: int) -> int:
     """Number of data files of a checkpoint by so many workers: none has a name of the old one."""
     return workers + 2 if count_shards(old) == workers + 1 else workers + 1
@@ -104,22 +94,14 @@ def _share_path(prefix: str, share: Share) -> str:
 
 
 @dataclass(frozen=True)
-class _Found:
-    """A share that is there.
+class _Found(shares.Found[bytes, bytes]):
+    """A share that is there, with the entries of its tensors.
 
     Attributes:
-        share: What it says of itself.
-        path: Of its index.
         count: Number of data files that its index tells.
-        entries: Of its tensors, by key.
-        note: What is to be kept of them.
     """
 
-    share: Share
-    path: str
     count: int
-    entries: Mapping[bytes, bytes]
-    note: Note
 
 
 def finish(
@@ -140,14 +122,10 @@ def finish(
     old = Place(index, options=options)
     with storage.only_writer(index):
         found = list(_find(prefix, options))
-        chosen = shares.check_all(
-            [one.share for one in found], save=save, index=_bytes_of(old), path=prefix
-        )
-        parts = sorted(
-            (one for one in found if one.share in chosen), key=lambda one: one.share.number
-        )
+        parts = shares.choose(found, save=save, index=shares.index_at(old), path=prefix)
         count = _count(old, len(parts))
-        entries = _together(parts, count, prefix)
+        _check_count(parts, count)
+        entries = {key: entry for one in parts for key, entry in one.tensors.items()}
         kept = shares.merged([one.note for one in parts], metadata)
         nbytes = _write(target, prefix, count, len(parts), entries, kept)
         for one in found:
@@ -188,28 +166,20 @@ def _read(prefix: str, path: str, options: Mapping[str, Any] | None) -> _Found:
         }
     finally:
         place.close()
-    return _Found(share, path, index.shards, entries, note)
+    return _Found(share, path, entries, note, index.shards)
 
 
-def _together(parts: list[_Found], count: int, prefix: str) -> dict[bytes, bytes]:
-    """The entries of all shares.
+def _check_count(parts: Iterable[_Found], count: int) -> None:
+    """Refuses shares that were written for another number of data files.
 
     Raises:
-        FormatError: A tensor is in two of them, or a share is for other data files.
+        FormatError: There is one.
     """
-    entries: dict[bytes, bytes] = {}
-    owner: dict[bytes, int] = {}
     for one in parts:
         if one.count != count:
             raise FormatError(
                 f"the share is for {one.count} data files, expected {count}", path=one.path
             )
-        for key, entry in one.entries.items():
-            if key in owner:
-                name = key.decode(errors="replace")
-                raise shares.twice(name, owner[key], one.share.number, prefix)
-            owner[key], entries[key] = one.share.number, entry
-    return entries
 
 
 def _write(

@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from tensorferry import storage
@@ -34,14 +33,8 @@ def _stem(target: Target) -> str:
     return path.removesuffix(shards.INDEX).removesuffix(".safetensors")
 
 
-def _index_of(stem: str, options: Mapping[str, Any] | None) -> bytes | None:
-    place = Place(f"{stem}.safetensors{shards.INDEX}", options=options)
-    try:
-        return bytes(place.open().everything())
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    finally:
-        place.close()
+def _index_of(stem: str) -> str:
+    return f"{stem}.safetensors{shards.INDEX}"
 
 
 def save_share(content: Content, target: Target, given: shares.Given) -> Written:
@@ -54,27 +47,18 @@ def save_share(content: Content, target: Target, given: shares.Given) -> Written
     """
     shares.check_content(content)
     stem = _stem(target)
-    share = Share.of(given, _index_of(stem, target.options))
+    index = _index_of(stem)
+    share = Share.of(given, shares.index_at(Place(index, options=target.options)))
     path = f"{stem}-{share.token}-{share.number + 1:05}-of-{share.count:05}.safetensors"
-    index = os.path.basename(f"{stem}.safetensors{shards.INDEX}")
+    belongs = os.path.basename(index)
     parts = content.parts(file.storage)
 
     def metadata() -> dict[str, str]:
-        return {shards.BELONGS: index, shares.KEY: share.to_text(), **content.texts()}
+        return {shards.BELONGS: belongs, shares.KEY: share.to_text(), **content.texts()}
 
     with Target(path, options=target.options, durable=target.durable).sink() as sink:
         file.write_parts(parts, sink, metadata)
     return Written(size_of(sink), (path,))
-
-
-@dataclass(frozen=True)
-class _Found:
-    """A share that is there: what it says of itself, its file, and the sizes of its arrays."""
-
-    share: Share
-    path: str
-    sizes: Mapping[str, int]
-    note: Note
 
 
 def finish(
@@ -91,20 +75,17 @@ def finish(
         FormatError: Shares are missing, of several saves, or have a tensor in common.
     """
     stem, options = _stem(target), target.options
-    index = f"{stem}.safetensors{shards.INDEX}"
+    index = _index_of(stem)
     with storage.only_writer(index):
-        old = _index_of(stem, options)
+        old = shares.index_at(Place(index, options=options))
         found = [
             one
             for path in shards.files_like(stem, options)
             if (one := _read(path, os.path.basename(index), options)) is not None
         ]
-        chosen = shares.check_all([one.share for one in found], save=save, index=old, path=index)
-        parts = sorted(
-            (one for one in found if one.share in chosen), key=lambda one: one.share.number
-        )
-        weights = _together(parts, index)
-        total = sum(size for one in parts for size in one.sizes.values())
+        parts = shares.choose(found, save=save, index=old, path=index)
+        weights = {name: os.path.basename(one.path) for one in parts for name in one.tensors}
+        total = sum(size for one in parts for size in one.tensors.values())
         kept = shares.merged([one.note for one in parts], metadata)
         tree = {"metadata": {shards.TOTAL: total, **kept}, "weight_map": weights}
         with Target(index, options=options, durable=target.durable).sink() as sink:
@@ -117,8 +98,10 @@ def finish(
     return Written(total + (size_of(sink) or 0), (index, *paths))
 
 
-def _read(path: str, index: str, options: Mapping[str, Any] | None) -> _Found | None:
-    """The share in a file; None if the file is none, or is of another index."""
+def _read(
+    path: str, index: str, options: Mapping[str, Any] | None
+) -> shares.Found[str, int] | None:
+    """The share in a file, with the sizes of its arrays; None if it is none of this index."""
     place = Place(path, options=options)
     try:
         found = file.read_parts(place.open())
@@ -131,7 +114,7 @@ def _read(path: str, index: str, options: Mapping[str, Any] | None) -> _Found | 
             for name, entry in found.entries.items()
             if isinstance(entry, Entry)
         }
-        return _Found(share, path, sizes, Note.from_metadata(kept)[0])
+        return shares.Found(share, path, sizes, Note.from_metadata(kept)[0])
     except (FerryError, OSError):
         return None
     finally:
@@ -139,19 +122,3 @@ def _read(path: str, index: str, options: Mapping[str, Any] | None) -> _Found | 
 
 
 _OWN = (shares.KEY, shards.BELONGS)
-
-
-def _together(parts: list[_Found], index: str) -> dict[str, str]:
-    """The file of each tensor.
-
-    Raises:
-        FormatError: A tensor is in two of them.
-    """
-    weights: dict[str, str] = {}
-    owner: dict[str, int] = {}
-    for one in parts:
-        for name in one.sizes:
-            if name in owner:
-                raise shares.twice(name, owner[name], one.share.number, index)
-            owner[name], weights[name] = one.share.number, os.path.basename(one.path)
-    return weights

@@ -46,12 +46,11 @@ from tensorferry.formats.tfrecord.gathering import Gathering
 from tensorferry.formats.tfrecord.options import RecordOptions
 from tensorferry.formats.tfrecord.picking import RowPicker
 from tensorferry.formats.tfrecord.survey import Survey, survey
-from tensorferry.progress import Progress, following
+from tensorferry.progress import Progress
 from tensorferry.rows import schema as schemas
 from tensorferry.rows.rows import (
     ROWS,
     Batch,
-    Damage,
     Damages,
     Indices,
     Rows,
@@ -61,7 +60,7 @@ from tensorferry.rows.rows import (
 )
 from tensorferry.rows.schema import Schema
 from tensorferry.rows.splits import Part, Split, deal
-from tensorferry.storage import open_sink, open_source, sets, shards
+from tensorferry.storage import sets, shards
 from tensorferry.storage.place import Place
 from tensorferry.tensors.infos import TensorInfo
 from tensorferry.tensors.values import Array
@@ -625,44 +624,3 @@ def _places(given: Any) -> list[Place]:
     if all(isinstance(one, Place) for one in given):
         return list(given)
     return [Place(path) for path in shards.expand(given)]
-
-
-def repair(
-    path: str | os.PathLike[str],
-    target: str | os.PathLike[str],
-    *,
-    durable: bool = True,
-    progress: Progress | bool | None = None,
-) -> tuple[int, list[Damage]]:
-    """Writes every whole record of a damaged TFRecord file into a new one, uncompressed.
-
-    Args:
-        path: The damaged file.
-        target: The new file.
-        durable: Wait until the disk has the bytes.
-        progress: True shows a bar; a function is told how many records are written.
-
-    Returns:
-        The number of records in the new file, and what was lost.
-
-    Raises:
-        FormatError: There is no whole record in the file.
-
-    Examples:
-        >>> with ferry.writer("train.tfrecord") as out:
-        ...     out.write_batch({"id": np.arange(5)})
-        >>> with open("train.tfrecord", "r+b") as file:  # the last record loses its end
-        ...     _ = file.truncate(file.seek(0, 2) - 3)
-        >>> count, damages = ferry.repair("train.tfrecord", "whole.tfrecord")
-        >>> count
-        4
-    """
-    with (
-        open_source(path) as source,
-        following(progress, target, "rows") as tell,
-        open_sink(target, durable=durable) as sink,
-    ):
-        count, damages = tfrecord.repair(source, sink, tell)
-        if count == 0 and damages:
-            raise FormatError("no whole record in it", path=os.fspath(path))
-        return count, damages

@@ -14,12 +14,13 @@ from functools import partial
 from tensorferry import _native
 from tensorferry.formats.tfrecord.frames import HEADER, MANY, Status, detect_compression
 from tensorferry.rows.splits import Part
+from tensorferry.storage import listing
 from tensorferry.storage.pages import release
 from tensorferry.storage.place import OPEN_AT_ONCE
 
 # No cut is as close to the start or end of a file as this part of a split.
 NEAR = 10
-# Number of objects of a store whose size is asked for at a time.
+# Number of objects that are opened at a time, to ask for their sizes.
 REQUESTS = 32
 # Of files up to this size the records are counted first, so that no split is without any.
 COUNTED = 64 << 20
@@ -57,9 +58,15 @@ def divide(parts: Sequence[Part], count: int, *, counted: bool) -> list[Part]:
 
 
 def _with_sizes(parts: Sequence[Part]) -> list[Part]:
-    """Parts that know how many bytes of their files they take; stores are asked many at a time."""
+    """Parts that know how many bytes of their files they take, from listings where there are any.
+
+    Files that no listing shows are opened, many at a time.
+    """
+    listing.learn(part.place for part in parts if part.nbytes is None)
     size = partial(_with_size, close=len(parts) > OPEN_AT_ONCE)
-    asked = sum(part.nbytes is None and part.place.is_url for part in parts)
+    asked = sum(
+        part.nbytes is None and part.place.is_url and not part.place.is_known for part in parts
+    )
     if asked < 2:
         return list(map(size, parts))
     with ThreadPoolExecutor(min(asked, REQUESTS)) as pool:
@@ -79,8 +86,11 @@ def _with_size(part: Part, *, close: bool) -> Part:
 
 def _cut(part: Part, ends: Sequence[int], counted: bool) -> Iterator[Part]:
     """A part, cut behind the last record before each of the ends, or behind a longer one."""
+    if part.place.is_url:
+        yield part
+        return
     source = part.place.open()
-    if part.place.is_url or source.buffer is None:
+    if source.buffer is None:
         yield part
         return
     if part.start is None and detect_compression(bytes(source.buffer[:HEADER])) is not None:

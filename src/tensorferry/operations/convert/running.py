@@ -23,7 +23,7 @@ from tensorferry.operations.count import CountJob
 from tensorferry.operations.shares import Opening, records_in
 from tensorferry.operations.subject import Subject
 from tensorferry.rows.rows import Rows
-from tensorferry.rows.splits import Part, Portion, Split, portions
+from tensorferry.rows.splits import Portion, Split, portions
 from tensorferry.storage import STANDARD_STREAM
 from tensorferry.storage.staging import Stage, staged
 
@@ -77,7 +77,7 @@ class Running:
         with staged(
             transfer.path,
             transfer.files,
-            plan=_plan(transfer, parts, shares),
+            plan=_plan(transfer, rows, shares),
             options=how.storage_options,
             durable=how.durable,
         ) as stage:
@@ -101,9 +101,8 @@ class Running:
             return engines.run(job, self.engine, transfer.progress)
 
 
-def _plan(transfer: Transfer, parts: Sequence[Part], shares: Sequence[Portion]) -> dict[str, Any]:
+def _plan(transfer: Transfer, rows: Rows, shares: Sequence[Portion]) -> dict[str, Any]:
     """What makes a difference to the bytes; the options of stores may be secret."""
-    versions = {part.place.path: part.place.version() for part in parts}
     how = dataclasses.replace(transfer.how, storage_options=None)
     return {
         "files": list(transfer.files),
@@ -111,7 +110,7 @@ def _plan(transfer: Transfer, parts: Sequence[Part], shares: Sequence[Portion]) 
         "names": dict(transfer.names),
         "changes": repr(transfer.changes),
         "how": repr(how),
-        "versions": versions,
+        "versions": {place.path: place.version() for place in rows.places},
         "shares": [
             [[part.place.path, part.start, part.stop] for part in share.parts]
             + [share.start, share.stop]
