@@ -119,9 +119,9 @@ class View {
   View(const View&) = delete;
   View& operator=(const View&) = delete;
 
-  // Whether its values can be gone through with one step.
+  // Whether it has values, which a dtype of no bytes has not, that one step goes through.
   bool is_plain() const noexcept {
-    return held_ && (view_.ndim <= 1 || PyBuffer_IsContiguous(&view_, 'C') == 1);
+    return held_ && view_.itemsize > 0 && (view_.ndim <= 1 || PyBuffer_IsContiguous(&view_, 'C') == 1);
   }
   std::size_t rank() const noexcept { return static_cast<std::size_t>(view_.ndim); }
   std::vector<std::int64_t> shape() const { return {view_.shape, view_.shape + view_.ndim}; }

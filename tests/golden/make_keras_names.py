@@ -4,10 +4,11 @@
 
 writes `src/tensorferry/formats/keras/names.txt`. A model is made of the parts of Keras in
 `PACKAGES`: their public classes and functions under all of their names, and the ops behind them.
-`REFUSED` are those among them that do more than compute, or call what they are given, each with the
-reason. Everything else of Keras (datasets, callbacks, utils, saving, preprocessing, backend) is no
-part of a model, and not in the list. Whoever runs this for a new Keras looks at what was added: a
-new layer that reads files belongs to `REFUSED`.
+"texts" are other words by which Keras knows them, such as "mse". `REFUSED` are those among them
+that do more than compute, or call what they are given, each with the reason. Everything else of
+Keras (datasets, callbacks, utils, saving, preprocessing, backend) is no part of a model, and not in
+the list. Whoever runs this for a new Keras looks at what was added: a new layer that reads files
+belongs to `REFUSED`.
 """
 
 from __future__ import annotations
@@ -40,6 +41,9 @@ PACKAGES = (
     "random",
     "regularizers",
 )
+
+# Those that a config may also name by a text alone. (Optimizers have no other words.)
+TEXTS = ("activations", "constraints", "initializers", "losses", "metrics", "regularizers")
 
 # Not in the list, and why.
 REFUSED = {
@@ -106,6 +110,8 @@ TOP = (
 )
 # Models of Keras 2, which Keras 3 does not find under these names: it says so itself.
 KERAS_2 = ("Functional", "InputLayer", "Model", "Sequential")
+# The words for a loss or metric that depends on the outputs of a model.
+WORDS = {"metrics": ("accuracy", "acc", "crossentropy", "ce")}
 # Under names of older versions, or of modules that are not public.
 OTHERS = {
     "models": ("Functional",),
@@ -141,6 +147,9 @@ def collect() -> dict[str, set[str]]:
             functions = set()
         found[f"{package} classes"] = classes - REFUSED.keys()
         found[f"{package} functions"] = functions - REFUSED.keys()
+        known = vars(importlib.import_module(f"keras.src.{package}")).get("ALL_OBJECTS_DICT", {})
+        words = {*known, *WORDS.get(package, ())} if package in TEXTS else set()
+        found[f"{package} texts"] = words - classes - functions - REFUSED.keys()
     return {head: names for head, names in found.items() if names}
 
 

@@ -179,7 +179,105 @@ def test_functions_of_old_files(make):
     for name in ("serialize", "deserialize"):
         layer = {"class_name": "Activation", "config": {"name": "x", "activation": name}}
         for path in make(layer):
-            refused(path, "gadget")
+            refused(path, "gadget", "function")
+
+
+@pytest.mark.parametrize("name", ["os.system", "get_file", "eval", "Lambda", "x>y"])
+def test_names_in_texts(make, name):
+    """A text that stands for a function or class is one of those that only compute."""
+    for key in (
+        "activation",
+        "kernel_initializer",
+        "bias_regularizer",
+        "activity_regularizer",
+        "kernel_constraint",
+    ):
+        for layer in (DENSE, {"class_name": "Dense"}):
+            for path in make({**layer, "config": {"units": 2, key: name}}):
+                error = refused(path, "function")
+                assert f"looks up {name!r}" in error.message
+
+
+@pytest.mark.parametrize("name", ["os.system", "get_file", "Lambda"])
+def test_names_that_a_model_is_compiled_with(make, name):
+    """The same in losses, metrics and optimizers, however deep; without `compile` nobody looks."""
+    sound = {"loss": "mse", "optimizer": "adam", "metrics": ["acc"], "loss_weights": None}
+    for key, value in (
+        ("loss", name),
+        ("loss", {"a": [name]}),
+        ("metrics", [["mae", {"a": name}]]),
+        ("weighted_metrics", [name]),
+        ("optimizer", name),
+    ):
+        (archive, legacy) = make(compile_config={**sound, key: value})
+        refused(archive, "function")
+        assert ferry.load_model(archive, compile=False)(X).shape == (1, 2)
+        if key == "optimizer":
+            continue
+        with h5py.File(legacy, "a") as file:
+            config = json.loads(file.attrs["model_config"])
+            del config["compile_config"]
+            file.attrs["model_config"] = json.dumps(config)
+            training = json.loads(file.attrs["training_config"])
+            file.attrs["training_config"] = json.dumps({**training, key: value})
+        refused(legacy, "function")
+        assert ferry.load_model(legacy, compile=False)(X).shape == (1, 2)
+
+
+def test_functions_that_a_lambda_layer_names(make):
+    """A Lambda layer calls functions that a text names."""
+    for config in (
+        {"function": "system"},
+        {"function": "relu", "output_shape": "system"},
+        {"function": "relu", "mask": "os.system"},
+    ):
+        for path in make({"module": "keras.layers", "class_name": "Lambda", "config": config}):
+            refused(path, "function")
+
+
+def test_names_beside_a_name(make):
+    """A part of Keras that is said to be registered under another name is refused by us."""
+    for layer in (
+        {**DENSE, "registered_name": "Custom>Evil"},
+        {**DENSE, "registered_name": "Lambda"},
+        {**DENSE, "registered_name": ["Dense"]},
+        {"class_name": "Dense", "registered_name": "Custom>Evil", "config": {"units": 2}},
+    ):
+        for path in make(layer):
+            refused(path, "registered")
+    function = {"module": "keras.activations", "class_name": "function", "config": "relu"}
+    for path in make(
+        {**DENSE, "config": {"units": 2, "activation": {**function, "registered_name": "evil"}}}
+    ):
+        refused(path, "registered")
+    for name in ("relu", "function", None):
+        given = {**function, "registered_name": name}
+        config = {"module": "keras.layers", "class_name": "Activation", "registered_name": None}
+        (archive, _) = make({**config, "config": {"activation": given}})
+        assert ferry.load_model(archive)(X).shape == (1, 2)
+
+
+class Mine(keras.layers.Layer):
+    """A layer of the caller's, whose config means what it likes."""
+
+    def __init__(self, activation=None, **options):
+        super().__init__(**options)
+        self.activation = activation
+
+
+def test_custom_objects_are_what_the_caller_named(make):
+    """A name of the caller's is not a word for something else that the file names."""
+    mine = {"module": "somewhere", "class_name": "Mine", "config": {"activation": "wavy"}}
+    for name in ("Mine", "package>Mine", "package>Other"):
+        (archive, _) = make({**mine, "registered_name": name})
+        model = ferry.load_model(archive, custom_objects={"Mine": Mine}).model
+        assert [one.activation for one in model.layers if isinstance(one, Mine)] == ["wavy"]
+    # Keras would import the module instead, or take the caller's class for its own.
+    for name in (None, "Dense", "Other"):
+        (archive, _) = make({**mine, "registered_name": name})
+        refused(archive, "module", custom_objects={"Mine": Mine})
+    for path in make({"class_name": "package>TFSMLayer", "config": {"name": "x"}}):
+        refused(path, "class")
 
 
 def test_types_of_tensors(make):
@@ -205,6 +303,7 @@ def test_bytecode_in_every_way(make, tmp_path):
         {"function": [text, None, None]},
         {"function": [text, None, None], "function_type": "lambda"},
         {"function": text, "function_type": "raw"},
+        {"function": [text, None, None], "function_type": "another"},
         {"function": "relu", "function_type": "function", "output_shape_type": "lambda"},
     )
     for config in lambdas:

@@ -486,6 +486,29 @@ def test_functions_that_only_an_object_names(tmp_path):
     refused(path, "write")
 
 
+def name_in_functions(name, functions):
+    """Each attribute by which TensorFlow may run a function in the place of another."""
+    functions[name].attr["api_implements"].s = b"same"
+
+
+def name_in_a_text(name, functions):
+    """The name of a function as a text."""
+    for one in functions.values():
+        one.attr["backward_function_name"].s = name.encode()
+
+
+@pytest.mark.parametrize("edit_one", [name_in_functions, name_in_a_text])
+def test_functions_in_the_place_of_others(tmp_path, edit_one):
+    """A function that TensorFlow may exchange for one that is called is judged as if called."""
+
+    def edit(graph):
+        functions = {one.signature.name: one for one in graph.graph_def.library.function}
+        edit_one(next(name for name in functions if "traced_save" in name), functions)
+
+    path = change(write(tmp_path / "model", lambda x, module: {"y": x + module.value}), edit)
+    refused(path, "write")
+
+
 def test_gradients(tmp_path):
     """A gradient function is run when somebody trains the model on."""
 

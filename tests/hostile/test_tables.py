@@ -192,6 +192,21 @@ def test_pages_larger_than_the_footer_says(monkeypatch):
     assert time.process_time() - start < 1
 
 
+def test_looking_for_nulls_is_bounded(monkeypatch):
+    """Without statistics nulls are looked for, but not in row groups without end."""
+    table = pa.table({"x": np.zeros(1 << 20, np.int64)})
+    options = {"table": table, "compression": "zstd", "row_group_size": 1 << 17}
+    data = parquet(write_statistics=False, **options)
+    with Table(data) as opened:
+        assert opened.infos()["x"].dtype == "int64"
+    monkeypatch.setattr(limits, "memory", 1 << 20)
+    assert len(data) * 100 < 8 << 20
+    with Table(data) as opened, pytest.raises(ferry.LimitError, match=r"limits\.memory"):
+        opened.infos()
+    with Table(parquet(**options)) as opened:
+        assert opened.infos()["x"].dtype == "int64"
+
+
 def varint(number: int, value: int | None = None) -> bytes:
     """A number as Thrift writes it, or 1 in as many bytes."""
     size = (number.bit_length() + 6) // 7

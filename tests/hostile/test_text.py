@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import tensorferry as ferry
+from tensorferry.codecs import json_text
 from tensorferry.rows import schema as schemas
 
 DEPTHS = (150, 990, 5_000, 100_000)
@@ -67,6 +68,43 @@ def test_deep_notes(depth, note):
         read(safetensors(note(depth)))
     with pytest.raises(ferry.FormatError):
         read(npz(note(depth)))
+
+
+def nested(kind: str, depth: int) -> str:
+    """JSON of some depth: lists, objects, both by turns, beside others, with marks in strings."""
+    if kind == "mixed":
+        return (
+            "".join("[" if n % 2 else '{"a":' for n in range(depth))
+            + "1"
+            + "".join("]" if n % 2 else "}" for n in reversed(range(depth)))
+        )
+    if kind == "marks":
+        noise = json.dumps(["]" * 2000, '"[', "\\", '\\"]]', "é]"])
+        return f"[{noise}, {lists(depth - 1)}, {noise}]"
+    if kind == "late":
+        return f"[{','.join(['[[]]'] * 500)}, {lists(depth - 1)}]"
+    return {"lists": lists, "objects": objects}[kind](depth)
+
+
+@pytest.mark.parametrize("kind", ["lists", "objects", "mixed", "marks", "late"])
+def test_depth_is_counted(kind, monkeypatch):
+    """Depth is counted, the same on every Python: strings do not count, and cut texts do."""
+    limit = json_text.LEVELS * ferry.limits.depth
+    json_text.check_depth(nested(kind, limit))
+    with pytest.raises(ferry.errors.LimitError, match=f"deeper than {limit}"):
+        json_text.check_depth(nested(kind, limit + 1))
+    with pytest.raises(ferry.errors.LimitError):
+        json_text.parse(nested(kind, 100_000)[:60_000].encode())
+    monkeypatch.setattr(ferry.limits, "depth", 1)
+    json_text.check_depth(nested(kind, 8))
+    with pytest.raises(ferry.errors.LimitError, match="deeper than 8"):
+        json_text.check_depth(nested(kind, 9))
+
+
+def test_marks_in_strings_are_no_depth():
+    """Any number of brackets in strings, and any number of lists side by side, are fine."""
+    text = json.dumps({"[" * 5000: ["{[" * 5000, '\\"[' * 900], "b": [[]] * 5000})
+    assert json_text.parse(text.encode()) == json.loads(text)
 
 
 @pytest.mark.parametrize("depth", DEPTHS[2:])

@@ -151,6 +151,32 @@ def test_misaligned_tensors(dtype):
     assert (ferry.loads(ferry.dumps(ragged)).flat_values == array).all()
 
 
+NO_BYTES = """
+import sys
+import numpy as np
+import tensorferry as ferry
+
+with ferry.writer(sys.argv[1]) as out:
+    out.write({"a": 1})
+    for array in (np.zeros(3, "V0"), np.empty(2, np.dtype([])), np.zeros(0, "V0"), np.void(b"")):
+        try:
+            out.write({"a": array})
+        except (ferry.UnsupportedError, TypeError, ValueError) as error:
+            print(type(error).__name__)
+"""
+
+
+def test_values_of_no_bytes(tmp_path):
+    """An array of a dtype of no bytes is refused; nothing is divided by its size."""
+    path = str(tmp_path / "x.tfrecord")
+    command = [sys.executable, "-X", "faulthandler", "-c", NO_BYTES, path]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=600)
+
+    assert (run.returncode, run.stderr) == (0, "")
+    assert len(run.stdout.split()) == 4
+    assert len(ferry.load(path)["a"]) == 1
+
+
 def test_odd_frames():
     """Frames are read at any address."""
     encoder = _native.ExampleEncoder()

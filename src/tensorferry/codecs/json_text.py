@@ -10,12 +10,23 @@ from __future__ import annotations
 import binascii
 import json
 from collections import Counter
+from itertools import accumulate, count
+from operator import sub
 from typing import Any
 
 from tensorferry import limits
 from tensorferry.errors import FormatError, LimitError, TruncatedError, UnsupportedError
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+LEVELS = 8
+"""Number of lists and objects that may stand for one level of a structure."""
+_ALIKE = bytes.maketrans(b"{}", b"[]")
+_OTHERS = bytes({*range(256)} - {*b'[]{}"'})
+# A bracket that opens is 2 and one that closes 0: the sum less the number of brackets is the depth.
+_STEPS = bytes.maketrans(b"[]", b"\2\0")
+# Number of levels that are removed one by one.
+_AT_ONCE = 16
 
 JSON_NAMES = {
     dict: "an object",
@@ -52,7 +63,7 @@ def parse(source: bytes | memoryview, decoder: json.JSONDecoder | None = None) -
 
     Raises:
         FormatError: The text is no such JSON; with the offset where that shows, if it is known.
-        LimitError: It nests deeper than Python's parser goes.
+        LimitError: Its lists and objects nest too deep: see `check_depth`.
     """
     decoder = decoder or STRICT
     if source[:3] == _BYTE_ORDER_MARK:
@@ -63,6 +74,7 @@ def parse(source: bytes | memoryview, decoder: json.JSONDecoder | None = None) -
         text = str(source, "utf-8")
     except UnicodeDecodeError as error:
         raise FormatError(f"no UTF-8: {error.reason}", offset=error.start) from None
+    check_depth(text)
     try:
         return decoder.decode(text)
     except json.JSONDecodeError as error:
@@ -79,10 +91,39 @@ def parse(source: bytes | memoryview, decoder: json.JSONDecoder | None = None) -
         raise FormatError(f"a number is too long: {error}") from None
 
 
-def too_deep() -> LimitError:
-    """The error for text that nests deeper than `limits.depth`."""
+def check_depth(text: str) -> None:
+    """Refuses a text whose lists and objects nest too deep, before a parser follows it.
+
+    A level of a structure is several of JSON, so `LEVELS` times `limits.depth` are fine. How deep
+    Python's own parser goes differs from version to version.
+
+    Raises:
+        LimitError: It nests deeper.
+    """
+    deepest = LEVELS * limits.depth
+    if text.count("[") + text.count("{") <= deepest:
+        return
+    # What remains: the quotes of strings, and the brackets as [ and ], inside of strings as well.
+    data = text.encode(errors="replace")
+    if b"\\" in data:
+        data = data.replace(b"\\\\", b"").replace(b'\\"', b"")
+    data = data.translate(_ALIKE, _OTHERS).replace(b'""', b"")
+    data = b"".join(data.split(b'"')[::2])
+    # The innermost level goes at once. Most texts have few levels, and then nothing is left.
+    depth = 0
+    while data and depth < min(deepest, _AT_ONCE):
+        depth += 1
+        data = data.replace(b"[]", b"")
+    # Each bracket is one level up or down from the one before; what was removed lies in between.
+    steps = accumulate(data.translate(_STEPS))
+    if depth + max(map(sub, steps, count(1)), default=0) > deepest:
+        raise too_deep(deepest)
+
+
+def too_deep(deepest: int | None = None) -> LimitError:
+    """The error for text that nests deeper than `limits.depth`, or than another number."""
     return LimitError(
-        f"lists and objects nest deeper than {limits.depth}",
+        f"lists and objects nest deeper than {limits.depth if deepest is None else deepest}",
         hint="raise tensorferry.limits.depth if the text is to be trusted",
     )
 

@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from tensorferry.rows.splits import Split
+from tensorferry.storage import leftovers
 from tensorferry.storage.place import Place
 
 THREADS = 8
@@ -31,8 +32,9 @@ def _count(piece: Split) -> int:
         return piece.rows
     file = _file(piece)
     if file is not None:
-        with suppress(OSError, ValueError, TypeError):
-            return int(json.loads(file.read_text())["rows"])
+        known = (leftovers.read(str(file)) or {}).get("rows")
+        if type(known) is int and known >= 0:
+            return known
     with piece.open() as rows:
         count = len(rows)
     if file is not None:

@@ -255,6 +255,16 @@ class Done:
     failures: list[list[Any]] = field(default_factory=list)
     resumed: bool = False
 
+    @classmethod
+    def from_note(cls, note: Mapping[str, Any] | None) -> Done | None:
+        """What an earlier run has noted; None if it is no such note."""
+        rows, failures = (note or {}).get("rows"), (note or {}).get("failures")
+        if type(rows) is not int or not isinstance(failures, list):
+            return None
+        if not all(isinstance(one, list) and len(one) == 4 for one in failures):
+            return None
+        return cls(rows, failures, resumed=True)
+
 
 @dataclass(frozen=True)
 class SaveJob(Job["tuple[str, Split]", Done, "list[Done]"]):
@@ -286,9 +296,9 @@ class SaveJob(Job["tuple[str, Split]", Done, "list[Done]"]):
     def run(self, task: tuple[str, Split], held: _Held) -> Done:
         """Writes one file, unless it is there; a table without rows is left to the driver."""
         name, split = task
-        known = self.stage.finished(name)
+        known = Done.from_note(self.stage.finished(name))
         if known is not None:
-            return Done(known["rows"], known["failures"], resumed=True)
+            return known
         with split.open() as rows:
             outputs = iter(_outputs(rows, held.calls, self.batch_size))
             first = list(next(outputs, {}).items())

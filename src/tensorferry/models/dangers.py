@@ -11,7 +11,7 @@ that kind:
     module      a class of a module outside of Keras that is not in `custom_objects`
     function    a function that is neither Keras' own nor in `custom_objects`
     gadget      a function or class of Keras that is no part of a model
-    registered  a class or function that the program registered, under a name from the file
+    registered  a class or function that a program registers, under a name from the file
     python      ops that call Python functions
     native      ops that run native code, custom ops among them
     graph       ops that run a program which stands in a string: a graph, StableHLO, TFLite
@@ -202,15 +202,18 @@ def in_config(
         known: The names that Keras knows.
     """
     found = []
-    for finding in findings:
-        bare = finding.name.rpartition(">")[2]
-        if finding.kind in ("module", "function") and {finding.name, bare} & {*custom_objects}:
-            continue
-        kind = _OF_FINDING.get(finding.kind, finding.kind)
-        found.append(Danger(kind, finding.place, finding.detail))
     supplied = {*supply(config, custom_objects)}
     registered = known.registered_names() - supplied
-    for name in sorted(keras_config.texts(config) & registered):
+    for finding in findings:
+        if finding.kind in ("module", "function", "registered") and finding.name in supplied:
+            continue
+        if finding.kind in ("function", "registered") and finding.name in registered:
+            continue  # it is named below
+        kind = _OF_FINDING.get(finding.kind, finding.kind)
+        found.append(Danger(kind, finding.place, finding.detail))
+    texts = keras_config.texts(config)
+    texts |= {text.lower() for text in texts}  # as Keras looks up optimizers
+    for name in sorted(texts & registered):
         detail = f"uses {name[:100]!r}, which this program registered"
         found.append(Danger("registered", "", detail))
     for one in keras_config.names(config):
@@ -224,16 +227,19 @@ def in_config(
 
 def _is_own(one: keras_config.Named) -> bool:
     """Whether a class without a module is one of Keras', or judged elsewhere."""
-    return one.name in keras_config.JUDGED or is_class(one.name)
+    if one.name in keras_config.JUDGED:
+        return one.key == one.name
+    return is_class(one.name)
 
 
 def supply(config: Any, custom_objects: Mapping[str, Any]) -> dict[str, Any]:
     """The caller's classes and functions, also under the names by which Keras looks them up.
 
     A class that was registered as "package>Name" is looked up by that name, and known as "Name".
+    No other name that a file has for a class of the caller's is heeded: it may be one of Keras'.
     """
     found = dict(custom_objects)
     for one in keras_config.names(config):
-        if one.name in custom_objects:
+        if one.name in custom_objects and ">" in one.key:
             found.setdefault(one.key, custom_objects[one.name])
     return found

@@ -267,7 +267,6 @@ def _load_file(
     _check_kind(copy)
     with files.open_weights(Place(copy)) as opened:
         config = opened.config
-        findings = opened.findings
         training = opened.training
         _check_weights(opened)
     if config is None:
@@ -280,6 +279,10 @@ def _load_file(
     for key, judged in (("model_config", config), ("training_config", training)):
         if _config_of(copy, key) != judged:
             raise FormatError(f"Keras sees another {key} in it than we do", path=path)
+    if not compile:  # Keras leaves out what it would compile the model with
+        training = None
+        config = {**config, "compile_config": None} if copy.endswith(".keras") else config
+    findings = (*keras_config.find(config), *keras_config.find({"training_config": training}))
     found = dangers.in_keras(keras.version())
     found += dangers.in_config([config, training], findings, custom_objects, keras)
     allowed = dangers.refuse(found, kinds, path)

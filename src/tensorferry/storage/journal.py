@@ -17,7 +17,7 @@ A reader takes each file by the one of the two names that has this identity, so 
 while the names change, and also if the writer is killed in between. The next writer into the folder
 gives the remaining files their names. Nothing is removed because a journal says so, and only files
 of the listed identities are renamed: a journal that came with a copy of the folder, or from a
-stranger, is not obeyed.
+stranger who may not replace the files himself, is not obeyed.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Member:
         """The path that has the file now, if one has."""
         for name in (self.temporary, self.name):
             path = os.path.join(folder, name)
-            if identity_of(path) == self.identity:
+            if identity_of(path, follow=False) == self.identity:
                 return path
         return None
 
@@ -130,7 +130,8 @@ class Journal:
     def is_finished(self) -> bool:
         """Whether all new files have their names."""
         return all(
-            identity_of(os.path.join(self.folder, one.name)) == one.identity for one in self.members
+            identity_of(os.path.join(self.folder, one.name), follow=False) == one.identity
+            for one in self.members
         )
 
     def finish(self) -> bool:
@@ -139,7 +140,7 @@ class Journal:
             return False
         for one in self.members:
             path, target = (os.path.join(self.folder, n) for n in (one.temporary, one.name))
-            if identity_of(path) == one.identity:
+            if identity_of(path, follow=False) == one.identity:
                 system.move(path, target)
         return self.is_finished
 
@@ -171,10 +172,10 @@ def _is_hidden(name: str) -> bool:
     return is_ours and is_plain(last)
 
 
-def identity_of(path: str) -> Identity | None:
-    """The identity of a regular file; None if there is none."""
+def identity_of(path: str, *, follow: bool = True) -> Identity | None:
+    """The identity of a regular file, also behind a link if it is to be followed; None for none."""
     try:
-        found = os.stat(path)
+        found = os.stat(path, follow_symlinks=follow)
     except (OSError, ValueError):
         return None
     return temporary.identity(found) if stat.S_ISREG(found.st_mode) else None
@@ -199,7 +200,29 @@ def _read(descriptor: int, path: str) -> Journal | None:
     data = b""
     while len(data) < size and (more := system.read_at(descriptor, size - len(data), len(data))):
         data += more
-    return Journal.parse(data, path)
+    found = Journal.parse(data, path)
+    is_heeded = found is not None and _may_replace(os.fstat(descriptor).st_uid, found)
+    return found if is_heeded else None
+
+
+def _may_replace(owner: int, found: Journal) -> bool:
+    """Whether the owner of a journal may replace the files that it lists.
+
+    In a folder such as /tmp, where everybody may make files, only the owner of a file may replace
+    it. Nobody else's journal lets others do so for him, or read something else instead.
+    """
+    try:
+        folder = os.stat(found.folder)
+        shared = system.HAS_OWNERS and folder.st_mode & stat.S_ISVTX
+        if not shared or owner in (0, folder.st_uid, system.user()[0]):
+            return True
+        for one in found.members:
+            with suppress(FileNotFoundError):
+                if os.lstat(os.path.join(found.folder, one.name)).st_uid != owner:
+                    return False
+    except OSError:
+        return False
+    return True
 
 
 def recover(folder: str, names: Iterable[str]) -> set[str]:

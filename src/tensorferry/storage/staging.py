@@ -15,7 +15,9 @@ copies inside the store. Then the folder is removed.
 
 A run that can be resumed has a file `plan.json` in the folder, which says what the files are parts
 of, and a note beside each file that it is whole, by its digest or its version in the store. Whoever
-comes back with the same plan finds what is done; with another plan, everything starts anew.
+comes back with the same plan finds what is done; with another plan, everything starts anew. A
+folder that is a link, or belongs to somebody else, is refused; one that has anything but files in
+it starts anew.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ from dataclasses import dataclass, replace as changed
 from typing import Any
 
 from tensorferry import storage
-from tensorferry.storage import sweeping, system, temporary
+from tensorferry.storage import leftovers, sweeping, system, temporary
 from tensorferry.storage.attributes import Attributes
 from tensorferry.storage.backend import Options, of_store
 from tensorferry.storage.folders import make_folder, sync
@@ -142,12 +144,15 @@ class Stage:
             sink.write(json.dumps(tree).encode())
 
     def _read(self, base: str) -> dict[str, Any] | None:
+        if not is_url(self.folder):
+            return leftovers.read(self._at(base))
         try:
             with storage.open_source(self._at(base), options=self.options) as source:
-                tree = json.loads(b"".join(_blocks(source)))
-        except (OSError, ValueError, RecursionError):
+                if source.size is None or source.size > leftovers.LARGEST:
+                    return None
+                return leftovers.parse(b"".join(_blocks(source)))
+        except OSError:
             return None
-        return tree if isinstance(tree, dict) else None
 
 
 @contextmanager
@@ -205,11 +210,18 @@ def _only_writer(first: str, *, durable: bool) -> Iterator[Lock | None]:
 def _begin(stage: Stage, digest: str) -> Stage:
     """The folder with the plan in it, and what is done by the same plan."""
     wanted = {"tensorferry": VERSION, "plan": digest}
-    if stage._read(PLAN) == wanted:
+    folder, is_local = stage.folder, not is_url(stage.folder)
+    if is_local:
+        leftovers.check_folder(folder)
+    is_sound = not is_local or leftovers.has_files_alone(folder)
+    if is_sound and stage._read(PLAN) == wanted:
         return changed(stage, resumes=True)
     stage.clear()
-    if not is_url(stage.folder):
-        make_folder(stage.folder, durable=stage.durable)
+    if is_local:
+        make_folder(os.path.dirname(folder), durable=stage.durable)
+        os.mkdir(folder)  # which fails if something in it could not be removed
+        if stage.durable:
+            sync(os.path.dirname(folder) or ".")
     stage._write(PLAN, wanted)
     return stage
 
@@ -258,12 +270,12 @@ def _take_over(path: str, old: str) -> tuple[int, int, int]:
     """Gives a file the attributes of the one that it is about to replace; gives its identity."""
     with suppress(FileNotFoundError):
         found = Attributes.of(old, os.stat(old))
-        descriptor = os.open(path, system.UPDATE)
+        descriptor = os.open(path, system.UPDATE | system.NOFOLLOW)
         try:
             found.apply(descriptor)
         finally:
             os.close(descriptor)
-    identity = identity_of(path)
+    identity = identity_of(path, follow=False)
     if identity is None:
         raise FileNotFoundError(
             errno.ENOENT,

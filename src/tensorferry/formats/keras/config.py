@@ -7,7 +7,8 @@ here. What would happen when Keras loads the model is reported:
 
     bytecode   marshalled Python code, which runs when the model is loaded or called
     module     a module outside of Keras, which is imported
-    function   a function that is looked up by its name
+    function   a function or class that is looked up by its name
+    registered a class that is looked up by another name than its own
     gadget     something of Keras that is no part of a model
     pickle     a pickled object, which can run anything when it is loaded
     file       a path from which a layer reads when it is made
@@ -25,7 +26,13 @@ from typing import Any, NamedTuple
 
 from tensorferry.codecs import json_text as text
 from tensorferry.errors import FormatError
-from tensorferry.formats.keras.names import VALUES, is_class, is_function, package_of
+from tensorferry.formats.keras.names import (
+    VALUES,
+    is_class,
+    is_function,
+    is_text,
+    package_of,
+)
 
 # Keras itself writes NaN and Infinity, which are no JSON.
 _DECODER = json.JSONDecoder()
@@ -39,7 +46,7 @@ class Finding:
         kind: See above.
         place: Where it is, with "/" between the keys.
         detail: What would happen.
-        name: Of the class or function that it is about, as `custom_objects` would have it.
+        name: By which Keras looks the class or function up in `custom_objects`; "" if not there.
     """
 
     kind: str
@@ -108,7 +115,8 @@ class Named(NamedTuple):
     Attributes:
         place: Where, with "/" between the keys.
         name: Of the class or function alone.
-        key: What Keras looks it up by: "package>Name" for what was registered so.
+        key: What Keras looks it up by: "package>Name" for what was registered so, "" if the file
+            says that Keras has to go by the module alone.
         module: Where it is said to be from; None where nothing is said.
         is_function: Whether it is a function.
     """
@@ -123,13 +131,18 @@ class Named(NamedTuple):
 def names(config: Any) -> Iterator[Named]:
     """The classes and functions of a config."""
     for place, node in _objects(config):
-        kind, inner, key = node.get("class_name"), node.get("config"), node.get("registered_name")
+        kind, inner = node.get("class_name"), node.get("config")
         module = node.get("module") if isinstance(node.get("module"), str) else None
         if kind == "function" and isinstance(inner, str):
             yield Named(place, inner.rpartition(">")[2], inner, module, True)
         elif isinstance(kind, str) and kind != "function":
-            key = key if isinstance(key, str) else kind
-            yield Named(place, kind.rpartition(">")[2], key, module, False)
+            yield Named(place, kind.rpartition(">")[2], _key(node, kind), module, False)
+
+
+def _key(node: dict[str, Any], kind: str) -> str:
+    """What Keras looks a class up by: a name that is there and null is not the same as none."""
+    key = node.get("registered_name", kind)
+    return key if isinstance(key, str) else ""
 
 
 def texts(config: Any) -> set[str]:
@@ -150,11 +163,19 @@ def texts(config: Any) -> set[str]:
 def _look(place: str, node: dict[str, Any]) -> Iterator[Finding]:
     kind, module, inner = node.get("class_name"), node.get("module"), node.get("config")
     yield from _bytecode(place, node)
+    if "optimizer_config" in node:  # of a legacy file, which has its training apart
+        yield from _looked_up(place, node)
     if not isinstance(kind, str):
         return
     if kind == "TorchModuleWrapper":
         yield Finding("pickle", place, "unpickles a PyTorch module")
     yield from _files(place, kind, inner)
+    yield from _registered(place, kind, node)
+    compiled = node.get("compile_config")
+    if isinstance(compiled, dict):
+        yield from _looked_up(f"{place}/compile_config".lstrip("/"), compiled)
+    if isinstance(inner, dict) and is_class(kind, module if isinstance(module, str) else None):
+        yield from _looked_up(f"{place}/config".lstrip("/"), inner)
     if kind == "function":
         yield from _function(place, module, inner)
     elif isinstance(module, str):
@@ -166,6 +187,52 @@ def _look(place: str, node: dict[str, Any]) -> Iterator[Finding]:
                 yield Finding("gadget", f"{place}/config/{key}", f"uses keras.layers.{value}")
 
 
+# The packages in which Keras looks up a text, by the last word of its key.
+_PACKAGES = {
+    "activation": ("activations",),
+    "initializer": ("initializers",),
+    "regularizer": ("regularizers",),
+    "constraint": ("constraints",),
+    "optimizer": ("optimizers",),
+    "loss": ("losses", "metrics"),
+    "metrics": ("losses", "metrics"),
+    "fn": ("losses", "metrics"),
+}
+
+
+def _looked_up(place: str, config: dict[str, Any]) -> Iterator[Finding]:
+    """Texts that Keras replaces by the function or class of that name.
+
+    Args:
+        place: Of the config.
+        config: Of one of Keras' own classes, or what a model is compiled with. The config of
+            another class means what that class makes of it.
+    """
+    for key, value in config.items():
+        packages = _PACKAGES.get(key.rpartition("_")[2])
+        left = [(f"{place}/{key}", value)] if packages else []
+        while left:
+            inside, one = left.pop()
+            if isinstance(one, str) and not is_text(one, packages or ()):
+                yield Finding("function", inside, f"looks up {one[:100]!r}", one)
+            elif isinstance(one, list):
+                left += [(f"{inside}/{number}", part) for number, part in enumerate(one)]
+            elif isinstance(one, dict) and "class_name" not in one:
+                left += [(f"{inside}/{name}", part) for name, part in one.items()]
+
+
+def _registered(place: str, kind: str, node: dict[str, Any]) -> Iterator[Finding]:
+    """What is said to be Keras' own, and to be registered by a program under another name."""
+    key, inner = node.get("registered_name"), node.get("config")
+    module = node.get("module") if isinstance(node.get("module"), str) else None
+    if not key or key == kind or (kind == "function" and key == inner):
+        return
+    name = str(node.get("spec_name")) if kind == "__typespec__" else kind
+    if is_class(name, module) or (kind == "function" and is_function(str(inner), module)):
+        detail = f"looks up {str(key)[:100]!r} instead of {name[:100]!r}"
+        yield Finding("registered", place, detail, key if isinstance(key, str) else "")
+
+
 def _bytecode(place: str, node: dict[str, Any]) -> Iterator[Finding]:
     """Marshalled code, in the ways in which Lambda layers had it."""
     kind, config = node.get("class_name"), node.get("config")
@@ -173,7 +240,7 @@ def _bytecode(place: str, node: dict[str, Any]) -> Iterator[Finding]:
     types = [node.get(f"{part}_type") for part in ("function", "output_shape", "mask")]
     # A function is an object of its own, or a name; Keras 2 had a list of code and values.
     coded = kind == "Lambda" and isinstance(inner.get("function"), list)
-    coded = coded and "function_type" not in inner
+    coded = coded and inner.get("function_type") not in ("lambda", "raw")  # which is found inside
     if kind == "__lambda__" or "lambda" in types or "raw" in types or coded:
         yield Finding("bytecode", place, "runs Python bytecode that the file brings along")
     elif node.get("function_type") == "function":
@@ -181,6 +248,12 @@ def _bytecode(place: str, node: dict[str, Any]) -> Iterator[Finding]:
         called = str(node.get("function"))
         if not is_function(called):
             yield Finding("function", place, f"calls the function {name[:100]!r}", called)
+    elif kind == "Lambda" and "function_type" not in inner:
+        for key in ("function", "output_shape", "mask"):
+            given = inner.get(key)
+            if isinstance(given, str) and not is_function(given):
+                detail = f"calls the function {given[:100]!r}"
+                yield Finding("function", f"{place}/config/{key}".lstrip("/"), detail, given)
 
 
 def _files(place: str, kind: str, inner: Any) -> Iterator[Finding]:
@@ -221,7 +294,8 @@ def _class(place: str, kind: str, module: str, node: dict[str, Any]) -> Iterator
     package = package_of(module)
     if package is None:
         what = f"imports {module[:100]!r} for {name[:100]!r}"
-        yield Finding("function" if module == "builtins" else "module", place, what, name)
+        key = _key(node, kind)
+        yield Finding("function" if module == "builtins" else "module", place, what, key)
     elif not (package == "layers" and name in JUDGED):
         yield Finding("gadget", place, f"uses {module[:100]}.{name[:100]}", name)
 

@@ -37,6 +37,9 @@ VALUES = frozenset(
     }
 )
 
+# What a section of the file lists; texts are other words for the classes and functions.
+_KINDS = ("classes", "functions", "texts")
+
 
 @functools.cache
 def _sections() -> Mapping[str, frozenset[str]]:
@@ -72,6 +75,18 @@ def is_class(name: str, module: str | None = None) -> bool:
 def is_function(name: str, module: str | None = None) -> bool:
     """Whether a function is one of Keras' that only compute."""
     return _has(name, module, "functions", BUILTINS)
+
+
+def is_text(name: str, packages: Iterable[str]) -> bool:
+    """Whether a text stands for a class or function of some packages, as "mse" does."""
+    known = _sections()
+    for package in packages:
+        if package == "optimizers":  # whose names Keras compares in lower case
+            if name.lower() in {one.lower() for one in known["optimizers classes"]}:
+                return True
+        elif any(name in known.get(f"{package} {kind}", ()) for kind in _KINDS):
+            return True
+    return False
 
 
 def _has(name: str, module: str | None, kind: str, packages: Iterable[str] | None) -> bool:

@@ -298,7 +298,11 @@ class Reader:
         from tensorferry.formats.tables import values as arrow_values
 
         field = self.schema.field(leaf.column)
-        for group in range(len(self.rows)):
+        groups = range(len(self.rows))
+        # One by one, row groups without end would fit into memory, but not into a lifetime.
+        total = sum(self.memory(group, [leaf.column]) for group in groups)
+        pieces.check_memory(total, held=self.size)
+        for group in groups:
             chunks = [batch.column(0) for batch in self.batches(group, [leaf.column])]
             with pieces.translated():
                 found = arrow_values.from_chunks(field, chunks, wanted=[leaf.name])[leaf.name]

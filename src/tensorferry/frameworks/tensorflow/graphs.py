@@ -42,6 +42,8 @@ _PASSES_ON = ("Identity", "StopGradient", "EnsureShape", "PlaceholderWithDefault
 _CALLS = ("PartitionedCall", "StatefulPartitionedCall")
 # Signatures that are no ways to call a model, but ops to run when it is loaded or trained.
 _INITIALIZER = "__saved_model_init_op"
+# The attribute of functions that compute the same in two ways.
+_IMPLEMENTS = "api_implements"
 _ASSETS, _LOCAL = "saved_model_assets", "local_variables"
 
 
@@ -136,6 +138,22 @@ class _Bodies:
                 seen.add(name)
                 left += (called for node in self.nodes[name] for called in _called(node))
         return seen
+
+    def exchanged(self) -> set[str]:
+        """The functions that TensorFlow may run in the place of others.
+
+        Functions with the same "api_implements" are taken for one another, by device, and other
+        attributes name a function in a text.
+        """
+        texts = {
+            value.s for one in self.functions.values() for value in one.attr.values() if value.s
+        }
+        texts |= {value.s for _, node in self.all() for value in node.attr.values() if value.s}
+        return {
+            name
+            for name, one in self.functions.items()
+            if _IMPLEMENTS in one.attr or name.encode() in texts
+        }
 
     def unusual(self, attributes: Mapping[str, tuple[str, tuple[bytes, ...]]]) -> Iterator[Misuse]:
         """Nodes with an attribute that makes them do more than compute."""
@@ -247,7 +265,8 @@ class _ByObjects:
         called = self._called_by_objects()
         starts = _Starts(main=False, bound={name: self._bound(name) for name in called})
         main = bodies.reachable(one for node in bodies.nodes[_MAIN] for one in _called(node))
-        for name in bodies.reachable({*called, *(bodies.functions.keys() - main)}):
+        exchanged = bodies.exchanged()
+        for name in bodies.reachable({*called, *exchanged, *(bodies.functions.keys() - main)}):
             for node in bodies.nodes[name]:
                 if node.op in _TABLES and _reads(node, bodies, name, 1, starts):
                     continue

@@ -154,7 +154,7 @@ class ShardsJob(Job["tuple[str, Portion]", int, int]):
         """Writes one shard, and gives the number of its rows."""
         name, share = task
         done = self.stage.finished(name)
-        if done is not None:
+        if done is not None and type(done.get("rows")) is int:
             return int(done["rows"])
         split = self.split
         with split.kind.of_parts(share.parts, split.how, facts=split.facts) as rows:

@@ -22,6 +22,7 @@ from tensorferry.files.find import Found
 from tensorferry.formats import table
 from tensorferry.formats.table import TABLE
 from tensorferry.operations.convert import Converting, ConvertReport, convert
+from tensorferry.storage import leftovers
 from tensorferry.storage.shards import parse_shard
 
 LIST = ".ferry-convert.json"
@@ -173,14 +174,10 @@ class _Finished:
         self._path = path
         self._made_by = {**options, "format": format}
         self._lock = threading.Lock()
-        self._files: dict[str, Any] = {}
-        try:
-            with open(path, "rb") as file:
-                tree = json.load(file)
-            if isinstance(tree, dict) and tree.get("version") == VERSION:
-                self._files = dict(tree["files"])
-        except (OSError, ValueError, TypeError, KeyError):
-            self._files = {}  # without a list, all is done again
+        leftovers.check_file(path)
+        tree = leftovers.read(path) or {}  # without a list, all is done again
+        files = tree.get("files") if tree.get("version") == VERSION else None
+        self._files: dict[str, Any] = files if isinstance(files, dict) else {}
 
     def lists(self, target: str) -> bool:
         """Whether a file was made, or begun, by a run before."""

@@ -19,6 +19,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from tensorferry.codecs.json_text import check_depth
 from tensorferry.codecs.quantization import Recipe
 from tensorferry.errors import FormatError, LimitError, TruncatedError
 from tensorferry.rows.schema.feature import Feature
@@ -125,12 +126,14 @@ def parse(text: str | bytes) -> Any:
 
     Raises:
         FormatError: The text is no JSON.
+        LimitError: It nests too deep.
     """
     if isinstance(text, bytes):
         try:
             text = text.decode()
         except UnicodeDecodeError as error:
             raise FormatError(f"no UTF-8: {error.reason}", offset=error.start) from None
+    check_depth(text)
     try:
         return json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse)
     except json.JSONDecodeError as error:
