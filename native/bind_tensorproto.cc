@@ -58,6 +58,30 @@ bool are_bytes(nb::handle array) {
   return true;
 }
 
+// Whether each row of indices lies in a shape: contiguous arrays of int64. NumPy takes several
+// passes for it, which cost more than all else that is done with a small sparse tensor.
+bool are_inside(nb::handle indices, nb::handle shape) {
+  Buffer rows(indices, PyBUF_ND);
+  Buffer sizes(shape, PyBUF_ND);
+  const std::size_t rank = sizes.size() / sizeof(std::int64_t);
+  if (rank == 0) return true;
+  if (rows.size() % sizes.size() != 0) throw nb::value_error("rows of as many indices as sizes");
+  const std::uint8_t* const begin = rows.data();
+  const std::uint8_t* const end = begin + rows.size();
+  const Unlocked unlocked;
+  std::vector<std::uint64_t> limits(rank);
+  std::memcpy(limits.data(), sizes.data(), sizes.size());
+  bool inside = true;
+  for (const std::uint8_t* at = begin; at != end && inside;) {
+    for (std::size_t axis = 0; axis < rank; ++axis, at += sizeof(std::uint64_t)) {
+      std::uint64_t index;  // a negative one is larger than any size
+      std::memcpy(&index, at, sizeof(index));
+      inside &= index < limits[axis];
+    }
+  }
+  return inside;
+}
+
 nb::list decode_string_list(nb::handle source, std::uint64_t start, std::uint64_t end,
                      std::uint64_t count) {
   Buffer buffer(source);
@@ -138,6 +162,8 @@ void bind_tensorproto(nb::module_& module) {
              nb::kw_only(), "field"_a, "kind"_a, "bits"_a, "width"_a, "group"_a,
              "Decode a repeated field into a writable buffer, repeating its last element.");
   module.def("are_bytes", are_bytes, "array"_a, "Whether all objects of an array are bytes.");
+  module.def("are_inside", are_inside, "indices"_a, "shape"_a,
+             "Whether rows of int64 are indices into a shape of int64.");
   module.def("decode_string_values", decode_string_values, "source"_a, "start"_a, "end"_a,
              "The values of string_val.");
   module.def("tensorproto_header", tensorproto_header, "dtype"_a, "shape"_a, "content_size"_a,

@@ -1,16 +1,27 @@
 // The Python module: its errors, and the parts that bind_*.cc add. Nothing is parsed in bindings:
 // they turn arguments into buffers, release the GIL, and give results back.
+#include <string_view>
+
 #include "python.h"
 
 namespace {
 
 // Sets an error of tensorferry.errors, by calls of C: see Stay.
-void set_error(const char* name, const char* message, std::uint64_t offset) {
+void set_error(const char* name, const ferry::Error& problem) {
   ferry::python::Stay stay;
   PyObject* const module = PyImport_ImportModule("tensorferry.errors");
   PyObject* const type = module == nullptr ? nullptr : PyObject_GetAttrString(module, name);
-  PyObject* const arguments = Py_BuildValue("(s)", message);
-  PyObject* const options = Py_BuildValue("{s:K}", "offset", offset);
+  // Both may show bytes of the file that are no text, or only a part of a character.
+  const auto text = [](std::string_view bytes, std::size_t most) {
+    const std::string_view part = bytes.substr(0, most);
+    return PyUnicode_DecodeUTF8(part.data(), static_cast<Py_ssize_t>(part.size()), "replace");
+  };
+  PyObject* const arguments = Py_BuildValue("(N)", text(problem.what(), 4096));
+  const auto offset = static_cast<unsigned long long>(problem.offset());
+  PyObject* const options =
+      problem.tensor().empty()
+          ? Py_BuildValue("{s:K}", "offset", offset)
+          : Py_BuildValue("{s:K,s:N}", "offset", offset, "tensor", text(problem.tensor(), 200));
   if (type != nullptr && arguments != nullptr && options != nullptr) {
     PyObject* const error = PyObject_Call(type, arguments, options);
     if (error != nullptr) PyErr_SetObject(type, error);
@@ -34,7 +45,7 @@ void raise_error(const std::exception_ptr& pointer, void*) {
       case ferry::Problem::truncated: name = "TruncatedError"; break;
       case ferry::Problem::limit: name = "LimitError"; break;
     }
-    set_error(name, error.what(), error.offset());
+    set_error(name, error);
   }
 }
 
@@ -53,6 +64,9 @@ NB_MODULE(_native, module) {
   ferry::python::bind_example_encode(module);
   ferry::python::bind_rows(module);
   ferry::python::bind_checkpoint(module);
+  ferry::python::bind_npz(module);
+  ferry::python::bind_safetensors(module);
+  ferry::python::bind_structure(module);
   ferry::python::bind_highwayhash(module);
   ferry::python::bind_ragged(module);
 }

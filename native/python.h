@@ -107,5 +107,9 @@ void bind_rows(nb::module_& module);
 void bind_checkpoint(nb::module_& module);
 void bind_highwayhash(nb::module_& module);
 void bind_ragged(nb::module_& module);
+void bind_safetensors(nb::module_& module);
+void bind_npz(nb::module_& module);
+void bind_structure(nb::module_& module);
+void bind_structure_encode(nb::module_& module);
 
 }  // namespace ferry::python

@@ -47,6 +47,18 @@ def to_text(tree: Any, *, allow_nan: bool = False) -> bytes:
     """
     try:
         text = json.dumps(tree, ensure_ascii=False, allow_nan=allow_nan, separators=(",", ":"))
+    except ValueError as error:  # Python's limit on the digits of an integer
+        raise UnsupportedError(f"an integer is too long for JSON: {error}") from None
+    return to_bytes(text)
+
+
+def to_bytes(text: str) -> bytes:
+    """Text as UTF-8.
+
+    Raises:
+        UnsupportedError: It holds half a character.
+    """
+    try:
         return text.encode()
     except UnicodeEncodeError as error:
         raise UnsupportedError(
@@ -54,8 +66,11 @@ def to_text(tree: Any, *, allow_nan: bool = False) -> bytes:
             "which UTF-8 cannot",
             hint="pass its bytes: text.encode(errors='surrogatepass')",
         ) from None
-    except ValueError as error:  # Python's limit on the digits of an integer
-        raise UnsupportedError(f"an integer is too long for JSON: {error}") from None
+
+
+def quote(text: str) -> str:
+    """A string as it stands in JSON, with the quotes."""
+    return json.encoder.encode_basestring(text)
 
 
 def parse(source: bytes | memoryview, decoder: json.JSONDecoder | None = None) -> Any:

@@ -109,7 +109,8 @@ def dumps_into(
 def _write(value: Any, sink: Sink, format: str | None, options: Mapping[str, Any]) -> None:
     chosen = keywords.given(options)
     if format is None and not chosen:
-        value = frameworks.accept(value)
+        if not isinstance(value, dict | list | tuple):
+            value = frameworks.accept(value)
         if isinstance(value, ndarray):
             tensorproto.write(value, sink)
         else:

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from tensorferry import frameworks
+from tensorferry import dtypes, frameworks
 from tensorferry.errors import UnsupportedError
 from tensorferry.files.metadata import plain
 from tensorferry.frameworks.frames import is_frame
 from tensorferry.rows.rows import Rows
+from tensorferry.tensors import tree as trees
 from tensorferry.tensors.bundle import Bundle
 from tensorferry.tensors.content import Content, Leaf
 from tensorferry.tensors.note import Note
@@ -53,11 +54,25 @@ def content_of(
         content = Content(list(to_tensors(value).items()))
     elif columns:
         content = Content(list(_columns(value).items()))
+    elif value.__class__ is dict and _are_arrays(value):
+        content = Content(list(value.items()))
     else:
         origins: list[dict[str, Any]] = []
         accepted = frameworks.accept(value, origins=origins)
         content = Content.of_value(accepted, origins=origins)
     return content.adding(plain(metadata), quantize)
+
+
+def _are_arrays(value: dict[Any, Any]) -> bool:
+    """Whether a dict is named arrays of numbers: content as it is, without a layout or a note."""
+    if not value or "" in value or trees.TYPE in value:
+        return False
+    for name, array in value.items():
+        if name.__class__ is not str or array.__class__ is not np.ndarray:
+            return False
+        if array.dtype not in dtypes.BY_NUMPY or array.dtype.hasobject:
+            return False
+    return True
 
 
 def _accepted(pairs: Iterator[Any], note: Note) -> Iterator[tuple[str, Tensor]]:

@@ -53,7 +53,7 @@ def load(
     """Reads a file: the structure that was saved, or a dict of tensors or columns.
 
     Arrays of a local file are views of it wherever its bytes allow that: nothing is read before it
-    is used. `np.array(value)` gives a writable copy.
+    is used. They can be written into, and the file stays as it is.
 
         ferry.load("pred.npz")                        # a dict of arrays
         ferry.load("pred.safetensors", to="torch")    # of PyTorch's tensors
@@ -84,7 +84,7 @@ def load(
         >>> ferry.load("pred.npz")
         {'scores': array([0.5], dtype=float32)}
     """
-    how = Reading(format, to, placed, verify, dequantize, given=keywords.given(options))
+    how = Reading(format, to, placed, verify, dequantize, given=keywords.given(options), lends=True)
     with how.open(path, _with_mapping(storage_options, mmap)) as opened:
         if progress is not None and progress is not False:
             return _loaded(opened, to, progress)
@@ -158,7 +158,8 @@ def open(  # noqa: A001  # the public name
         ...     print(bundle.info["scores"].shape, bundle.metadata)
         (2, 3) {'step': 9}
     """
-    how = Reading(format, to, placed, verify, dequantize, parts, keywords.given(options))
+    given = keywords.given(options)
+    how = Reading(format, to, placed, verify, dequantize, parts, given, lends=True)
     return how.open(path, _with_mapping(storage_options, mmap))
 
 
@@ -181,6 +182,7 @@ class Reading:
         given: Options of the user's, which the format must have.
         preferred: Options that are used where the format has them.
         unpack: Whether a file of a format that was named may be compressed as a whole.
+        lends: Whether the arrays of a bundle are handed out writable.
     """
 
     format: str | None = None
@@ -192,6 +194,12 @@ class Reading:
     given: Mapping[str, Any] = field(default_factory=dict)
     preferred: Mapping[str, Any] = field(default_factory=dict)
     unpack: bool = True
+    lends: bool = False
+
+    @property
+    def _is_lending(self) -> bool:
+        """Whether arrays are to be writable: those of TensorFlow and JAX never change."""
+        return self.lends and self.to in ("numpy", "torch")
 
     def open(self, path: Any, storage_options: Mapping[str, Any] | None = None) -> Bundle | Rows:
         """Opens what a name stands for."""
@@ -241,6 +249,8 @@ class Reading:
         options = self._options(known, facts, place, packed)
         if packed is not None and not facts.decompresses:
             place = _unpacked(place, packed)
+        if self._is_lending and facts.opens == "tensors":
+            place.lend()
         opened = known.reads.open(place, options)
         assert isinstance(opened, Bundle | Rows)
         opened.packed = packed
@@ -285,7 +295,9 @@ class Reading:
         reopen: Callable[[], Any] | None = None
         if all(place.is_named for place in found.places):
             reopen = partial(_reopen, self, found)
-        return opened.handing(give, reopen)
+        # Memory that the caller gave is not ours to lend.
+        lends = self._is_lending and all(place.is_named or place.is_url for place in found.places)
+        return opened.handing(give, reopen, lends=lends)
 
 
 def _reopen(reading: Reading, found: Found) -> Bundle | Rows:

@@ -17,10 +17,11 @@ from tensorferry.formats.contract import R, TensorOptions
 from tensorferry.formats.table import TABLE
 from tensorferry.storage.place import Place
 from tensorferry.tensors.bundle import Bundle
-from tensorferry.tensors.entries import Entry
+from tensorferry.tensors.entries import Entries, Entry
 from tensorferry.tensors.held import dequantized
+from tensorferry.tensors.many import StoredArrays
 from tensorferry.tensors.note import Note
-from tensorferry.tensors.stored import Unreadable, put_together
+from tensorferry.tensors.stored import Stored, Unreadable, put_together
 
 
 @dataclass(slots=True)
@@ -67,9 +68,12 @@ class ArrayReader(ABC, Generic[R]):
         note = Note() if how.parts else note
         if note.layout is None and not how.parts:
             note.layout = found.layout
-        stored = put_together(found.entries, note)
-        entries = found.entries.values()
-        sources = (entry.source.path for entry in entries if isinstance(entry, Entry))
+        stored: Mapping[str, Stored]
+        if isinstance(found.entries, Entries) and not note.dtypes and not note.tensors:
+            stored = StoredArrays(found.entries)
+        else:
+            stored = put_together(found.entries, note)
+        sources = _sources(found.entries)
         return Bundle(
             dequantized(stored, note) if how.dequantize else stored,
             facts=TABLE[self.name],
@@ -77,7 +81,15 @@ class ArrayReader(ABC, Generic[R]):
             note=note,
             metadata=user,
             check=None if how.kept is None or not how.verify else how.kept.check,
-            files=[place.path, *dict.fromkeys(path for path in sources if path != place.shown)],
+            files=[place.path, *(path for path in sources if path != place.shown)],
             version=found.version,
             compression=found.compression,
         )
+
+
+def _sources(entries: Mapping[str, Entry | Unreadable]) -> list[str]:
+    """The paths of the files that arrays lie in."""
+    if isinstance(entries, Entries):
+        return [entries.source.path]
+    paths = (entry.source.path for entry in entries.values() if isinstance(entry, Entry))
+    return list(dict.fromkeys(paths))

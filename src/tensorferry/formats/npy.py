@@ -18,7 +18,7 @@ import re
 import struct
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -60,6 +60,7 @@ def write(array: Array, sink: Sink) -> None:
     write_array(array.T if fortran else array, sink)
 
 
+@lru_cache(maxsize=1024)
 def encode_header(dtype: np.dtype[Any], shape: tuple[int, ...], *, fortran: bool = False) -> bytes:
     """All that stands before the values."""
     described = f"{{'descr': {dtype.str!r}, 'fortran_order': {fortran}, 'shape': {shape!r}, }}"

@@ -13,12 +13,16 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
-from functools import partial
-from typing import Literal
+from functools import cache, partial
+from typing import Any, Literal
 
+import numpy as np
+from isal import isal_zlib
+
+from tensorferry import _native, dtypes
 from tensorferry.codecs import json_text as json
 from tensorferry.codecs.zip.archive import Archive, open_archive
-from tensorferry.codecs.zip.directory import DEFLATED, STORED
+from tensorferry.codecs.zip.directory import DEFLATED, STORED, find_directory
 from tensorferry.codecs.zip.writer import Writer as ArchiveWriter
 from tensorferry.errors import FormatError, TruncatedError, UnsupportedError
 from tensorferry.formats import npy
@@ -27,8 +31,9 @@ from tensorferry.formats.contract import Format, TensorOptions, WriteOptions, Wr
 from tensorferry.storage.place import Place, Target, size_of
 from tensorferry.storage.source import Source
 from tensorferry.tensors.content import Content
-from tensorferry.tensors.entries import Entry, chunks
+from tensorferry.tensors.entries import Entries, Entry, chunks
 from tensorferry.tensors.stored import Unreadable
+from tensorferry.tensors.values import Array
 
 NAME = "npz"
 
@@ -85,6 +90,8 @@ class Reader(ArrayReader[TensorOptions]):
         source = place.open()
         if source.size is None:
             source.everything()
+        if (usual := _usual(source, how.verify)) is not None:
+            return usual
         archive = open_archive(source, lazy=place.is_url)
         found = Contents({})
         entries: dict[str, Entry | Unreadable] = {}
@@ -106,6 +113,99 @@ class Reader(ArrayReader[TensorOptions]):
         is_deflated = any(member.method == DEFLATED for member in archive.members.values())
         found.compression = "deflate" if is_deflated else None
         return found
+
+
+def _usual(source: Source, verify: bool) -> Contents | None:
+    """The contents of an archive as `numpy.savez` writes it; None if it has another form.
+
+    All other archives are walked member by member, which takes longer and says what is wrong.
+    """
+    if source.buffer is None or source.size is None:
+        return None
+    try:
+        members = _native.npz_arrays(source.buffer, *find_directory(source, source.size))
+    except FormatError:
+        return None
+    known = _dtypes()
+    places: dict[str, tuple[Any, ...]] = {}
+    spans: dict[str, tuple[bool, int, int, int]] = {}
+    metadata: dict[str, str] = {}
+    for name, dtype, shape, fortran, offset, begin, end, checksum in members or ():
+        if name == METADATA:
+            if isal_zlib.crc32(source.buffer[begin:end]) != checksum:
+                return None
+            metadata = _texts(source.buffer[begin:end])
+        elif dtype not in known:
+            return None
+        else:
+            stem = name.removesuffix(SUFFIX)
+            places[stem] = known[dtype], shape, offset
+            spans[stem] = fortran, begin, end, checksum
+    return Contents(_Members(source, places, spans, verify), metadata) if places else None
+
+
+@cache
+def _dtypes() -> dict[str, np.dtype[Any]]:
+    """NumPy's dtypes of numbers, by the texts that npy files have for them."""
+    return {dtype.str: dtype for dtype in dtypes.BY_NUMPY if dtype.kind in "biufc"}
+
+
+class _Members(Entries):
+    """The arrays of an archive of the usual form, each verified when it is first read."""
+
+    def __init__(
+        self,
+        source: Source,
+        places: dict[str, tuple[Any, ...]],
+        spans: dict[str, tuple[bool, int, int, int]],
+        verify: bool,
+    ) -> None:
+        super().__init__(source, places)
+        self._spans = spans
+        self._verify = verify
+        self._sound: set[str] = set()
+        self._archive: Archive | None = None
+
+    def __getitem__(self, name: str) -> Entry:
+        if self._archive is None:
+            self._archive = open_archive(self.source)
+            self._archive.sound = self._sound
+        return _entry(self._archive, name + SUFFIX, self.source, self._verify)
+
+    def sizes(self) -> dict[str, int]:
+        """Number of bytes of each member."""
+        return {name: end - begin for name, (_, begin, end, _) in self._spans.items()}
+
+    def read(self, name: str) -> Array | None:
+        """A verified view; None if the file is not in memory, or the array not sound."""
+        if self._verify and name + SUFFIX not in self._sound:
+            self.source.check(self._spans[name][2])
+        return self._view(name, *self.places[name])
+
+    def read_all(self) -> dict[str, Array] | None:
+        """Verified views of all arrays; None if one is not sound: who reads it alone says why."""
+        self.source.check(max(end for _, _, end, _ in self._spans.values()))
+        found = {}
+        for name, place in self.places.items():
+            array = self._view(name, *place)
+            if array is None:
+                return None
+            found[name] = array
+        return found
+
+    def _view(
+        self, name: str, dtype: np.dtype[Any], shape: tuple[int, ...], offset: int
+    ) -> Array | None:
+        fortran, begin, end, checksum = self._spans[name]
+        buffer = self.source.buffer
+        if buffer is None:
+            return None
+        member = name + SUFFIX
+        if self._verify and member not in self._sound:
+            if isal_zlib.crc32(buffer[begin:end]) != checksum:
+                return None
+            self._sound.add(member)
+        return np.ndarray(shape, dtype, buffer, offset, order="F" if fortran else "C")
 
 
 def _foreign(archive: Archive) -> FormatError:
@@ -146,8 +246,12 @@ def _load(archive: Archive, name: str, start: int, verify: bool) -> memoryview:
 
 
 def _metadata(archive: Archive) -> dict[str, str]:
+    return _texts(archive.read(METADATA))
+
+
+def _texts(data: memoryview) -> dict[str, str]:
     try:
-        tree = json.parse(archive.read(METADATA))
+        tree = json.parse(data)
     except FormatError as error:
         raise error.located(tensor=METADATA) from None
     if not isinstance(tree, dict) or not all(isinstance(value, str) for value in tree.values()):

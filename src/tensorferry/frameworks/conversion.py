@@ -33,6 +33,9 @@ from tensorferry.tensors.values import (
 # The shorter way to the values of a dense tensor, by its exact class, once one was accepted.
 QUICK: dict[type, Callable[[Foreign], Array]] = {}
 
+# The framework whose tensors a class has, once one was accepted.
+_OWNERS: dict[type, contract.Tensors] = {}
+
 
 def accept(value: Foreign, *, origins: list[dict[str, Any]] | None = None) -> Foreign:
     """A user's value as one of ours: arrays, SparseTensor, RaggedTensor, scalars, structures.
@@ -51,6 +54,8 @@ def accept(value: Foreign, *, origins: list[dict[str, Any]] | None = None) -> Fo
     if origins is None:
         if value.__class__ is np.ndarray:
             return as_tensor(value)
+        if (known := _OWNERS.get(value.__class__)) is not None:
+            return known.to_value(value)
         return map_structure(_accept_leaf, value)
 
     def accept_leaf(leaf: Foreign) -> Foreign:
@@ -73,12 +78,16 @@ def _accept_leaf(value: Foreign) -> Foreign:
 
 def _owner(value: Foreign) -> contract.Tensors | None:
     """The framework whose tensor a value is."""
+    kind = value.__class__
+    if (known := _OWNERS.get(kind)) is not None:
+        return known
     for name in table.NAMES:
         if sys.modules.get(name) is not None:
             owner = table.tensors(name)
             if owner.owns(value):
-                if value.__class__ not in QUICK:
-                    QUICK.update(owner.quick())
+                QUICK.update(owner.quick())
+                if kind is type(value):  # an object may say that it is of any class
+                    _OWNERS[kind] = owner
                 return owner
     return None
 

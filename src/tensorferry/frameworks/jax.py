@@ -2,8 +2,8 @@
 
 Keeps `contract.Tensors` and `contract.Variables`. The value of an array on the CPU is a read-only
 view of JAX's own memory; dtypes narrower than a byte are unpacked. An array that is made from a
-value is one copy of it, and never has a narrower dtype. JAX's arrays never change: setting a
-variable puts another array in its place.
+value is one copy of it, or a large and aligned part of a mapped file itself, and never has a
+narrower dtype. JAX's arrays never change: setting a variable puts another array in its place.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 from tensorferry import dtypes
 from tensorferry.errors import UnsupportedError
 from tensorferry.frameworks.contract import Foreign, Origin, Put, Variable, lacks
-from tensorferry.frameworks.memory import LARGE, aligned_copy
+from tensorferry.frameworks.memory import LARGE, in_place
 from tensorferry.tensors.values import Array, RaggedTensor, SparseTensor, Tensor, as_tensor
 
 _ENABLE_64_BITS = 'jax.config.update("jax_enable_x64", True)'
@@ -139,7 +139,7 @@ def _from_array(array: Array) -> Foreign:
     if array.nbytes < LARGE:
         return jax.numpy.array(array)
     # device_put uses an aligned array in place, so it must not get the caller's.
-    return jax.device_put(aligned_copy(array))
+    return jax.device_put(in_place(array))
 
 
 def _narrows(dtype: np.dtype[Any]) -> bool:

@@ -138,12 +138,17 @@ def from_value(value: Tensor) -> Foreign:
 def _from_array(array: Array) -> Foreign:
     if array.dtype not in _DTYPES:
         raise lacks("PyTorch", dtypes.from_numpy(array.dtype))
-    shareable = array.flags.writeable and array.flags.aligned
-    if not (shareable and all(step >= 0 and step % array.itemsize == 0 for step in array.strides)):
+    flags = array.flags
+    if not (flags.writeable and flags.aligned and (flags.c_contiguous or _has_steps(array))):
         array = array.copy()
     if array.dtype in _INTEGERS:
         return torch.from_numpy(array.view(_INTEGERS[array.dtype])).view(_DTYPES[array.dtype])
     return torch.from_numpy(array)
+
+
+def _has_steps(array: Array) -> bool:
+    """Whether PyTorch can go from element to element of an array: in whole steps forward."""
+    return all(step >= 0 and step % array.itemsize == 0 for step in array.strides)
 
 
 def is_variable(value: Foreign) -> bool:

@@ -90,6 +90,7 @@ class Place:
         "_expected",
         "_found",
         "_given",
+        "_lends",
         "_lock",
         "_measured",
         "_once",
@@ -112,7 +113,7 @@ class Place:
         self._once = self._spent = False
         self._pipe: bool | None = None  # until the system was asked
         self._source: Source | None = None
-        self._companion = False
+        self._companion = self._lends = False
         self._expected: Expected | None = None
         self._found: Identity | None = None
         self._measured: Measured | None = None
@@ -167,6 +168,8 @@ class Place:
                     raise ValueError(f"{self.shown} is closed, and cannot be read twice")
                 self._source = self._open()
                 self._once = self._source.size is None
+                if self._lends:
+                    self._source.lend()
             return self._source
 
     def _open(self) -> Source:
@@ -197,6 +200,17 @@ class Place:
             path=self.path,
             hint="open all of them again",
         )
+
+    def lend(self) -> None:
+        """Makes views of mapped files writable, of this file and of those beside it.
+
+        See `Source.lend`. Memory that the caller gave stays read-only.
+        """
+        if self._given is None:
+            self._lends = True
+            with self._lock:
+                if self._source is not None:
+                    self._source.lend()
 
     def expect(self, path: str, identity: Identity) -> None:
         """Says which file the place must have whenever it is opened.
@@ -307,7 +321,9 @@ class Place:
 
     def at(self, path: str) -> Place:
         """The place of another path or URL, with the same options."""
-        return Place(path, options=self.options)
+        place = Place(path, options=self.options)
+        place._lends = self._lends
+        return place
 
     def companion(self, path: str) -> Place:
         """The place of a file that the caller did not name: nothing but a regular file is opened.

@@ -9,7 +9,6 @@ the formats, compression to `tensorferry.codecs.compression`.
 from __future__ import annotations
 
 import io
-import mmap
 import os
 import stat
 import sys
@@ -34,9 +33,6 @@ STANDARD_STREAM = "-"
 
 # Number of bytes read at a time when a whole stream is read into memory.
 STREAM_PIECE = 1 << 20
-
-# Before 3.13 every map holds a file descriptor, and 1,024 is the usual limit: see `Place.close`.
-MAP_OPTIONS: dict[str, Any] = {"trackfd": False} if sys.version_info >= (3, 13) else {}
 
 
 Span = tuple[int, int]
@@ -183,14 +179,15 @@ class Source:
     """Bytes to read: by ranges or in order, and as one buffer wherever possible.
 
     Arrays made from `buffer` stay valid after `close`, and after the file was unlinked or replaced
-    by renaming; the memory is unmapped when the last array is gone. Writing into a mapped file
-    changes the arrays, and cutting it ends the process (SIGBUS) when they are used; `copy` and
-    `read` raise an error instead.
+    by renaming; the memory is unmapped when the last array is gone. A local file is mapped
+    privately: after `lend`, arrays are writable without touching the file. Whoever else writes into
+    a mapped file changes the arrays, and cutting it ends the process (SIGBUS) when they are used;
+    `copy` and `read` raise an error instead.
 
     Attributes:
         path: Names the source in errors.
-        buffer: All bytes, read-only; None for remote files, for streams that were not read to
-            their end, and after closing.
+        buffer: All bytes, read-only unless the source lends them; None for remote files, for
+            streams that were not read to their end, and after closing.
         size: Number of bytes; None for a stream that was not read to its end.
         version: What a store calls these bytes, where it has a name for them.
     """
@@ -309,6 +306,16 @@ class Source:
         buffer = self._whole()
         self._check_range(start, stop, buffer.nbytes)
         return buffer[start:stop]
+
+    def lend(self) -> None:
+        """Makes views of a mapped file writable from now on, without touching the file.
+
+        Whoever writes into one changes the memory of this process, and all views of this source.
+        """
+        mapped = None if self.buffer is None else self.buffer.obj
+        if isinstance(mapped, system.Private) and len(mapped) == self.size:
+            mapped.lent = True
+            self.buffer = memoryview(mapped)
 
     def ranges(self, pairs: Iterable[tuple[int, int]]) -> list[bytes | memoryview]:
         """Several ranges, each from its start to its stop; remote ones are fetched at once."""
@@ -429,12 +436,12 @@ def _source_of_path(file: io.FileIO, path: str) -> Source:
     found = os.fstat(file.fileno())
     if stat.S_ISREG(found.st_mode) and found.st_size:
         try:
-            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ, **MAP_OPTIONS)
+            mapped = system.map_file(file.fileno())
         except (OSError, ValueError):  # it was cut meanwhile, or the file system maps no files
             pass
         else:
             file.close()
-            buffer = memoryview(mapped)
+            buffer = memoryview(mapped).toreadonly()
             return Source(path, buffer=buffer, mapped=Mapped(path, found, buffer))
     return _source_of_file(io.BufferedReader(file), path, owned=True)
 
@@ -463,11 +470,11 @@ def _map(file: Any) -> memoryview | None:
     file.flush()
     start = file.tell()
     try:
-        mapped = mmap.mmap(raw.fileno(), 0, access=mmap.ACCESS_READ, **MAP_OPTIONS)
+        mapped = system.map_file(raw.fileno())
     except (
         ValueError
     ):  # there is nothing to map: the file is empty, or one of /proc, which have no size
         return memoryview(file.read())
     except OSError:  # the file system cannot map files
         return None
-    return memoryview(mapped)[start:]
+    return memoryview(mapped).toreadonly()[start:]

@@ -275,6 +275,41 @@ def set_extended(descriptor: int, name: str, value: bytes) -> None:
         os.setxattr(descriptor, name, value)
 
 
+class Private(mmap.mmap):
+    """A private map of a file: whoever writes into it gets pages of his own, and the file stays.
+
+    Attributes:
+        lent: Whether a program was given arrays in it, so that its pages may hold what no file has.
+    """
+
+    lent = False
+
+
+# Linux counts private maps as memory that is promised, unless they ask for none: a file may be
+# larger than the memory. Python has no name for that before 3.13.
+_NO_RESERVE = vars(mmap).get("MAP_NORESERVE", 0x4000) if sys.platform == "linux" else 0
+
+# Before 3.13 every map holds a file descriptor, and 1,024 is the usual limit: see `Place.close`.
+_MAP_OPTIONS: dict[str, Any] = {"trackfd": False} if sys.version_info >= (3, 13) else {}
+
+
+def map_file(descriptor: int) -> mmap.mmap:
+    """A map of a whole file: a private one, or one for reading where the system refuses that.
+
+    Raises:
+        ValueError: The file has no bytes, or no size.
+        OSError: The file system maps no files.
+    """
+    how: dict[str, Any] = {"access": mmap.ACCESS_COPY}
+    if sys.platform == "linux":
+        writable = mmap.PROT_READ | mmap.PROT_WRITE
+        how = {"flags": mmap.MAP_PRIVATE | _NO_RESERVE, "prot": writable}
+    try:
+        return Private(descriptor, 0, **how, **_MAP_OPTIONS)
+    except OSError:  # more than this system promises
+        return mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ, **_MAP_OPTIONS)
+
+
 def release_pages(mapped: mmap.mmap, start: int, size: int) -> None:
     """Gives pages of a mapped file back to the system, where it takes them."""
     if sys.platform != "win32":

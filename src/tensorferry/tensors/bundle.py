@@ -16,16 +16,19 @@ import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Self
 
+import numpy as np
+
 from tensorferry import display
 from tensorferry.cards import Card, Tone, pairs
 from tensorferry.errors import FerryError, Problem, UnsupportedError
-from tensorferry.storage.pages import release
+from tensorferry.storage.pages import lend, release
 from tensorferry.storage.place import Place
 from tensorferry.tensors import layout
 from tensorferry.tensors.infos import Infos, TensorInfo, grid
+from tensorferry.tensors.many import ManyStored
 from tensorferry.tensors.note import Note
 from tensorferry.tensors.stored import Stored
-from tensorferry.tensors.values import Tensor
+from tensorferry.tensors.values import RaggedTensor, SparseTensor, Tensor
 
 if TYPE_CHECKING:
     from tensorferry.formats.contract import Facts, Progress
@@ -45,6 +48,10 @@ class Bundle(Mapping[str, Any]):
 
     A tensor that cannot be read is listed, with the reason in `info[name].unreadable`, and only
     asking for it raises. A bundle of a path can be pickled: other processes open it anew.
+
+    The arrays of `tensorferry.open` can be written into, which changes neither the file nor what
+    others read from it. They are views of one memory: asking for a tensor again gives what the
+    program has made of it. Operations (`stats`, `diff`, `save`) see that, too.
 
     Attributes:
         facts: Of the format.
@@ -122,6 +129,7 @@ class Bundle(Mapping[str, Any]):
         self._check = check
         self._closing = closing
         self._give: Give | None = None
+        self._lends = False
         self._reopen: Callable[[], Self] | None = None
         self._by_alias: dict[str, str] | None = None
 
@@ -130,13 +138,26 @@ class Bundle(Mapping[str, Any]):
         """The name of the format."""
         return self.facts.name
 
-    def handing(self, give: Give | None, reopen: Callable[[], Self] | None) -> Self:
-        """The same bundle, which hands out tensors by `give`, and is pickled as `reopen`."""
-        self._give, self._reopen = give, reopen
+    def handing(
+        self, give: Give | None, reopen: Callable[[], Self] | None, *, lends: bool = False
+    ) -> Self:
+        """The same bundle, which hands out tensors by `give`, and is pickled as `reopen`.
+
+        Args:
+            give: Makes a framework's tensors of ours.
+            reopen: Opens the bundle anew.
+            lends: Whether arrays are handed out writable: see `tensorferry.storage.pages.lend`.
+        """
+        self._give, self._reopen, self._lends = give, reopen, lends
         return self
 
     def __getitem__(self, name: str) -> Any:
         name = self._resolve(name)
+        stored = self._stored
+        if isinstance(stored, ManyStored) and self._check is None:
+            array = stored.read_quickly(name)
+            if array is not None:
+                return self._hand(name, array)
         return self._hand(name, self._tensor(name))
 
     def __iter__(self) -> Iterator[str]:
@@ -197,7 +218,10 @@ class Bundle(Mapping[str, Any]):
 
     def infos(self) -> Mapping[str, TensorInfo]:
         """What is known of each tensor without reading it: `info`, looked up for all of them."""
-        return Infos({name: self.info[name] for name in self._stored})
+        quickly = None
+        if isinstance(self._stored, ManyStored) and not self._note.origins and not self._aliases:
+            quickly = self._stored.infos()
+        return Infos(quickly or {name: self.info[name] for name in self._stored})
 
     def count(self) -> int:
         """Number of tensors."""
@@ -257,13 +281,27 @@ class Bundle(Mapping[str, Any]):
         Args:
             progress: Is told how many tensors are read, and how many there are.
         """
-        tensors: dict[str, Any] = {}
-        for name, tensor in self.read_many(self):
-            tensors[name] = self._hand(name, tensor)
-            if progress is not None:
-                progress(len(tensors), len(self))
+        tensors = self._all_at_once() if progress is None else None
+        if tensors is None:
+            tensors = {}
+            for name, tensor in self.read_many(self):
+                tensors[name] = self._hand(name, tensor)
+                if progress is not None:
+                    progress(len(tensors), len(self))
         with _located(self._shown, None):
             return layout.rebuild(self._note.layout, tensors)
+
+    def _all_at_once(self) -> dict[str, Any] | None:
+        """All tensors by name, if each is an array in a file that is in memory."""
+        if not isinstance(self._stored, ManyStored) or self._check is not None:
+            return None
+        arrays = self._stored.read_all()
+        if arrays and self._lends and not next(iter(arrays.values())).flags.writeable:
+            arrays = {name: lend(array) for name, array in arrays.items()}
+        if arrays is None or self._give is None:
+            return arrays
+        give, origins = self._give, self._note.origins
+        return {name: give(array, origins.get(name)) for name, array in arrays.items()}
 
     def read_many(self, names: Iterable[str]) -> Iterator[tuple[str, Tensor]]:
         """Names and tensors, as NumPy's, in the order asked for.
@@ -339,14 +377,32 @@ class Bundle(Mapping[str, Any]):
             source.expect(ranges)
 
     def _tensor(self, name: str) -> Tensor:
-        with _located(self._shown, name):
+        try:
             if self._check is not None:
                 self._check()
                 self._check = None
             return self._stored[name].read()
+        except FerryError as error:
+            error.located(path=self._shown, tensor=name)
+            raise
 
     def _hand(self, name: str, tensor: Tensor) -> Any:
+        if self._lends:
+            tensor = _writable(tensor)
         return tensor if self._give is None else self._give(tensor, self._note.origins.get(name))
+
+
+def _writable(tensor: Tensor) -> Tensor:
+    """A tensor whose arrays are writable, where that is possible."""
+    if isinstance(tensor, np.ndarray):  # nearly all
+        return tensor if tensor.flags.writeable else lend(tensor)
+    if isinstance(tensor, SparseTensor | RaggedTensor):
+        # Its parts were checked, and stay what they are.
+        for name in tensor.__slots__:
+            part = getattr(tensor, name)
+            lent = tuple(map(lend, part)) if isinstance(part, tuple) else lend(part)
+            object.__setattr__(tensor, name, lent)
+    return tensor
 
 
 def _call(reopen: Callable[[], Bundle]) -> Bundle:

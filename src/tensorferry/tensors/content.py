@@ -29,7 +29,7 @@ from tensorferry.tensors.bundle import Bundle
 from tensorferry.tensors.held import values_of, with_values
 from tensorferry.tensors.layout import WHOLE
 from tensorferry.tensors.note import Note
-from tensorferry.tensors.stored import Storage, take_apart
+from tensorferry.tensors.stored import Storage, stored_as_is, take_apart
 from tensorferry.tensors.values import Array, RaggedTensor, SparseTensor, Tensor
 
 Leaf = Tensor | list[Array]
@@ -144,8 +144,12 @@ class Content:
         return parts if self.is_stream else list(parts)
 
     def _parts(self, storage: Storage) -> Iterator[tuple[str, Array]]:
+        note, whole = self.note, stored_as_is(storage)
         for name, tensor in self.tensors():
-            yield from take_apart(name, tensor, storage, self.note)
+            if tensor.__class__ is np.ndarray and tensor.dtype in whole:
+                yield name, tensor
+            else:
+                yield from take_apart(name, tensor, storage, note)
 
     def tensor(self) -> Tensor | None:
         """The one tensor, number or list of numbers that the value is; None if it is more.

@@ -10,17 +10,21 @@ from __future__ import annotations
 import itertools
 import math
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tensorferry.storage import Sink, Source
+from tensorferry.storage.source import as_bytes
 from tensorferry.tensors.values import Array
 
 # Number of elements of a non-contiguous array that are copied at a time.
 CHUNK = 1 << 20
+# Arrays below so many bytes are gathered, up to so many bytes.
+SMALL = 16 << 10
+GATHERED = 1 << 20
 # The most reads for one slice; a slice of more runs reads more bytes than it needs.
 MAX_RUNS = 1024
 
@@ -89,9 +93,63 @@ class Entry:
         return self.source.range(self.offset, self.offset + self.nbytes)
 
     def _array(self, data: Any) -> Array:
-        array: Array = np.ndarray(self.shape, self.dtype, data, order="F" if self.fortran else "C")
-        array.flags.writeable = False
-        return array
+        return np.ndarray(self.shape, self.dtype, data, order="F" if self.fortran else "C")
+
+
+Place = tuple[np.dtype[Any], tuple[int, ...], int]
+"""The dtype of an array, its shape, and where in the file its bytes start."""
+
+
+class Entries(Mapping[str, Entry]):
+    """The arrays of one file that all lie in it as they are; an entry is made when it is asked for.
+
+    A file may have thousands of small arrays, and making their entries takes longer than reading
+    them.
+
+    Args:
+        source: The file.
+        places: Where each array lies, by name.
+    """
+
+    def __init__(self, source: Source, places: dict[str, Place]) -> None:
+        self.source = source
+        self.places = places
+
+    def __getitem__(self, name: str) -> Entry:
+        dtype, shape, offset = self.places[name]
+        return Entry(dtype, shape, self.source, offset)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.places
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.places)
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def sizes(self) -> dict[str, int]:
+        """Number of bytes that each array takes in the file."""
+        return {
+            name: math.prod(shape) * dtype.itemsize
+            for name, (dtype, shape, _) in self.places.items()
+        }
+
+    def read(self, name: str) -> Array | None:
+        """An array as a view of the file; None if the file is not in memory."""
+        dtype, shape, offset = self.places[name]
+        buffer = self.source.buffer
+        return None if buffer is None else np.ndarray(shape, dtype, buffer, offset)
+
+    def read_all(self) -> dict[str, Array] | None:
+        """All arrays as views of the file; None if the file is not in memory."""
+        buffer = self.source.buffer
+        if buffer is None:
+            return None
+        return {
+            name: np.ndarray(shape, dtype, buffer, offset)
+            for name, (dtype, shape, offset) in self.places.items()
+        }
 
 
 def _indexed(array: Array, index: Any) -> Array:
@@ -170,6 +228,33 @@ def write_array(array: Array, sink: Sink) -> None:
     """Writes the values of an array, the last index running fastest, without copying it whole."""
     for chunk in chunks(array):
         sink.write(chunk)
+
+
+def write_arrays(arrays: Iterable[Array], sink: Sink) -> None:
+    """Writes the values of arrays one after the other; small ones are gathered and copied.
+
+    A write takes longer than copying some kilobytes.
+    """
+    gathered: list[Any] = []
+    size = 0
+
+    def flush() -> None:
+        if gathered:
+            sink.write(b"".join(gathered))
+            gathered.clear()
+
+    for array in arrays:
+        if array.nbytes >= SMALL or not array.flags.c_contiguous:
+            flush()
+            write_array(array, sink)
+            continue
+        # NumPy exports no buffers of ml_dtypes' dtypes.
+        gathered.append(array if array.dtype.kind in "biufc" else as_bytes(array))
+        size += array.nbytes
+        if size >= GATHERED:
+            flush()
+            size = 0
+    flush()
 
 
 def chunks(array: Array) -> Iterator[Array]:

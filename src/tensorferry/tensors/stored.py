@@ -18,6 +18,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -78,6 +79,13 @@ def take_apart(
             note.dtypes[name] = row.name
             tensor = _store(tensor, row, stored)
         yield name, tensor
+
+
+@cache
+def stored_as_is(storage: Storage) -> frozenset[np.dtype[Any]]:
+    """The dtypes of numbers that a format has itself, so that an array of them is its own part."""
+    rows = ((dtype, row) for dtype, row in dtypes.BY_NUMPY.items() if row is not dtypes.STRING)
+    return frozenset(dtype for dtype, row in rows if storage(row) is None)
 
 
 def plain_storage(row: DType) -> np.dtype[Any]:

@@ -52,9 +52,9 @@ class SparseTensor:
     dense_shape: Array
 
     def __post_init__(self) -> None:
-        indices = _as_integers(self.indices, "indices").astype(np.int64, copy=False)
+        indices = _as_int64(self.indices, "indices")
         values = as_tensor(self.values)
-        dense_shape = _as_integers(self.dense_shape, "dense_shape").astype(np.int64, copy=False)
+        dense_shape = _as_int64(self.dense_shape, "dense_shape")
         rank = dense_shape.shape[0] if dense_shape.ndim == 1 else -1
         if rank < 0 or indices.ndim != 2 or values.ndim != 1:
             found = f"{indices.ndim}-D, {values.ndim}-D and {dense_shape.ndim}-D"
@@ -204,10 +204,19 @@ def _as_integers(values: Any, name: str) -> Array:
     return array
 
 
+def _as_int64(values: Any, name: str) -> Array:
+    if values.__class__ is np.ndarray and values.dtype is _INT64:
+        return values
+    return _as_integers(values, name).astype(_INT64, copy=False)
+
+
+_INT64 = np.dtype(np.int64)
+
+
 def _are_inside(indices: Array, shape: Array) -> bool:
-    """Whether all indices lie in a shape; of many, column by column, which takes no memory."""
-    if indices.size < 4096:
-        return bool(indices.min() >= 0) and bool((indices < shape).all())
+    """Whether all indices lie in a shape; without memory for it."""
+    if indices.flags.c_contiguous and shape.flags.c_contiguous:
+        return _native.are_inside(indices, shape)
     return all(
         indices[:, axis].min() >= 0 and indices[:, axis].max() < size
         for axis, size in enumerate(shape.tolist())
@@ -268,6 +277,14 @@ def as_tensor(value: Any) -> Array:
     if array.dtype in dtypes.BY_NUMPY:
         return array
     return array.astype(dtypes.from_numpy(array.dtype).numpy)
+
+
+NARROW = frozenset(
+    row.numpy
+    for row in dtypes.BY_NAME.values()
+    if row.numpy is not None and (row.name == "bool" or 0 < row.bits < 8)
+)
+"""The dtypes of which `clean_bits` may change something."""
 
 
 def clean_bits(array: Array) -> Array:

@@ -71,6 +71,7 @@ class Archive:
 
     Attributes:
         members: By name, in the order of the directory.
+        sound: The names of stored members that were verified.
     """
 
     def __init__(self, source: Source, members: dict[str, Member], ends: dict[str, int]) -> None:
@@ -78,6 +79,7 @@ class Archive:
         self._source = source
         self._ends = ends  # where the next thing in the file starts
         self._offsets: dict[str, int] = {}
+        self.sound: set[str] = set()
         # Where reads are worth planning: bytes in memory or in a mapped file are at hand.
         self._remote = source if isinstance(source, Stored) and source.buffer is None else None
         self._expected: frozenset[str] = frozenset()
@@ -137,11 +139,14 @@ class Archive:
         remote.expect(spans)
 
     def read(self, name: str, *, verify: bool = True) -> memoryview:
-        """All bytes of a member, read-only, and in place if the member is stored.
+        """All bytes of a member, and in place if the member is stored.
+
+        They are read-only, unless the source lends its memory.
 
         Args:
             name: The member.
-            verify: Compares the checksum.
+            verify: Compares the checksum; of bytes in place only once, because whoever has them may
+                change them.
 
         Raises:
             KeyError: There is no such member.
@@ -152,11 +157,12 @@ class Archive:
         member = self.members[name]
         offset = self.offset(name)
         if member.method == STORED:
-            data = memoryview(take(self._source, offset, offset + member.size)).toreadonly()
-            if verify:
+            data = memoryview(take(self._source, offset, offset + member.size))
+            if verify and name not in self.sound:
                 if isinstance(self._source, Stored):
                     self._source.check(offset + member.size)
                 self._check(member, isal_zlib.crc32(data))
+                self.sound.add(name)
             return data
         self._check_budget(member)
         data, position = np.empty(member.size, np.uint8).data, 0

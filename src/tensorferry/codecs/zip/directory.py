@@ -315,9 +315,9 @@ def name_fault(name: str) -> str | None:
     if "\0" in name or "\\" in name:
         return "has a NUL or a backslash"
     # A drive needs the slash: "w:0" is how TensorFlow names a variable's value.
-    if name.startswith("/") or re.match("[A-Za-z]:/", name):
+    if name.startswith("/") or (":/" in name and re.match("[A-Za-z]:/", name)):
         return "is absolute"
-    if ".." in name.split("/"):
+    if ".." in name and ".." in name.split("/"):
         return "leads out of the archive"
     return None
 

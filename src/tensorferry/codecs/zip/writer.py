@@ -62,6 +62,9 @@ _UNIX = 3 << 8
 _REGULAR_FILE = (stat.S_IFREG | 0o644) << 16
 _VERSION, _VERSION64 = 20, 45
 
+# Members below so many bytes are written at once.
+SMALL = 16 << 10
+
 _DEFLATE_END = b"\x03\x00"  # an empty last block
 
 
@@ -167,8 +170,7 @@ class Writer:
         self._check_whole()
         self.close()
         start = self._position
-        for member, zip64 in self._members.values():
-            self._put(_entry(member, zip64))
+        self._put(b"".join([_entry(*member) for member in self._members.values()]))
         stop, count = self._position, len(self._members)
         length = stop - start
         if count >= 0xFFFF or length >= ZIP64_FROM or start >= ZIP64_FROM:
@@ -230,9 +232,13 @@ class Writer:
                 contents, method, stored_size = deflated, DEFLATED, length
         zip64 = max(size, stored_size) >= ZIP64_FROM
         member = self._member(raw_name, size, stored_size, method, checksum)
-        self._put(self._header(member, zip64))
-        for buffer in contents:
-            self._put(buffer)
+        header = self._header(member, zip64)
+        if stored_size < SMALL:  # a write takes longer than a copy
+            self._put(b"".join([header, *contents]))
+        else:
+            self._put(header)
+            for buffer in contents:
+                self._put(buffer)
         self._done(member, zip64)
 
     def _write_unknown(

@@ -43,8 +43,10 @@ from tensorferry.formats.checkpoint.writer import (
 from tensorferry.storage import Source, names
 from tensorferry.storage.patience import attempts
 from tensorferry.storage.place import Place
+from tensorferry.tensors.many import ManyStored
 from tensorferry.tensors.note import Note
 from tensorferry.tensors.stored import Stored, StoredArray, StoredRagged, StoredSparse
+from tensorferry.tensors.values import Array
 
 
 @dataclass(slots=True)
@@ -289,7 +291,7 @@ def _size(source: Source) -> int:
     return len(source.everything()) if source.size is None else source.size
 
 
-class _Tensors(Mapping[str, Stored]):
+class _Tensors(ManyStored):
     """Tensors by name, made when they are asked for: there may be a hundred thousand."""
 
     def __init__(self, numbers: Mapping[str, int], reader: TensorReader) -> None:
@@ -304,6 +306,10 @@ class _Tensors(Mapping[str, Stored]):
             if not isinstance(found, StoredNumbers):  # which are made anew faster than kept
                 self._made[name] = found
         return found
+
+    def read_all(self) -> dict[str, Array] | None:
+        """All tensors, if all of them are numbers in files that are in memory."""
+        return self._reader.arrays(self._numbers)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._numbers)

@@ -10,29 +10,29 @@ A dict of arrays gives the very bytes of the safetensors package: those of the w
 first, each dtype's by name, so that all are aligned. Names that a stream brings come in its order,
 behind a header that has room to be filled in at the end.
 
-A tensor of a dtype that NumPy has not (F6_E2M3) is listed, and refused when it is asked for. A
-model of several files has an index beside them: `tensorferry.formats.safetensors.shards`.
+The header is parsed and checked in `tensorferry._native`. A tensor of a dtype that NumPy has not
+(F6_E2M3) is listed, and refused when it is asked for. A model of several files has an index beside
+them: `tensorferry.formats.safetensors.shards`.
 """
 
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache, partial
 from typing import Any
 
 import numpy as np
 
-from tensorferry import dtypes
+from tensorferry import _native, dtypes
 from tensorferry.codecs import json_text as json
 from tensorferry.dtypes import DType
 from tensorferry.errors import FormatError, LimitError, TruncatedError, UnsupportedError
 from tensorferry.formats.arrays import Contents
 from tensorferry.storage import Source
-from tensorferry.tensors.entries import Entry, write_array
+from tensorferry.tensors.entries import Entries, Entry, write_array, write_arrays
 from tensorferry.tensors.stored import Unreadable, plain_storage
-from tensorferry.tensors.values import MAX_RANK, Array
+from tensorferry.tensors.values import Array
 
 NAME = "safetensors"
 
@@ -70,8 +70,6 @@ ORDER = (
     "U64",
 )
 
-# The bits of a value of the dtypes that NumPy has not.
-_BITS = {"F6_E2M3": 6, "F6_E3M2": 6}
 # Two values a byte, the first in its lower half.
 _HALVES = "F4"
 
@@ -99,22 +97,28 @@ def write_parts(
         sink: Takes the bytes; if parts are to be taken one by one, a file.
         metadata: Gives the metadata, when all parts were taken.
     """
-    gathered, size = [], 0
-    stream = iter(parts)
-    for part in stream:
-        gathered.append(part)
-        size += part[1].nbytes
-        if size > GATHERED and not isinstance(parts, Sequence):
-            _write_stream(itertools.chain(gathered, stream), sink, metadata)
-            return
+    gathered: list[tuple[str, Array]] = []
+    if isinstance(parts, Sequence):
+        gathered = list(parts)
+    else:
+        size, stream = 0, iter(parts)
+        for part in stream:
+            gathered.append(part)
+            size += part[1].nbytes
+            if size > GATHERED:
+                _write_stream(itertools.chain(gathered, stream), sink, metadata)
+                return
     # As in the package: the widest first.
-    order = sorted(gathered, key=lambda part: (-ORDER.index(_dtype_of(part[1])), part[0]))
+    places = _places()
+    order = sorted(
+        [(places[array.dtype], name, number) for number, (name, array) in enumerate(gathered)]
+    )
+    arrays = [gathered[number][1] for _, _, number in order]
     header, begin = _Header(metadata()), 0
-    for name, array in order:
+    for (_, name, _), array in zip(order, arrays, strict=True):
         begin = header.add(name, array, begin)
     sink.write(header.encode())
-    for _, array in order:
-        write_array(array, sink)
+    write_arrays(arrays, sink)
 
 
 def _write_stream(
@@ -132,8 +136,9 @@ def _write_stream(
 
 class _Header:
     def __init__(self, metadata: dict[str, str]) -> None:
-        self._tensors: dict[str, Any] = {}
+        self._tensors: dict[str, str] = {}
         self._metadata = metadata
+        self._shapes: dict[tuple[int, ...], str] = {}  # as text: most arrays share theirs
 
     def set_metadata(self, metadata: dict[str, str]) -> None:
         self._metadata = metadata
@@ -143,18 +148,22 @@ class _Header:
         if name == METADATA or name in self._tensors:
             what = "is no name for a tensor" if name == METADATA else "names two tensors"
             raise UnsupportedError(f"{name!r} {what} of a safetensors file", tensor=name)
+        shape = self._shapes.get(array.shape)
+        if shape is None:
+            shape = self._shapes[array.shape] = ",".join(map(str, array.shape))
         end = begin + array.nbytes
-        self._tensors[name] = {
-            "dtype": _dtype_of(array),
-            "shape": list(array.shape),
-            "data_offsets": [begin, end],
-        }
+        # json.dumps would take three times as long, and an object for each tensor.
+        self._tensors[name] = (
+            f'{json.quote(name)}:{{"dtype":"{_names()[array.dtype]}","shape":[{shape}],'
+            f'"data_offsets":[{begin},{end}]}}'
+        )
         return end
 
     def encode(self, size: int | None = None) -> bytes:
         """The length and the header, in exactly `size` bytes if that is given."""
-        head = {METADATA: self._metadata} if self._metadata else {}
-        text = json.to_text({**head, **self._tensors})
+        metadata = json.to_text(self._metadata).decode()
+        head = [f'"{METADATA}":{metadata}'] if self._metadata else []
+        text = json.to_bytes("{" + ",".join([*head, *self._tensors.values()]) + "}")
         padded = -(-len(text) // ALIGNMENT) * ALIGNMENT if size is None else size - 8
         if len(text) > min(padded, MAX_HEADER):
             room = min(padded, MAX_HEADER)
@@ -165,10 +174,17 @@ class _Header:
         return padded.to_bytes(8, "little") + text.ljust(padded)
 
 
-def _dtype_of(array: Array) -> str:
-    name = dtypes.from_numpy(array.dtype).safetensors
-    assert name is not None
-    return name
+@cache
+def _names() -> dict[np.dtype[Any], str]:
+    """The names that the format has for NumPy's dtypes."""
+    rows = dtypes.BY_NAME.values()
+    return {row.numpy: row.safetensors for row in rows if row.numpy and row.safetensors}
+
+
+@cache
+def _places() -> dict[np.dtype[Any], int]:
+    """By which arrays are sorted: the widest first."""
+    return {dtype: -ORDER.index(name) for dtype, name in _names().items()}
 
 
 def read_parts(source: Source) -> Contents:
@@ -191,62 +207,39 @@ def read_parts(source: Source) -> Contents:
             f"the header takes {length} bytes, {size - 8} are there", path=source.path, offset=0
         )
     try:
-        header = json.parse(source.range(8, 8 + length))
-    except FormatError as error:
-        error.offset = None if error.offset is None else 8 + error.offset
-        raise error.located(path=source.path) from None
-    try:
-        return _contents(header, source, 8 + length, size)
+        found, metadata, is_usual = _native.safetensors_header(
+            source.range(8, 8 + length), size - 8 - length, _numpy()
+        )
     except FormatError as error:
         raise error.located(path=source.path) from None
+    if is_usual:
+        return Contents(Entries(source, found), metadata)
+    return Contents({name: _entry(source, *place) for name, place in found.items()}, metadata)
 
 
 def _size(source: Source) -> int:
     return len(source.everything()) if source.size is None else source.size
 
 
-def _contents(header: Any, source: Source, start: int, size: int) -> Contents:
-    if not isinstance(header, dict):
-        raise FormatError("the header is no JSON object", offset=8)
-    metadata = header.pop(METADATA, {})
-    if not isinstance(metadata, dict) or not all(isinstance(v, str) for v in metadata.values()):
-        raise FormatError(f"{METADATA!r} is no object of strings", offset=8)
-    entries: dict[str, Entry | Unreadable] = {}
-    ranges = []
-    for name, description in header.items():
-        try:
-            dtype, shape, begin, end = _check(description)
-        except FormatError as error:
-            raise error.located(tensor=name[:200]) from None
-        ranges.append((begin, end, name))
-        if isinstance(dtype, str):
-            reason = UnsupportedError(f"dtype {dtype} has no counterpart in NumPy or TensorFlow")
-            entries[name] = Unreadable(reason, dtype, shape, end - begin)
-        elif description["dtype"] == _HALVES:
-            load = partial(_unpack, source, start + begin, start + end, dtype)
-            span = (start + begin, start + end)
-            entries[name] = Entry(
-                dtype, shape, source, None, load=load, stored=end - begin, span=span
-            )
-        else:
-            entries[name] = Entry(dtype, shape, source, start + begin)
-    expected = 0
-    for begin, end, name in sorted(ranges):
-        if begin != expected:
-            what = "overlaps the tensor before it" if begin < expected else "leaves a hole"
-            raise FormatError(
-                f"the data begins at {begin}, expected {expected}: it {what}",
-                tensor=name[:200],
-                offset=start + begin,
-            )
-        expected = end
-    if expected != size - start:
-        kind = TruncatedError if expected > size - start else FormatError
-        raise kind(
-            f"{size - start} bytes of data, the tensors have {expected}",
-            offset=min(size, start + expected),
-        )
-    return Contents(entries, metadata)
+def _entry(
+    source: Source,
+    dtype: np.dtype[Any] | str,
+    shape: tuple[int, ...],
+    start: int,
+    end: int | None = None,
+) -> Entry | Unreadable:
+    """An array of a file in which some have a dtype that is not simply NumPy's."""
+    if end is None:
+        assert not isinstance(dtype, str)
+        return Entry(dtype, shape, source, start)
+    if dtype == _HALVES:
+        unpacked = dtypes.BY_NAME["float4_e2m1fn"].numpy
+        assert unpacked is not None
+        load = partial(_unpack, source, start, end, unpacked)
+        stored = end - start
+        return Entry(unpacked, shape, source, None, load=load, stored=stored, span=(start, end))
+    reason = UnsupportedError(f"dtype {dtype} has no counterpart in NumPy or TensorFlow")
+    return Unreadable(reason, str(dtype), shape, end - start)
 
 
 def _unpack(source: Source, start: int, end: int, dtype: np.dtype[Any]) -> Array:
@@ -254,47 +247,3 @@ def _unpack(source: Source, start: int, end: int, dtype: np.dtype[Any]) -> Array
     values = np.empty(2 * len(packed), np.uint8)
     values[::2], values[1::2] = packed & 15, packed >> 4
     return values.view(dtype)
-
-
-def _check(description: Any) -> tuple[np.dtype[Any] | str, tuple[int, ...], int, int]:
-    """The dtype, shape and place that the header has for a tensor.
-
-    A dtype of the package's that NumPy has not is given by its name.
-    """
-    if not isinstance(description, dict) or description.keys() != {
-        "dtype",
-        "shape",
-        "data_offsets",
-    }:
-        raise FormatError("not described by dtype, shape and data_offsets", offset=8)
-    dtype, shape, place = description["dtype"], description["shape"], description["data_offsets"]
-    found = _numpy().get(dtype) if isinstance(dtype, str) else None
-    if found is None and dtype == _HALVES:
-        found = dtypes.BY_NAME["float4_e2m1fn"].numpy
-    if found is None and not (isinstance(dtype, str) and dtype in _BITS):
-        raise FormatError(f"dtype is {str(dtype)[:60]!r}, which safetensors has not", offset=8)
-    for numbers, name in ((shape, "shape"), (place, "data_offsets")):
-        if not _are_sizes(numbers):
-            raise FormatError(f"{name} is {str(numbers)[:60]}, expected numbers of 0 or more")
-    if len(place) != 2 or place[0] > place[1]:
-        raise FormatError(f"data_offsets are {str(place)[:60]}, expected a begin and an end")
-    if len(shape) > MAX_RANK or max(shape, default=0) >= 2**63:
-        raise FormatError(f"no array has the shape {str(shape)[:60]}")
-    bits = 4 if dtype == _HALVES else _BITS[dtype] if found is None else 8 * found.itemsize
-    expected, rest = divmod(math.prod(shape) * bits, 8)
-    if place[1] - place[0] != expected or rest:
-        raise FormatError(
-            f"{place[1] - place[0]} bytes, expected {str(expected)[:40]} "
-            f"for {dtype} of shape {str(shape)[:60]}"
-        )
-    return dtype if found is None else found, tuple(shape), place[0], place[1]
-
-
-def _are_sizes(numbers: Any) -> bool:
-    """Whether JSON has a list of numbers of 0 or more."""
-    if type(numbers) is not list:
-        return False
-    for number in numbers:  # noqa: SIM110  # twice as fast as all(): this is done for each tensor
-        if type(number) is not int or number < 0:
-            return False
-    return True

@@ -7,50 +7,36 @@ A protobuf message with one field, which says what the value is:
 
 TensorFlow's `nested_structure_coder` decodes what stands here. It has no place for sparse tensors,
 ragged tensors and `bytes`: these are named tuples of their parts, under the names below, so that
-TensorFlow sees the parts and we give back the whole. Tensors are `tensorferry.formats.tensorproto`
-and are neither copied on writing nor, where it can be avoided, on reading; that and offsets in
-errors are why the message is walked with `_native.MessageFields` and not by a protobuf library.
+TensorFlow sees the parts and we give back the whole. Tensors are `tensorferry.formats.tensorproto`;
+large ones are not copied on writing, nor, where it can be avoided, on reading.
+
+Messages are read and written by `tensorferry._native`, which knows lists, dicts, plain values and
+contiguous arrays. It asks the builders below for everything else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, ClassVar
+from collections.abc import Callable
+from typing import Any, NoReturn
 
 import numpy as np
 
-from tensorferry import limits
-from tensorferry._native import MessageFields
+from tensorferry import dtypes, frameworks, limits
+from tensorferry._native import StructureReader, StructureWriter
 from tensorferry.budget import Budget
-from tensorferry.codecs import protobuf
-from tensorferry.codecs.protobuf import (
-    BYTES,
-    Message,
-    Span,
-    Tables,
-    Writer,
-    encode_number,
-    frame,
-    join,
-    parse_schema,
-    utf8,
-    varint,
-)
+from tensorferry.codecs.protobuf import utf8
 from tensorferry.errors import FerryError, FormatError, LimitError, UnsupportedError
-from tensorferry.formats.messages import STRUCTURES, TENSORS
 from tensorferry.formats.tensorproto import message as tensorproto
 from tensorferry.storage import Buffers, Sink
-from tensorferry.tensors.values import RaggedTensor, SparseTensor, is_namedtuple, make_namedtuple
+from tensorferry.tensors.values import (
+    Array,
+    RaggedTensor,
+    SparseTensor,
+    is_namedtuple,
+    make_namedtuple,
+)
 
 NAME = "structure"
-
-_TABLES = parse_schema(TENSORS, STRUCTURES)
-_FIELDS = _TABLES["StructuredValue"]
-_WRITER = Writer(_TABLES)
-_TAGS = {field.name: _WRITER.tag("StructuredValue", field.name) for field in _FIELDS.values()}
-_KEY, _VALUE = _WRITER.tag("ValuePair", "key"), _WRITER.tag("ValuePair", "value")
-_ELEMENT, _PAIR = _WRITER.tag("ValueList", "values"), _WRITER.tag("ValueDict", "fields")
-_NAMED_PAIR = _WRITER.tag("ValuePairs", "values")
 
 SPARSE = "tensorferry_SparseTensor"
 RAGGED = "tensorferry_RaggedTensor"
@@ -58,109 +44,105 @@ PLAIN_BYTES = "tensorferry_bytes"
 
 # Protobuf's readers, TensorFlow's among them, stop at this many messages inside each other.
 MAX_DEPTH = 100
-TENSOR_DEPTH = 3  # TensorProto, its shape, a dimension
+
+_DEEPEST = 2**31 - 1  # of the native reader
+
+_NUMBERS = {dtype: row.enum for dtype, row in dtypes.BY_NUMPY.items() if row is not dtypes.STRING}
+_WRITER = StructureWriter(np.ndarray, _NUMBERS)
+_READER = StructureReader(np.ndarray, tensorproto.IN_PLACE)
 
 
 # Writing
 
 
 def write(value: Any, sink: Sink) -> None:
-    """Writes any value, without copying its contiguous tensors."""
-    message = _encode(value, MAX_DEPTH)
-    if message.size > tensorproto.MAX_SIZE:
+    """Writes any value, without copying its large contiguous tensors.
+
+    Args:
+        value: A structure, or what stands in one; with the tensors of any framework.
+        sink: Where to.
+    """
+    buffers, size = _WRITER.encode(value, _TO_PARTS, MAX_DEPTH)
+    if size > tensorproto.MAX_SIZE:
         raise UnsupportedError(
-            f"a StructuredValue holds less than 2 GiB, this one takes {message.size} bytes",
+            f"a StructuredValue holds less than 2 GiB, this one takes {size} bytes",
             hint="write its tensors one by one",
         )
-    for buffer in message.buffers:
+    for buffer in buffers:
         sink.write(buffer)
 
 
-def _encode(value: Any, depth: int) -> Message:
-    if depth < _depth_of(value):
+class _ToParts:
+    """Makes of other values what the native writer knows: see `_native.StructureWriter`."""
+
+    def other(self, value: Any, place: str) -> tuple[str | None, Any]:
+        """What stands for a value: another value, or the name and the parts of a named tuple."""
+        if isinstance(value, dict):
+            return None, dict(value)
+        if is_namedtuple(value):
+            return type(value).__name__, value._asdict()
+        if isinstance(value, list | tuple):
+            return None, list(value) if isinstance(value, list) else tuple(value)
+        try:
+            return _parts_of(frameworks.accept(value))
+        except FerryError as error:
+            raise error.located(tensor=place or None) from None
+
+    def tensor(self, array: Array, place: str) -> tuple[list[Any], int]:
+        """The message of a tensor whose memory cannot be written as it lies."""
+        buffers = Buffers()
+        try:
+            tensorproto.write(array, buffers)
+        except FerryError as error:
+            raise error.located(tensor=place or None) from None
+        plain = [
+            buffer if type(buffer) is bytes else buffer.reshape(-1).view(np.uint8)
+            for buffer in buffers
+        ]
+        return plain, sum(map(len, plain))
+
+    def key(self, key: Any, place: str) -> NoReturn:
+        """Refuses the key of a dict."""
+        if isinstance(key, str):
+            utf8(key)
+        raise UnsupportedError(f"a dict key is {key!r}, expected a string", tensor=place or None)
+
+    def too_deep(self, place: str) -> NoReturn:
+        """Refuses a structure."""
         raise LimitError(
             f"the structure takes more than {MAX_DEPTH} messages inside each other",
+            tensor=place[:60],
             hint="TensorFlow's reader stops there: flatten the structure",
         )
-    encoded = _encode_scalar(value)
-    if encoded is not None:
-        return Message.of(encoded)
+
+
+_TO_PARTS = _ToParts()
+
+
+def _parts_of(value: Any) -> tuple[str | None, Any]:
+    """What stands for a leaf of ours."""
     if isinstance(value, np.ndarray):
-        buffers = Buffers()
-        tensorproto.write(value, buffers)
-        sizes = (len(buffer) if type(buffer) is bytes else buffer.nbytes for buffer in buffers)
-        return frame(_TAGS["tensor_value"], Message(buffers, sum(sizes)))
+        return None, value
     if isinstance(value, SparseTensor):
-        parts = {name: getattr(value, name) for name in ("indices", "values", "dense_shape")}
-        return _encode_pairs(SPARSE, parts, depth)
+        return SPARSE, {name: getattr(value, name) for name in ("indices", "values", "dense_shape")}
     if isinstance(value, RaggedTensor):
         parts = {"flat_values": value.flat_values, "nested_row_splits": value.nested_row_splits}
-        return _encode_pairs(RAGGED, parts, depth)
+        return RAGGED, parts
     if isinstance(value, bytes):
         string = np.empty((), dtype=object)
         string[()] = value
-        return _encode_pairs(PLAIN_BYTES, {"value": string}, depth)
-    if is_namedtuple(value):
-        return _encode_pairs(type(value).__name__, value._asdict(), depth)
-    if isinstance(value, dict):
-        pairs = [_encode_pair(key, element, depth - 3) for key, element in value.items()]
-        return frame(_TAGS["dict_value"], _repeated(_PAIR, pairs))
-    if isinstance(value, list | tuple):
-        elements = [_encode(element, depth - 2) for element in value]
-        kind = "list_value" if isinstance(value, list) else "tuple_value"
-        return frame(_TAGS[kind], _repeated(_ELEMENT, elements))
-    raise UnsupportedError(f"{type(value).__name__} has no place in a structure")
-
-
-def _depth_of(value: Any) -> int:
-    """How many messages a value takes inside its StructuredValue, its elements left out."""
-    if isinstance(value, np.ndarray):
-        return TENSOR_DEPTH
-    return 0 if isinstance(value, bool | int | float | str) else 1
-
-
-def _encode_scalar(value: Any) -> bytes | None:
-    if value is None:
-        return _TAGS["none_value"] + b"\0"
-    if isinstance(value, bool):
-        return _TAGS["bool_value"] + (b"\x01" if value else b"\0")
+        return PLAIN_BYTES, {"value": string}
     if isinstance(value, int):
         if not -(2**63) <= value < 2**63:
             raise UnsupportedError(
                 f"the int {value} does not fit 64 bits", hint='format="json" has no such limit'
             )
-        return _TAGS["int64_value"] + encode_number("zigzag", value)
+        return None, int(value)
     if isinstance(value, float):
-        return _TAGS["float64_value"] + encode_number("double", value)
+        return None, float(value)
     if isinstance(value, str):
-        text = utf8(value)
-        return _TAGS["string_value"] + varint(len(text)) + text
-    return None
-
-
-def _encode_pairs(name: str, pairs: dict[str, Any], depth: int) -> Message:
-    fields = [_encode_pair(key, element, depth - 3) for key, element in pairs.items()]
-    head = _WRITER.encode("ValuePairs", name=name)
-    found = join([Message.of(head), _repeated(_NAMED_PAIR, fields)])
-    return frame(_TAGS["named_tuple_value"], found)
-
-
-def _encode_pair(key: str, value: Any, depth: int) -> Message:
-    text = utf8(key)
-    try:
-        element = _encode(value, depth)
-    except FerryError as error:
-        raise error.located(tensor=key) from None
-    head = _KEY + varint(len(text)) + text + _VALUE + varint(element.size)
-    return Message([head, *element.buffers], len(head) + element.size)
-
-
-def _repeated(tag: bytes, messages: list[Message]) -> Message:
-    """Messages as the values of one repeated field; small ones become one buffer."""
-    found = join(frame(tag, message) for message in messages)
-    if all(type(buffer) is bytes for buffer in found.buffers):
-        return Message.of(b"".join(found.buffers))
-    return found
+        return None, utf8(value).decode()
+    raise UnsupportedError(f"{type(value).__name__} has no place in a structure")
 
 
 # Reading
@@ -173,101 +155,62 @@ def read(source: bytes | memoryview, *, budget: Budget | None = None) -> Any:
         source: The buffer.
         budget: Counts what the tensors take beside the buffer; by default the buffer has its own.
     """
-    reader = _Reader(source)
-    if budget is not None:
-        reader.budget = budget
-    return reader.value(0, len(source), limits.depth)
+    parts = _FromParts(source, budget)
+    try:
+        return _READER.read(source, parts, min(limits.depth, _DEEPEST))
+    except FerryError as error:
+        raise error.located(tensor=parts.where and parts.where[:60]) from None
+    except RecursionError:
+        parts.too_deep(0)
 
 
-class _Reader(protobuf.Reader):
-    """Reads the values of one buffer; what they take beside it is counted together."""
+class _FromParts:
+    """Makes values that the native reader does not: see `_native.StructureReader`.
 
-    tables: ClassVar[Tables] = _TABLES
+    Args:
+        data: The buffer that is read.
+        budget: Counts what the tensors take beside it.
 
-    def value(self, start: int, end: int, depth: int) -> Any:
-        """The value of the StructuredValue between two offsets."""
-        if depth < 0:
-            raise LimitError(
-                f"more than {limits.depth} messages inside each other",
-                offset=start,
-                hint="raise tensorferry.limits.depth if the file is to be trusted",
-            )
-        # Not through `read`, with which `loads` takes a third longer; nor are `pairs`.
-        fields = list(MessageFields(self.data, start, end))
-        if len(fields) != 1:
-            raise FormatError(f"{len(fields)} values where one is expected", offset=start)
-        number, wire, first, last = fields[0]
-        field = _FIELDS.get(number)
-        if field is None:
-            raise FormatError(f"field {number} is no kind of value", offset=start)
-        kind, _, _, expected, _, _, decode = field
-        if wire != expected:
-            raise FormatError(f"{kind} has wire type {wire}, expected {expected}", offset=start)
-        if decode is not None:
-            return decode(first)
-        if kind == "string_value":
-            return self.text(first, last)
-        if kind in ("tensor_value", "numpy_value"):
-            return tensorproto.read(self.data, start=first, end=last, budget=self.budget)
-        if kind == "none_value":
-            return None
-        if kind in ("list_value", "tuple_value"):
-            elements = [
-                self.value(begin, stop, depth - 2) for begin, stop in self.messages(first, last)
-            ]
-            return elements if kind == "list_value" else tuple(elements)
-        if kind == "dict_value":
-            return self.pairs(self.messages(first, last), depth - 3)
-        if kind == "named_tuple_value":
-            return self.named_tuple(Span(first, last), depth)
-        raise UnsupportedError(
-            "a TensorSpec, shape or dtype describes a tensor and holds no value", offset=start
-        )
+    Attributes:
+        where: The key of the innermost dict in which reading failed.
+    """
 
-    def messages(self, start: int, end: int) -> Iterator[tuple[int, int]]:
-        """Where the elements of a list, or the pairs of a dict, stand: the values of field 1."""
-        # Like `each`, but a plain tuple takes less time to make and to unpack than a Span.
-        for number, wire, first, last in MessageFields(self.data, start, end):
-            if number == 1:
-                if wire != BYTES:
-                    raise FormatError(
-                        f"field 1 has wire type {wire}, expected {BYTES}", offset=last
-                    )
-                yield first, last
+    def __init__(self, data: bytes | memoryview, budget: Budget | None) -> None:
+        self._data = data
+        self._budget = budget
+        self.where: str | None = None
 
-    def pairs(self, spans: Iterable[tuple[int, int]], depth: int) -> dict[str, Any]:
-        """Keys and values, in order."""
-        pairs: dict[str, Any] = {}
-        for start, end in spans:
-            key, place = "", None
-            for number, wire, first, last in MessageFields(self.data, start, end):
-                if number == 1 and wire == BYTES:
-                    key = self.text(first, last)
-                elif number == 2 and wire == BYTES:
-                    place = first, last
-            if place is None or key in pairs:
-                problem = "comes twice" if place else "has no value"
-                raise FormatError(f"the key {key[:60]!r} {problem}", offset=start)
-            try:
-                pairs[key] = self.value(*place, depth)
-            except FerryError as error:
-                raise error.located(tensor=key[:60]) from None
-        return pairs
+    def tensor(self, start: int, end: int) -> Any:
+        """A tensor that does not lie in the buffer as it does in memory."""
+        if self._budget is None:
+            self._budget = Budget(len(self._data))
+        return tensorproto.read(self._data, start=start, end=end, budget=self._budget)
 
-    def named_tuple(self, span: Span, depth: int) -> Any:
+    def named(self, name: str, parts: dict[str, Any], offset: int) -> Any:
         """A named tuple, or what stands under one of our own names."""
-        fields = self.read("ValuePairs", span)
-        name = fields.get("name", "")
-        pairs = self.pairs(fields.get("values", ()), depth - 3)
         try:
             if name in WHOLES:
-                return WHOLES[name](**pairs)
-            return make_namedtuple(name, tuple(pairs))(*pairs.values())
+                return WHOLES[name](**parts)
+            return make_namedtuple(name, tuple(parts))(*parts.values())
         except FormatError as error:
-            error.offset = span.start
+            error.offset = offset
             raise
         except (TypeError, UnsupportedError) as error:
-            raise FormatError(f"{name} has other parts: {error}", offset=span.start) from None
+            raise FormatError(f"{name} has other parts: {error}", offset=offset) from None
+
+    def described(self, offset: int) -> NoReturn:
+        """Refuses what is no value."""
+        raise UnsupportedError(
+            "a TensorSpec, shape or dtype describes a tensor and holds no value", offset=offset
+        )
+
+    def too_deep(self, offset: int) -> NoReturn:
+        """Refuses a structure."""
+        raise LimitError(
+            f"more than {limits.depth} messages inside each other",
+            offset=offset,
+            hint="raise tensorferry.limits.depth if the file is to be trusted",
+        )
 
 
 def _whole_sparse(indices: Any, values: Any, dense_shape: Any) -> SparseTensor:

@@ -79,12 +79,12 @@ def _typed_fields() -> dict[str, tuple[Values, ...]]:
 
 TYPED_FIELDS = _typed_fields()
 
-# Dtypes whose content is good as it is, whatever its bits, and their sizes.
-_IN_PLACE = {
+IN_PLACE = {
     row.enum: (row.numpy, row.numpy.itemsize)
     for row in dtypes.TABLE
     if row.numpy is not None and row.name != "bool" and row.bits == row.numpy.itemsize * 8
 }
+"""Dtypes whose content is good as it is, whatever its bits, and their sizes."""
 
 
 class _Reader(protobuf.Reader):
@@ -149,8 +149,8 @@ def read(
             the message has its own.
     """
     enum, shape, elements, offset, size, held = _native.tensorproto_scan(source, start, end)
-    if size and not held and enum in _IN_PLACE and len(shape) <= MAX_NUMPY_RANK:
-        dtype, itemsize = _IN_PLACE[enum]
+    if size and not held and enum in IN_PLACE and len(shape) <= MAX_NUMPY_RANK:
+        dtype, itemsize = IN_PLACE[enum]
         if size == elements * itemsize:
             return ndarray(shape, dtype, source, offset)
     end = len(source) if end is None else end

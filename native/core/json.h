@@ -1,0 +1,60 @@
+// JSON text, read strictly and in order: what the headers of formats are made of.
+//
+// The reader knows strings, numbers of 0 or more, and single characters; which of them may stand
+// where is for the parser of each header. So a header cannot nest deeper than its parser goes. The
+// text is UTF-8: no byte order mark, no control characters in strings, no halves of characters.
+#pragma once
+
+#include <deque>
+#include <string>
+#include <string_view>
+
+#include "wire.h"
+
+namespace ferry::json {
+
+class Reader {
+ public:
+  // Errors count offsets from the start of `text`, and add `before`.
+  explicit Reader(Span text, std::uint64_t before = 0) noexcept
+      : begin_(text.data), at_(text.data), end_(text.data + text.size), before_(before) {}
+
+  // The next character that is no space, which stays; 0 at the end.
+  char next() noexcept;
+
+  // Takes a character if it is the next one.
+  bool take(char expected) noexcept;
+
+  // Takes a character, or fails.
+  void expect(char expected);
+
+  // Takes a string, or fails. It is valid as long as the reader and its text.
+  std::string_view string();
+
+  // Takes a number of 0 or more, written with digits alone; false if none stands here, or one that
+  // is larger than 64 bits.
+  bool natural(std::uint64_t& number) noexcept;
+
+  // Fails unless nothing but space is left.
+  void finish();
+
+  std::uint64_t offset() const noexcept {
+    return before_ + static_cast<std::uint64_t>(at_ - begin_);
+  }
+
+ private:
+  std::string_view escaped(const std::uint8_t* start);
+  std::uint32_t hexadecimal();
+  [[noreturn]] void fail(const std::string& message) const;
+
+  const std::uint8_t* begin_;
+  const std::uint8_t* at_;
+  const std::uint8_t* end_;
+  std::uint64_t before_;
+  std::deque<std::string> made_;  // strings that are not written as they read
+};
+
+// Whether bytes are UTF-8: no halves of surrogate pairs, nothing longer than it must be.
+bool is_utf8(std::string_view text) noexcept;
+
+}  // namespace ferry::json

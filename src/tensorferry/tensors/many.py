@@ -1,0 +1,76 @@
+"""Many tensors of one file, which are listed and read together.
+
+A file may have thousands of small tensors, and making a `Stored` of each
+(`tensorferry.tensors.stored`) takes longer than reading it. These mappings make them when they are
+asked for, and read all tensors without.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from tensorferry import dtypes
+from tensorferry.tensors.entries import Entries
+from tensorferry.tensors.stored import Stored, StoredArray
+from tensorferry.tensors.values import NARROW, Array, TensorInfo, clean_bits
+
+
+class ManyStored(Mapping[str, Stored]):
+    """Tensors of a file, made when they are asked for, of which many are read faster together."""
+
+    def read_quickly(self, name: str) -> Array | None:
+        """A tensor; None if it has to be read by its `Stored`, which says what is wrong with it."""
+        return None
+
+    def read_all(self) -> dict[str, Array] | None:
+        """All tensors; None if they have to be read one by one."""
+        return None
+
+    def infos(self) -> dict[str, TensorInfo] | None:
+        """What is known of all tensors; None if they have to be looked at one by one."""
+        return None
+
+
+class StoredArrays(ManyStored):
+    """The tensors of a file of which each is one array, and stored as itself."""
+
+    def __init__(self, entries: Entries) -> None:
+        self._entries = entries
+
+    def __getitem__(self, name: str) -> Stored:
+        return StoredArray(self._entries[name])
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._entries.places
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries.places)
+
+    def __len__(self) -> int:
+        return len(self._entries.places)
+
+    def read_quickly(self, name: str) -> Array | None:
+        """A view of the file, if it is in memory."""
+        array = self._entries.read(name)
+        return clean_bits(array) if array is not None and array.dtype in NARROW else array
+
+    def read_all(self) -> dict[str, Array] | None:
+        """Views of the file, if it is in memory."""
+        arrays = self._entries.read_all()
+        found = {dtype for dtype, _, _ in self._entries.places.values()}
+        if arrays is not None and not NARROW.isdisjoint(found):
+            arrays = {name: clean_bits(array) for name, array in arrays.items()}
+        return arrays
+
+    def infos(self) -> dict[str, TensorInfo]:
+        """What is known of all tensors."""
+        names: dict[np.dtype[Any], str] = {}
+        infos, sizes = {}, self._entries.sizes()
+        for name, (dtype, shape, _) in self._entries.places.items():
+            if dtype not in names:
+                names[dtype] = dtypes.from_numpy(dtype).name
+            infos[name] = TensorInfo(name, names[dtype], shape, sizes[name])
+        return infos
