@@ -67,7 +67,7 @@ TESTS ?= tests
 matrix: $(VENV)/release.stamp
 	$(BIN)/python release/matrix.py $(PYTHONS) --tests $(TESTS) $(if $(TENSORFLOW),--tensorflow)
 
-# What is uploaded: the source distribution and a wheel, checked and tried out in dist/.
+# What is uploaded: the source distribution and the wheels, checked and tried out, in dist/.
 dist: $(VENV)/release.stamp
 	release/dist.sh $(BIN)/python
 

@@ -175,7 +175,7 @@ class Encoder {
   // Gives how many bytes it handed on.
   std::size_t hand_on_one(std::size_t first, std::size_t end, nb::handle hand_on) {
     const nb::object view = encode_one(first, end);
-    const auto size = static_cast<std::size_t>(PyMemoryView_GET_BUFFER(view.ptr())->len);
+    const std::size_t size = Buffer(view).size();
     call(hand_on, view);
     return size;
   }
@@ -192,8 +192,7 @@ class Encoder {
       const std::uint8_t* at = strings.bytes + values.begin * strings.size;
       for (example::Text& text : source.texts) text = {std::exchange(at, at + strings.size), strings.size};
     } else if (strings.list != nullptr) {
-      PyObject** const items = PySequence_Fast_ITEMS(strings.list);
-      gather_objects(source, [&](std::size_t i) { return items[i]; });
+      gather_objects(source, [&](std::size_t i) { return item_of_list(strings.list, i); });
     } else {
       gather_objects(source, [&, held = slot.texts.room(source.texts.size())](std::size_t i) mutable {
         return *held++ = object_at(strings.objects, i);
@@ -207,11 +206,9 @@ class Encoder {
     std::size_t i = source.first_text;
     for (example::Text& text : source.texts) {
       PyObject* const object = object_at(i++);
-      if (object == nullptr || !PyBytes_Check(object)) {
+      if (object == nullptr || !look_into(object, text)) {
         throw nb::type_error("a string tensor holds bytes");
       }
-      text = {reinterpret_cast<const std::uint8_t*>(PyBytes_AS_STRING(object)),
-              static_cast<std::size_t>(PyBytes_GET_SIZE(object))};
     }
   }
 

@@ -43,13 +43,7 @@ bool to_float(double value, float& out) noexcept {
 
 // A string or bytes; valid as long as the object is.
 bool to_text(PyObject* value, example::Text& out) noexcept {
-  if (PyBytes_CheckExact(value)) {
-    char* data = nullptr;
-    Py_ssize_t size = 0;
-    PyBytes_AsStringAndSize(value, &data, &size);
-    out = {reinterpret_cast<const std::uint8_t*>(data), static_cast<std::size_t>(size)};
-    return true;
-  }
+  if (PyBytes_CheckExact(value)) return look_into(value, out);
   if (!PyUnicode_CheckExact(value)) return false;
   Py_ssize_t size = 0;
   const char* const data = PyUnicode_AsUTF8AndSize(value, &size);
@@ -257,13 +251,13 @@ bool RowPlan::take(Feature& feature, Source& source, PyObject* value) {
   if (PyList_CheckExact(value)) {
     const auto count = static_cast<std::size_t>(PyList_Size(value));
     return feature.fits_list(count) && take_values(feature, source, count, [=](std::size_t i) {
-             return PyList_GetItem(value, static_cast<Py_ssize_t>(i));
+             return item_of_list(value, i);
            });
   }
   if (PyTuple_CheckExact(value)) {
     const auto count = static_cast<std::size_t>(PyTuple_Size(value));
     return feature.fits_list(count) && take_values(feature, source, count, [=](std::size_t i) {
-             return PyTuple_GetItem(value, static_cast<Py_ssize_t>(i));
+             return item_of_tuple(value, i);
            });
   }
   return is_array(value) && take_array(feature, source, value);

@@ -32,7 +32,7 @@ class Template {
   }
 
   void set(nb::handle row, std::size_t column, nb::handle value) const {
-    PyObject* const name = PyTuple_GetItem(names_.ptr(), static_cast<Py_ssize_t>(column));
+    PyObject* const name = item_of_tuple(names_.ptr(), column);
     if (PyDict_SetItem(row.ptr(), name, value.ptr()) != 0) throw nb::python_error();
   }
 
@@ -53,17 +53,13 @@ nb::list zip_rows(nb::tuple names, nb::list columns) {
   for (const nb::list& column : held) {
     if (column.size() != count) throw nb::value_error("columns of different lengths");
   }
-  PyObject* const list = PyList_New(static_cast<Py_ssize_t>(count));
-  if (list == nullptr) throw nb::python_error();
-  nb::list rows = nb::steal<nb::list>(list);
-  for (std::size_t i = 0; i < count; ++i) {
+  return make_list(count, [&](std::size_t i) {
     nb::object row = keys.copy();
     for (std::size_t column = 0; column < held.size(); ++column) {
-      keys.set(row, column, PyList_GetItem(held[column].ptr(), static_cast<Py_ssize_t>(i)));
+      keys.set(row, column, item_of_list(held[column].ptr(), i));
     }
-    PyList_SetItem(list, static_cast<Py_ssize_t>(i), row.release().ptr());
-  }
-  return rows;
+    return row;
+  });
 }
 
 // Reads single records as rows. What it gives None for, it leaves to those who say what is wrong.

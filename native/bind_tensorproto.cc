@@ -13,11 +13,8 @@ nb::tuple tensorproto_scan(nb::handle source, std::uint64_t start, nb::object en
   Buffer buffer(source);
   const tensorproto::Tensor tensor = tensorproto::scan(
       buffer.span(start, end.is_none() ? buffer.size() : nb::cast<std::uint64_t>(end)));
-  nb::object dims = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(tensor.rank)));
-  for (std::size_t axis = 0; axis < tensor.rank; ++axis) {
-    PyTuple_SET_ITEM(dims.ptr(), static_cast<Py_ssize_t>(axis),
-                     PyLong_FromLongLong(tensor.dims[axis]));
-  }
+  const nb::tuple dims =
+      make_tuple(tensor.rank, [&](std::size_t axis) { return nb::int_(tensor.dims[axis]); });
   return nb::make_tuple(tensor.dtype, dims, tensor.elements, tensor.content.size ? tensor.content.offset() : 0,
                         tensor.content.size, tensor.held);
 }
@@ -101,11 +98,9 @@ nb::bytes tensorproto_header(std::uint64_t dtype, nb::tuple shape, std::uint64_t
 template <typename Measure, typename Put>
 nb::bytes encode_strings(nb::list values, Measure measure, Put put) {
   const std::vector<Span> strings = spans_of(values);
-  const auto size = static_cast<Py_ssize_t>(measure(strings));
-  PyObject* result = PyBytes_FromStringAndSize(nullptr, size);
-  if (result == nullptr) throw nb::python_error();
-  put(strings, reinterpret_cast<std::uint8_t*>(PyBytes_AS_STRING(result)));
-  return nb::steal<nb::bytes>(result);
+  const NewBytes result(measure(strings));
+  put(strings, result.data);
+  return result.object;
 }
 
 nb::bytes encode_string_values(nb::list values) {
@@ -142,7 +137,7 @@ class MessageFields {
 PyObject* next_field(PyObject* self) {
   static PyObject* const name = PyUnicode_InternFromString("next");
   if (nb::inst_ptr<MessageFields>(self)->done()) return nullptr;
-  return PyObject_CallMethodNoArgs(self, name);
+  return PyObject_VectorcallMethod(name, &self, 1 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr);
 }
 
 PyType_Slot message_fields_slots[] = {

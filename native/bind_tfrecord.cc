@@ -87,15 +87,12 @@ std::uint64_t find(nb::handle source, std::uint64_t start) {
 nb::bytes frame(nb::list values) {
   const nb::list held = copy_of(values);  // nobody else can take a record out of it
   const std::vector<Span> records = spans_of(held);
-  const auto size = static_cast<Py_ssize_t>(tfrecord::framed_size(records));
-  nb::bytes result = nb::steal<nb::bytes>(PyBytes_FromStringAndSize(nullptr, size));
-  if (!result.is_valid()) throw nb::python_error();
-  auto* out = reinterpret_cast<std::uint8_t*>(PyBytes_AS_STRING(result.ptr()));
+  const NewBytes result(tfrecord::framed_size(records));
   {
     const Unlocked unlocked;
-    tfrecord::put(records, out);
+    tfrecord::put(records, result.data);
   }
-  return result;
+  return result.object;
 }
 
 // Frames records one by one, and hands them on when there are many: a view of bytes that nobody
@@ -106,9 +103,9 @@ class Framer {
   Framer(nb::callable hand_on, std::size_t size) : hand_on_(std::move(hand_on)), size_(size) {}
 
   void add(nb::handle record) {
-    if (PyBytes_CheckExact(record.ptr())) {
-      add({reinterpret_cast<const std::uint8_t*>(PyBytes_AS_STRING(record.ptr())),
-           static_cast<std::size_t>(PyBytes_GET_SIZE(record.ptr())), nullptr});
+    Span span;
+    if (PyBytes_CheckExact(record.ptr()) && look_into(record.ptr(), span)) {
+      add(span);
     } else {
       Buffer buffer(record);
       add(buffer.span());

@@ -6,7 +6,7 @@
 #       g++-mingw-w64-x86-64
 #
 # Windows' and macOS' programs cannot run here: they are compiled and linked. zig, which brings the
-# headers of macOS, comes with `pip install ziglang`.
+# headers of macOS, comes with `pip install ziglang`, under the name python-zig.
 set -euo pipefail
 cd "$(dirname "$0")"
 
@@ -69,9 +69,10 @@ if has x86_64-w64-mingw32-g++-posix; then
   compile windows x86_64-w64-mingw32-g++-posix -Wno-pedantic
   echo "Windows x86_64: compiled and linked"
 fi
-if has zig; then
+zig=$(command -v zig || command -v python-zig || true)
+if has "${zig:-zig}"; then
   for target in aarch64-macos x86_64-macos; do
-    compile "$target" zig c++ -target "$target"
+    compile "$target" "$zig" c++ -target "$target"
     echo "$target: compiled and linked"
   done
 fi

@@ -7,6 +7,7 @@
 
 #include "core/tfrecord.h"
 #include "core/wire.h"
+#include "objects.h"
 #include "threads.h"
 
 using namespace nb::literals;
@@ -52,13 +53,7 @@ inline nb::object to_bytes(Span span) {
 }
 
 inline nb::list to_list(const std::vector<Span>& strings) {
-  PyObject* list = PyList_New(static_cast<Py_ssize_t>(strings.size()));
-  if (list == nullptr) throw nb::python_error();
-  nb::list result = nb::steal<nb::list>(list);
-  for (std::size_t i = 0; i < strings.size(); ++i) {
-    PyList_SET_ITEM(list, static_cast<Py_ssize_t>(i), to_bytes(strings[i]).release().ptr());
-  }
-  return result;
+  return make_list(strings.size(), [&](std::size_t i) { return to_bytes(strings[i]); });
 }
 
 // A list of our own: nobody else can take something out of it.
@@ -80,10 +75,9 @@ inline PyObject* object_at(const std::uint8_t* objects, std::size_t index) {
 inline std::vector<Span> spans_of(nb::list values) {
   std::vector<Span> strings(values.size());
   for (std::size_t i = 0; i < strings.size(); ++i) {
-    PyObject* value = PyList_GET_ITEM(values.ptr(), static_cast<Py_ssize_t>(i));
-    if (!PyBytes_Check(value)) throw nb::type_error("a string tensor holds bytes");
-    strings[i].data = reinterpret_cast<const std::uint8_t*>(PyBytes_AS_STRING(value));
-    strings[i].size = static_cast<std::size_t>(PyBytes_GET_SIZE(value));
+    if (!look_into(item_of_list(values.ptr(), i), strings[i])) {
+      throw nb::type_error("a string tensor holds bytes");
+    }
   }
   return strings;
 }

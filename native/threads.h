@@ -37,7 +37,13 @@ class Stay {
 };
 
 inline bool is_finalizing() noexcept {
-#if PY_VERSION_HEX >= 0x030d0000
+#if defined(Py_LIMITED_API)  // has no call for it before 3.13
+  PyObject* const ask = PySys_GetObject("is_finalizing");
+  PyObject* const answer = ask == nullptr ? nullptr : PyObject_CallNoArgs(ask);
+  PyErr_Clear();
+  Py_XDECREF(answer);  // one of the two that always live
+  return answer != Py_False;
+#elif PY_VERSION_HEX >= 0x030d0000
   return Py_IsFinalizing();
 #else
   return _Py_IsFinalizing();

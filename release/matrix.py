@@ -25,15 +25,16 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from pythons import MINORS, find_python, minor_of, version_of
+
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build/matrix"
-MINORS = range(11, 15)
-EXTRAS = ("arrow", "cloud", "keras")
+EXTRAS = ("arrow", "cloud", "keras", "sql")
 # Packages that no group of `matrix` brings; tests that import one are left out.
 WITHOUT = (
     *("tensorflow", "keras", "tf_keras", "tensorflow_serving", "tensorflow_datasets", "torch"),
-    *("torchdata", "jax", "grain", "ray", "playwright", "pandas", "polars", "duckdb", "moto"),
-    *("grpc", "importlinter", "mypy", "tqdm", "google"),
+    *("torchdata", "jax", "grain", "ray", "playwright", "pandas", "polars", "moto"),
+    *("grpc", "importlinter", "mypy", "google"),
 )
 # What looks at the sources, drives a browser, or kills writers for minutes is the same everywhere.
 ELSEWHERE = (
@@ -66,22 +67,6 @@ def find_pythons(wanted: Iterable[str]) -> Iterator[Path]:
             raise SystemExit(f"no Python {name} is found")
 
 
-def find_python(name: str) -> Path | None:
-    """An interpreter by its path or version: on PATH, or among those of pyenv."""
-    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
-    numbered = sorted(
-        pyenv.glob(f"{name}.*/bin/python"),
-        key=lambda path: [int(part) for part in re.findall(r"\d+", path.parts[-3])],
-    )
-    for path in (name, shutil.which(f"python{name}"), *reversed(numbered)):
-        if path is not None and os.path.isfile(path):
-            # Of a version that is not chosen, pyenv has a program on PATH that only complains.
-            run = subprocess.run([path, "-c", ""], capture_output=True, check=False)
-            if run.returncode == 0:
-                return Path(path)
-    return None
-
-
 def uv(*arguments: str | Path) -> None:
     """Runs uv, whose cache makes many environments cheap."""
     subprocess.run([sys.executable, "-m", "uv", "-q", *map(str, arguments)], check=True, cwd=ROOT)
@@ -101,18 +86,6 @@ def build_wheel(python: Path) -> Path:
         shared.mkdir(parents=True)
         wheel = wheel.rename(shared / wheel.name)
     return wheel
-
-
-def version_of(python: Path) -> str:
-    """The version of an interpreter, such as 3.12.1."""
-    program = "import platform; print(platform.python_version())"
-    run = subprocess.run([python, "-c", program], check=True, capture_output=True, text=True)
-    return run.stdout.strip()
-
-
-def minor_of(python: Path) -> int:
-    """The second number of its version."""
-    return int(version_of(python).split(".")[1])
 
 
 def make_environment(python: Path, wheel: Path, *, lowest: bool, tensorflow: bool) -> Path:

@@ -66,6 +66,19 @@ def test_bounds_are_the_same_everywhere():
     assert {name: found for name, found in bounds.items() if len(found) > 1} == {}
 
 
+def test_stable_abi():
+    """One wheel serves Python 3.12 and later: only objects.h looks into objects without a call."""
+    assert PYPROJECT["tool"]["scikit-build"]["wheel"]["py-api"] == "cp312"
+    assert "STABLE_ABI" in (ROOT / "CMakeLists.txt").read_text()
+    macro = re.compile(r"\bPy[A-Z][a-z]\w*_[A-Z]{2,}\b")
+    looking = {
+        path.name: found
+        for path in (ROOT / "native").glob("*.*")
+        if (found := macro.findall(path.read_text()))
+    }
+    assert {*looking} == {"objects.h"}, looking
+
+
 def test_changelog():
     """Each version has its changes by kind, each kind once, and the newest version is this one."""
     text = (ROOT / "CHANGELOG.md").read_text()
