@@ -55,4 +55,6 @@ NB_MODULE(_native, module) {
   ferry::python::bind_checkpoint(module);
   ferry::python::bind_highwayhash(module);
   ferry::python::bind_ragged(module);
+  ferry::python::bind_kernels(module);
+  ferry::python::bind_json_text(module);
 }

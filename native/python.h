@@ -107,5 +107,7 @@ void bind_rows(nb::module_& module);
 void bind_checkpoint(nb::module_& module);
 void bind_highwayhash(nb::module_& module);
 void bind_ragged(nb::module_& module);
+void bind_kernels(nb::module_& module);
+void bind_json_text(nb::module_& module);
 
 }  // namespace ferry::python

@@ -33,6 +33,46 @@ class MessageFields:
 
 def crc32c(source: Buffer, before: int = 0) -> int: ...
 def highway_hash(source: Buffer, key: bytes) -> int: ...
+def quantize_ranges(
+    source: Any, type: str, channels: int, inner: int, low: Any, high: Any
+) -> tuple[int, int, int, float, float, float]: ...
+def quantize_integers(
+    source: Any,
+    type: str,
+    target: Any,
+    kind: str,
+    whole: bool,
+    channels: int,
+    inner: int,
+    scale: Any,
+    zero_point: Any,
+) -> tuple[int, int, int, float, float, float]: ...
+def dequantize_integers(
+    source: Any,
+    kind: str,
+    target: Any,
+    type: str,
+    channels: int,
+    inner: int,
+    scale: Any,
+    zero_point: Any,
+) -> None: ...
+def quantize_floats(
+    source: Any, type: str, target: Any, kind: str, clip: bool
+) -> tuple[int, int, int, float, float, float]: ...
+def dequantize_floats(source: Any, kind: str, target: Any, type: str) -> None: ...
+def moments_of(
+    source: Any, type: str
+) -> tuple[int, int, int, int, float | int, float | int, float, float]: ...
+def count_bins(source: Any, type: str, exponent: int, first: float, target: Any) -> None: ...
+def count_magnitudes(source: Any, type: str) -> bytes: ...
+def compare_numbers(
+    left: Any, right: Any, type: str, rtol: float, atol: float
+) -> tuple[int, int | None, int, float, float, float, tuple[float, float, float]]: ...
+def measure_strings(strings: list[bytes], lengths: Any, hashes: Any) -> None: ...
+def json_lines(
+    rows: list[dict[str, Any]], arrays: tuple[type, ...], other: Callable[[Any], str]
+) -> list[str]: ...
 def tfrecord_scan(source: Buffer, start: int, limit: int, verify: bool) -> tuple[int, int, int]: ...
 def tfrecord_index(
     source: Buffer, start: int, limit: int, verify: bool

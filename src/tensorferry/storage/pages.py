@@ -48,6 +48,14 @@ def _map_of(view: Any) -> mmap.mmap | None:
     return base if is_mapped else None
 
 
+def is_mapped(value: Any) -> bool:
+    """Whether an array is a view of a mapped file, which takes no memory of its own."""
+    base = value
+    while isinstance(base, np.ndarray):
+        base = base.base
+    return isinstance(base.obj if isinstance(base, memoryview) else base, mmap.mmap)
+
+
 def release_file(value: Any) -> None:
     """Gives back all pages of the mapped file that an array lies in, if it lies in one."""
     mapped = _map_of(value)
