@@ -1,13 +1,18 @@
 """How long does the command take, from start to end, beside importing NumPy and beside TensorFlow?
 
-Small files show what starting costs. Files of 1 GB, a checkpoint and records, are looked at as
+Small files show what starting costs, beside parquet-tools, h5glance and saved_model_cli on the same
+files, where these are installed. Files of 1 GB, a checkpoint and records, are looked at as
 `ferry info` and `ferry ls` do, and as a program does that imports TensorFlow for the same answer:
-the names of the variables, the number of the records. The answers are compared.
+the names of the variables, the number of the records. Numbers of 1 GB are summed up, hashed and
+compared, beside a program that makes the passes with NumPy. The answers are compared.
 """
 
 from __future__ import annotations
 
+import importlib.util
+import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -21,6 +26,9 @@ import tensorferry as ferry
 
 ROUNDS = 15
 LARGE_ROUNDS = 5
+
+# Number of bytes of the numbers that are summed up.
+LARGE = 1_000_000_000
 
 # What takes longer, in seconds, is run once.
 SLOW = 30
@@ -45,6 +53,52 @@ import os, sys
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 import tensorflow as tf
 print(sum(len(batch) for batch in tf.data.TFRecordDataset(sys.argv[1]).batch(4096)))
+"""
+
+STATISTICS = """
+import sys
+import numpy as np
+array = np.load(sys.argv[1], mmap_mode="r")
+finite = np.isfinite(array)
+print(array.min(), array.max(), array.mean(dtype=np.float64), array.std(dtype=np.float64))
+print(array.size - np.count_nonzero(array), np.isnan(array).sum(), np.isinf(array).sum())
+"""
+
+LENGTHS = """
+import sys
+import numpy as np
+from tensorferry import open as open_file
+texts = open_file(sys.argv[1])["text"].tolist()
+lengths = np.fromiter(map(len, texts), np.int64)
+print(lengths.min(), lengths.max(), lengths.mean(), lengths.std(), len(set(texts)))
+"""
+
+SHA = """
+import hashlib, sys
+import numpy as np
+for path in sys.argv[1:]:
+    print(hashlib.sha256(np.load(path, mmap_mode="r")).hexdigest())
+"""
+
+EQUAL = """
+import sys
+import numpy as np
+one, two = (np.load(path, mmap_mode="r") for path in sys.argv[1:])
+print((one != two).sum(), np.abs(one - two).max())
+"""
+
+ROWS = """
+import json, os, sys
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+import tensorflow as tf
+for record in tf.data.TFRecordDataset(sys.argv[1]).as_numpy_iterator():
+    features = tf.train.Example.FromString(record).features.feature
+    row = {}
+    for name, feature in sorted(features.items()):
+        kind = feature.WhichOneof("kind")
+        values = list(getattr(feature, kind).value)
+        row[name] = [v.decode() for v in values] if kind == "bytes_list" else values
+    print(json.dumps(row))
 """
 
 COMMAND = [sys.executable, "-m", "tensorferry"]
@@ -136,6 +190,160 @@ def bench_records(report: Report, folder: Path, environment: dict[str, str]) -> 
     _add(report, times, names[0])
 
 
+def bench_small(report: Report, folder: Path, environment: dict[str, str]) -> None:
+    """Small files of other tools, which look at the same."""
+    import tensorflow as tf
+
+    array = np.arange(12, dtype=np.float32).reshape(3, 4)
+    ferry.save({"w": array}, folder / "a.safetensors")
+    ferry.save({"dense/kernel": array}, folder / "a.weights.h5")
+    ferry.save({"id": np.arange(1000), "x": np.ones((1000, 3))}, folder / "a.parquet")
+    module = tf.Module()
+    module.w = tf.Variable(array, name="w")
+    call = tf.function(lambda x: x @ module.w, [tf.TensorSpec([None, 3], tf.float32)])
+    tf.saved_model.save(module, str(folder / "model"), {"serving_default": call})
+    show = ["show", "--dir", str(folder / "model"), "--all"]
+    tables = str(folder / "a.parquet")
+    h5 = str(folder / "a.weights.h5")
+    groups = (
+        {"import numpy": [sys.executable, "-c", "import numpy"]},
+        {"ferry info a.safetensors": [*COMMAND, "info", str(folder / "a.safetensors")]},
+        {
+            "ferry info a.weights.h5": [*COMMAND, "info", h5],
+            "h5glance a.weights.h5": _tool("h5glance", [h5]),
+        },
+        {
+            "ferry head a.parquet": [*COMMAND, "head", tables],
+            "parquet-tools show a.parquet": _tool(
+                "parquet_tools", ["show", "--head", "10", tables]
+            ),
+        },
+        {
+            "ferry info model": [*COMMAND, "info", str(folder / "model")],
+            "saved_model_cli show": _tool("tensorflow.python.tools.saved_model_cli", show),
+        },
+    )
+    processes = {
+        name: process for group in groups for name, process in group.items() if process is not None
+    }
+    times, printed = take_turns(processes, ROUNDS, environment)
+    assert "serving_default" in printed["ferry info model"]
+    for group in groups:
+        own = next(iter(group))
+        for name in group:
+            if name in times:
+                report.add(
+                    process=name,
+                    time=duration(times[name]),
+                    to_numpy=times[name] / times["import numpy"],
+                    to_ferry="" if name == own else times[name] / times[own],
+                )
+            else:
+                report.notes.append(f"{name.partition(' ')[0]} is not installed.")
+
+
+def _tool(module: str, arguments: list[str]) -> list[str] | None:
+    """How a tool is called; None if it is not installed."""
+    script = shutil.which(module.replace("_", "-"), path=str(Path(sys.executable).parent))
+    if script is not None:
+        return [script, *arguments]
+    try:
+        found = importlib.util.find_spec(module)
+    except ModuleNotFoundError:
+        found = None
+    return None if found is None else [sys.executable, "-m", module, *arguments]
+
+
+def bench_numbers(report: Report, folder: Path, environment: dict[str, str]) -> None:
+    """Numbers of 1 GB in four files."""
+    generator = np.random.default_rng(0)
+    paths = [str(folder / f"{n}.npy") for n in range(4)]
+    for path in paths:
+        np.save(path, generator.standard_normal(LARGE // 16, dtype=np.float32))
+    whole, other = str(folder / "whole.npy"), str(folder / "other.npy")
+    array = np.concatenate([np.load(path) for path in paths])
+    np.save(whole, array)
+    array[LARGE // 8] += 1
+    np.save(other, array)
+    del array
+    bundle = str(folder / "all.safetensors")
+    ferry.save({path: np.load(path, mmap_mode="r") for path in paths}, bundle, durable=False)
+
+    python = [sys.executable, "-c"]
+    names = "ferry stats, 1 GB of float32", "numpy, the same passes"
+    times, printed = take_turns(
+        {names[0]: [*COMMAND, "stats", "--json", whole], names[1]: [*python, STATISTICS, whole]},
+        LARGE_ROUNDS,
+        environment,
+    )
+    found = json.loads(printed[names[0]])["files"][0]["columns"][0]["values"]
+    theirs = [float(number) for number in printed[names[1]].split()]
+    ours = [found[key] for key in ("minimum", "maximum", "mean", "deviation", "zeros", "nan")]
+    assert np.allclose(ours, theirs[:6], rtol=1e-6, atol=1e-9)
+    _add(report, times, names[0])
+
+    names = "ferry hash, 1 GB in 4 tensors", "hashlib, sha256 of 4 arrays"
+    times, _ = take_turns(
+        {names[0]: [*COMMAND, "hash", bundle], names[1]: [*python, SHA, *paths]},
+        LARGE_ROUNDS,
+        environment,
+    )
+    _add(report, times, names[0])
+
+    names = "ferry diff, 1 GB and 1 GB", "numpy, differing and largest difference"
+    # The exit code of a difference is 1.
+    compare = ["sh", "-c", f'"{sys.executable}" -m tensorferry diff --json {whole} {other} || true']
+    times, printed = take_turns(
+        {names[0]: compare, names[1]: [*python, EQUAL, whole, other]}, LARGE_ROUNDS, environment
+    )
+    found = json.loads(printed[names[0]])["tensors"][0]
+    theirs = [float(number) for number in printed[names[1]].split()]
+    assert np.allclose([found["differing"], found["largest"]], theirs)
+    _add(report, times, names[0])
+
+
+def bench_rows(report: Report, folder: Path, environment: dict[str, str]) -> None:
+    """200,000 records, all of them printed, and their texts summed up."""
+    path, rows = str(folder / "x.tfrecord"), 200_000
+    generator = np.random.default_rng(0)
+    splits = np.concatenate([[0], np.cumsum(5 + np.arange(rows) % 20)])
+    tokens = ferry.RaggedTensor(generator.integers(0, 30_000, splits[-1]), (splits,))
+    with ferry.writer(path, durable=False) as out:
+        out.write_batch(
+            {
+                "embedding": generator.standard_normal((rows, 16), dtype=np.float32),
+                "id": np.arange(rows),
+                "text": np.array([b"sentence number %d" % n for n in range(rows)], object),
+                "tokens": tokens,
+            }
+        )
+    names = "ferry cat, 200,000 records", "tensorflow, json of each Example"
+    times, printed = take_turns(
+        {names[0]: [*COMMAND, "cat", path], names[1]: [sys.executable, "-c", ROWS, path]},
+        2,
+        environment,
+    )
+    ours, theirs = (json.loads(printed[name].splitlines()[-1]) for name in names)
+    assert [ours["id"]] == theirs["id"]
+    assert ours["tokens"] == theirs["tokens"]
+    assert printed[names[0]].count("\n") == printed[names[1]].count("\n") == rows
+    _add(report, times, names[0])
+
+    names = "ferry stats of 200,000 texts", "python, lengths and different texts"
+    times, printed = take_turns(
+        {
+            names[0]: [*COMMAND, "stats", "--json", "--select", "text", path],
+            names[1]: [sys.executable, "-c", LENGTHS, path],
+        },
+        LARGE_ROUNDS,
+        environment,
+    )
+    found = json.loads(printed[names[0]])["files"][0]["columns"][0]["values"]
+    keys = ("minimum", "maximum", "mean", "deviation", "distinct")
+    assert np.allclose([found[key] for key in keys], list(map(float, printed[names[1]].split())))
+    _add(report, times, names[0])
+
+
 def _add(report: Report, times: dict[str, float], own: str) -> None:
     for name, seconds in times.items():
         ratio = seconds / times[own]
@@ -144,7 +352,8 @@ def _add(report: Report, times: dict[str, float], own: str) -> None:
 
 def main() -> None:
     report = Report("The command from start to end: the shortest of several runs, taking turns")
-    for bench in (bench_start, bench_checkpoint, bench_records):
+    benches = (bench_start, bench_small, bench_checkpoint, bench_records, bench_numbers, bench_rows)
+    for bench in benches:
         with tempfile.TemporaryDirectory() as folder:
             # As it is installed: compiled once, not in every process.
             environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}

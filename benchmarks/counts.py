@@ -25,6 +25,9 @@ from typing import Any
 import numpy as np
 
 import tensorferry as ferry
+from tensorferry import kernels
+from tensorferry.cli import documents
+from tensorferry.codecs.quantization import quantize
 
 HERE = Path(__file__).parent
 COUNTS = HERE / "counts.json"
@@ -118,6 +121,36 @@ def load_a_tensor(_: str) -> tuple[int, Work]:
     return 500, lambda: [ferry.loads(data) for _ in range(500)]
 
 
+def numbers() -> np.ndarray[Any, np.dtype[np.float32]]:
+    return np.random.default_rng(0).standard_normal(1 << 16, dtype=np.float32)
+
+
+def quantize_to_int8(_: str) -> tuple[int, Work]:
+    given = numbers()
+    return given.size, lambda: quantize(given, "int8")
+
+
+def quantize_to_float8(_: str) -> tuple[int, Work]:
+    given = numbers()
+    return given.size, lambda: quantize(given, "float8_e4m3fn")
+
+
+def sum_up_numbers(_: str) -> tuple[int, Work]:
+    given = numbers()
+    return given.size, lambda: kernels.moments(given)
+
+
+def compare_numbers(_: str) -> tuple[int, Work]:
+    given = numbers()
+    other = given + np.float32(0.5)
+    return given.size, lambda: kernels.compare(given, other)
+
+
+def print_rows(_: str) -> tuple[int, Work]:
+    given = rows(500)
+    return len(given), lambda: list(documents.lines(given))
+
+
 JOBS: dict[str, Callable[[str], tuple[int, Work]]] = {
     job.__name__.replace("_", " "): job
     for job in (
@@ -131,6 +164,11 @@ JOBS: dict[str, Callable[[str], tuple[int, Work]]] = {
         verify_records,
         dump_a_tensor,
         load_a_tensor,
+        quantize_to_int8,
+        quantize_to_float8,
+        sum_up_numbers,
+        compare_numbers,
+        print_rows,
     )
 }
 

@@ -69,4 +69,6 @@ NB_MODULE(_native, module) {
   ferry::python::bind_structure(module);
   ferry::python::bind_highwayhash(module);
   ferry::python::bind_ragged(module);
+  ferry::python::bind_kernels(module);
+  ferry::python::bind_json_text(module);
 }

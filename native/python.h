@@ -105,5 +105,7 @@ void bind_safetensors(nb::module_& module);
 void bind_npz(nb::module_& module);
 void bind_structure(nb::module_& module);
 void bind_structure_encode(nb::module_& module);
+void bind_kernels(nb::module_& module);
+void bind_json_text(nb::module_& module);
 
 }  // namespace ferry::python

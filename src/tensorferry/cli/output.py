@@ -41,6 +41,16 @@ class Screen:
         else:
             self._pager.add(text)
 
+    def add_all(self, texts: list[str]) -> None:
+        """Prints lines."""
+        if texts:
+            self.add(texts[0])
+        if self._pager is None and len(texts) > 1:
+            print("\n".join(texts[1:]))
+        else:
+            for text in texts[1:]:
+                self.add(text)
+
     def end(self) -> None:
         """Shows everything, and waits for the pager."""
         self._command = None
@@ -61,6 +71,9 @@ def line(text: str = "") -> None:
 
 def lines(texts: Iterable[str]) -> None:
     """Prints lines on the standard output."""
+    if isinstance(texts, list) and "".join(texts).isprintable():
+        SCREEN.add_all(texts)
+        return
     for text in texts:
         line(text)
 

@@ -100,8 +100,8 @@ def _print(
     if as_json:
         _print_document(command, rows)
     elif not text.is_terminal() and not text.MANNER.expanded:
-        for row in rows:
-            output.line(documents.line(row))
+        for lines in documents.lines(rows):
+            output.lines(lines)
     else:
         _print_table(rows)
 
@@ -110,8 +110,11 @@ def _print_document(command: str, rows: Iterator[dict[str, Any]]) -> None:
     """The document, row by row: there may be more than fit into memory."""
     start = json.dumps({"version": documents.VERSION, "command": command})
     output.line(f'{start[:-1]}, "rows": [')
-    for number, row in enumerate(rows):
-        output.line(("," if number else "") + documents.line(row))
+    before = ""
+    for lines in documents.lines(rows):
+        for line in lines:
+            output.line(before + line)
+            before = ","
     output.line("]}")
 
 

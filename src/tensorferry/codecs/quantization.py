@@ -1,20 +1,20 @@
-"""Quantization: floating-point arrays to smaller ones, and back to nearly the same values.
+"""Quantization: arrays of floats as smaller arrays, and back to nearly the same values.
 
     cast        value = kind(x)                                  float16, bfloat16, float8
     symmetric   value = round(x / scale)          -127 to 127    int8 (uint8: 128 more)
     affine      value = round(x / scale) + zero_point            int8, uint8: all 256 values
 
-A `Spec` says what is wanted, a `Recipe` what was done: the values and their recipe are enough to
-make an array of the original dtype again. Integers have one scale (and zero point) for the tensor,
-or one for each place along an axis; zero is always one of the values, so zeros stay zeros.
-Arithmetic is in float32, and in float64 for float64; beside the result, only a chunk at a time is
-in memory.
+A `Spec` says which kind and scheme to use. A `Recipe` says how an array was quantized: together
+with the values it restores an array of the original dtype. Integers have one scale and zero point
+for the whole tensor, or one for each index along an axis. Zero is always representable, so zeros
+stay zeros. Arithmetic is in float32, and in float64 for float64 arrays. The loops are native
+(`native/core/quantize.cc`); an array that is not contiguous is copied a chunk at a time.
 
-What a kind has no place for is refused: NaN and infinity in integers, infinity in float8_e4m3fn,
-and finite numbers beyond the largest of a kind. With `clip` they become the nearest number there
-is, and NaN in integers becomes zero.
+Elements that a kind cannot represent are refused: NaN and infinity in integers, infinity in
+float8_e4m3fn, and finite numbers beyond the largest one of the kind. With `clip` they become the
+nearest number that the kind has, and NaN becomes zero in integers.
 
-The formats decide where a recipe is kept.
+Where a recipe is stored is up to each format.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from typing import Any, Literal, cast
 import ml_dtypes
 import numpy as np
 
-from tensorferry import dtypes
+from tensorferry import _native, dtypes, kernels
 from tensorferry.errors import FerryError, FormatError, UnsupportedError
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -47,25 +47,25 @@ SCHEMES: dict[Kind, tuple[Scheme, ...]] = {
     kind: ("symmetric", "affine") if kind in ("int8", "uint8") else ("cast",) for kind in KINDS
 }
 ORIGINALS = ("float64", "float32", "bfloat16", "float16")
-"""The dtypes that are quantized."""
+"""The dtypes that can be quantized."""
 
 CHUNK = 1 << 16
-"""How many elements are converted at a time."""
+"""Number of elements that are copied at a time from an array that is not contiguous."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """What is wanted.
+    """How to quantize.
 
     Attributes:
         kind: The dtype of the values.
-        scheme: "cast" for floating kinds; "symmetric" (int8 by default) or "affine" (uint8).
-        axis: Integers: each place along this axis has a scale of its own; None for one in all.
-        max_error: The largest absolute error of an element that is accepted.
-        clip: Accepts what the kind has no place for, as the nearest number there is.
+        scheme: "cast" for floats; "symmetric" (the default of int8) or "affine" (of uint8).
+        axis: For integers: the axis along which each index has its own scale; None for one scale.
+        max_error: The largest absolute error that an element may have.
+        clip: Whether elements that the kind cannot represent become the nearest number it has.
 
     Raises:
-        UnsupportedError: The attributes do not go together.
+        UnsupportedError: The attributes contradict each other.
     """
 
     kind: Kind
@@ -99,15 +99,16 @@ class Spec:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Recipe:
-    """How values become a tensor again.
+    """How an array was quantized, and so how to restore it.
 
     Attributes:
         kind: The dtype of the values.
         scheme: "cast", "symmetric" or "affine".
-        dtype: The dtype of the original.
-        axis: The axis along which each place has its own scale; None if there is one scale.
-        scale: Integers: the size of a step, 0-D or 1-D; None for casts.
-        zero_point: Integers: the value that stands for zero, of the same shape; None for casts.
+        dtype: The dtype of the original array.
+        axis: The axis along which each index has its own scale; None if there is one scale.
+        scale: For integers: the size of a step, 0-D or 1-D; None for casts.
+        zero_point: For integers: the value that stands for zero, shaped like `scale`; None for
+            casts.
     """
 
     kind: Kind
@@ -133,14 +134,14 @@ class Recipe:
 
     @classmethod
     def from_json(cls, plain: Any, *, shape: tuple[int, ...] | None = None) -> Recipe:
-        """A recipe from the dict that `to_json` gave, which is checked in full.
+        """Makes a recipe of the dict that `to_json` gave. Everything in the dict is checked.
 
         Args:
             plain: The dict.
             shape: The shape of the values, if it is known; `dequantize` checks it again.
 
         Raises:
-            FormatError: It is no such dict, or it does not fit the shape.
+            FormatError: The dict is not a recipe, or does not fit the shape.
         """
         if not isinstance(plain, dict):
             raise FormatError(f"the recipe is of {type(plain).__name__}, expected a dict")
@@ -166,7 +167,7 @@ class Recipe:
         return recipe
 
     def check(self, shape: tuple[int, ...]) -> None:
-        """Holds the axis and the number of scales against the shape of the values.
+        """Checks that the axis and the number of scales fit the shape of the values.
 
         Raises:
             FormatError: They do not fit.
@@ -188,17 +189,17 @@ class Recipe:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What quantizing did to a tensor. Errors are of the finite elements.
+    """What a tensor lost by being quantized. Errors are those of its finite elements.
 
     Attributes:
         nbytes_before: Number of bytes of the original.
         nbytes_after: Number of bytes of the values, scales and zero points.
         largest_error: The largest absolute difference from the original.
         mean_error: The mean of the absolute differences.
-        relative_error: The largest error as a part of the largest magnitude.
-        nans: How many elements are NaN.
-        infinities: How many elements are infinite.
-        clipped: How many elements the kind has no place for; always 0 without `clip`.
+        relative_error: The largest error divided by the largest magnitude.
+        nans: Number of elements that are NaN.
+        infinities: Number of elements that are infinite.
+        clipped: Number of elements that the kind cannot represent; always 0 without `clip`.
     """
 
     nbytes_before: int
@@ -217,7 +218,7 @@ class Quantized:
 
     Attributes:
         values: The smaller array, of the same shape.
-        recipe: How to get the original back.
+        recipe: How to restore the original.
         report: What was lost.
     """
 
@@ -227,13 +228,13 @@ class Quantized:
 
 
 def parse(spec: Spec | str | tuple[Any, ...] | Mapping[str, Any]) -> Spec:
-    """The `Spec` that a user means.
+    """Makes a `Spec` of what a user wrote.
 
     Args:
-        spec: A kind, `(kind, max_error)`, a dict of a Spec's attributes, or a Spec.
+        spec: A kind, `(kind, max_error)`, a dict of the attributes of a Spec, or a Spec.
 
     Raises:
-        UnsupportedError: It is none of these.
+        UnsupportedError: `spec` is none of these.
     """
     if isinstance(spec, Spec):
         return spec
@@ -251,21 +252,16 @@ def parse(spec: Spec | str | tuple[Any, ...] | Mapping[str, Any]) -> Spec:
     )
 
 
-# NumPy warns of overflow, and of a signalling NaN that is copied. The results are checked instead.
-_quiet = np.errstate(over="ignore", invalid="ignore")
-
-
-@_quiet
 def quantize(array: Array, spec: Spec | str | tuple[Any, ...] | Mapping[str, Any]) -> Quantized:
     """Makes an array smaller.
 
     Args:
-        array: float64, float32, bfloat16 or float16, of any layout.
-        spec: What is wanted, as `parse` takes it.
+        array: An array of float64, float32, bfloat16 or float16, in any memory layout.
+        spec: How to quantize, as `parse` takes it.
 
     Raises:
-        UnsupportedError: The array is of another dtype or lacks the axis, the kind has no place
-            for some elements, or the error is larger than `max_error`.
+        UnsupportedError: The array has another dtype or lacks the axis, the kind cannot represent
+            some elements, or an error is larger than `max_error`.
     """
     wanted = parse(spec)
     name = _original(array)
@@ -286,30 +282,28 @@ def quantize(array: Array, spec: Spec | str | tuple[Any, ...] | Mapping[str, Any
     return Quantized(values, recipe, report)
 
 
-@_quiet
 def quantize_by(array: Array, recipe: Recipe, *, clip: bool = False) -> Quantized:
-    """Makes an array smaller by a recipe, that of values among which these lie.
+    """Makes an array smaller by the recipe of a larger array that it is a part of.
 
     Args:
-        array: Of the recipe's original dtype.
-        recipe: What is to be done.
-        clip: Accepts what the kind has no place for: see `Spec`.
+        array: An array of the recipe's original dtype.
+        recipe: How the larger array was quantized.
+        clip: Whether elements that the kind cannot represent become the nearest number it has.
 
     Raises:
-        UnsupportedError: A floating kind has no place for some elements.
+        UnsupportedError: A floating kind cannot represent some elements.
     """
     counts = _Counts()
     if recipe.scheme == "cast":
         values = _cast(array, recipe, clip, counts)
     else:
-        counts.nans = int(np.isnan(array).sum())
+        counts.nans = sum(kernels.moments(piece).nans for _, piece in _pieces(array))
         values = _round(array, recipe, counts)
     return Quantized(values, recipe, counts.report(array.nbytes, values.nbytes, array.size))
 
 
-@_quiet
 def dequantize(values: Array, recipe: Recipe) -> Array:
-    """The tensor in its original dtype, with values close to the original ones.
+    """Restores the tensor in its original dtype, with values close to the original ones.
 
     Raises:
         FormatError: The recipe is for values of another dtype or shape.
@@ -319,32 +313,35 @@ def dequantize(values: Array, recipe: Recipe) -> Array:
         raise FormatError(f"the values are of {values.dtype}, expected {kind} by their recipe")
     recipe.check(values.shape)
     result = np.empty(values.shape, _numpy(recipe.dtype))
-    for place in _chunks(values.shape):
-        result[place] = _restored(values[place], recipe, place, values.shape)
+    for place, piece in _pieces(values):
+        with _Target(result, place) as target:
+            source, restored = kernels.raw(piece), kernels.raw(target)
+            if recipe.scheme == "cast":
+                _native.dequantize_floats(source, recipe.kind, restored, recipe.dtype)
+            else:
+                steps = _steps(recipe, place, piece.shape)
+                _native.dequantize_integers(source, recipe.kind, restored, recipe.dtype, *steps)
     return result
 
 
 class _Counts:
-    """The numbers of a report, counted chunk by chunk."""
+    """The numbers of a report, added up piece by piece."""
 
     def __init__(self) -> None:
         self.nans = self.infinities = self.clipped = 0
         self.largest = 0.0  # magnitude
         self.largest_error = 0.0
-        self.share = 0.0  # the sum of error / total over the elements: see compare
+        self.share = 0.0  # the sum of error / total over the elements
 
-    def compare(self, original: Array, restored: Array, total: int) -> None:
-        exact = original.astype(np.float64)
-        error = np.abs(exact - restored.astype(np.float64))
-        largest = np.abs(exact).max(initial=0)
-        if not np.isfinite(largest):
-            finite = np.isfinite(exact)
-            error = error[finite]
-            largest = np.abs(exact[finite]).max(initial=0)
-        self.largest = max(self.largest, float(largest))
-        self.largest_error = max(self.largest_error, float(error.max(initial=0)))
-        # Each error is divided first: a sum of very large numbers would overflow.
-        self.share += float((error / total).sum())
+    def add(self, found: tuple[int, int, int, float, float, float], weight: float) -> None:
+        """Adds what a kernel found in a piece, which has that part of all elements."""
+        nans, infinities, clipped, largest, largest_error, share = found
+        self.nans += nans
+        self.infinities += infinities
+        self.clipped += clipped
+        self.largest = max(self.largest, largest)
+        self.largest_error = max(self.largest_error, largest_error)
+        self.share += share * weight
 
     def report(self, before: int, after: int, total: int) -> Report:
         finite = total - self.nans - self.infinities
@@ -402,38 +399,57 @@ def _chunks(shape: tuple[int, ...]) -> Iterator[tuple[Any, ...]]:
         yield (slice(start, stop), *(slice(0, size) for size in shape[1:]))
 
 
-def _spread(part: Array, axis: int | None, place: tuple[Any, ...], rank: int) -> Array:
-    """The scales or zero points of a chunk, in a shape that broadcasts against it."""
-    if axis is None:
-        return part
-    chunk: Array = part[place[axis]]
-    return chunk.reshape([-1 if n == axis else 1 for n in range(rank)])
+def _pieces(array: Array) -> Iterator[tuple[tuple[Any, ...], Array]]:
+    """Indices that together cover an array, each with its elements as kernels take them."""
+    if array.flags.c_contiguous and array.dtype.isnative:
+        if array.size:
+            yield tuple(slice(0, size) for size in array.shape) or (...,), array
+        return
+    for place in _chunks(array.shape):
+        yield place, np.array(array[place], array.dtype.newbyteorder("="), order="C")
+
+
+class _Target:
+    """A part of an array as memory that a kernel can write to: the array's own, or a copy."""
+
+    def __init__(self, array: Array, place: tuple[Any, ...]) -> None:
+        self._part = array[place]
+        is_own = self._part.flags.c_contiguous
+        self._memory = self._part if is_own else np.empty(self._part.shape, array.dtype)
+
+    def __enter__(self) -> Array:
+        return self._memory
+
+    def __exit__(self, *exception: object) -> None:
+        if self._memory is not self._part:
+            self._part[...] = self._memory
+
+
+def _steps(
+    recipe: Recipe, place: tuple[Any, ...], shape: tuple[int, ...]
+) -> tuple[int, int, Array, Array]:
+    """The number of scales, of elements behind each other that share one, scales, zero points."""
+    work, axis = _work(recipe.dtype), recipe.axis
+    at = ... if axis is None else place[axis]
+    scale = np.ascontiguousarray(cast(Array, recipe.scale)[at], work).reshape(-1)
+    zero_point = cast(Array, recipe.zero_point)[at].astype(work).reshape(-1)
+    return len(scale), _inner(shape, axis), scale, zero_point
+
+
+def _inner(shape: tuple[int, ...], axis: int | None) -> int:
+    """Number of elements behind each other that share a scale, where there are several."""
+    return 1 if axis is None else math.prod(shape[axis + 1 :])
 
 
 def _cast(array: Array, recipe: Recipe, clip: bool, counts: _Counts) -> Array:
-    kind = _numpy(recipe.kind)
-    values = np.empty(array.shape, kind)
-    # float8_e4m3fn has NaN, but no infinity; the others have both.
-    infinite = recipe.kind != "float8_e4m3fn"
-    largest = _largest(recipe.kind)
-    for place in _chunks(array.shape):
-        chunk = array[place]
-        values[place] = chunk
-        restored = _restored(values[place], recipe, place, array.shape)
-        if not np.isfinite(restored).all():
-            wide = chunk.astype(np.float64)
-            nans, infinities = np.isnan(wide), np.isinf(wide)
-            lost = ~np.isfinite(values[place].astype(np.float64)) & ~nans
-            if infinite:
-                lost &= ~infinities
-            counts.nans += int(nans.sum())
-            counts.infinities += int(infinities.sum())
-            counts.clipped += int(lost.sum())
-            if clip and lost.any():
-                values[place][lost] = np.clip(wide, -largest, largest)[lost]
-                restored = _restored(values[place], recipe, place, array.shape)
-        counts.compare(chunk, restored, array.size)
+    values = np.empty(array.shape, _numpy(recipe.kind))
+    for place, piece in _pieces(array):
+        with _Target(values, place) as target:
+            source, smaller = kernels.raw(piece), kernels.raw(target)
+            found = _native.quantize_floats(source, recipe.dtype, smaller, recipe.kind, clip)
+        counts.add(found, piece.size / array.size)
     if counts.clipped and not clip:
+        largest = _largest(recipe.kind)
         others = [k for k in ("float16", "bfloat16") if _largest(k) > largest]
         instead = f"use {' or '.join(map(repr, others))}, or " if others else ""
         raise UnsupportedError(
@@ -452,27 +468,19 @@ def _measure(array: Array, name: str, wanted: Spec, counts: _Counts) -> Recipe:
             raise UnsupportedError(f"axis is {axis}, the tensor has {rank} dimensions")
         axis %= rank
     shape = () if axis is None else (array.shape[axis],)
-    others = tuple(n for n in range(rank) if n != axis)
     # The range always includes zero.
     low, high = np.zeros(shape, work), np.zeros(shape, work)
-    for place in _chunks(array.shape):
-        chunk = array[place].astype(work)
+    for place, piece in _pieces(array):
         at = ... if axis is None else place[axis]
-        least, most = chunk.min(axis=others), chunk.max(axis=others)
-        if not (np.isfinite(least).all() and np.isfinite(most).all()):
-            finite = np.isfinite(chunk)
-            nans = int(np.isnan(chunk).sum())
-            counts.nans += nans
-            counts.infinities += int(chunk.size - finite.sum()) - nans
-            chunk[~finite] = 0
-            least, most = chunk.min(axis=others), chunk.max(axis=others)
-        low[at] = np.minimum(low[at], least)
-        high[at] = np.maximum(high[at], most)
+        ranges = low[at].reshape(-1), high[at].reshape(-1)
+        inner = _inner(piece.shape, axis)
+        found = _native.quantize_ranges(kernels.raw(piece), name, ranges[0].size, inner, *ranges)
+        counts.add(found, 0.0)
     counts.clipped = counts.nans + counts.infinities
     if counts.clipped and not wanted.clip:
         raise UnsupportedError(
             f"{counts.nans} elements are NaN and {counts.infinities} infinite, "
-            f"which {wanted.kind} has no place for",
+            f"which {wanted.kind} cannot represent",
             hint='use "float16" or "bfloat16", which keep them, or give clip=True to make NaN 0 '
             "and infinities the largest numbers",
         )
@@ -501,40 +509,16 @@ def _bounds(kind: Kind, scheme: Scheme) -> tuple[int, int, int]:
 
 def _round(array: Array, recipe: Recipe, counts: _Counts) -> Array:
     values = np.empty(array.shape, _numpy(recipe.kind))
-    work = _work(recipe.dtype)
-    low, high, _ = _bounds(recipe.kind, recipe.scheme)
-    scale, zero_point = cast(Array, recipe.scale), cast(Array, recipe.zero_point).astype(work)
-    for place in _chunks(array.shape):
-        steps = array[place].astype(work)
-        steps /= _spread(scale, recipe.axis, place, array.ndim)
-        np.rint(steps, out=steps)
-        if counts.nans:
-            steps[np.isnan(steps)] = 0
-        steps += _spread(zero_point, recipe.axis, place, array.ndim)
-        np.clip(steps, low, high, out=steps)
-        values[place] = steps
-        restored = _restored(values[place], recipe, place, array.shape)
-        counts.compare(array[place], restored, array.size)
+    whole = recipe.scheme == "affine"  # of the integers of a kind, symmetric ones lack the lowest
+    for place, piece in _pieces(array):
+        steps = _steps(recipe, place, piece.shape)
+        with _Target(values, place) as target:
+            source, smaller = kernels.raw(piece), kernels.raw(target)
+            found = _native.quantize_integers(
+                source, recipe.dtype, smaller, recipe.kind, whole, *steps
+            )
+        counts.add(found, piece.size / array.size)
     return values
-
-
-def _restored(
-    values: Array, recipe: Recipe, place: tuple[Any, ...], shape: tuple[int, ...]
-) -> Array:
-    """Converts a chunk back to the original dtype."""
-    work, dtype = _work(recipe.dtype), _numpy(recipe.dtype)
-    result = values.astype(work)
-    limit = _largest(recipe.dtype)
-    if recipe.scheme == "cast":
-        if _largest(recipe.kind) > limit:  # 65504 becomes 65536 in bfloat16
-            result = np.where(np.isinf(result), result, np.clip(result, -limit, limit))
-        return result.astype(dtype)
-    rank = len(shape)
-    result -= _spread(cast(Array, recipe.zero_point).astype(work), recipe.axis, place, rank)
-    result *= _spread(cast(Array, recipe.scale), recipe.axis, place, rank)
-    # Rounding may have gone half a step beyond the largest number of the dtype.
-    np.clip(result, -limit, limit, out=result)
-    return result.astype(dtype)
 
 
 def _alternatives(array: Array, wanted: Spec) -> str:

@@ -25,7 +25,7 @@ from tensorferry.operations.counterparts import find_renamed
 from tensorferry.operations.differences import Difference, TensorDiff
 from tensorferry.operations.names import Renaming
 from tensorferry.operations.nulls import Missing, missing_lists
-from tensorferry.operations.shares import Opening, groups_of
+from tensorferry.operations.shares import Opening, all_processors, groups_of
 from tensorferry.operations.subject import Subject, some
 from tensorferry.progress import Progress, Unit, following
 from tensorferry.rows.columns import length_of
@@ -240,6 +240,8 @@ def compare_opened(
     """
     (one, first), (other, second) = a, b
     if engine is None:
+        for opening, subject in (a, b):
+            opening.surveyed(subject, all_processors(opening, subject))
         return _compared(first, second, how, progress=progress)
     one, other = one.surveyed(first, engine), other.surveyed(second, engine)
     return engines.run(DiffJob(one, other, first, second, how), engine, progress)

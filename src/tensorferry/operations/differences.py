@@ -1,7 +1,8 @@
 """Differences: two tensors or columns of one name beside each other, piece by piece.
 
-Numbers are compared in chunks; what sums them up (largest, mean, cosine) is kept in float64. A
-ragged tensor and a dense one are the same if their rows are: TFRecords do not tell them apart.
+Numbers of one dtype are compared by `tensorferry.kernels`, a whole tensor at once; others are
+compared in chunks. Sums (mean, cosine) are kept in float64. A ragged tensor and a dense one are the
+same if their rows are: TFRecords do not tell them apart.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from tensorferry import kernels
 from tensorferry.operations.measures import CHUNK, as_numbers
 from tensorferry.tensors.values import Array, RaggedTensor, SparseTensor, TensorInfo, as_tensor
 
@@ -266,19 +268,40 @@ class Difference:
             return
         self._elements += left.size
         flat, other = left.reshape(-1), right.reshape(-1)
-        for start in range(0, flat.size, CHUNK):
-            one, two = flat[start : start + CHUNK], other[start : start + CHUNK]
-            if (one.dtype == object) != (two.dtype == object):
-                differs: Array = np.ones(one.shape, bool)
-            elif one.dtype == object:
-                differs = np.array(one != two, bool)
-            else:
-                differs = self._compare_numbers(as_numbers(one), as_numbers(two))
-            if differs.any():
-                place = start + int(np.argmax(differs))
-                found = tuple(int(step) for step in np.unravel_index(place, left.shape))
+        step = CHUNK
+        if kernels.has(flat.dtype) and flat.dtype.isnative and flat.dtype == other.dtype:
+            step = max(flat.size, 1)
+        for start in range(0, flat.size, step):
+            one, two = flat[start : start + step], other[start : start + step]
+            count, first = self._compare_values(one, two)
+            if first is not None:
+                place = start + first
+                found = tuple(int(number) for number in np.unravel_index(place, left.shape))
                 values = _shorten(_item(flat, place), _item(other, place))
-                self._note("values", int(np.count_nonzero(differs)), locate(found), values)
+                self._note("values", count, locate(found), values)
+
+    def _compare_values(self, left: Array, right: Array) -> tuple[int, int | None]:
+        """How many values differ, and the place of the first that does."""
+        if (left.dtype == object) != (right.dtype == object):
+            differs: Array = np.ones(left.shape, bool)
+        elif left.dtype == object:
+            differs = np.array(left != right, bool)
+        elif left.dtype == right.dtype and kernels.has(left.dtype):
+            return self._compare_alike(left, right)
+        else:
+            differs = self._compare_numbers(as_numbers(left), as_numbers(right))
+        return int(np.count_nonzero(differs)), int(np.argmax(differs)) if differs.any() else None
+
+    def _compare_alike(self, left: Array, right: Array) -> tuple[int, int | None]:
+        """The same of numbers of one dtype; takes note of how far they differ."""
+        self._numeric = True
+        found = kernels.compare(left, right, rtol=self._rtol, atol=self._atol)
+        self._largest = max(self._largest, found.largest)
+        self._sum += found.sum
+        self._squares += found.squares
+        self._finite += found.finite
+        self._products += found.products
+        return found.differing, found.first
 
     def _compare_numbers(self, left: Array, right: Array) -> Array:
         """Where numbers differ; takes note of how far."""

@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from tensorferry import kernels
 from tensorferry.operations.measures import Measure, Summary, as_numbers
 from tensorferry.operations.show import Histogram
 from tensorferry.operations.subject import Subject
@@ -84,7 +85,7 @@ class Spread:
 
     def __init__(self) -> None:
         self._measure = Measure()
-        self._counts: Array = np.zeros(0, np.int64)
+        self._counts: Array = np.zeros(0, np.uint64)
         self._first_bin = 0
         self._exponent: int | None = None  # a bin is 2**exponent wide
         self._whole = True
@@ -104,20 +105,18 @@ class Spread:
         if piece.dtype == object:
             numbers: Array = np.fromiter(map(len, piece.tolist()), np.int64, piece.size)
         else:
-            numbers = as_numbers(piece)
+            numbers = piece if kernels.has(piece.dtype) else as_numbers(piece)
         if numbers.dtype.kind == "c":
             numbers = np.abs(numbers)
-        wide = numbers.astype(np.float64)
-        if numbers.dtype.kind == "f":
+        found = kernels.moments(numbers)
+        if numbers.dtype.kind not in "iub":
             self._whole = False
-            finite = np.isfinite(wide)
-            if not finite.all():
-                self._note_first(wide)
-                wide = wide[finite]
+            if found.nans or found.infinities:
+                self._note_first(as_numbers(numbers))
         self._seen += piece.size
-        if wide.size:
-            self._count(wide)
-            self._count_magnitudes(wide)
+        if found.finite:
+            self._count(numbers, float(found.low), float(found.high))
+            self._count_magnitudes(numbers)
 
     def _note_first(self, numbers: Array) -> None:
         nan, infinite = np.isnan(numbers), np.isinf(numbers)
@@ -128,22 +127,21 @@ class Spread:
 
     # The linear histogram
 
-    def _count(self, numbers: Array) -> None:
-        low, high = float(numbers.min()), float(numbers.max())
+    def _count(self, numbers: Array, low: float, high: float) -> None:
         if self._exponent is None:
             self._exponent = self._finest(low, high)
             self._first_bin = math.floor(math.ldexp(low, -self._exponent))
         while not self._fits(low, high):
             self._halve()
-        keys = np.floor(np.ldexp(numbers, -self._exponent)).astype(np.int64)
-        first = min(self._first_bin, int(keys.min()))
-        last = max(self._first_bin + self._counts.size, int(keys.max()) + 1)
-        if first < self._first_bin or last > self._first_bin + self._counts.size:
-            counts: Array = np.zeros(last - first, np.int64)
+        end = self._first_bin + self._counts.size
+        first = min(self._first_bin, math.floor(math.ldexp(low, -self._exponent)))
+        last = max(end, math.floor(math.ldexp(high, -self._exponent)) + 1)
+        if first < self._first_bin or last > end:
+            counts: Array = np.zeros(last - first, np.uint64)
             start = self._first_bin - first
             counts[start : start + self._counts.size] = self._counts
             self._counts, self._first_bin = counts, first
-        self._counts += np.bincount(keys - self._first_bin, minlength=self._counts.size)
+        kernels.count_bins(numbers, exponent=self._exponent, first=first, counts=self._counts)
 
     def _finest(self, low: float, high: float) -> int:
         """The exponent of bins that are fine enough for numbers of a range, and not finer."""
@@ -192,14 +190,10 @@ class Spread:
     # Magnitudes
 
     def _count_magnitudes(self, numbers: Array) -> None:
-        for negative in (False, True):
-            side = -numbers[numbers < 0] if negative else numbers[numbers > 0]
-            if side.size:
-                keys = np.floor(np.log10(side) * DECADE).astype(np.int64)
-                found, counts = np.unique(keys, return_counts=True)
-                counter = self._magnitudes[negative]
-                for key, count in zip(found.tolist(), counts.tolist(), strict=True):
-                    counter[key] += count
+        for negative, counts in enumerate(kernels.count_magnitudes(numbers)):
+            counter = self._magnitudes[bool(negative)]
+            for place in np.flatnonzero(counts).tolist():
+                counter[kernels.LOWEST + place] += int(counts[place])
 
     def _by_magnitude(self, zeros: int) -> Magnitudes | None:
         keys = [*self._magnitudes[False], *self._magnitudes[True]]

@@ -1,7 +1,7 @@
 """Glances: what is known of files without opening them, and without NumPy.
 
-Looking into a SavedModel or a small checkpoint takes less time than importing NumPy, so `inspect`
-and `list` ask here first. Everything else is opened: `tensorferry.operations.subject`.
+Looking into a SavedModel, a small checkpoint or a header takes less time than importing NumPy, so
+`inspect` and `list` ask here first. Everything else is opened: `tensorferry.operations.subject`.
 """
 
 from __future__ import annotations
@@ -18,9 +18,12 @@ from tensorferry.storage.place import Place
 if TYPE_CHECKING:
     from tensorferry.files.find import Options
     from tensorferry.formats.checkpoint.outline import Outline
+    from tensorferry.formats.headers import Header
 
 MODEL = "savedmodel"
 CHECKPOINT = "checkpoint"
+NPY = "npy"
+SAFETENSORS = "safetensors"
 
 
 def find_one(path: Any, *, format: str | None = None, options: Options = None) -> Found:
@@ -59,6 +62,21 @@ def outline_of(found: Found) -> Outline | None:
     from tensorferry.formats.checkpoint import outline
 
     return outline.read(found.place.path)
+
+
+def header_of(found: Found) -> Header | None:
+    """What a plain local npy or safetensors file holds, by its header; None for all else."""
+    if found.format not in (None, NPY, SAFETENSORS) or len(found.places) > 1:
+        return None
+    place = found.place
+    if place.is_url or not place.is_named:
+        return None
+    from tensorferry.formats import headers
+
+    try:
+        return headers.read(place.path)
+    except OSError:  # whoever opens the file says what is wrong with it
+        return None
 
 
 def total_size(places: Iterable[Place]) -> int | None:

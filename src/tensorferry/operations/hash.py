@@ -11,6 +11,9 @@ row lengths of each level, of a sparse one the indices in order. Of a column of 
 lists, the numbers of the missing ones are parts, too: a missing list is no empty one. Metadata does
 not count. Values are hashed as bits: -0.0 is not 0.0.
 
+SHA-256 goes through the bytes of a part in their order, so one part is hashed by one processor;
+tensors, and columns of rows, are hashed at the same time.
+
 A file may keep its digest in its metadata, under `KEY`: `tensorferry.convert(..., digest=True)`
 puts it there, and `tensorferry.verify` compares. So formats without checksums have one.
 """
@@ -29,14 +32,18 @@ from tensorferry import display, dtypes, engines
 from tensorferry.cards import Card, Grid, Shown
 from tensorferry.engines import Job
 from tensorferry.files import keywords
+from tensorferry.operations import workers
 from tensorferry.operations.differences import ordered
 from tensorferry.operations.measures import chunks_of
 from tensorferry.operations.nulls import Missing, missing_lists
-from tensorferry.operations.shares import Opening, groups_of
+from tensorferry.operations.shares import Opening, all_processors, groups_of
 from tensorferry.operations.subject import Subject
 from tensorferry.progress import Progress, Unit, following
 from tensorferry.rows.columns import length_of
+from tensorferry.rows.rows import Rows
 from tensorferry.storage import byte_view
+from tensorferry.storage.pages import release
+from tensorferry.tensors.bundle import Bundle
 from tensorferry.tensors.values import Array, RaggedTensor, SparseTensor
 
 KEY = "content_digest"
@@ -120,6 +127,7 @@ def hash(  # noqa: A001
         unit: Unit = "tasks" if engine is not None else "rows" if in_rows else "tensors"
         with following(progress, subject.name, unit) as tell:
             if engine is None:
+                opening.surveyed(subject, all_processors(opening, subject))
                 return digest_of(subject, select, tell)
             chosen = engines.choose(engine)
             job = HashJob(opening.surveyed(subject, chosen), subject, tuple(select))
@@ -178,22 +186,55 @@ def _report(subject: Subject, found: Sequence[TensorDigest]) -> HashReport:
 def _digests(
     subject: Subject, names: Sequence[str], progress: Progress | None = None
 ) -> tuple[TensorDigest, ...]:
-    hashers: dict[str, TensorHasher] = {}
-    in_rows = subject.holds != "tensors"
-    total = (subject.count() if in_rows else len(names)) if progress is not None else None
-    done = 0
-    for batch in subject.batches(names):
-        for name, column in batch.items():
-            hashers.setdefault(name, TensorHasher()).add(column)
-        if progress is not None:
-            done += length_of(next(iter(batch.values()))) if in_rows and batch else 1
-            progress(done, total)
+    if isinstance(subject.opened, Rows):
+        hashers = _hash_columns(subject, names, progress)
+    else:
+        hashers = _hash_tensors(subject.opened, names, progress)
     for name, missing in missing_lists(subject, names).items():
         hashers[name].add_missing(missing)
     return tuple(
         TensorDigest(name, hashers[name].hexdigest(), hashers[name].dtype, hashers[name].shape)
         for name in sorted(hashers)
     )
+
+
+def _hash_columns(
+    subject: Subject, names: Sequence[str], progress: Progress | None
+) -> dict[str, TensorHasher]:
+    total = subject.count() if progress is not None else None
+    hashers: dict[str, TensorHasher] = {}
+    done = 0
+    with workers.Workers() as team:
+        for batch in subject.batches(names):
+            for name in batch:
+                hashers.setdefault(name, TensorHasher())
+            parts = [(hashers[name].add, column) for name, column in batch.items()]
+            team.run_all(parts)
+            if progress is not None:
+                done += length_of(next(iter(batch.values()))) if batch else 1
+                progress(done, total)
+    return hashers
+
+
+def _hash_tensors(
+    bundle: Bundle, names: Sequence[str], progress: Progress | None
+) -> dict[str, TensorHasher]:
+    hashers: dict[str, TensorHasher] = {}
+
+    def work(item: tuple[str, Any]) -> tuple[str, TensorHasher]:
+        name, tensor = item
+        hasher = TensorHasher()
+        hasher.add(tensor)
+        release(tensor)
+        return name, hasher
+
+    with workers.Workers() as team:
+        found = team.in_order(bundle.read_many(names), work, lambda item: item[1])
+        for name, hasher in found:
+            hashers[name] = hasher
+            if progress is not None:
+                progress(len(hashers), len(names))
+    return hashers
 
 
 def combine(digests: dict[str, str]) -> str:

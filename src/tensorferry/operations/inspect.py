@@ -4,8 +4,8 @@
     ferry.inspect("saved_model_dir").model          # signatures, ops, assets ...
 
 Whether all of it is sound is `tensorferry.operations.verify`. What models are is
-`tensorferry.models.outline`. A SavedModel is looked into without what opens files, and without
-NumPy: their imports would take longer.
+`tensorferry.models.outline`. A SavedModel, and a plain npy or safetensors file, is looked into
+without what opens files, and without NumPy: their imports would take longer.
 """
 
 from __future__ import annotations
@@ -180,6 +180,19 @@ def inspect(
             nbytes=total_size(map(found.place.at, outline.files)),
             version="2",
             tensors=tuple(outline.describe()),
+        )
+    header = None if keywords.given(options) else glance.header_of(found)
+    if header is not None:
+        return FileInfo(
+            path=found.name,
+            format=header.format,
+            holds="tensors",
+            count=len(header.tensors),
+            files=(found.place.path,),
+            nbytes=header.nbytes,
+            version=header.version,
+            tensors=header.tensors,
+            metadata=header.metadata,
         )
     from tensorferry.operations.subject import open_one
 

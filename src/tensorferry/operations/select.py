@@ -103,6 +103,8 @@ class _Wanted:
             if limit is not None:
                 rows = iter(deque(rows, limit)) if self.last else islice(rows, limit)
         moments = moments_in(subject.opened) if self.dates else {}
+        if not moments and needed == names:
+            return rows
         if not moments:
             return ({name: row[name] for name in names} for row in rows)
         return (

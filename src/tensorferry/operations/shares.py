@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from tensorferry.formats.tfrecord.records import Records
     from tensorferry.formats.tfrecord.survey import Survey
 
+LARGE = 64 << 20
+"""Number of bytes from which on files are worth dividing among processors without being asked."""
+
 
 @dataclass(frozen=True)
 class Opening:
@@ -87,14 +90,30 @@ class Opening:
         places = [place.at(place.path) if place.is_named else place for place in self.found.places]
         return replace(self, found=replace(self.found, places=tuple(places))).open()
 
-    def surveyed(self, subject: Subject, engine: Engine) -> Opening:
-        """The same with what all records hold, if somebody has to look at them: in parts."""
+    def surveyed(self, subject: Subject, engine: Engine | None) -> Opening:
+        """The same with what all records hold, if somebody has to look at them: in parts.
+
+        Without an engine, records are looked at when they are asked for.
+        """
         records = records_in(subject.opened)
-        if records is None or records.is_surveyed:
+        if engine is None or records is None or records.is_surveyed:
             return self
         found = engines.run(SurveyJob(records.as_bytes()), engine)
         records.settle(found)
         return replace(self, survey=found)
+
+
+def all_processors(opening: Opening, subject: Subject) -> Engine | None:
+    """The engine for local files that are large enough for all processors; None for others.
+
+    Args:
+        opening: How the subject was opened.
+        subject: What was opened.
+    """
+    named = all(place.is_named and not place.is_url for place in opening.found.places)
+    if not named or subject.is_stream or (subject.nbytes() or 0) < LARGE:
+        return None
+    return engines.Local()
 
 
 @dataclass(frozen=True)

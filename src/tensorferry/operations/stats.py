@@ -21,7 +21,7 @@ from tensorferry.files import keywords
 from tensorferry.files.splitting import splits_of
 from tensorferry.operations.measures import Measure, Summary
 from tensorferry.operations.moments import moments_in
-from tensorferry.operations.shares import Opening, groups_of
+from tensorferry.operations.shares import Opening, all_processors, groups_of
 from tensorferry.operations.subject import Subject
 from tensorferry.progress import Progress, Unit, following
 from tensorferry.rows.columns import length_of
@@ -142,6 +142,7 @@ def stats(
         unit: Unit = "tasks" if engine is not None else "rows" if in_rows else "tensors"
         tell = stack.enter_context(following(progress, subject.name, unit))
         if engine is None:
+            opening.surveyed(subject, all_processors(opening, subject))
             columns = _columns(subject, subject.matching(select))
             return _report(subject, select, columns, _measure(subject, columns, tell))
         chosen = engines.choose(engine)

@@ -33,7 +33,7 @@ from tensorferry.files.splitting import splits_of
 from tensorferry.operations import glance, hash as digests
 from tensorferry.operations.inspect import model_problems
 from tensorferry.operations.measures import as_numbers, chunks_of
-from tensorferry.operations.shares import Opening, groups_of, records_in
+from tensorferry.operations.shares import Opening, all_processors, groups_of, records_in
 from tensorferry.operations.subject import Subject
 from tensorferry.progress import Progress, Unit, following
 from tensorferry.rows.rows import Rows
@@ -124,7 +124,8 @@ def verify(
         nan: Tell of numbers that are NaN or infinite.
         duplicates: Tell of records that are the same as one before.
         format: By default recognised.
-        engine: What checks the parts: "local", "ray" or an engine; by default this thread.
+        engine: What checks the parts: "local", "ray" or an engine; by default this thread, and
+            threads of this process for large local files.
         progress: True shows a bar; a function is told how many tensors or rows are done, and how
             many there are, if that is known; with an engine, how many tasks.
         storage_options: For the store of a URL.
@@ -162,13 +163,14 @@ def verify(
         # An index is there, and a file that it leads to is not.
         problem = Problem("the file is missing, and others lead to it", missing)
         return VerifyReport(name, format, problems=(problem,), quick=quick)
+    chosen = all_processors(opening, subject) if engine is None else engines.choose(engine)
     unit: Unit = "rows" if isinstance(subject.opened, Rows) else "tensors"
-    with subject, following(progress, name, unit if engine is None else "tasks") as tell:
-        if engine is None or (quick and not subject.facts.records):
+    with subject, following(progress, name, unit if chosen is None else "tasks") as tell:
+        if chosen is None or (quick and not subject.facts.records):
             return _verified(subject, quick, nan, duplicates, tell)
         job = VerifyJob(opening, subject, quick, nan, duplicates and subject.facts.records)
-        found = engines.run(job, engines.choose(engine), tell)
-        return _merged(subject, found, quick, opening, engines.choose(engine))
+        found = engines.run(job, chosen, tell)
+        return _merged(subject, found, quick, opening, chosen)
 
 
 @dataclass(frozen=True)

@@ -102,6 +102,14 @@ def address_of(buffer: Any) -> int:
     return int(np.frombuffer(buffer, np.uint8, 1).__array_interface__["data"][0])
 
 
+def is_mapped(value: Any) -> bool:
+    """Whether an array is a view of a mapped file, which takes no memory of its own."""
+    base = value
+    while isinstance(base, np.ndarray):
+        base = base.base
+    return isinstance(base.obj if isinstance(base, memoryview) else base, mmap.mmap)
+
+
 def release_file(value: Any) -> None:
     """Gives back all pages of the mapped file that an array lies in, if it lies in one."""
     mapped = _clean_map_of(value)

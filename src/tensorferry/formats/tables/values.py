@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tensorferry import dtypes
 from tensorferry.errors import FormatError, UnsupportedError
@@ -170,8 +169,18 @@ class _Place(NamedTuple):
                 tensor=self.name,
                 hint=f"fill them with pyarrow.compute.fill_null, or {_WITHOUT}",
             )
-        present = _bits(array.is_valid())
+        present = _present(array)
         return self._replace(rows=int(present.sum()), present=present)
+
+
+def _present(array: pa.Array) -> Array:
+    """Which values of an array are not null."""
+    bitmap = array.buffers()[0]
+    end = array.offset + len(array)
+    if bitmap is None or bitmap.size * 8 < end:
+        return _bits(array.is_valid())  # imports pyarrow.compute
+    bits = np.unpackbits(np.frombuffer(bitmap, np.uint8), count=end, bitorder="little")
+    return bits[array.offset :].astype(bool)
 
 
 def _empty(kind: pa.DataType) -> Any:
@@ -274,6 +283,8 @@ def list_parts(array: pa.Array) -> tuple[Array, Any]:
         # PyArrow computes nothing of maps: their entries are the same as lists of structs.
         array = array.cast(pa.list_(array.type.field(0)))
     if _is_view(array.type) or array.null_count:
+        import pyarrow.compute as pc  # takes half as long to import as PyArrow itself
+
         lengths = pc.list_value_length(array).fill_null(0).to_numpy(zero_copy_only=False)
         splits = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
         # Views may overlap: a few bytes can stand for many values. PyArrow before 22 does not know

@@ -1,0 +1,189 @@
+// Rows as lines of JSON.
+#include "core/json_text.h"
+
+#include "python.h"
+
+namespace ferry::python {
+
+namespace {
+
+// Writes values. What it does not know, it asks a function for, which gives the JSON of a value.
+class LineWriter {
+ public:
+  LineWriter(nb::handle arrays, nb::handle other) : arrays_(arrays), other_(other) {}
+
+  nb::object line(nb::dict row) {
+    out_.clear();
+    // Values of our own: the function may change the row.
+    fields_.clear();
+    for (const auto [key, value] : row) fields_.emplace_back(nb::borrow(key), nb::borrow(value));
+    out_ += '{';
+    for (std::size_t i = 0; i < fields_.size(); ++i) {
+      if (i > 0) out_ += ", ";
+      out_ += name_at(i, fields_[i].first);
+      out_ += ": ";
+      write(fields_[i].second);
+    }
+    out_ += '}';
+    return nb::str(out_.data(), out_.size());
+  }
+
+ private:
+  // The names of rows are mostly the same objects, in the same order.
+  const std::string& name_at(std::size_t place, nb::handle key) {
+    if (place == names_.size()) names_.emplace_back();
+    auto& [known, text] = names_[place];
+    if (!known.is(key)) {
+      std::string written;
+      std::swap(written, out_);
+      write(key);
+      std::swap(written, out_);
+      known = nb::borrow(key);
+      text = std::move(written);
+    }
+    return text;
+  }
+
+  void write(nb::handle value) {
+    if (value.is_none()) {
+      out_ += "null";
+    } else if (nb::isinstance<nb::bool_>(value)) {
+      out_ += value.is(Py_True) ? "true" : "false";
+    } else if (nb::isinstance<nb::int_>(value)) {
+      write_integer(value);
+    } else if (nb::isinstance<nb::float_>(value)) {
+      json_text::append(out_, PyFloat_AsDouble(value.ptr()));
+    } else if (nb::isinstance<nb::bytes>(value)) {
+      const nb::bytes bytes = nb::borrow<nb::bytes>(value);
+      if (!json_text::append_ascii(out_, {bytes.c_str(), bytes.size()})) ask(value);
+    } else if (nb::isinstance<nb::str>(value)) {
+      write_text(value);
+    } else if (nb::isinstance(value, arrays_)) {
+      write_array(value);
+    } else {
+      ask(value);
+    }
+  }
+
+  void ask(nb::handle value) {
+    const nb::object answer = call(other_, value);
+    Py_ssize_t size;
+    const char* const text = PyUnicode_AsUTF8AndSize(answer.ptr(), &size);
+    if (text == nullptr) throw nb::python_error();
+    out_.append(text, static_cast<std::size_t>(size));
+  }
+
+  void write_text(nb::handle value) {
+    Py_ssize_t size;
+    const char* const text = PyUnicode_AsUTF8AndSize(value.ptr(), &size);
+    if (text == nullptr) PyErr_Clear();  // half of a surrogate pair
+    if (text == nullptr || !json_text::append_ascii(out_, {text, static_cast<std::size_t>(size)})) {
+      ask(value);
+    }
+  }
+
+  void write_integer(nb::handle value) {
+    int overflow;
+    const long long number = PyLong_AsLongLongAndOverflow(value.ptr(), &overflow);
+    if (overflow != 0) return ask(value);
+    json_text::append(out_, static_cast<std::int64_t>(number));
+  }
+
+  void write_array(nb::handle value) {
+    try {
+      const Buffer buffer(value, PyBUF_FORMAT | PyBUF_ND | PyBUF_C_CONTIGUOUS);
+      const char* const format = buffer.format();
+      if (format[0] != 0 && format[1] == 0 && write_buffer(buffer, format[0])) return;
+    } catch (const nb::python_error& error) {
+      // An array that is not contiguous, or of a type that has no buffer.
+      if (!error.matches(PyExc_BufferError) && !error.matches(PyExc_ValueError)) throw;
+    }
+    ask(value);
+  }
+
+  bool write_buffer(const Buffer& buffer, char format) {
+    switch (format) {
+      case '?': write_elements<bool>(buffer); return true;
+      case 'b': write_elements<signed char>(buffer); return true;
+      case 'h': write_elements<short>(buffer); return true;
+      case 'i': write_elements<int>(buffer); return true;
+      case 'l': write_elements<long>(buffer); return true;
+      case 'q': write_elements<long long>(buffer); return true;
+      case 'B': write_elements<unsigned char>(buffer); return true;
+      case 'H': write_elements<unsigned short>(buffer); return true;
+      case 'I': write_elements<unsigned int>(buffer); return true;
+      case 'L': write_elements<unsigned long>(buffer); return true;
+      case 'Q': write_elements<unsigned long long>(buffer); return true;
+      case 'f': write_elements<float>(buffer); return true;
+      case 'd': write_elements<double>(buffer); return true;
+      case 'O': write_elements<PyObject*>(buffer); return true;
+      default: return false;
+    }
+  }
+
+  template <typename Element>
+  void write_elements(const Buffer& buffer) {
+    const std::uint8_t* place = buffer.data();
+    write_dimension<Element>(buffer, 0, place);
+  }
+
+  template <typename Element>
+  void write_dimension(const Buffer& buffer, std::size_t axis, const std::uint8_t*& place) {
+    if (axis == buffer.rank()) {
+      write_element<Element>(place);
+      place += sizeof(Element);
+      return;
+    }
+    out_ += '[';
+    for (std::size_t i = 0; i < buffer.dimension(axis); ++i) {
+      if (i > 0) out_ += ", ";
+      write_dimension<Element>(buffer, axis + 1, place);
+    }
+    out_ += ']';
+  }
+
+  template <typename Element>
+  void write_element(const std::uint8_t* place) {
+    if constexpr (std::is_same_v<Element, PyObject*>) {
+      PyObject* const object = object_at(place, 0);
+      const nb::object held = object == nullptr ? nb::none() : nb::borrow(object);
+      write(held);
+    } else if constexpr (std::is_same_v<Element, bool>) {
+      out_ += *place != 0 ? "true" : "false";
+    } else {
+      Element number;
+      std::memcpy(&number, place, sizeof(number));
+      if constexpr (std::is_floating_point_v<Element>) {
+        json_text::append(out_, number);
+      } else if constexpr (std::is_signed_v<Element>) {
+        json_text::append(out_, static_cast<std::int64_t>(number));
+      } else {
+        json_text::append(out_, static_cast<std::uint64_t>(number));
+      }
+    }
+  }
+
+  nb::handle arrays_;
+  nb::handle other_;
+  std::string out_;
+  std::vector<std::pair<nb::object, nb::object>> fields_;
+  std::vector<std::pair<nb::object, std::string>> names_;
+};
+
+nb::list json_lines(nb::list rows, nb::handle arrays, nb::handle other) {
+  LineWriter writer(arrays, other);
+  nb::list lines;
+  const nb::list own = copy_of(rows);
+  for (nb::handle row : own) lines.append(writer.line(nb::cast<nb::dict>(row)));
+  return lines;
+}
+
+}  // namespace
+
+void bind_json_text(nb::module_& module) {
+  module.def("json_lines", json_lines, "rows"_a, "arrays"_a, "other"_a,
+             "Dicts of None, texts, bytes and arrays as lines of JSON; `arrays` are the types that "
+             "have numbers in a buffer, and `other` gives the JSON of every other value.");
+}
+
+}  // namespace ferry::python

@@ -1,0 +1,157 @@
+"""Headers: what a plain npy or safetensors file holds, without NumPy.
+
+Importing NumPy takes longer than reading a header. Nothing is judged here: a file that is unusual
+or damaged, or has a note in its metadata or a file beside it, has no outline, and is to be opened.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tensorferry import dtypes
+from tensorferry.codecs import compression, json_text
+from tensorferry.errors import FormatError
+from tensorferry.formats.contract import HEAD, Glimpse
+from tensorferry.formats.detect import recognise
+from tensorferry.tensors.infos import MAX_RANK, ROOT, TensorInfo
+
+NPY = "npy"
+SAFETENSORS = "safetensors"
+
+# The dict of an npy header as NumPy writes it, for the dtypes that it has itself.
+_NPY = re.compile(
+    rb"\x93NUMPY\x01\x00(?P<length>..)\{'descr': '(?P<dtype>[<|][a-z]\d+)', 'fortran_order': "
+    rb"(?:True|False), 'shape': \((?P<shape>[0-9, ]*)\), \} *\n",
+    re.DOTALL,
+)
+_DESCRIBED = {
+    **{f"<{kind}{size}": f"{name}{8 * size}" for size in (2, 4, 8) for kind, name in
+       (("i", "int"), ("u", "uint"), ("f", "float"))},
+    "|i1": "int8",
+    "|u1": "uint8",
+    "|b1": "bool",
+    "<c8": "complex64",
+    "<c16": "complex128",
+}  # fmt: skip
+# Keys of metadata that say how tensors are laid out start with it.
+_OURS = "tensorferry"
+# A larger header takes longer to read than NumPy takes to import.
+_MOST = 1 << 20
+_MOST_NPY = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What a header tells.
+
+    Attributes:
+        format: The name of the format.
+        tensors: In their order in the file.
+        nbytes: Number of bytes of the file.
+        version: Of the format, where the file says one.
+        metadata: What the user kept with the tensors.
+    """
+
+    format: str
+    tensors: tuple[TensorInfo, ...]
+    nbytes: int
+    version: str | None = None
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+
+def read(path: str) -> Header | None:
+    """What the header of a local file tells; None for all but plain files."""
+    if not os.path.isfile(path) or os.path.exists(f"{path}.json"):
+        return None
+    with open(path, "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        head = file.read(HEAD)
+        if compression.detect(head) is not None:
+            return None
+
+        def tail(count: int) -> bytes:
+            file.seek(max(0, size - count))
+            return file.read(count)
+
+        name = recognise(Glimpse(path, head, tail))
+        if name == NPY:
+            file.seek(0)
+            return _npy(file.read(_MOST_NPY), size)
+        length = int.from_bytes(head[:8], "little")
+        if name != SAFETENSORS or not 2 <= length <= min(_MOST, size - 8):
+            return None
+        file.seek(8)
+        return _safetensors(file.read(length), size)
+
+
+def _npy(head: bytes, size: int) -> Header | None:
+    match = _NPY.match(head)
+    if match is None or 10 + int.from_bytes(match["length"], "little") != match.end():
+        return None
+    dtype = _DESCRIBED.get(match["dtype"].decode())
+    numbers = match["shape"].decode().replace(" ", "").removesuffix(",")
+    try:
+        shape = tuple(map(int, numbers.split(","))) if numbers else ()
+    except ValueError:
+        return None
+    values = size - match.end()
+    if dtype is None or len(shape) > MAX_RANK or _bytes_of(dtype, shape) != values:
+        return None
+    return Header(NPY, (TensorInfo(ROOT, dtype, shape, values),), size, "1.0")
+
+
+def _bytes_of(dtype: str, shape: tuple[int, ...]) -> int:
+    return math.prod(shape) * dtypes.BY_NAME[dtype].bits // 8
+
+
+def _safetensors(text: bytes, size: int) -> Header | None:
+    names = {row.safetensors: row.name for row in dtypes.TABLE if row.safetensors and row.bits >= 8}
+    try:
+        header = json_text.parse(text)
+    except FormatError:
+        return None
+    if not isinstance(header, dict):
+        return None
+    metadata = header.pop("__metadata__", {})
+    if not isinstance(metadata, dict) or not all(
+        isinstance(value, str) and not key.startswith(_OURS) for key, value in metadata.items()
+    ):
+        return None
+    tensors, spans = [], []
+    for name, entry in header.items():
+        found = _tensor(name, entry, names)
+        if found is None:
+            return None
+        tensors.append(found[0])
+        spans.append(found[1])
+    end = 0
+    for start, stop in sorted(spans):
+        if start != end:
+            return None
+        end = stop
+    if end != size - 8 - len(text):
+        return None
+    return Header(SAFETENSORS, tuple(tensors), size, metadata=metadata)
+
+
+def _tensor(
+    name: str, entry: Any, names: Mapping[str, str]
+) -> tuple[TensorInfo, tuple[int, int]] | None:
+    """A tensor, and where its values are; None if there is anything unusual about it."""
+    if not isinstance(entry, dict) or entry.keys() != {"dtype", "shape", "data_offsets"}:
+        return None
+    dtype, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
+    for numbers in (shape, offsets):
+        if not isinstance(numbers, list) or not all(type(n) is int and n >= 0 for n in numbers):
+            return None
+    if not isinstance(dtype, str) or dtype not in names or len(shape) > MAX_RANK:
+        return None
+    if len(offsets) != 2 or offsets[1] - offsets[0] != _bytes_of(names[dtype], tuple(shape)):
+        return None
+    nbytes = offsets[1] - offsets[0]
+    return TensorInfo(name, names[dtype], tuple(shape), nbytes), (offsets[0], offsets[1])
