@@ -5,12 +5,16 @@
 namespace {
 
 // Sets an error of tensorferry.errors, by calls of C: see Stay.
-void set_error(const char* name, const char* message, std::uint64_t offset) {
+void set_error(const char* name, const ferry::Error& found) {
   ferry::python::Stay stay;
   PyObject* const module = PyImport_ImportModule("tensorferry.errors");
   PyObject* const type = module == nullptr ? nullptr : PyObject_GetAttrString(module, name);
-  PyObject* const arguments = Py_BuildValue("(s)", message);
-  PyObject* const options = Py_BuildValue("{s:K}", "offset", offset);
+  PyObject* const arguments = Py_BuildValue("(s)", found.what());
+  const unsigned long long offset = found.offset();
+  PyObject* const options =
+      found.tensor().empty()
+          ? Py_BuildValue("{s:K}", "offset", offset)
+          : Py_BuildValue("{s:K,s:s}", "offset", offset, "tensor", found.tensor().c_str());
   if (type != nullptr && arguments != nullptr && options != nullptr) {
     PyObject* const error = PyObject_Call(type, arguments, options);
     if (error != nullptr) PyErr_SetObject(type, error);
@@ -34,7 +38,7 @@ void raise_error(const std::exception_ptr& pointer, void*) {
       case ferry::Problem::truncated: name = "TruncatedError"; break;
       case ferry::Problem::limit: name = "LimitError"; break;
     }
-    set_error(name, error.what(), error.offset());
+    set_error(name, error);
   }
 }
 
@@ -47,6 +51,7 @@ NB_MODULE(_native, module) {
 #endif
   nb::register_exception_translator(raise_error);
   ferry::python::bind_tensorproto(module);
+  ferry::python::bind_messages(module);
   ferry::python::bind_row_plan(module);
   ferry::python::bind_tfrecord(module);
   ferry::python::bind_example(module);

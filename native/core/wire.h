@@ -28,16 +28,20 @@ enum class Problem { malformed, truncated, limit };
 
 class Error : public std::exception {
  public:
-  Error(Problem problem, std::uint64_t offset, std::string message)
-      : problem_(problem), offset_(offset), message_(std::move(message)) {}
+  // `tensor` names what the input calls so, where that is known.
+  Error(Problem problem, std::uint64_t offset, std::string message, std::string tensor = "")
+      : problem_(problem), offset_(offset), message_(std::move(message)),
+        tensor_(std::move(tensor)) {}
   const char* what() const noexcept override { return message_.c_str(); }
   Problem problem() const noexcept { return problem_; }
   std::uint64_t offset() const noexcept { return offset_; }
+  const std::string& tensor() const noexcept { return tensor_; }
 
  private:
   Problem problem_;
   std::uint64_t offset_;
   std::string message_;
+  std::string tensor_;
 };
 
 struct Span;

@@ -31,6 +31,34 @@ class MessageFields:
     def __next__(self) -> tuple[int, int, int, int]: ...
     def next(self) -> tuple[int, int, int, int]: ...
 
+class MessageTable:
+    def __init__(
+        self,
+        message: str,
+        fields: list[tuple[int, str, str, int, bool]],
+        span: type[tuple[int, int]],
+    ) -> None: ...
+    def read(
+        self, source: Buffer, start: int, end: int, without: str | None = None
+    ) -> dict[str, Any]: ...
+    def rows(self, source: Buffer, spans: list[Any]) -> list[tuple[Any, ...]]: ...
+
+def graph_nodes(
+    source: Buffer,
+    start: int,
+    end: int,
+    *,
+    field: int,
+    watched: tuple[str, ...],
+    attributes: tuple[str, ...],
+    depth: int,
+) -> tuple[
+    int,
+    list[tuple[str, int]],
+    bytes,
+    list[tuple[str, str, list[tuple[str, int, int, int]]]],
+]: ...
+def node_functions(source: Buffer, start: int, end: int, *, depth: int) -> list[str]: ...
 def crc32c(source: Buffer, before: int = 0) -> int: ...
 def highway_hash(source: Buffer, key: bytes) -> int: ...
 def tfrecord_scan(source: Buffer, start: int, limit: int, verify: bool) -> tuple[int, int, int]: ...
