@@ -219,11 +219,18 @@ def by_column(leaves: Sequence[Outline]) -> Iterable[list[Outline]]:
     return found.values()
 
 
-def unfit(files: Files, leaves: Sequence[Outline]) -> Iterator[tuple[Outline, FerryError]]:
+def unfit(
+    files: Files, leaves: Sequence[Outline], held: Sequence[Any] | None = None
+) -> Iterator[tuple[Outline, FerryError]]:
     """The leaves of one column that cannot be read for what is in the first piece.
 
     Only leaves inside of lists, and columns that PyArrow may refuse, are looked at: of the others
     the type has told.
+
+    Args:
+        files: The files.
+        leaves: Of one column.
+        held: The first piece with this column, if it was read already.
     """
     suspects = [leaf for leaf in leaves if leaf.listed]
     if not suspects:
@@ -235,7 +242,8 @@ def unfit(files: Files, leaves: Sequence[Outline]) -> Iterator[tuple[Outline, Fe
         return
     column = suspects[0].column
     try:
-        batches = files.reader(number).batches(files.pieces(number)[0], [column])
+        if held is None:
+            held = files.reader(number).batches(files.pieces(number)[0], [column])
     except UnsupportedError as error:
         yield from ((leaf, error) for leaf in leaves)
         return
@@ -243,7 +251,7 @@ def unfit(files: Files, leaves: Sequence[Outline]) -> Iterator[tuple[Outline, Fe
         return
     for leaf in suspects:
         try:
-            _read(files, batches, leaf)
+            _read(files, held, leaf)
         except UnsupportedError as error:
             yield leaf, error
         except FormatError:
