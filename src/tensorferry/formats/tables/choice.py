@@ -262,9 +262,9 @@ def _read(files: Files, batches: Sequence[Any], leaf: Outline) -> None:
     from tensorferry.formats.tables import values as arrow_values
 
     field = files.schema.field(leaf.column)
-    chunks = [batch.column(leaf.column) for batch in batches]
     with pieces.translated():
-        arrow_values.from_chunks(field, chunks, wanted=[leaf.name])
+        for batch in batches:  # one by one: nobody wants them together
+            arrow_values.from_chunks(field, [batch.column(leaf.column)], wanted=[leaf.name])
 
 
 def damages(
