@@ -3,7 +3,9 @@
 A checkpoint of 1 GB into a safetensors file, against `cp` and `sync` of the same bytes: each in a
 process of its own, with the most memory that it took. 200,000 records of five features into a
 Parquet file, against two ways to do it with TensorFlow: record by record, as most recipes do, and
-by batches, as fast as it gets. The answers are compared before anything is reported.
+by batches, as fast as it gets. The same rows of a Parquet file in batches, beside PyArrow, and the
+same records compressed, beside the libraries themselves. The answers are compared before anything
+is reported.
 """
 
 from __future__ import annotations
@@ -15,17 +17,19 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 
 import numpy as np
-from measure import Report, duration
+from measure import Report, best, duration
 
 import tensorferry as ferry
 
 TENSORS, SIDE = 64, 2048
+MIB = 1 << 20
 ROUNDS = 4
 
 PROGRAM = """
@@ -184,10 +188,145 @@ def bench_records(report: Report, folder: Path) -> None:
         )
 
 
+def digest_of(batches: Any) -> tuple[int, int, float]:
+    """What is in the columns of all batches, whoever read them."""
+    rows, numbers, floats = 0, 0, 0.0
+    for batch in batches:
+        id_, tokens, embedding = (batch[name] for name in ("id", "tokens", "embedding"))
+        rows += len(id_)
+        if not isinstance(id_, np.ndarray):
+            id_, tokens, embedding = id_.to_numpy(), tokens.flatten(), embedding.storage.flatten()
+            tokens, embedding = tokens.to_numpy(), embedding.to_numpy()
+        elif not isinstance(tokens, np.ndarray):
+            tokens = tokens.flat_values
+        numbers += int(id_.sum()) + int(tokens.sum())
+        floats += float(np.float64(np.asarray(embedding, np.float64).sum()))
+    return rows, numbers, round(floats, 3)
+
+
+def arrays_of(batch: Any) -> dict[str, Any]:
+    """A record batch of PyArrow's as arrays of NumPy, without a Python object for each row."""
+    found: dict[str, Any] = {}
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        if name == "tokens":
+            found[name] = column.flatten().to_numpy()
+        elif name == "embedding":
+            found[name] = column.storage.flatten().to_numpy()
+        else:
+            found[name] = column.to_numpy(zero_copy_only=False)
+    return found
+
+
+def bench_batches(report: Report, folder: Path) -> None:
+    """Batches of 1,024 rows of a Parquet file, as Arrow has them and as arrays."""
+    from bench_tfrecord import BATCH, RECORDS, columns
+    from pyarrow import parquet
+
+    path = folder / "data.parquet"
+    with ferry.writer(path, durable=False) as out:
+        out.write_batch(columns())
+
+    def theirs(verify: bool) -> Any:
+        file = parquet.ParquetFile(path, memory_map=True, page_checksum_verification=verify)
+        return file.iter_batches(BATCH)
+
+    def drain(make: Callable[[], Any]) -> None:
+        for _ in make():
+            pass
+
+    works: dict[str, dict[str, Callable[[], Any]]] = {
+        "to Arrow": {
+            "tensorferry": lambda: ferry.Table(path).batches(BATCH, to="arrow"),
+            "tensorferry, verify=False": lambda: ferry.Table(path, verify=False).batches(
+                BATCH, to="arrow"
+            ),
+            "PyArrow": lambda: theirs(False),
+            "PyArrow, checksums": lambda: theirs(True),
+        },
+        "to arrays": {
+            "tensorferry": lambda: ferry.Table(path).batches(BATCH),
+            "tensorferry, verify=False": lambda: ferry.Table(path, verify=False).batches(BATCH),
+            "PyArrow": lambda: map(arrays_of, theirs(False)),
+            "PyArrow, checksums": lambda: map(arrays_of, theirs(True)),
+        },
+    }
+    for work, ways in works.items():
+        answers = {digest_of(make()) for make in ways.values()}
+        assert len(answers) == 1, answers
+        times = best({name: partial(drain, make) for name, make in ways.items()}, seconds=3)
+        for name, seconds in times.items():
+            report.add(
+                work=f"{RECORDS:,} rows of Parquet in batches, {work}",
+                by=name,
+                time=duration(seconds),
+                ratio=seconds / times["tensorferry"],
+                memory="",
+            )
+
+
+def bench_compressing(report: Report, folder: Path) -> None:
+    """The bytes of 200,000 records, compressed: on all cores, beside one stream of the library."""
+    import gzip
+    import zlib
+
+    from bench_tfrecord import columns
+    from isal import isal_zlib
+
+    from tensorferry.codecs import compression
+
+    path = folder / "plain.tfrecord"
+    with ferry.writer(path, durable=False) as out:
+        out.write_batch(columns())
+    data = path.read_bytes()
+
+    def ours(kind: compression.Kind, level: int | None = None) -> bytes:
+        stream = compression.compressor(kind, level)
+        parts = [stream.compress(data[at : at + MIB]) for at in range(0, len(data), MIB)]
+        return b"".join([*parts, stream.finish()])
+
+    zstd = compression._zstd()
+    groups: dict[str, dict[str, Callable[[], bytes]]] = {
+        "gzip": {
+            "tensorferry, level 2": lambda: ours("gzip"),
+            "tensorferry, level 1": lambda: ours("gzip", 1),
+            "tensorferry, level 6": lambda: ours("gzip", 6),
+            "isal, level 2": lambda: _stream(isal_zlib.compressobj(2, zlib.DEFLATED, 31, 9), data),
+            "zlib, level 6": lambda: _stream(zlib.compressobj(6, zlib.DEFLATED, 31, 9), data),
+        },
+        "zstd": {
+            "tensorferry, level 1": lambda: ours("zstd"),
+            "tensorferry, level 3": lambda: ours("zstd", 3),
+            "libzstd, level 1": lambda: zstd.compress(data, 1),
+            "libzstd, level 3": lambda: zstd.compress(data, 3),
+        },
+    }
+    for kind, ways in groups.items():
+        sizes = {name: len(way()) for name, way in ways.items()}
+        undo = gzip.decompress if kind == "gzip" else zstd.decompress
+        assert all(undo(way()) == data for way in ways.values())
+        times = best(ways, seconds=2)
+        first = next(iter(times.values()))
+        for name, seconds in times.items():
+            report.add(
+                work=f"{kind} of {len(data) / 1e6:.0f} MB of records",
+                by=name,
+                time=duration(seconds),
+                ratio=seconds / first,
+                memory=f"{sizes[name] / len(data):.0%} of the size",
+            )
+
+
+def _stream(compressor: Any, data: bytes) -> bytes:
+    return compressor.compress(data) + compressor.flush()  # type: ignore[no-any-return]
+
+
 def main() -> None:
     report = Report("Converting files: the shortest of several runs, taking turns")
     with tempfile.TemporaryDirectory() as folder:
         bench_records(report, Path(folder))
+    with tempfile.TemporaryDirectory() as folder:
+        bench_batches(report, Path(folder))
+        bench_compressing(report, Path(folder))
     with tempfile.TemporaryDirectory() as folder:
         bench_checkpoint(report, Path(folder))
     report.notes += [

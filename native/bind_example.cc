@@ -187,6 +187,7 @@ class Decoder {
       const Unlocked unlocked;
       status = each_frame(buffer, position_, limit, verify,
                           [&](Span record) { decoder_.add(record); });
+      decoder_.settle();
     }
     return range(decoder_.rows() - before, position_, status);
   }
@@ -279,6 +280,7 @@ class Decoder {
         }
         const auto add = [&](const Span& record) { decoder->add(record); };
         const Status status = each_frame(*buffer, start, count, verify, add, true);
+        decoder->settle();
         return status == Status::record;
       } catch (...) {
         return false;
@@ -393,7 +395,7 @@ class Decoder {
     return numbers;
   }
 
-  const example::Column& at(std::size_t index) const {
+  const example::Column& at(std::size_t index) {
     if (index >= decoder_.columns().size()) throw nb::index_error("no such column");
     return decoder_.columns()[index];
   }

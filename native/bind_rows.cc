@@ -139,7 +139,7 @@ class RowReader {
   }
 
   // A value of a row; none at all if there is no such row.
-  nb::object value_of(const Output& output) const {
+  nb::object value_of(const Output& output) {
     const example::Column& column = decoder_.columns()[output.column];
     const std::size_t count = column.values();
     if (column.missing.size() > 0) {

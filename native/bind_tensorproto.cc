@@ -1,4 +1,4 @@
-// TensorProtos, string lists, and messages split into fields.
+// TensorProtos and string lists.
 #include <nanobind/stl/string.h>
 
 #include "core/strings.h"
@@ -111,41 +111,6 @@ nb::bytes encode_string_list(nb::list values) {
   return encode_strings(values, string_list_size, put_string_list);
 }
 
-// Iterates over the fields of one message, one level deep.
-class MessageFields {
- public:
-  MessageFields(nb::object source, std::uint64_t start, std::uint64_t end)
-      : buffer_(source), reader_(buffer_.span(start, end)) {}
-
-  bool done() const { return reader_.done(); }
-
-  nb::tuple next() {
-    Field field;
-    if (!reader_.next(field)) throw nb::stop_iteration();
-    const bool placed = field.tag.wire == Wire::bytes;
-    return nb::make_tuple(field.tag.field, static_cast<int>(field.tag.wire),
-                          placed ? field.bytes.offset() : field.value,
-                          placed ? field.bytes.offset() + field.bytes.size : field.tag.offset);
-  }
-
- private:
-  Buffer buffer_;
-  Reader reader_;
-};
-
-// The end without an exception of C++, which takes ten times as long as a field.
-PyObject* next_field(PyObject* self) {
-  static PyObject* const name = PyUnicode_InternFromString("next");
-  if (nb::inst_ptr<MessageFields>(self)->done()) return nullptr;
-  return PyObject_VectorcallMethod(name, &self, 1 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr);
-}
-
-PyType_Slot message_fields_slots[] = {
-    {Py_tp_iter, reinterpret_cast<void*>(PyObject_SelfIter)},
-    {Py_tp_iternext, reinterpret_cast<void*>(next_field)},
-    {0, nullptr},
-};
-
 }  // namespace
 
 void bind_tensorproto(nb::module_& module) {
@@ -169,13 +134,6 @@ void bind_tensorproto(nb::module_& module) {
              "A list of bytes as all lengths, then all bytes.");
   module.def("decode_string_list", decode_string_list, "source"_a, "start"_a, "end"_a, "count"_a,
              "Strings stored as all lengths, then all bytes.");
-
-  nb::class_<MessageFields>(module, "MessageFields",
-                            nb::type_slots(message_fields_slots),
-                            "The fields of one message: (number, wire type, value, offset of the "
-                            "field) or, length-delimited, (number, 2, start, end).")
-      .def(nb::init<nb::object, std::uint64_t, std::uint64_t>(), "source"_a, "start"_a, "end"_a)
-      .def("next", &MessageFields::next, "What `__next__` gives, unless it is the end.");
 }
 
 }  // namespace ferry::python

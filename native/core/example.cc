@@ -187,6 +187,7 @@ void Decoder::expect(std::uint64_t rows, std::size_t bytes) noexcept {
 
 void Decoder::clear() noexcept {
   rows_ = 0;
+  waiting_.clear();
   for (Column& column : columns_) {
     column.integers.cut(0);
     column.floats.cut(0);
@@ -256,6 +257,104 @@ FERRY_INLINE bool take_short(Reader& reader, const Pattern& column, Span& list) 
 }
 
 void Decoder::add(const Span& record) {
+  if (layout_.fits(record)) {
+    waiting_.push_back(record.data);
+    ++rows_;
+    tries_ = 8;
+    strikes_ = 0;
+    if (waiting_.size() == gathered) settle();
+    return;
+  }
+  settle();
+  add_other(record);
+  follow(record);
+}
+
+// Takes on the layout of a record that was read, if others may have it, too.
+void Decoder::follow(const Span& record) {
+  constexpr int patience = 4;
+  if (has_sequences_ || tries_ <= 0 || (!filled_.empty() && ++strikes_ < patience)) return;
+  --tries_;
+  strikes_ = 0;
+  filled_.clear();
+  if (!layout_.learn(record)) return;
+  std::size_t wanted = 0;
+  for (const Layout::Slot& slot : layout_.slots()) {
+    const auto found = by_name_[0].find(text_of(slot.name));
+    Column* const column = found == by_name_[0].end() ? nullptr : found->second;
+    const bool is_wanted = column != nullptr && column->wanted;
+    wanted += is_wanted;
+    filled_.push_back(is_wanted ? column : nullptr);
+  }
+  // Every column once: the last list of each row is that of the record that was read.
+  bool whole = wanted == wanted_count_;
+  for (std::size_t i = 0; i < filled_.size() && whole; ++i) {
+    Column* const column = filled_[i];
+    if (column == nullptr) continue;
+    whole = column->last_row == rows_ && column->kind == layout_.slots()[i].kind;
+    column->last_row = 0;
+  }
+  if (!whole) {
+    layout_.forget();
+    filled_.clear();
+  }
+}
+
+void Decoder::settle() {
+  if (waiting_.empty()) return;
+  const std::vector<Layout::Slot>& slots = layout_.slots();
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    if (filled_[i] != nullptr) fill(slots[i], *filled_[i]);
+  }
+  waiting_.clear();
+}
+
+// Puts the values of a slot of all waiting records into its column.
+void Decoder::fill(const Layout::Slot& slot, Column& column) {
+  const std::size_t records = waiting_.size(), count = slot.count;
+  const auto before = static_cast<std::int64_t>(column.values());
+  switch (slot.kind) {
+    case Kind::floats: {
+      float* out = column.floats.room(records * count);
+      for (const std::uint8_t* record : waiting_) {
+        if (count > 0) std::memcpy(out, record + slot.start, slot.size);
+        out += count;
+      }
+      column.floats.grow(records * count);
+      break;
+    }
+    case Kind::integers: {
+      std::int64_t* out = column.integers.room(records * count);
+      const std::uint8_t* const lengths = layout_.lengths().data() + slot.lengths;
+      // Eight bytes are read of each number: behind those of the last list, the record may end.
+      const bool has_room = slot.start + slot.size + 8 <= layout_.size();
+      for (const std::uint8_t* record : waiting_) {
+        const std::uint8_t* at = record + slot.start;
+        for (std::size_t i = 0; i < count; ++i) {
+          if (has_room) [[likely]] {
+            *out++ = join_groups(at, lengths[i]);
+          } else {
+            std::uint8_t bytes[8] = {};
+            std::memcpy(bytes, at, lengths[i]);
+            *out++ = join_groups(bytes, lengths[i]);
+          }
+          at += lengths[i];
+        }
+      }
+      column.integers.grow(records * count);
+      break;
+    }
+    default:
+      for (const std::uint8_t* record : waiting_) column.texts.push({record + slot.start, slot.size});
+  }
+  std::int64_t* ends = column.list_ends.room(records);
+  for (std::size_t i = 0; i < records; ++i) {
+    ends[i] = before + static_cast<std::int64_t>((i + 1) * count);
+  }
+  column.list_ends.grow(records);
+}
+
+void Decoder::add_other(const Span& record) {
   try {
     read_record(record);
   } catch (const Error&) {

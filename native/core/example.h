@@ -14,6 +14,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "layout.h"
 #include "wire.h"
 
 namespace ferry::example {
@@ -140,8 +141,18 @@ class alignas(cache_line) Decoder {
   void add(const Span& record);
 
   std::size_t rows() const noexcept { return rows_; }
-  const std::vector<Column>& columns() const noexcept { return columns_; }
-  Column& column(std::size_t index) { return columns_.at(index); }
+  const std::vector<Column>& columns() {
+    settle();
+    return columns_;
+  }
+  Column& column(std::size_t index) {
+    settle();
+    return columns_.at(index);
+  }
+
+  // Puts the values of all records that were added into the columns. Until then, or until clear(),
+  // the records must stay where they are.
+  void settle();
 
   // Says how many rows may follow, from how many bytes: columns of a fixed length get their memory
   // in one piece, and no more than those bytes can fill.
@@ -151,6 +162,7 @@ class alignas(cache_line) Decoder {
   void clear() noexcept;
 
  private:
+  void add_other(const Span& record);
   void read_record(const Span& record);
   void read_repeated(const Span& record);
   void find_last_entries(Span record);
@@ -180,6 +192,17 @@ class alignas(cache_line) Decoder {
   bool has_sequences_ = false;
   std::unordered_map<std::string_view, Column*> by_name_[2];
   std::size_t rows_ = 0;
+
+  // Records of one layout are gathered, and then go into one column after the other.
+  static constexpr std::size_t gathered = 64;
+  void follow(const Span& record);
+  void fill(const Layout::Slot& slot, Column& column);
+  Layout layout_;
+  std::vector<Column*> filled_;                // the column of each slot; nullptr if it is not wanted
+  std::vector<const std::uint8_t*> waiting_;  // records of that layout
+  int tries_ = 8;    // how many more layouts are learned, unless one fits
+  int strikes_ = 0;  // how many records in a row have not fitted
+
   // Only while a record with repeated keys is read for the second time.
   std::vector<const std::uint8_t*> last_entries_;
   bool has_repeated_ = false;

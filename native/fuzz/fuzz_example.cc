@@ -6,7 +6,7 @@ namespace example = ferry::example;
 
 namespace {
 
-void check(const example::Decoder& decoder, std::size_t rows) {
+void check(example::Decoder& decoder, std::size_t rows) {
   if (decoder.rows() != rows) __builtin_trap();
   for (const example::Column& column : decoder.columns()) {
     if (!column.wanted) continue;

@@ -11,9 +11,12 @@ Importing this package imports nothing else: each name below is fetched when it 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
+# As type checkers have it. `typing` takes longer to import than Python takes for half of its start.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from tensorferry import (
         engines as engines,
         feeds as feeds,
@@ -159,9 +162,9 @@ if not TYPE_CHECKING:  # for a type checker, a name that is not there is an erro
             return import_module(f"tensorferry.{name}")
         home = _HOME_OF.get(name)
         if home is None:
-            from tensorferry.signposts import missing
+            from tensorferry.signposts import MissingNameError
 
-            raise missing("tensorferry", name, __all__)
+            raise MissingNameError("tensorferry", name, __all__)
         value = globals()[name] = getattr(import_module(home), name)
         return value
 

@@ -46,6 +46,34 @@ def safetensors_header(
 def npz_arrays(
     source: Buffer, start: int, stop: int, count: int
 ) -> list[tuple[str, str | None, Any, bool, int, int, int, int]] | None: ...
+class MessageTable:
+    def __init__(
+        self,
+        message: str,
+        fields: list[tuple[int, str, str, int, bool]],
+        span: type[tuple[int, int]],
+    ) -> None: ...
+    def read(
+        self, source: Buffer, start: int, end: int, without: str | None = None
+    ) -> dict[str, Any]: ...
+    def rows(self, source: Buffer, spans: list[Any]) -> list[tuple[Any, ...]]: ...
+
+def graph_nodes(
+    source: Buffer,
+    start: int,
+    end: int,
+    *,
+    field: int,
+    watched: tuple[str, ...],
+    attributes: tuple[str, ...],
+    depth: int,
+) -> tuple[
+    int,
+    list[tuple[str, int]],
+    bytes,
+    list[tuple[str, str, list[tuple[str, int, int, int]]]],
+]: ...
+def node_functions(source: Buffer, start: int, end: int, *, depth: int) -> list[str]: ...
 def crc32c(source: Buffer, before: int = 0) -> int: ...
 def highway_hash(source: Buffer, key: bytes) -> int: ...
 def quantize_ranges(

@@ -6,7 +6,6 @@ is imported when such a name was asked for, and imports nothing of ours.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection
 
 # By the module that was asked, the names of others and what does the same here.
@@ -56,20 +55,33 @@ INSTEAD = {
 }
 
 
-def missing(module: str, name: str, known: Collection[str]) -> AttributeError:
-    """The error for a name that a module lacks.
+class MissingNameError(AttributeError):
+    """A name that a module lacks.
+
+    What to use instead is looked for when the error is shown: Python asks every package for the
+    names of its own modules in this way, before it imports them.
 
     Args:
         module: The full name of the module.
         name: The name that was asked for.
         known: The names that the module has.
     """
-    instead = INSTEAD.get(module, {}).get(name)
-    if instead is None and not name.startswith("_"):
-        near = difflib.get_close_matches(name, known, n=1, cutoff=0.75)
-        instead = near[0] if near else None
-    text = f"module {module!r} has no attribute {name!r}"
-    if instead is not None:
-        place = "" if instead.startswith("tensorferry.") else f"{module}."
-        text += f": use {place}{instead}"
-    return AttributeError(text, name=name)
+
+    def __init__(self, module: str, name: str, known: Collection[str] = ()) -> None:
+        super().__init__(module, name, name=name)
+        self._asked = module, name
+        self._known = known
+
+    def __str__(self) -> str:
+        module, name = self._asked
+        instead = INSTEAD.get(module, {}).get(name)
+        if instead is None and not name.startswith("_"):
+            import difflib
+
+            near = difflib.get_close_matches(name, self._known, n=1, cutoff=0.75)
+            instead = near[0] if near else None
+        text = f"module {module!r} has no attribute {name!r}"
+        if instead is not None:
+            place = "" if instead.startswith("tensorferry.") else f"{module}."
+            text += f": use {place}{instead}"
+        return text

@@ -142,6 +142,40 @@ def test_every_cut():
             assert len(found.get("nodes", [])) < len(whole)
 
 
+def test_every_bit_flipped():
+    """Any flipped bit gives other fields or an error whose offset lies in the message."""
+    refused = 0
+    for position in range(8 * len(SAMPLE)):
+        flipped = bytearray(SAMPLE)
+        flipped[position // 8] ^= 1 << position % 8
+        data = bytes(flipped)
+        try:
+            nodes = Reader(data).all("TrackableObjectGraph", (0, len(data))).get("nodes", [])
+            assert all(isinstance(node, dict) for node in nodes)
+        except ferry.FormatError as error:
+            refused += 1
+            assert 0 <= error.offset <= len(data)
+    assert refused > len(SAMPLE)
+
+
+def test_rows():
+    """Messages as tuples of all fields: what is not there is zero, empty or None."""
+    data = b"\x08\x07\x12\x01a" + b"\x12\x02\xc3\xa9" + b""
+    found = Reader(data).rows("ObjectReference", [(0, 5), (5, 9), (9, 9)])
+
+    assert found == [(7, "a"), (0, "\u00e9"), (0, "")]
+    for wrong, problem in (
+        (b"\x08\x01\x08\x02", "node_id of ObjectReference comes twice"),
+        (b"\x12\x01\xff", "not UTF-8"),
+        (b"\x10\x01", "wire type 0, expected 2"),
+        (b"\x12\x05ab", "5 bytes"),
+    ):
+        with pytest.raises(ferry.FormatError, match=problem):
+            Reader(wrong).rows("ObjectReference", [(0, len(wrong))])
+    with pytest.raises(IndexError):
+        Reader(data).rows("ObjectReference", [(0, len(data) + 1)])
+
+
 def test_spans_end_inside_their_message():
     """What an inner message claims beyond its own end is refused, though the buffer goes on."""
     inner = b"\x0a\x05ab"  # a text of five bytes, of which two are inside

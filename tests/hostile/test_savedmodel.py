@@ -102,6 +102,37 @@ def test_nodes(tmp_path, graph, problem):
     assert refused(model_of(graph), tmp_path, errors.FormatError, problem).offset
 
 
+def test_texts_of_nodes(tmp_path):
+    """Names, ops, keys and functions are UTF-8; nothing is cut at a byte that is half of one."""
+    for bad in (b"\xff", b"\xc3", b"\xe2\x82", b"\xed\xa0\x80", b"\xc0\x80", b"\xf4\x90\x80\x80"):
+        attribute = field(5, field(1, b"k") + field(2, field(10, field(1, bad))))
+        for node in (
+            field(1, bad) + field(2, b"X"),
+            field(1, b"n") + field(2, bad),
+            field(1, b"n") + field(2, b"X") + field(5, field(1, bad)),
+            field(1, b"n") + field(2, b"X") + attribute,
+        ):
+            refused(field(2, field(2, field(1, node))), tmp_path, errors.FormatError, "not UTF-8")
+    name = "é" * 100
+    twice = field(1, field(1, name.encode()) + field(2, "漢字".encode()))
+    error = refused(field(2, field(2, twice * 2)), tmp_path, errors.FormatError, "comes twice")
+    assert f"'{name[:60]}'" in error.message
+
+
+def test_many_attributes(tmp_path):
+    """A node of very many attributes is read as fast as it is long; one key twice is found."""
+    entries = [field(5, field(1, b"k%d" % n) + field(2, b"\x18\x01")) for n in range(50_000)]
+    node = field(1, b"n") + field(2, b"X") + b"".join(entries)
+
+    assert read(field(2, field(2, field(1, node))), tmp_path).find().ops == {"X": 1}
+    refused(
+        field(2, field(2, field(1, node + entries[7]))),
+        tmp_path,
+        errors.FormatError,
+        "the attribute 'k7' of the node 'n' comes twice",
+    )
+
+
 def test_constant_of_a_strange_dtype(tmp_path):
     """A constant whose dtype nobody knows is there, and gives a typed error when it is read."""
     data = model_of(CONST.replace("dtype: DT_FLOAT tensor", "dtype: 99 tensor"))

@@ -8,7 +8,14 @@ extra, 130 interrupted.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+
+TYPE_CHECKING = False  # without `typing`, of which asking for the version needs nothing
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+VERSION = (["--version"], ["-V"])
+"""The arguments that are answered before anything is imported."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -18,6 +25,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: By default those of the process.
     """
     try:
+        if list(sys.argv[1:] if arguments is None else arguments) in VERSION:
+            from tensorferry import __version__
+
+            print(f"ferry {__version__}", flush=True)
+            return 0
         from tensorferry.cli import application
     except KeyboardInterrupt:
         return 130

@@ -64,22 +64,22 @@ def _render(report: BenchReport) -> Iterable[str]:
     table = text.Table(
         ("format", "compression", "size", "write", "read", ""), right=(2, 3, 4), flexible=(5,)
     )
-    best = {(found.format, found.compression) for found in report.recommendations}
+    best = {(f.format, f.compression, f.encoding) for f in report.recommendations}
     for timing in report.timings:
         table.add(
             timing.format,
-            timing.compression,
+            timing.packing,
             text.size(timing.nbytes),
             _time(timing.write),
             _time(timing.read),
             timing.problem,
-            colour="cyan" if (timing.format, timing.compression) in best else None,
+            colour="cyan" if (timing.format, timing.compression, timing.encoding) in best else None,
         )
     yield from table.lines()
     yield ""
     choices = text.Table(("for", "choose", "because it is"), flexible=(2,))
     for found in report.recommendations:
-        name = found.format if found.compression is None else f"{found.format} {found.compression}"
+        name = " ".join(filter(None, (found.format, found.compression, found.encoding)))
         choices.add(PURPOSES[found.purpose], name, found.reason)
     yield from choices.lines()
 

@@ -6,8 +6,6 @@ about, and options that commands have.
 
 from __future__ import annotations
 
-import shlex
-
 TERMS = {
     'as in loads(data, format="raw", dtype="float32", shape=[-1, 3])': (
         "as in --option dtype=float32 --option shape=[-1,3]"
@@ -48,5 +46,7 @@ def for_command(hint: str | None, path: str | None = None) -> str | None:
     for python, command in TERMS.items():
         hint = hint and hint.replace(python, command)
     if hint and path:
+        import shlex
+
         hint = hint.replace("ferry repair IN OUT", f"ferry repair {shlex.quote(path)} OUT")
     return hint

@@ -249,9 +249,9 @@ def paths(function: Function) -> Function:
 
 
 def _parse_options(context: Any, parameter: Any, given: tuple[str, ...]) -> dict[str, Any]:
-    import json
-
     options: dict[str, Any] = {}
+    if given:
+        import json  # hardly anybody gives some
     for pair in given:
         name, equals, text = pair.partition("=")
         if not equals:

@@ -7,13 +7,14 @@ pager starts. It is that of PAGER, `less` by default, and none if PAGER is empty
 from __future__ import annotations
 
 import os
-import shlex
-import shutil
-import subprocess
 import sys
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from tensorferry.display import columns_of
+
+if TYPE_CHECKING:
+    import subprocess
 
 PAGER, OPTIONS = "less", "FRX"
 
@@ -67,6 +68,8 @@ class Pager:
             self._write(text)
 
     def _start(self) -> None:
+        import subprocess  # most results fit onto the screen
+
         self._process = subprocess.Popen(
             self._command,
             stdin=subprocess.PIPE,
@@ -102,11 +105,16 @@ def choose() -> list[str]:
     """The pager that the user wants, and its arguments; none if this is no place for one."""
     wanted = os.environ.get("PAGER", PAGER)
     is_place = sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+    if not is_place:
+        return []
+    import shlex  # these are for terminals only
+    import shutil
+
     try:
         command = shlex.split(wanted)
     except ValueError:
         command = []
-    if not is_place or not command or command == ["cat"] or shutil.which(command[0]) is None:
+    if not command or command == ["cat"] or shutil.which(command[0]) is None:
         return []
     return command
 
@@ -116,5 +124,7 @@ def for_command(command: str) -> Pager | None:
     program = choose() if command in COMMANDS else []
     if not program:
         return None
+    import shutil
+
     columns, rows = shutil.get_terminal_size((80, 24))
     return Pager(program, rows, max(columns, 1))

@@ -22,9 +22,9 @@ members of a oneof and the keys of a map are; other fields are left out then. Fi
 the table are passed over.
 
 Nothing is copied: the reader gives a message or a run of bytes as its span in the buffer, which may
-be a mapped file, and the writer gathers buffers. `tensorferry._native.MessageFields` splits a
-message into its fields. The tables, and what the fields mean, are the formats'. Protobuf's text
-format is `tensorferry.codecs.textproto`.
+be a mapped file, and the writer gathers buffers. `tensorferry._native.MessageTable` reads a message
+by its line of the table, `MessageFields` splits one into its fields. The tables, and what the
+fields mean, are the formats'. Protobuf's text format is `tensorferry.codecs.textproto`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, ClassVar, NamedTuple
 
-from tensorferry._native import MessageFields
+from tensorferry._native import MessageFields, MessageTable
 from tensorferry.budget import Budget
 from tensorferry.errors import FerryError, FormatError, UnsupportedError
 
@@ -194,8 +194,12 @@ class Reader:
     """
 
     tables: ClassVar[Tables] = {}
+    _compiled: ClassVar[dict[str, MessageTable]] = {}
 
     _budget: Budget | None = None  # most messages need none
+
+    def __init_subclass__(cls) -> None:
+        cls._compiled = {}
 
     def __init__(self, data: bytes | memoryview, path: str = "") -> None:
         self.data = data
@@ -225,32 +229,28 @@ class Reader:
         Raises:
             FormatError: The bytes are no such message, or have a single field twice.
         """
-        table, data = self.tables[message], self.data
-        found: dict[str, Any] = {}
-        value: Any
-        for number, wire, first, last in MessageFields(data, span[0], span[1]):
-            field = table.get(number)
-            if field is None:
-                continue
-            name, kind, repeated, expected, _, _, decode = field
-            if name == without:
-                continue
-            if wire != expected:
-                if repeated and wire == BYTES:
-                    found.setdefault(name, []).extend(self._unpack(field, first, last))
-                    continue
-                raise _wrong_wire(f"{name} of {message}", wire, expected, first, last)
-            if wire == BYTES:
-                value = self.text(first, last) if kind == "text" else _new(Span, (first, last))
-            else:
-                value = first if decode is None else decode(first)
-            if name not in found:
-                found[name] = [value] if repeated else value
-            elif repeated:
-                found[name].append(value)
-            else:
-                raise self.twice(f"{name} of {message}", first if wire == BYTES else last)
-        return found
+        table = self._compiled.get(message) or self._compile(message)
+        return table.read(self.data, span[0], span[1], without or None)
+
+    def rows(self, message: str, spans: list[Span]) -> list[Any]:
+        """Messages without repeated fields, each as a tuple of its fields in the table's order.
+
+        A number that is not there is 0, a text is empty, and a span is None.
+
+        Raises:
+            FormatError: One is no such message, or has a field twice.
+        """
+        table = self._compiled.get(message) or self._compile(message)
+        return table.rows(self.data, spans)
+
+    @classmethod
+    def _compile(cls, message: str) -> MessageTable:
+        fields = [
+            (field.number, field.name, field.kind, field.wire, field.repeated)
+            for field in cls.tables[message].values()
+        ]
+        compiled = cls._compiled[message] = MessageTable(message, fields, Span)
+        return compiled
 
     def whole(self, message: str) -> dict[str, Any]:
         """The fields of the message that all of the buffer is."""
@@ -312,33 +312,8 @@ class Reader:
 
     def entry(self, message: str, span: tuple[int, int]) -> tuple[str, Span | None]:
         """The key of an entry of a map, and where its value stands; None if there is no value."""
-        # Not through `read`: there may be very many of them.
-        key, value = None, None
-        for number, wire, first, last in MessageFields(self.data, span[0], span[1]):
-            if number == 1 and wire == BYTES and key is None:
-                key = self.text(first, last)
-            elif number == 2 and wire == BYTES and value is None:
-                value = _new(Span, (first, last))
-            elif number <= 2:
-                self.read(message, span)  # which says what is wrong
-        return key or "", value
-
-    def _unpack(self, field: Field, first: int, last: int) -> Iterator[Any]:
-        """The numbers of a repeated field that stand in one run of bytes."""
-        decode = field.decode or int
-        if field.wire == VARINT:
-            while first < last:
-                number, first = read_varint(self.data, first, last)
-                yield decode(number)
-            return
-        form = struct.Struct("<I" if field.wire == FIXED32 else "<Q")
-        if (last - first) % form.size:
-            raise FormatError(
-                f"{last - first} bytes of {field.name}, expected a multiple of {form.size}",
-                offset=first,
-            )
-        for (number,) in form.iter_unpack(self.data[first:last]):
-            yield decode(number)
+        fields = self.read(message, span)
+        return fields.get("key", ""), fields.get("value")
 
     @staticmethod
     def twice(what: str, offset: int) -> FormatError:

@@ -66,6 +66,7 @@ class Writing(TypedDict, total=False):
         rows: Of Arrow and Parquet: whether each step of the first dimension is a row. By default
             the tensors are rows if they all have the same first dimension.
         batch_rows: Of Arrow and Parquet: number of rows of a record batch or row group.
+        byte_stream_split: Of Parquet: encode floats by byte-stream-split, which compresses better.
         stream: Of Arrow: write the stream format.
         dtype: Of raw bytes: what to cast the values to.
         byteorder: Of raw bytes: of each number.
@@ -89,6 +90,7 @@ class Writing(TypedDict, total=False):
     level: int | None
     rows: bool | None
     batch_rows: int | None
+    byte_stream_split: bool | None
     stream: bool | None
     dtype: Any
     byteorder: Literal["little", "big", "native"] | None
@@ -117,6 +119,7 @@ class WritingRows(TypedDict, total=False):
         append: Of TFRecords: go on behind the records of an existing, uncompressed file, whose
             frames are checked first.
         batch_rows: Of Arrow and Parquet: number of rows of a record batch or row group.
+        byte_stream_split: Of Parquet: encode floats by byte-stream-split, which compresses better.
         stream: Of Arrow: write the stream format.
         quantize: Of TFRecords: the columns of floats that are made smaller, as in
             `{"embedding": "int8"}`, "float16" or "bfloat16". They are read as floats again.
@@ -126,6 +129,7 @@ class WritingRows(TypedDict, total=False):
     schema: Any
     append: bool | None
     batch_rows: int | None
+    byte_stream_split: bool | None
     stream: bool | None
     quantize: Any
 

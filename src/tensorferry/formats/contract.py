@@ -13,7 +13,6 @@ dataclasses. A format that is read with more than the common options has a subcl
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar, runtime_checkable
@@ -372,6 +371,8 @@ def option_names(options: type[Any]) -> Collection[str]:
 
 def refuse(name: str, known: Sequence[str], *, who: str) -> OptionError:
     """The error for an option that a format or function does not have."""
+    import difflib  # for mistakes only
+
     near = difflib.get_close_matches(name, known, n=1)
     has = f"it has {', '.join(known)}" if known else "it has none"
     return OptionError(

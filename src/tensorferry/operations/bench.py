@@ -14,7 +14,7 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,7 @@ from tensorferry.tensors.held import values_of
 from tensorferry.tensors.values import Array
 
 RUNS = 3
+SPLIT = "byte_stream_split"
 PAGE = 4096
 
 SAMPLE = 64 << 20
@@ -62,6 +63,7 @@ class Timing:
         write: Seconds to write it: the best of some runs.
         read: Seconds to read it, and to touch every page.
         problem: Why it could not be done.
+        encoding: Of floats, where that is not the usual one.
     """
 
     format: str
@@ -70,11 +72,17 @@ class Timing:
     write: float | None = None
     read: float | None = None
     problem: str | None = None
+    encoding: str | None = None
 
     @property
     def name(self) -> str:
         """The format with its compression."""
-        return self.format if self.compression is None else f"{self.format} with {self.compression}"
+        return self.format if self.compression is None else f"{self.format} with {self.packing}"
+
+    @property
+    def packing(self) -> str | None:
+        """The compression, and the encoding."""
+        return ", ".join(filter(None, (self.compression, self.encoding))) or None
 
 
 @dataclass(frozen=True)
@@ -86,12 +94,14 @@ class Recommendation:
         format: The format.
         compression: Its compression.
         reason: Why.
+        encoding: The encoding of floats, where that is not the usual one.
     """
 
     purpose: str
     format: str
     compression: str | None
     reason: str
+    encoding: str | None = None
 
 
 @dataclass(frozen=True)
@@ -179,17 +189,18 @@ def time_value(
         AssertionError: What was read is not what was written.
     """
     candidates = [
-        (TABLE[name], compression)
+        (TABLE[name], compression, encoding)
         for name in table.writable()
         if _can_hold(TABLE[name], len(value))
         for compression in (None, *_compressions(TABLE[name]))
+        for encoding in _encodings(name, compression, value)
     ]
     timings = []
     with tempfile.TemporaryDirectory() as folder:
-        for place, (facts, compression) in enumerate(candidates):
+        for place, (facts, compression, encoding) in enumerate(candidates):
             inside = os.path.join(folder, str(place))
             os.mkdir(inside)
-            timings.append(_time(value, facts, compression, inside, runs))
+            timings.append(_time(value, facts, compression, encoding, inside, runs))
             for entry in os.listdir(inside):
                 os.unlink(os.path.join(inside, entry))
             if progress is not None:
@@ -211,8 +222,23 @@ def _compressions(facts: Facts) -> Sequence[str]:
     return () if facts.files == "several" else tuple(WHOLE)
 
 
+def _encodings(name: str, compression: str | None, value: Mapping[str, Any]) -> list[str | None]:
+    """The encodings that are tried: where a format can split the bytes of floats, both ways."""
+    writes = table.to_write(name).writes
+    has_floats = any(array.dtype.kind == "f" for array in arrays_in(dict(value)))
+    if compression is None or writes is None or not has_floats:
+        return [None]
+    known = {field.name for field in fields(writes.options)}
+    return [None, SPLIT] if SPLIT in known else [None]
+
+
 def _time(
-    value: Mapping[str, Any], facts: Facts, compression: str | None, folder: str, runs: int
+    value: Mapping[str, Any],
+    facts: Facts,
+    compression: str | None,
+    encoding: str | None,
+    folder: str,
+    runs: int,
 ) -> Timing:
     is_own = compression in facts.compressions or (compression is None and bool(facts.compressions))
     ending = facts.suffixes[0] + ("" if is_own or compression is None else WHOLE[compression])
@@ -226,7 +252,8 @@ def _time(
             with writer(path, durable=False) as out:
                 out.write(content)
         else:
-            save(content, path, durable=False, compression=chosen)
+            split = True if encoding == SPLIT else None
+            save(content, path, durable=False, compression=chosen, byte_stream_split=split)
 
     def read() -> dict[str, Any]:
         if one_row:
@@ -245,7 +272,7 @@ def _time(
         opened = _best(read, runs)
         found = read()
     except FerryError as error:
-        return Timing(facts.name, compression, problem=error.message)
+        return Timing(facts.name, compression, problem=error.message, encoding=encoding)
     for key, tensor in value.items():
         given = found[key]
         if one_row and isinstance(tensor, np.ndarray):
@@ -256,7 +283,7 @@ def _time(
         if _digest(given) != _digest(tensor):
             raise AssertionError(f"{facts.name} gave back another {key} than was written")
     size = sum(entry.stat().st_size for entry in os.scandir(folder))
-    return Timing(facts.name, compression, size, written, opened)
+    return Timing(facts.name, compression, size, written, opened, encoding=encoding)
 
 
 def recommend(timings: Sequence[Timing], given: int | None = None) -> Iterator[Recommendation]:
@@ -297,7 +324,7 @@ def recommend(timings: Sequence[Timing], given: int | None = None) -> Iterator[R
         if among:
             best = min(among, key=key)
             text = reason.format(brief(key(best))) or _smallest(best, least, len(small), given)
-            yield Recommendation(purpose, best.format, best.compression, text)
+            yield Recommendation(purpose, best.format, best.compression, text, best.encoding)
 
 
 def _smallest(best: Timing, least: int, similar: int, given: int | None) -> str:

@@ -23,8 +23,6 @@ stranger who may not replace the files himself, is not obeyed.
 from __future__ import annotations
 
 import errno
-import hashlib
-import json
 import os
 import re
 import stat
@@ -51,6 +49,8 @@ PATIENCE = 1.0
 def path_of(main: str) -> str:
     """The path of the journal of a set; `main` is its first file, or its index."""
     folder, name = os.path.split(main)
+    import hashlib  # which takes longer to import than a small file to read
+
     digest = hashlib.sha256(os.fsencode(name)).hexdigest()[:8]
     return os.path.join(folder, f".{name[: temporary.LONGEST]}.{digest}.ferry")
 
@@ -102,11 +102,15 @@ class Journal:
             "system": self.system,
             "files": [[one.name, one.temporary, one.identity] for one in self.members],
         }
+        import json
+
         return json.dumps(tree, indent=1).encode()
 
     @classmethod
     def parse(cls, data: bytes, path: str) -> Journal | None:
         """The journal in a file; None if it is empty, or no journal of that name."""
+        import json  # nearly always there is no journal
+
         try:
             tree = json.loads(data) if data else None
         except (ValueError, RecursionError):

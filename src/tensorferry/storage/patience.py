@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Iterator
 
@@ -23,6 +22,8 @@ def attempts() -> Iterator[int]:
     ends = time.monotonic() + SECONDS
     number = 1
     while number < LEAST or time.monotonic() < ends:
+        import random  # hardly anybody has to wait
+
         time.sleep(random.uniform(0, min(number * _STEP, _LONGEST)))
         yield number
         number += 1

@@ -50,7 +50,7 @@ class Expected(NamedTuple):
 
     path: str
     identity: Identity
-    system: str = temporary.system()
+    system: str
 
 
 OPEN_AT_ONCE = 64
@@ -221,7 +221,7 @@ class Place:
         """
         if self._source is not None and self._found != identity:
             self.close()
-        self._expected = Expected(path, identity)
+        self._expected = Expected(path, identity, temporary.system())
 
     def open_unchecked(self) -> None:
         """Opens the path, though nobody knows yet that it has the file that is expected."""

@@ -10,10 +10,8 @@ not locked may remove it: its writer was killed (`tensorferry.storage.sweeping`)
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 import re
-import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -56,6 +54,8 @@ def name_beside(target: str) -> str:
 @cache
 def system() -> str:
     """Eight digits for the running system: another machine, and a restart, have others."""
+    import hashlib  # readers do without
+
     return hashlib.sha256(running()).hexdigest()[:8]
 
 
@@ -144,6 +144,8 @@ def remove(path: str) -> None:
             break
         except OSError:
             with suppress(OSError):
+                import shutil
+
                 shutil.rmtree(path, ignore_errors=True)
     live.discard(path)
 

@@ -50,6 +50,6 @@ from tensorferry.tfio.tensors import (
 if not TYPE_CHECKING:  # for a type checker, a name that is not there is an error
 
     def __getattr__(name: str) -> object:
-        from tensorferry.signposts import missing
+        from tensorferry.signposts import MissingNameError
 
-        raise missing("tensorferry.tfio", name, globals())
+        raise MissingNameError("tensorferry.tfio", name, globals())

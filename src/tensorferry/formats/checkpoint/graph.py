@@ -25,8 +25,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from tensorferry import _native
-from tensorferry.codecs.protobuf import BYTES, Span, varint
+from tensorferry.codecs.protobuf import Span, varint
 from tensorferry.errors import FormatError
 from tensorferry.formats.checkpoint.messages import WRITER, Reader
 from tensorferry.tensors.infos import ROOT
@@ -239,37 +238,17 @@ def parse(data: Any) -> Graph:
 
 
 def _parse_node(reader: Reader, span: Span) -> Node:
-    # Not through the table, with which a graph takes 1.6 times as long to parse.
+    fields = reader.read("TrackableObject", span)
     node = Node()
-    data = reader.data
-    for number, wire, first, last in _native.MessageFields(data, *span):
-        if wire != BYTES or number not in (1, 2, 3):
-            continue
-        fields = {
-            inner: bytes(data[start:end]) if kind == BYTES else start
-            for inner, kind, start, end in _native.MessageFields(data, first, last)
-        }
-        if number == 1:
-            node.children[_text(fields.get(2, b""))] = _number(fields.get(1, 0))
-        elif number == 2:
-            node.attributes.append(Attribute(*(_text(fields.get(n, b"")) for n in (1, 2, 3))))
-        else:
-            slot = (_number(fields.get(1, 0)), _text(fields.get(2, b"")), _number(fields.get(3, 0)))
-            node.slots.append(slot)
+    if "children" in fields:
+        children = reader.rows("ObjectReference", fields["children"])
+        node.children = {name: number for number, name in children}
+    if "attributes" in fields:
+        attributes = reader.rows("SerializedTensor", fields["attributes"])
+        node.attributes = list(map(Attribute._make, attributes))
+    if "slot_variables" in fields:
+        node.slots = reader.rows("SlotVariableReference", fields["slot_variables"])
     return node
-
-
-def _text(value: Any) -> str:
-    try:
-        return str(value, "utf-8")
-    except (TypeError, UnicodeDecodeError):
-        raise FormatError("a name of the object graph is no text") from None
-
-
-def _number(value: Any) -> int:
-    if not isinstance(value, int) or value >= 1 << 31:
-        raise FormatError("an object of the graph has no number")
-    return value
 
 
 # Writing

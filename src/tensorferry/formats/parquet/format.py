@@ -45,11 +45,14 @@ class ParquetOptions(WriteOptions):
             the only row. By default they are rows if all tensors have the same first dimension.
         compression: Of the pages: "zstd", "snappy", "gzip", "lz4", "brotli" or None.
         batch_rows: Number of rows in a row group; by default as many as PyArrow puts there.
+        byte_stream_split: Whether floats are encoded by byte-stream-split: all first bytes before
+            all second ones, which compresses better.
     """
 
     rows: bool | None = None
     compression: Compression | None = COMPRESSION
     batch_rows: int | None = None
+    byte_stream_split: bool = False
 
 
 class Writes:
@@ -67,6 +70,7 @@ class Writes:
                 metadata=content.texts(),
                 rows=how.rows,
                 compression=how.compression,
+                byte_stream_split=how.byte_stream_split,
                 batch_rows=how.batch_rows,
             )
             return Written(size_of(sink), (target.path,))
@@ -89,9 +93,10 @@ class WritesRows:
 
         def begin(sink: Sink, schema: pa.Schema) -> BatchWriter:
             return groups.GroupWriter(
-                sink, schema, compression=how.compression, rows=how.batch_rows, shards=count
+                sink, schema, encoding=encoding, rows=how.batch_rows, shards=count
             )
 
+        encoding = file.Encoding(how.compression, how.byte_stream_split, spare_floats=True)
         writer = TableWriter(target, begin, shards=shards, metadata=metadata)
         count = len(writer.paths)
         return writer

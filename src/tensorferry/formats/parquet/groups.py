@@ -1,11 +1,14 @@
-"""Row groups to be written: batches are gathered, and encoded while the next ones are made."""
+"""Row groups to be written: batches are gathered, and encoded in threads meanwhile."""
 
 from __future__ import annotations
 
+import os
+from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from tensorferry.formats.parquet import file
+from tensorferry.formats.parquet.joining import Joined
 from tensorferry.storage.sink import Sink
 
 if TYPE_CHECKING:
@@ -16,6 +19,8 @@ GROUP_ROWS = 1 << 16
 GROUP_BYTES = 32 << 20
 # The least, if the files of many shards share the memory.
 SHARED_BYTES = 1 << 20
+# So many row groups are encoded at once, and are in memory.
+THREADS = min(4, os.cpu_count() or 1)
 
 
 class GroupWriter:
@@ -24,7 +29,7 @@ class GroupWriter:
     Args:
         sink: Takes the bytes.
         schema: Of the batches.
-        compression: Of the pages.
+        encoding: How columns are encoded.
         rows: Number of rows of a row group; by default as many as are worth it.
         shards: Number of files that are written at once, and share the memory.
     """
@@ -34,20 +39,23 @@ class GroupWriter:
         sink: Sink,
         schema: pa.Schema,
         *,
-        compression: file.Compression | None,
+        encoding: file.Encoding,
         rows: int | None = None,
         shards: int = 1,
     ) -> None:
-        self._thread = ThreadPoolExecutor(1, "parquet")
-        self._running: Future[None] | None = None
+        encoding.check()
+        self._threads = ThreadPoolExecutor(THREADS, "parquet")
+        self._running: deque[Future[Any]] = deque()
         self._schema = schema
+        self._encoding = encoding
         self._most_rows = rows or GROUP_ROWS
         self._most_bytes = None if rows else max(SHARED_BYTES, GROUP_BYTES // shards)
-        self._writer = file.begin(
-            sink, schema, compression=compression, dictionary=repeating(schema)
-        )
+        self._joined = Joined(sink)
         self._batches: list[Any] = []
         self._rows = self._bytes = 0
+        self._groups = 0
+        # What a schema cannot be written as, PyArrow says before there are rows.
+        self._empty = _encode(schema.empty_table(), encoding)
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
         """Takes a record batch."""
@@ -67,48 +75,40 @@ class GroupWriter:
         self._bytes += batch.nbytes
 
     def _write(self) -> None:
+        """Lets a thread encode what was gathered."""
         import pyarrow as pa
 
         if self._batches:
             table = pa.Table.from_batches(self._batches)
             self._batches, self._rows, self._bytes = [], 0, 0
-            self._wait()
-            size = max(table.num_rows, 1)
-            self._running = self._thread.submit(self._writer.write_table, table, size)
+            self._wait(THREADS)
+            self._running.append(self._threads.submit(_encode, table, self._encoding))
+            self._groups += 1
 
-    def _wait(self) -> None:
-        """Waits for the row group that is being encoded; what was wrong with it is raised."""
-        running, self._running = self._running, None
-        if running is not None:
-            running.result()
+    def _wait(self, most: int) -> None:
+        """Writes row groups until so many are being encoded; what was wrong with one is raised."""
+        while len(self._running) > most or (self._running and self._running[0].done()):
+            self._joined.add(memoryview(self._running.popleft().result()))
 
     def close(self) -> None:
         """Writes the last row group and the footer."""
         try:
             self._write()
-            self._wait()
+            self._wait(0)
+            if not self._groups:
+                self._joined.add(memoryview(self._empty))
+            self._joined.close()
         finally:
-            self._thread.shutdown()
-            self._writer.close()
+            self._running.clear()
+            self._threads.shutdown(cancel_futures=True)
 
 
-def repeating(schema: pa.Schema) -> list[str]:
-    """The columns of a schema whose values may well repeat, by their paths in Parquet.
-
-    A dictionary makes them smaller. Floats hardly repeat, and trying it takes most of the time.
-    """
+def _encode(table: pa.Table, encoding: file.Encoding) -> Any:
+    """A file of one row group, in memory."""
     import pyarrow as pa
 
-    found = []
-    for field in schema:
-        path, kind = field.name, field.type
-        while True:
-            if isinstance(kind, pa.BaseExtensionType):
-                kind = kind.storage_type
-            if not (pa.types.is_fixed_size_list(kind) or pa.types.is_list(kind)
-                    or pa.types.is_large_list(kind)):  # fmt: skip
-                break
-            path, kind = f"{path}.list.element", kind.value_type
-        if not pa.types.is_floating(kind):
-            found.append(path)
-    return found
+    target = pa.BufferOutputStream()
+    with encoding.writer(target, table.schema) as writer:
+        if table.num_rows:
+            writer.write_table(table, table.num_rows)
+    return target.getvalue()

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import tee
 from typing import Any
 
 from tensorferry.codecs.protobuf import Span
@@ -83,8 +82,7 @@ def read_nodes(place: Place, *, graph: int = 0, function: str = "") -> tuple[Nod
 
 def _all(reader: Reader, spans: Iterator[Span]) -> tuple[Node, ...]:
     nodes: list[Node] = []
-    places, others = tee(spans)
-    for span, calls in zip(places, functions_named(reader, others), strict=True):
+    for span in spans:
         fields = reader.read("NodeDef", span, without="attr")
         inputs = fields.get("input", [])
         nodes.append(
@@ -93,7 +91,7 @@ def _all(reader: Reader, spans: Iterator[Span]) -> tuple[Node, ...]:
                 fields.get("op", ""),
                 tuple(dict.fromkeys(_base(name) for name in inputs if name[:1] != "^")),
                 tuple(dict.fromkeys(_base(name) for name in inputs if name[:1] == "^")),
-                calls,
+                functions_named(reader, span),
             )
         )
         if len(nodes) > MOST:

@@ -233,15 +233,15 @@ def _read_node(reader: Reader, span: Span, count: int) -> _Node:
         return _NOTHING
     fields = reader.read("SavedObject", span)
     children: dict[str, int] = {}
-    for place in fields.get("children", []):
-        child = reader.read("ObjectReference", place)
-        children[child.get("local_name", "")] = child.get("node_id", 0)
-    slots = []
-    for place in fields.get("slot_variables", []):
-        slot = reader.read("SlotVariableReference", place)
-        variable = slot.get("original_variable_node_id", 0)
-        slots.append((variable, slot.get("slot_name", ""), slot.get("slot_variable_node_id", 0)))
-    targets = [*children.values(), *(n for variable, _, slot in slots for n in (variable, slot))]
+    slots: list[tuple[int, str, int]] = []
+    targets: list[int] = []
+    if "children" in fields:
+        references = reader.rows("ObjectReference", fields["children"])
+        children = {name: number for number, name in references}
+        targets += children.values()
+    if "slot_variables" in fields:
+        slots = reader.rows("SlotVariableReference", fields["slot_variables"])
+        targets += (number for variable, _, slot in slots for number in (variable, slot))
     for target in targets:
         if not 0 <= target < count:
             raise FormatError(

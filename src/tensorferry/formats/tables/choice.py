@@ -219,11 +219,18 @@ def by_column(leaves: Sequence[Outline]) -> Iterable[list[Outline]]:
     return found.values()
 
 
-def unfit(files: Files, leaves: Sequence[Outline]) -> Iterator[tuple[Outline, FerryError]]:
+def unfit(
+    files: Files, leaves: Sequence[Outline], held: Sequence[Any] | None = None
+) -> Iterator[tuple[Outline, FerryError]]:
     """The leaves of one column that cannot be read for what is in the first piece.
 
     Only leaves inside of lists, and columns that PyArrow may refuse, are looked at: of the others
     the type has told.
+
+    Args:
+        files: The files.
+        leaves: Of one column.
+        held: The first piece with this column, if it was read already.
     """
     suspects = [leaf for leaf in leaves if leaf.listed]
     if not suspects:
@@ -235,7 +242,8 @@ def unfit(files: Files, leaves: Sequence[Outline]) -> Iterator[tuple[Outline, Fe
         return
     column = suspects[0].column
     try:
-        batches = files.reader(number).batches(files.pieces(number)[0], [column])
+        if held is None:
+            held = files.reader(number).batches(files.pieces(number)[0], [column])
     except UnsupportedError as error:
         yield from ((leaf, error) for leaf in leaves)
         return
@@ -243,7 +251,7 @@ def unfit(files: Files, leaves: Sequence[Outline]) -> Iterator[tuple[Outline, Fe
         return
     for leaf in suspects:
         try:
-            _read(files, batches, leaf)
+            _read(files, held, leaf)
         except UnsupportedError as error:
             yield leaf, error
         except FormatError:
@@ -254,9 +262,9 @@ def _read(files: Files, batches: Sequence[Any], leaf: Outline) -> None:
     from tensorferry.formats.tables import values as arrow_values
 
     field = files.schema.field(leaf.column)
-    chunks = [batch.column(leaf.column) for batch in batches]
     with pieces.translated():
-        arrow_values.from_chunks(field, chunks, wanted=[leaf.name])
+        for batch in batches:  # one by one: nobody wants them together
+            arrow_values.from_chunks(field, [batch.column(leaf.column)], wanted=[leaf.name])
 
 
 def damages(

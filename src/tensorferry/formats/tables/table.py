@@ -23,7 +23,9 @@ from tensorferry.errors import FerryError, FormatError, OptionError, Problem
 from tensorferry.formats.table import TABLE
 from tensorferry.formats.tables import choice, pieces
 from tensorferry.formats.tables.contract import TableOptions, reads_of, recognised
+from tensorferry.formats.tables.dealing import CONVERTED, dealt
 from tensorferry.formats.tables.files import Files
+from tensorferry.rows.columns import rows_between
 from tensorferry.rows.rows import ROWS, Batch, Damage, Indices, Row, Rows, To, check_rows, hand
 from tensorferry.rows.schema import Schema
 from tensorferry.rows.splits import Part, Split, deal
@@ -314,7 +316,7 @@ class Table(Rows):
         """All columns, whole."""
         from tensorferry.formats.tables.chunks import out_of_one_row
 
-        leaves = self._settled(None)
+        leaves = self._settled(None, all_rows=True)
         columns = choice.columns_of(leaves)
         self._files.check_memory(columns)
         batches = list(self._stream(columns))
@@ -350,20 +352,30 @@ class Table(Rows):
             drop_remainder: Leave out a last batch that is shorter.
         """
         rows = check_rows(rows)
-        leaves = self._settled(columns)
+        leaves = self._settled(columns, all_rows=True)
         wanted = self._wanted(leaves)
         asked = self._how.columns if columns is None else columns
         apart = choice.members(leaves, asked) if to == "arrow" else []
-        for parts, count in self._dealt(rows, leaves):
-            if drop_remainder and count < rows:
+        for parts, count in self._dealt(rows, leaves, most=None if to == "arrow" else CONVERTED):
+            if drop_remainder:
+                count -= count % rows
+            if not count:
                 return
             if to == "arrow":
-                yield choice.together(parts, wanted.schema, apart)
-            else:
-                yield hand(self._values(parts, wanted), to)
+                whole = choice.together(parts, wanted.schema, apart)
+                yield from (whole.slice(start, rows) for start in range(0, count, rows))
+                continue
+            values = self._values(parts, wanted)
+            if count <= rows:
+                yield hand(values, to)
+                continue
+            for start in range(0, count, rows):
+                stop = start + rows
+                batch = {n: rows_between(column, start, stop) for n, column in values.items()}
+                yield hand(batch, to)
 
     def __iter__(self) -> Iterator[Row]:
-        leaves = self._settled(None)
+        leaves = self._settled(None, all_rows=True)
         wanted = self._wanted(leaves)
         for parts, count in self._dealt(ROWS, leaves):
             yield from self._rows(parts, wanted, count)
@@ -397,25 +409,15 @@ class Table(Rows):
         found = dict(zip(order, rows, strict=True))
         return [found[number] for number in numbers]
 
-    def _dealt(self, rows: int, leaves: Sequence[Outline]) -> Iterator[tuple[list[Any], int]]:
-        """Slices of record batches that make up batches of so many rows, and their number."""
+    def _dealt(
+        self, rows: int, leaves: Sequence[Outline], *, most: int | None = 1
+    ) -> Iterator[tuple[list[Any], int]]:
+        """Slices of record batches that make up batches, and their number of rows: see `dealt`."""
         columns = choice.columns_of(leaves)
-        if not columns:
-            total = len(self)
-            yield from (([], min(rows, total - start)) for start in range(0, total, rows))
-            return
-        parts: list[pa.RecordBatch] = []
-        missing = rows
-        for batch in self._stream(columns):
-            while batch.num_rows:
-                parts.append(batch.slice(0, missing))
-                batch = batch.slice(parts[-1].num_rows)
-                missing -= parts[-1].num_rows
-                if not missing:
-                    yield parts, rows
-                    parts, missing = [], rows
-        if parts:
-            yield parts, rows - missing
+        if columns:
+            return dealt(self._stream(columns), rows, most=most)
+        total = len(self)
+        return (([], min(rows, total - start)) for start in range(0, total, rows))
 
     def _stream(self, columns: Sequence[str]) -> Iterator[Any]:
         """The record batches of the rows wanted."""
@@ -477,20 +479,34 @@ class Table(Rows):
         damage = Damage(place.path, 0, error.offset or 0, place.size() or 0, error.message)
         self.damages.append(damage)
 
-    def _settled(self, columns: Sequence[str] | None) -> list[Outline]:
+    def _settled(self, columns: Sequence[str] | None, *, all_rows: bool = False) -> list[Outline]:
         """The leaves to be read.
 
         Of columns that nobody named, those are left out that cannot be read for what is in the
         first piece: nulls inside of lists, or what PyArrow itself cannot read.
+
+        Args:
+            columns: The columns that were named.
+            all_rows: Whether all rows are read next, of which the first piece is kept.
         """
         if columns is not None or self._how.columns is not None or self._files.settled:
             return self._chosen(columns)
-        for leaves in choice.by_column(self._chosen(None)):
-            for leaf, error in choice.unfit(self._files, leaves):
+        chosen = self._chosen(None)
+        held = self._first_piece(chosen) if all_rows else None
+        for leaves in choice.by_column(chosen):
+            for leaf, error in choice.unfit(self._files, leaves, held):
                 self._files.refuse(leaf, error)
                 self.notes.append(f"column {leaf.name!r} is left out: {error.message}")
         self._files.settled = True
         return self._chosen(None)
+
+    def _first_piece(self, leaves: Sequence[Outline]) -> list[Any] | None:
+        """The first piece, which is kept; None if there is none, or it cannot be read at once."""
+        try:
+            number = next(n for n in range(len(self._files)) if self._files.pieces(n))
+            return self._piece(number, self._files.pieces(number)[0], choice.columns_of(leaves))
+        except (StopIteration, FerryError):
+            return None
 
     def _wanted(self, leaves: Sequence[Outline]) -> Wanted:
         names = [leaf.name for leaf in leaves]

@@ -54,9 +54,13 @@ class Shard:
     A sink that failed once has a hole: it gets nothing more, and the file never appears.
     """
 
-    def __init__(self, sink: Sink, kind: str | None, level: int | None, gate: Gate) -> None:
+    def __init__(
+        self, sink: Sink, kind: str | None, level: int | None, gate: Gate, *, streams: int
+    ) -> None:
         self._sink = sink
-        self._compressor = None if kind is None else codecs.compressor(kind, level)  # type: ignore[arg-type]
+        self._compressor: codecs.Compressor | None = None
+        if kind is not None:
+            self._compressor = codecs.compressor(kind, level, streams=streams)  # type: ignore[arg-type]
         self._gate = gate
         self._failure: BaseException | None = None
 

@@ -129,7 +129,9 @@ class RecordWriter:
             sinks = self._open_all(target, kind, append, beside)
             if not beside and not append and target.is_path:
                 self._stale = _schemas_of_quantized(self.paths)
-            self._shards = [Shard(sink, kind, level, self._sinks) for sink in sinks]
+            self._shards = [
+                Shard(sink, kind, level, self._sinks, streams=len(sinks)) for sink in sinks
+            ]
             self._framers = [_native.Framer(shard.write, FRAMED_BYTES) for shard in self._shards]
             self.add = self._framers[0].add if len(self._shards) == 1 else self._add_in_turn
         except BaseException as error:

@@ -70,6 +70,7 @@ class Converting(TypedDict, total=False):
     shard_size: int | str | None
     level: int | None
     batch_rows: int | None
+    byte_stream_split: bool | None
     layout: Literal["names", "objects"] | None
     digest: bool
     dry_run: bool
@@ -148,6 +149,7 @@ def convert(
     shard_size: int | str | None = None,
     level: int | None = None,
     batch_rows: int | None = None,
+    byte_stream_split: bool | None = None,
     layout: Literal["names", "objects"] | None = None,
     force: bool = False,
     digest: bool = False,
@@ -176,6 +178,7 @@ def convert(
         shard_size: Of records and safetensors: about how large files may be.
         level: Of npz and TFRecords: of the compression.
         batch_rows: Of Arrow and Parquet: number of rows of a record batch or row group.
+        byte_stream_split: Of Parquet: encode floats by byte-stream-split, which compresses better.
         layout: Of checkpoints: keys are "names", or paths of "objects".
         force: Replace a target that is there.
         digest: Keep the digest of the content in the metadata, for `tensorferry.verify`.
@@ -205,7 +208,14 @@ def convert(
     changes = Changes(
         tuple(select), Renaming.parse(rename), None if dtype is None else casting.parse(dtype)
     )
-    own = keywords.given({"level": level, "batch_rows": batch_rows, "layout": layout})
+    own = keywords.given(
+        {
+            "level": level,
+            "batch_rows": batch_rows,
+            "byte_stream_split": byte_stream_split,
+            "layout": layout,
+        }
+    )
     how = Writing(
         compression=compression,
         quantize=quantize,

@@ -1,0 +1,390 @@
+// Messages: split into fields, read by tables of their fields, and the nodes of graphs.
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+
+#include <array>
+#include <bit>
+
+#include "core/graph.h"
+#include "python.h"
+
+namespace ferry::python {
+
+namespace {
+
+nb::object checked(PyObject* made) {
+  if (made == nullptr) throw nb::python_error();
+  return nb::steal(made);
+}
+
+nb::object read_text(Span text) {
+  PyObject* const decoded = PyUnicode_DecodeUTF8(reinterpret_cast<const char*>(text.data),
+                                                 static_cast<Py_ssize_t>(text.size), nullptr);
+  if (decoded == nullptr) {
+    PyErr_Clear();
+    throw Error(Problem::malformed, text.offset(), "a text is not UTF-8");
+  }
+  return nb::steal(decoded);
+}
+
+nb::object to_integer(std::uint64_t value) { return checked(PyLong_FromUnsignedLongLong(value)); }
+
+// Fields
+
+// Iterates over the fields of one message, one level deep.
+class MessageFields {
+ public:
+  MessageFields(nb::object source, std::uint64_t start, std::uint64_t end)
+      : buffer_(source), reader_(buffer_.span(start, end)) {}
+
+  bool done() const { return reader_.done(); }
+
+  nb::tuple next() {
+    Field field;
+    if (!reader_.next(field)) throw nb::stop_iteration();
+    const bool placed = field.tag.wire == Wire::bytes;
+    return nb::make_tuple(field.tag.field, static_cast<int>(field.tag.wire),
+                          placed ? field.bytes.offset() : field.value,
+                          placed ? field.bytes.offset() + field.bytes.size : field.tag.offset);
+  }
+
+  // The same without what nanobind does around a call; nullptr where `next` has to say why not.
+  PyObject* next_quickly() noexcept {
+    const Reader before = reader_;
+    try {
+      return next().release().ptr();
+    } catch (...) {
+      reader_ = before;
+      return nullptr;
+    }
+  }
+
+ private:
+  Buffer buffer_;
+  Reader reader_;
+};
+
+// The end without an exception of C++, which takes ten times as long as a field.
+PyObject* next_field(PyObject* self) {
+  static PyObject* const name = PyUnicode_InternFromString("next");
+  MessageFields* const fields = nb::inst_ptr<MessageFields>(self);
+  if (fields->done()) return nullptr;
+  PyObject* const found = fields->next_quickly();
+  return found != nullptr ? found : PyObject_CallMethodNoArgs(self, name);
+}
+
+PyType_Slot message_fields_slots[] = {
+    {Py_tp_iter, reinterpret_cast<void*>(PyObject_SelfIter)},
+    {Py_tp_iternext, reinterpret_cast<void*>(next_field)},
+    {0, nullptr},
+};
+
+// Tables
+
+// What the value of a field is.
+enum class Value { span, text, bits, integer, zigzag, boolean, single, real };
+
+Value value_of(const std::string& kind) {
+  if (kind == "text") return Value::text;
+  if (kind == "int") return Value::integer;
+  if (kind == "zigzag") return Value::zigzag;
+  if (kind == "bool") return Value::boolean;
+  if (kind == "float") return Value::single;
+  if (kind == "double") return Value::real;
+  if (kind == "bytes" || (kind[0] >= 'A' && kind[0] <= 'Z')) return Value::span;
+  return Value::bits;
+}
+
+nb::object to_number(Value value, std::uint64_t bits) {
+  switch (value) {
+    case Value::integer: return checked(PyLong_FromLongLong(static_cast<std::int64_t>(bits)));
+    case Value::zigzag:
+      return checked(PyLong_FromLongLong(static_cast<std::int64_t>(bits >> 1 ^ (0 - (bits & 1)))));
+    case Value::boolean: return checked(PyBool_FromLong(bits != 0));
+    case Value::single:
+      return checked(PyFloat_FromDouble(std::bit_cast<float>(static_cast<std::uint32_t>(bits))));
+    case Value::real: return checked(PyFloat_FromDouble(std::bit_cast<double>(bits)));
+    default: return to_integer(bits);
+  }
+}
+
+// The fields of one kind of message, by which such messages are read.
+class MessageTable {
+ public:
+  // `fields` has the number, the name, the kind, the wire type and whether it is repeated, of each;
+  // `span` is the tuple that places of bytes are given as.
+  MessageTable(std::string message, nb::list fields, nb::type_object span)
+      : message_(std::move(message)), span_(std::move(span)) {
+    if (!PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(span_.ptr()), &PyTuple_Type)) {
+      throw nb::type_error("a span is a tuple");
+    }
+    if (fields.size() > most_fields) throw nb::value_error("too many fields");
+    for (nb::handle each : fields) {
+      const auto line = nb::cast<nb::tuple>(each);
+      const auto number = nb::cast<std::uint32_t>(line[0]);
+      const auto kind = nb::cast<std::string>(line[2]);
+      if (number >= highest || kind.empty()) throw nb::value_error("no such field");
+      if (number >= by_number_.size()) by_number_.resize(number + 1, none);
+      by_number_[number] = static_cast<std::uint8_t>(lines_.size());
+      lines_.push_back({line[1], value_of(kind), static_cast<Wire>(nb::cast<int>(line[3])),
+                        nb::cast<bool>(line[4])});
+    }
+  }
+
+  nb::object read(nb::handle source, std::uint64_t start, std::uint64_t end,
+                  nb::handle without) const {
+    const Buffer buffer(source);
+    nb::object found = checked(PyDict_New());
+    std::array<PyObject*, most_fields> lists;  // which the dict holds
+    std::uint64_t seen = 0;
+    Reader reader(buffer.span(start, end));
+    for (Field field; reader.next(field);) {
+      const std::uint32_t number = field.tag.field;
+      if (number >= by_number_.size() || by_number_[number] == none) continue;
+      const std::size_t place = by_number_[number];
+      const Line& line = lines_[place];
+      const bool again = (seen >> place & 1) != 0;
+      if (!again && line.repeated && !without.is_none() && is_same(line.name, without)) continue;
+      seen |= std::uint64_t{1} << place;
+      if (line.repeated && !again) {
+        const nb::object list = checked(PyList_New(0));
+        lists[place] = list.ptr();
+        put(found, line, list);
+      }
+      if (field.tag.wire != line.wire) {
+        if (!line.repeated || field.tag.wire != Wire::bytes) fail_wire(line, field);
+        unpack(line, field.bytes, lists[place]);
+      } else if (line.repeated) {
+        append(lists[place], value_at(line, field));
+      } else {
+        if (again) fail_twice(line, field);
+        put(found, line, value_at(line, field));
+      }
+    }
+    return found;
+  }
+
+  // Each of some messages as a tuple of its fields, in the order of the table; a number that is not
+  // there is 0, a text is empty, and a span is None.
+  nb::object rows(nb::handle source, nb::list spans) const {
+    const Buffer buffer(source);
+    nb::object found = checked(PyList_New(0));
+    for (nb::handle each : spans) {
+      const auto place = nb::cast<std::pair<std::uint64_t, std::uint64_t>>(each);
+      append(found.ptr(), row(buffer.span(place.first, place.second)));
+    }
+    return found;
+  }
+
+ private:
+  static constexpr std::size_t most_fields = 64;
+  static constexpr std::uint32_t highest = 4096;
+  static constexpr std::uint8_t none = 255;
+
+  struct Line {
+    nb::object name;
+    Value value;
+    Wire wire;
+    bool repeated;
+  };
+
+  nb::object row(Span message) const {
+    std::array<nb::object, most_fields> values;
+    Reader reader(message);
+    for (Field field; reader.next(field);) {
+      const std::uint32_t number = field.tag.field;
+      if (number >= by_number_.size() || by_number_[number] == none) continue;
+      const std::size_t place = by_number_[number];
+      const Line& line = lines_[place];
+      if (line.repeated) throw nb::value_error("a row has no repeated fields");
+      if (field.tag.wire != line.wire) fail_wire(line, field);
+      if (values[place].is_valid()) fail_twice(line, field);
+      values[place] = value_at(line, field);
+    }
+    nb::object made = checked(PyTuple_New(static_cast<Py_ssize_t>(lines_.size())));
+    for (std::size_t place = 0; place < lines_.size(); ++place) {
+      nb::object& value = values[place];
+      if (!value.is_valid()) value = absent(lines_[place]);
+      if (PyTuple_SetItem(made.ptr(), static_cast<Py_ssize_t>(place), value.release().ptr()) != 0) {
+        throw nb::python_error();
+      }
+    }
+    return made;
+  }
+
+  static nb::object absent(const Line& line) {
+    switch (line.value) {
+      case Value::span: return nb::none();
+      case Value::text: return nb::str("");
+      default: return to_number(line.value, 0);
+    }
+  }
+
+  static bool is_same(nb::handle name, nb::handle other) {
+    return name.is(other) || PyUnicode_Compare(name.ptr(), other.ptr()) == 0;
+  }
+
+  static void put(nb::handle found, const Line& line, nb::handle value) {
+    if (PyDict_SetItem(found.ptr(), line.name.ptr(), value.ptr()) != 0) throw nb::python_error();
+  }
+
+  static void append(PyObject* list, const nb::object& value) {
+    if (PyList_Append(list, value.ptr()) != 0) throw nb::python_error();
+  }
+
+  nb::object value_at(const Line& line, const Field& field) const {
+    switch (line.value) {
+      case Value::span: return make_span(field.bytes);
+      case Value::text: return read_text(field.bytes);
+      default: return to_number(line.value, field.value);
+    }
+  }
+
+  // What `tuple.__new__(Span, (start, end))` gives.
+  nb::object make_span(Span bytes) const {
+    static const auto make =
+        reinterpret_cast<newfunc>(PyType_GetSlot(&PyTuple_Type, Py_tp_new));
+    const std::uint64_t start = bytes.offset();
+    const nb::tuple arguments = nb::make_tuple(nb::make_tuple(start, start + bytes.size));
+    return checked(
+        make(reinterpret_cast<PyTypeObject*>(span_.ptr()), arguments.ptr(), nullptr));
+  }
+
+  // The numbers of a repeated field that stand in one run of bytes.
+  void unpack(const Line& line, Span run, PyObject* list) const {
+    const std::size_t width = line.wire == Wire::fixed32 ? 4 : line.wire == Wire::fixed64 ? 8 : 1;
+    if (run.size % width != 0) {
+      throw Error(Problem::malformed, run.offset(),
+                  std::to_string(run.size) + " bytes of " + name_of(line) +
+                      ", expected a multiple of " + std::to_string(width));
+    }
+    Reader reader(run);
+    while (!reader.done()) {
+      const std::uint64_t bits = width == 4   ? reader.fixed32()
+                                 : width == 8 ? reader.fixed64()
+                                              : reader.varint();
+      append(list, to_number(line.value, bits));
+    }
+  }
+
+  static std::string name_of(const Line& line) { return nb::cast<std::string>(line.name); }
+
+  // Where the value of a field stands, or the tag before a number.
+  static std::uint64_t place_of(const Field& field) {
+    return field.tag.wire == Wire::bytes ? field.bytes.offset() : field.tag.offset;
+  }
+
+  [[noreturn]] void fail_wire(const Line& line, const Field& field) const {
+    throw Error(Problem::malformed, place_of(field),
+                name_of(line) + " of " + message_ + " has wire type " +
+                    std::to_string(static_cast<int>(field.tag.wire)) + ", expected " +
+                    std::to_string(static_cast<int>(line.wire)));
+  }
+
+  [[noreturn]] void fail_twice(const Line& line, const Field& field) const {
+    throw Error(Problem::malformed, place_of(field),
+                name_of(line) + " of " + message_ + " comes twice, expected once");
+  }
+
+  std::string message_;
+  nb::object span_;
+  std::vector<Line> lines_;
+  std::vector<std::uint8_t> by_number_;
+};
+
+// Graphs
+
+// An attribute: its key, which field its value is, and where; a number is in the place of the start.
+nb::tuple to_tuple(const graph::Attribute& attribute) {
+  const Field& value = attribute.value;
+  const std::uint32_t number = value.tag.field;
+  const bool placed = number != 0 && value.tag.wire == Wire::bytes;
+  const std::uint64_t start = placed ? value.bytes.offset() : value.value;
+  return nb::make_tuple(read_text(attribute.key), number, start,
+                        placed ? start + value.bytes.size : value.tag.offset);
+}
+
+// Texts of Python's, which `held` keeps.
+Texts to_texts(nb::tuple texts, std::vector<std::string>& held) {
+  held.reserve(texts.size());
+  Texts found;
+  for (nb::handle each : texts) {
+    const std::string& text = held.emplace_back(nb::cast<std::string>(each));
+    found.add({reinterpret_cast<const std::uint8_t*>(text.data()), text.size(), nullptr});
+  }
+  return found;
+}
+
+nb::tuple graph_nodes(nb::handle source, std::uint64_t start, std::uint64_t end,
+                      std::uint32_t field, nb::tuple watched, nb::tuple attributes,
+                      std::int64_t depth) {
+  const Buffer buffer(source);
+  std::vector<std::string> held_ops, held_keys;
+  const Texts ops = to_texts(watched, held_ops);
+  const Texts keys = to_texts(attributes, held_keys);
+  const Span span = buffer.span(start, end);
+  const graph::Nodes nodes = [&] {
+    const Unlocked unlocked;
+    return graph::walk(span, field, ops, depth);
+  }();
+  nb::list named, found;
+  for (const graph::Named& each : nodes.named) {
+    named.append(nb::make_tuple(read_text(each.text), each.count));
+  }
+  for (const graph::Node& node : nodes.watched) {
+    nb::list wanted;
+    for (const graph::Attribute& each : node.attributes) {
+      if (keys.has(each.key)) wanted.append(to_tuple(each));
+    }
+    found.append(nb::make_tuple(read_text(node.name), read_text(node.op), wanted));
+  }
+  std::vector<std::uint64_t> places;
+  places.reserve(4 * nodes.constants.size());
+  for (const auto& [name, tensor] : nodes.constants) {
+    for (const Span part : {name, tensor}) {
+      places.push_back(part.offset());
+      places.push_back(part.offset() + part.size);
+    }
+  }
+  const nb::bytes constants(reinterpret_cast<const char*>(places.data()),
+                            places.size() * sizeof(places[0]));
+  return nb::make_tuple(nodes.count, named, constants, found);
+}
+
+nb::list node_functions(nb::handle source, std::uint64_t start, std::uint64_t end,
+                        std::int64_t depth) {
+  const Buffer buffer(source);
+  graph::NodeReader reader(depth);
+  nb::list names;
+  for (const Span name : reader.read(buffer.span(start, end)).functions) {
+    names.append(read_text(name));
+  }
+  return names;
+}
+
+}  // namespace
+
+void bind_messages(nb::module_& module) {
+  nb::class_<MessageFields>(module, "MessageFields",
+                            nb::type_slots(message_fields_slots),
+                            "The fields of one message: (number, wire type, value, offset of the "
+                            "field) or, length-delimited, (number, 2, start, end).")
+      .def(nb::init<nb::object, std::uint64_t, std::uint64_t>(), "source"_a, "start"_a, "end"_a)
+      .def("next", &MessageFields::next, "What `__next__` gives, unless it is the end.");
+  nb::class_<MessageTable>(module, "MessageTable",
+                           "The fields of one kind of message, by which such messages are read.")
+      .def(nb::init<std::string, nb::list, nb::type_object>(), "message"_a, "fields"_a, "span"_a)
+      .def("read", &MessageTable::read, "source"_a, "start"_a, "end"_a, "without"_a = nb::none(),
+           "The fields of a message by name, without one that is repeated.")
+      .def("rows", &MessageTable::rows, "source"_a, "spans"_a,
+           "Messages without repeated fields, each as a tuple of all fields of the table.");
+  module.def("graph_nodes", graph_nodes, "source"_a, "start"_a, "end"_a, nb::kw_only(), "field"_a,
+             "watched"_a, "attributes"_a, "depth"_a,
+             "The nodes in a field of a message: (number of nodes, ops and functions with the "
+             "number of nodes that have them as op, places of names and tensors of constants, "
+             "watched nodes with some of their attributes).");
+  module.def("node_functions", node_functions, "source"_a, "start"_a, "end"_a, nb::kw_only(),
+             "depth"_a, "The functions that the attributes of a node name.");
+}
+
+}  // namespace ferry::python

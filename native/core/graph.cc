@@ -1,0 +1,267 @@
+#include "graph.h"
+
+#include <algorithm>
+
+#include "tensorproto.h"
+
+namespace ferry::graph {
+
+namespace {
+
+enum NodeField : std::uint32_t { name_field = 1, op_field = 2, input_field = 3, attr_field = 5 };
+enum EntryField : std::uint32_t { key_field = 1, value_field = 2 };
+enum ValueField : std::uint32_t { list_field = 1, shape_field = 7, tensor_field = 8, func_field = 10 };
+
+// Of ListValue and NameAttrList.
+constexpr std::uint32_t functions_of_list = 9, name_of_function = 1, attributes_of_function = 2;
+
+// How many keys of a node are compared with each other before a table of them is made.
+constexpr std::size_t few = 16;
+
+[[noreturn]] void fail(std::uint64_t offset, std::string message) {
+  throw Error(Problem::malformed, offset, std::move(message));
+}
+
+[[noreturn]] void fail_twice(const std::string& what, std::uint64_t offset) {
+  fail(offset, what + " comes twice, expected once");
+}
+
+Wire wire_of_value(std::uint32_t field) {
+  switch (field) {
+    case 3: case 5: case 6: return Wire::varint;  // i, b, type
+    case 4: return Wire::fixed32;                 // f
+    default: return Wire::bytes;
+  }
+}
+
+struct Entry {
+  Span key;
+  Span value;
+};
+
+// An entry of a map of attributes.
+Entry read_entry(Span message) {
+  Entry entry{{message.data + message.size, 0, message.input},
+              {message.data + message.size, 0, message.input}};
+  unsigned seen = 0;
+  Reader reader(message);
+  for (Field field; reader.next(field);) {
+    const std::uint32_t number = field.tag.field;
+    if (number > value_field) continue;
+    if ((seen >> number & 1) != 0) {  // protobuf would merge the two
+      fail_twice("field " + std::to_string(number) + " of an attribute", message.offset());
+    }
+    seen |= 1u << number;
+    if (field.tag.wire != Wire::bytes) continue;
+    if (number == key_field) entry.key = checked_text(field.bytes);
+    if (number == value_field) entry.value = field.bytes;
+  }
+  return entry;
+}
+
+// The one value of an attribute; of field 0 if there is none.
+Field read_value(const Entry& entry) {
+  Field found;
+  Reader reader(entry.value);
+  for (Field field; reader.next(field);) {
+    const bool second = found.tag.field != 0;
+    if (second || field.tag.wire != wire_of_value(field.tag.field)) {
+      fail(entry.value.offset(),
+           "field " + std::to_string(field.tag.field) + " of the attribute " + quoted(entry.key) +
+               (second ? " is a second value"
+                       : " has wire type " + std::to_string(static_cast<int>(field.tag.wire))));
+    }
+    found = field;
+  }
+  return found;
+}
+
+std::int64_t read_size(Span message) {
+  std::int64_t size = 0;
+  bool seen = false;
+  Reader reader(message);
+  while (!reader.done()) {
+    const Tag tag = reader.tag();
+    if (tag.field != 1) {
+      reader.skip(tag);
+      continue;
+    }
+    Reader::expect(tag, Wire::varint);
+    size = static_cast<std::int64_t>(reader.varint());
+    if (std::exchange(seen, true)) fail_twice("size of Dim", tag.offset);
+  }
+  return size;
+}
+
+// A shape in which sizes may be unknown.
+void check_shape(Span message) {
+  std::size_t rank = 0;
+  bool unknown = false, seen = false;
+  Reader reader(message);
+  while (!reader.done()) {
+    const Tag tag = reader.tag();
+    if (tag.field == 2) {
+      Reader::expect(tag, Wire::bytes);
+      const Span dimension = reader.bytes();
+      const std::int64_t size = read_size(dimension);
+      if (size < -1) {
+        fail(dimension.offset(), "dimension " + std::to_string(rank) + " is " +
+                                     std::to_string(size) + ", expected at least -1");
+      }
+      ++rank;
+    } else if (tag.field == 3) {
+      Reader::expect(tag, Wire::varint);
+      unknown = reader.varint() != 0;
+      if (std::exchange(seen, true)) fail_twice("unknown_rank of TensorShapeProto", tag.offset);
+    } else {
+      reader.skip(tag);
+    }
+  }
+  if (unknown && rank != 0) {
+    fail(message.offset(), "a shape of unknown rank with " + std::to_string(rank) + " sizes");
+  }
+  if (rank > tensorproto::max_dimensions) {
+    throw Error(Problem::limit, message.offset(),
+                std::to_string(rank) + " dimensions, at most " +
+                    std::to_string(tensorproto::max_dimensions) + " are known");
+  }
+}
+
+Span constant_of(const Node& node, std::uint64_t offset) {
+  const auto found = std::find_if(
+      node.attributes.begin(), node.attributes.end(),
+      [](const Attribute& attribute) { return view(attribute.key) == "value"; });
+  if (found == node.attributes.end() || found->value.tag.field != tensor_field) {
+    throw Error(Problem::malformed, offset, "a Const node without a tensor as its value",
+                shortened(node.name));
+  }
+  try {
+    tensorproto::scan(found->value.bytes);
+  } catch (const Error& error) {
+    throw Error(error.problem(), error.offset(), error.what(), shortened(node.name));
+  }
+  return found->value.bytes;
+}
+
+}  // namespace
+
+const Node& NodeReader::read(Span message) {
+  node_.name = node_.op = {};
+  node_.attributes.clear();
+  node_.functions.clear();
+  Reader reader(message);
+  for (Field field; reader.next(field);) {
+    const std::uint32_t number = field.tag.field;
+    if (number == input_field || number > attr_field) continue;
+    if (field.tag.wire != Wire::bytes) {
+      fail(field.tag.offset, "field " + std::to_string(number) + " of a node has wire type " +
+                                 std::to_string(static_cast<int>(field.tag.wire)) + ", expected 2");
+    }
+    if (number == attr_field) read_attribute(field.bytes);
+    if (number == op_field) node_.op = checked_text(field.bytes);
+    if (number == name_field) node_.name = checked_text(field.bytes);
+  }
+  if (node_.name.size == 0 || node_.op.size == 0) {
+    throw Error(Problem::malformed, message.offset(),
+                node_.name.size == 0 ? "a node without a name" : "a node without an op",
+                shortened(node_.name));
+  }
+  // Which stands between a node and the number of its output.
+  if (view(node_.name).find(':') != std::string_view::npos) {
+    fail(message.offset(), "a node is called " + quoted(node_.name) + ", with a colon");
+  }
+  return node_;
+}
+
+void NodeReader::read_attribute(Span message) {
+  const Entry entry = read_entry(message);
+  const Field value = read_value(entry);
+  auto& attributes = node_.attributes;
+  bool again = false;
+  if (attributes.size() < few) {
+    for (const Attribute& before : attributes) again |= view(before.key) == view(entry.key);
+  } else {
+    if (attributes.size() == few) {
+      keys_.clear();
+      for (const Attribute& before : attributes) keys_.add(before.key);
+    }
+    again = !keys_.add(entry.key).is_new;
+  }
+  if (again) {
+    fail_twice("the attribute " + quoted(entry.key) + " of the node " + quoted(node_.name),
+               message.offset());
+  }
+  attributes.push_back({message, entry.key, value});
+  const std::uint32_t field = value.tag.field;
+  if (field == shape_field) check_shape(value.bytes);
+  if (field == list_field || field == func_field) find_functions(field, value.bytes);
+}
+
+void NodeReader::find_functions(std::uint32_t field, Span message) {
+  pending_.clear();
+  pending_.push_back({field, message, depth_});
+  while (!pending_.empty()) {
+    const Pending found = pending_.back();
+    pending_.pop_back();
+    if (found.depth < 0) {
+      throw Error(Problem::limit, found.message.offset(),
+                  "attributes nest deeper than " + std::to_string(depth_) + " messages");
+    }
+    const bool is_list = found.field == list_field;
+    Span name{found.message.data, 0, found.message.input};
+    bool named = false;
+    Reader reader(found.message);
+    for (Field inner; reader.next(inner);) {
+      const std::uint32_t number = inner.tag.field;
+      if (number != (is_list ? functions_of_list : name_of_function) &&
+          (is_list || number != attributes_of_function)) {
+        continue;
+      }
+      Reader::expect(inner.tag, Wire::bytes);
+      if (is_list) {
+        pending_.push_back({func_field, inner.bytes, found.depth - 1});
+      } else if (number == name_of_function) {
+        name = checked_text(inner.bytes);
+        if (std::exchange(named, true)) fail_twice("name of NameAttrList", inner.bytes.offset());
+      } else {
+        const Field value = read_value(read_entry(inner.bytes));
+        const std::uint32_t kind = value.tag.field;
+        if (kind == list_field || kind == func_field) {
+          pending_.push_back({kind, value.bytes, found.depth - 3});
+        }
+      }
+    }
+    if (!is_list) node_.functions.push_back(name);
+  }
+}
+
+Nodes walk(Span message, std::uint32_t field, const Texts& watched, std::int64_t depth) {
+  Nodes nodes;
+  Texts names, named;
+  const auto mention = [&](Span text, std::uint64_t count) {
+    const Texts::Found found = named.add(text);
+    if (found.is_new) nodes.named.push_back({text, 0});
+    nodes.named[found.number].count += count;
+  };
+  NodeReader each(depth);
+  Reader reader(message);
+  for (Field outer; reader.next(outer);) {
+    if (outer.tag.field != field) continue;
+    Reader::expect(outer.tag, Wire::bytes);
+    const Node& node = each.read(outer.bytes);
+    if (!names.add(node.name).is_new) {
+      fail_twice("the node " + quoted(node.name), outer.bytes.offset());
+    }
+    mention(node.op, 1);
+    for (const Span function : node.functions) mention(function, 0);
+    if (view(node.op) == "Const") {
+      nodes.constants.push_back({node.name, constant_of(node, outer.bytes.offset())});
+    } else if (watched.has(node.op)) {
+      nodes.watched.push_back(node);
+    }
+  }
+  nodes.count = names.size();
+  return nodes;
+}
+
+}  // namespace ferry::graph

@@ -1,0 +1,79 @@
+// The nodes of a GraphDef, or of a function in its library, checked and counted in one walk.
+//
+//     NodeDef    1 name | 2 op | 3 input | 4 device | 5 attr { 1 key | 2 value }
+//     AttrValue  one of 1 list | 2 s | 3 i | 4 f | 5 b | 6 type | 7 shape | 8 tensor | 10 func
+//
+// A node must have a name, which no other one has, and an op; an attribute has one value; a Const
+// has a sound tensor. What ops mean is known in Python (formats/savedmodel): the nodes that it asks
+// for are given with their attributes.
+#pragma once
+
+#include <vector>
+
+#include "text.h"
+
+namespace ferry::graph {
+
+struct Attribute {
+  Span entry;
+  Span key;
+  Field value;  // of field 0: there is none
+};
+
+// One node, and the functions that its attributes name, in any depth.
+struct Node {
+  Span name;
+  Span op;
+  std::vector<Attribute> attributes;
+  std::vector<Span> functions;
+};
+
+// An op or a function, and how many nodes have it as their op: none if only attributes name it.
+struct Named {
+  Span text;
+  std::uint64_t count;
+};
+
+struct Constant {
+  Span name;
+  Span tensor;
+};
+
+struct Nodes {
+  std::uint64_t count = 0;
+  std::vector<Named> named;
+  std::vector<Constant> constants;
+  std::vector<Node> watched;
+};
+
+// Reads nodes one by one, and keeps its memory from one to the next.
+class NodeReader {
+ public:
+  // Attributes may nest `depth` messages deep.
+  explicit NodeReader(std::int64_t depth) noexcept : depth_(depth) {}
+
+  // What it gives is valid until the next call.
+  const Node& read(Span message);
+
+ private:
+  struct Pending {
+    std::uint32_t field;
+    Span message;
+    std::int64_t depth;
+  };
+
+  void read_attribute(Span entry);
+  void find_functions(std::uint32_t field, Span message);
+
+  std::int64_t depth_;
+  Node node_;
+  Texts keys_;
+  std::vector<Pending> pending_;
+};
+
+// All nodes that stand in a field of a message.
+//
+// `watched` has ops whose nodes are given as a whole.
+Nodes walk(Span message, std::uint32_t field, const Texts& watched, std::int64_t depth);
+
+}  // namespace ferry::graph

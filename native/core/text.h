@@ -1,0 +1,48 @@
+// Texts in messages: whether they are UTF-8, how errors show them, and sets of them.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "wire.h"
+
+namespace ferry {
+
+inline std::string_view view(Span text) noexcept {
+  return {reinterpret_cast<const char*>(text.data), text.size};
+}
+
+bool is_utf8(Span text) noexcept;
+
+// Throws Error unless the text is UTF-8; gives it back.
+Span checked_text(Span text);
+
+// The first 60 characters of a text.
+std::string shortened(Span text);
+
+// The same in quotes.
+inline std::string quoted(Span text) { return "'" + shortened(text) + "'"; }
+
+// Texts, each with its number: they are counted from 0 in the order in which they come. The hash
+// has a secret of the process, so that no file can bring texts that all fall into one place.
+class Texts {
+ public:
+  struct Found {
+    std::size_t number;
+    bool is_new;
+  };
+
+  Found add(Span text);
+  bool has(Span text) const noexcept;
+  std::size_t size() const noexcept { return texts_.size(); }
+  void clear() noexcept;
+
+ private:
+  void grow();
+
+  std::vector<Span> texts_;
+  std::vector<std::uint64_t> hashes_;
+  std::vector<std::uint32_t> places_;  // numbers of texts plus 1; 0 where there is none
+};
+
+}  // namespace ferry
