@@ -509,6 +509,19 @@ def test_functions_in_the_place_of_others(tmp_path, edit_one):
     refused(path, "write")
 
 
+def test_functions_in_the_place_of_others_in_a_graph(tmp_path):
+    """The same in a model of TensorFlow 1, which has functions that nothing calls."""
+
+    def edit(graph):
+        function = graph.graph_def.library.function.add()
+        function.signature.name = "evil"
+        function.attr["api_implements"].s = b"same"
+        function.node_def.add(name="save", op="SaveV2")
+
+    path = write_v1(tmp_path / "model", lambda x, variable: {"y": x * variable}, edit)
+    refused(path, "write")
+
+
 def test_gradients(tmp_path):
     """A gradient function is run when somebody trains the model on."""
 

@@ -44,6 +44,10 @@ class Stress:
             [("id", 3, False, True, 1), ("text", 1, False, True, 1)]
         )
         self.encoder = _native.ExampleEncoder()
+        self.team = _native.ExampleTeam(2)
+        index, _, _ = _native.tfrecord_index(self.frames, 0, 1 << 60, True)
+        self.places = np.frombuffer(index, np.int64)[::2] - 12  # of frames, which have a head
+        self.splits = np.arange(ROWS + 1)
         self.changing = {name: column.copy() for name, column in COLUMNS.items()}
         self.kept: list[tuple[np.ndarray, int]] = []
         self.views: list[tuple[memoryview, bytes]] = []
@@ -85,11 +89,30 @@ class Stress:
         except (RuntimeError, ValueError, IndexError):  # another thread came between two calls
             self.busy += 1
 
+    def scatter(self) -> None:
+        """A team that several threads use, and rows of a table whose splits change."""
+        columns = [("id", 3, False, True, 1), ("text", 1, False, True, 1)]
+        try:
+            decoder = _native.ExampleDecoder(columns)
+            self.team.submit_at(
+                decoder, [self.frames], np.zeros_like(self.places), self.places, True
+            )
+            assert self.team.wait()
+        except (RuntimeError, ValueError):  # another thread uses it, or has waited for this work
+            self.busy += 1
+        lines = np.zeros((ROWS, 4), np.int64)
+        try:
+            _native.lay_out_rows(COLUMNS["id"], self.splits, 8, lines)
+        except ferry.FormatError:
+            self.busy += 1
+
     def change(self) -> None:
         """Changes the columns that others write."""
         for round_ in range(20):
             self.changing["id"][:] = -round_
             self.changing["list"][:] = 1 << round_ * 3
+            self.splits[1:-1] = 1 << 40
+            self.splits[:] = np.arange(ROWS + 1)
             texts = self.changing["text"]
             for row in range(0, ROWS, 3):
                 texts[row] = bytes(row % 100 + round_)
@@ -126,7 +149,7 @@ class Stress:
         """One thread: all of it in turn, each beginning elsewhere."""
         jobs = [
             self.read, self.change, self.encode, self.share_natives,
-            self.write_changing, self.small, self.change, self.write_shared,
+            self.write_changing, self.small, self.change, self.write_shared, self.scatter,
         ]  # fmt: skip
         turn = number
         while time.monotonic() < end:

@@ -28,6 +28,8 @@ output = (0, "a", False, (None,), np.int64, np.dtype("i8"))
 reader = _native.RowReader([("a", 3, False, True, None)], [output], np.empty)
 plan = _native.RowPlan([("a", 3, None, False)], (np.ndarray,))
 places = np.zeros(1000, np.int64)
+splits = np.arange(0, 200_001, 10)
+lines = np.empty((20_000, 10), np.int64)
 """
 
 CALLS = {
@@ -51,6 +53,9 @@ CALLS = {
     "decode at": "decoder.clear(), decoder.decode_at([frames], places, places, True)",
     "team": "team = _native.ExampleTeam(1); one = _native.ExampleDecoder(columns); "
     "team.submit([(one, frames, 0, 200_000, True)]); team.wait()",
+    "team at": "team = _native.ExampleTeam(1); one = _native.ExampleDecoder(columns); "
+    "team.submit_at(one, [frames], places, places, True); team.wait()",
+    "lay out": "_native.lay_out_rows(values, splits, 8, lines)",
     "error": "_native.tensorproto_scan(b'\\xff')",
     "end of a team": "team = _native.ExampleTeam(1); one = _native.ExampleDecoder(columns); "
     "two = _native.ExampleDecoder(columns); team.submit([(one, frames, 0, 200_000, True)]); "

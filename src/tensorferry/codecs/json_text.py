@@ -116,7 +116,7 @@ def check_depth(text: str) -> None:
         LimitError: It nests deeper.
     """
     deepest = LEVELS * limits.depth
-    if text.count("[") + text.count("{") <= deepest:
+    if len(text) <= deepest or text.count("[") + text.count("{") <= deepest:
         return
     # What remains: the quotes of strings, and the brackets as [ and ], inside of strings as well.
     data = text.encode(errors="replace")

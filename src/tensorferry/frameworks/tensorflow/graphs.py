@@ -327,6 +327,10 @@ class _ByGraph:
         for body, node in self._run(self._calls):
             if node.op in placed:
                 yield _misuse(body, node)
+        for body in self._bodies.reachable(self._bodies.exchanged()):
+            for node in self._bodies.nodes[body]:
+                if node.op in placed:
+                    yield _misuse(body, node)
 
     def _run(self, names: Iterable[str]) -> Iterator[tuple[str, Foreign]]:
         """The nodes of the main graph, and of functions, that some tensors need."""
