@@ -36,11 +36,9 @@ from tensorferry.frameworks.variables import find_variables
 from tensorferry.models import dangers, private, remote
 from tensorferry.models.dangers import Allow, Danger
 from tensorferry.models.loaded import LoadedModel, LoadedSignature, Values
+from tensorferry.models.outline import INTERNAL
 from tensorferry.progress import Progress, following
 from tensorferry.storage.place import Place
-
-# Signatures that start so are TensorFlow 1's, to run something when a model is loaded.
-_HIDDEN = "__saved_model"
 
 # Calls a model with positional and named arguments.
 Call = Callable[[tuple[Any, ...], Mapping[str, Any]], Any]
@@ -188,7 +186,7 @@ def _load_copy(
             partial(programs.call_signature, concrete, name),
         )
         for name, concrete in programs.signatures_of(loaded).items()
-        if not name.startswith(_HIDDEN)
+        if not name.startswith(INTERNAL)
     }
     if signature is not None and signature not in signatures:
         raise UnsupportedError(
