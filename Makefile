@@ -7,8 +7,8 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 SOURCES := $(shell find src native CMakeLists.txt pyproject.toml README.md -type f \
 	-not -name '*.so' -not -path '*/__pycache__/*')
 
-.PHONY: demo test docs lint format bench bench-peers faults fuzz fuzz-python portable sanitize \
-	frameworks matrix dist clean
+.PHONY: demo test docs lint format bench bench-everything bench-peers faults fuzz fuzz-python \
+	portable sanitize frameworks matrix dist clean
 
 demo: $(VENV)/package.stamp $(VENV)/demo.stamp
 	@$(BIN)/python examples/demo.py
@@ -33,6 +33,12 @@ format: $(VENV)/test.stamp
 
 bench: $(VENV)/package.stamp $(VENV)/test.stamp
 	$(BIN)/python benchmarks/run.py
+
+# Every job beside every peer, in about six minutes; the table goes into docs/performance.md.
+bench-everything: $(VENV)/package.stamp $(VENV)/test.stamp
+	$(PIP) install --group frameworks --group peers
+	$(BIN)/python benchmarks/bench_everything.py --write
+	$(BIN)/python benchmarks/charts.py
 
 # tfx-bsl brings Apache Beam and other versions of TensorFlow's dependencies: a place of its own.
 bench-peers:

@@ -72,9 +72,12 @@ README = (
 
 
 def tables() -> dict[str, list[dict[str, str]]]:
-    """The tables of the page, by their marks."""
+    """The tables of the page by their marks; that of everything has an order of its own."""
     found = {}
-    for name, text in re.findall(r"<!-- (\w+) -->\n(.*?)<!-- end -->", PAGE.read_text(), re.DOTALL):
+    page = re.sub(
+        r"<!-- everything -->.*<!-- /everything -->", "", PAGE.read_text(), flags=re.DOTALL
+    )
+    for name, text in re.findall(r"<!-- (\w+) -->\n(.*?)<!-- end -->", page, re.DOTALL):
         lines = [line for line in text.splitlines() if line.startswith("|")]
         head, _, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
         found[name] = [dict(zip(head, row, strict=True)) for row in rows]

@@ -72,6 +72,10 @@ class Report:
             print("  " + "  ".join(cells).rstrip())
         for note in self.notes:
             print(f"  {note}")
+        self.keep(name)
+
+    def keep(self, name: str) -> None:
+        """Writes benchmarks/results/<name>.json."""
         RESULTS.mkdir(exist_ok=True)
         content = {
             "question": self.question,
@@ -86,6 +90,13 @@ def lines(rows: list[dict[str, Any]]) -> list[list[str]]:
     """A table's cells as text, the names of its columns first."""
     columns = list(rows[0])
     return [columns, *[[_text(row.get(key, "")) for key in columns] for row in rows]]
+
+
+def markdown(rows: list[dict[str, Any]]) -> str:
+    """The same as a table of Markdown."""
+    head, *body = lines(rows)
+    table = [head, ["---", *["---:"] * (len(head) - 1)], *body]
+    return "\n".join("| " + " | ".join(row) + " |" for row in table)
 
 
 def _text(value: Any) -> str:

@@ -11,7 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from measure import RESULTS, lines
+from measure import RESULTS, markdown
 
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs/performance.md"
@@ -32,12 +32,10 @@ def main() -> int:
 def publish(name: str) -> None:
     result = json.loads((RESULTS / f"{name}.json").read_text())
     machine = ", ".join(f"{key} {value}" for key, value in result["machine"].items())
-    head, *body = lines(result["rows"])
-    rows = [head, ["---", *["---:"] * (len(head) - 1)], *body]
-    table = "\n".join("| " + " | ".join(row) + " |" for row in rows)
     notes = "\n".join(f"- {note}" for note in result["notes"])
+    table = markdown(result["rows"])
     text = f"{result['question']}.\n\n{table}\n\n{notes}\n\nMeasured with {machine}.\n"
-    marks = rf"(<!-- {name} -->\n).*?(<!-- end -->)"
+    marks = rf"(<!-- {name} -->\n).*?(<!-- (?:end|/{name}) -->)"
     page, found = re.subn(marks, lambda m: m[1] + text + m[2], PAGE.read_text(), flags=re.DOTALL)
     if not found:
         raise SystemExit(f"{PAGE} has no marks for {name}")

@@ -128,11 +128,12 @@ class Card:
         summary = display.escape_html(self.summary)
         colour = f"color:{_COLOURS[self.tone]}" if self.tone != "plain" else _QUIET
         told = f'<span style="{colour}">{summary}</span>'
-        yield f"<div><b>{kind}</b> <code>{name}</code> {told}</div>"
+        about = f"<code>{name}</code> " if name else ""
+        yield f"<div><b>{kind}</b> {about}{told}</div>"
         found = [(name, cell(value)) for name, value in self.fields if value not in _NOTHING]
         if found:
             rows = [_row([name, value], (), header=0) for name, value in found]
-            yield f'<table style="{_TABLE}">{"".join(rows)}</table>'
+            yield f'<table style="{_TABLE};margin:2px 0">{"".join(rows)}</table>'
         for grid in self.grids:
             yield _html_of(grid)
         for tone, line in self._told():

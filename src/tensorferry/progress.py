@@ -22,7 +22,7 @@ from tensorferry import display
 Progress = Callable[[int, int | None], None]
 """Is told how many parts are done, and how many there are, if that is known."""
 
-Unit = Literal["bytes", "rows", "records", "files", "tensors", "formats", "tasks"]
+Unit = Literal["bytes", "rows", "records", "files", "tensors", "formats", "tasks", "ways"]
 
 # How often the line is drawn, and after how many seconds at first: what is done by then needs none.
 SECONDS = 0.1
@@ -54,6 +54,24 @@ def following(
         )[-40:]
         with _bar(name, unit) as bar:
             yield bar
+
+
+class Tally:
+    """Adds up what is done piece by piece, and tells the sum.
+
+    Args:
+        tell: Takes the sums; None if nobody wants to know.
+        total: How much there is, if that is known.
+    """
+
+    def __init__(self, tell: Progress | None, total: int | None = None) -> None:
+        self._tell, self._total, self._done = tell, total, 0
+
+    def add(self, count: int) -> None:
+        """Takes how much the last piece was."""
+        self._done += count
+        if self._tell is not None:
+            self._tell(self._done, self._total)
 
 
 def _bar(about: str, unit: Unit) -> TqdmBar | ProgressLine:

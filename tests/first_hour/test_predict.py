@@ -162,3 +162,17 @@ def test_rows_stay_open(tmp_path):
 
     assert ferry.predict(lambda x: x + 1, rows, batch_size=2)["output"].tolist() == [1, 2, 3, 4, 5]
     assert len(list(rows)) == 5
+
+
+def test_an_output_with_the_name_of_what_is_kept(tmp_path):
+    """Neither replaces the other: a model may give the input back, and nothing else by its name."""
+    rows = {"x": np.ones(3), "id": np.arange(3)}
+
+    def echo(x, id):  # the name of the input
+        return {"y": x, "id": id}
+
+    same = ferry.predict(echo, rows, keep=("id",))
+    np.testing.assert_array_equal(same["id"], np.arange(3))
+    with pytest.raises(ferry.MismatchError, match="an output that is called 'id'"):
+        ferry.save_predictions(lambda x: {"id": x}, rows, tmp_path / "p.npz", keep=("id",))
+    assert list(tmp_path.iterdir()) == []

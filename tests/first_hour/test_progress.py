@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
 
@@ -110,6 +111,79 @@ def test_savers(files, tmp_path):
     saver.restore(path, progress=lambda *how: told.append(how))
     assert told[0][0] >= 0
     assert told[-1] == (1, 1)
+
+
+def test_managers(files):
+    """A manager tells the bytes that it writes, and the tensors that it restores."""
+    manager = ferry.CheckpointManager({"w": np.ones((4, 4))}, "run", best=1)
+    saving, latest, best = Told(), Told(), Told()
+    manager.save(score=0.5, progress=saving)
+    manager.restore_latest(progress=latest)
+    manager.restore_best(progress=best)
+
+    assert saving.last[0] == 128
+    assert latest.last == best.last == (1, 1)
+
+
+@pytest.mark.parametrize("name", ["m.keras", "m", "m.weights.h5"])
+def test_whole_models(name, files):
+    """Saving and loading a model tells bytes: of how many is known before it starts."""
+    keras = pytest.importorskip("keras")
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
+    saving, loading = Told(), Told()
+    report = ferry.save_model(model, name, progress=saving)
+    if name == "m.weights.h5":
+        assert saving.last[0] == report.nbytes
+        return
+    ferry.load_model(name, progress=loading)
+
+    assert saving.pairs == [(0, report.nbytes), (report.nbytes, report.nbytes)]
+    done, total = loading.last
+    assert done == total > report.nbytes
+
+
+def test_looking(files):
+    """Inspecting and counting tell rows, diagnosing tells ways, and all of them draw a bar."""
+    inspecting, counting, diagnosing = Told(), Told(), Told()
+    info = ferry.inspect("x.tfrecord", progress=inspecting)
+    assert ferry.count("x.tfrecord", progress=counting) == info.count == 3000
+    ferry.diagnose({"w": np.zeros(2)}, progress=diagnosing)
+
+    assert inspecting.last[0] == counting.last[0] == 3000
+    assert diagnosing.last[0] == diagnosing.last[1]
+    assert ferry.inspect("x.npz", progress=True).count == 2
+
+
+def test_opened(files):
+    """The methods of rows and bundles that read everything tell how far they are, too."""
+    rows, bundle = ferry.open("x.tfrecord"), ferry.open("x.npz")
+    told = [Told() for _ in range(6)]
+    rows.to_arrow(progress=told[0])
+    rows.to_pandas(progress=told[1])
+    rows.verify(progress=told[2])
+    list(rows.problems(told[3]))
+    rows.write_index(progress=told[4])
+    bundle.value(told[5])
+
+    assert [one.last[0] for one in told] == [3000, 3000, 3000, 3000, 1, 2]
+    assert rows.to_arrow(progress=True).equals(rows.to_arrow())
+    assert list(rows.problems(progress=True)) == list(bundle.problems(progress=True)) == []
+
+
+def test_every_long_call():
+    """Each public function takes `progress=`, or it is known why it does not have to."""
+    public = {name: getattr(ferry, name) for name in ferry.__all__}
+    without = {
+        name
+        for name, value in public.items()
+        if inspect.isfunction(value) and "progress" not in inspect.signature(value).parameters
+    }
+    in_memory = {"dumps", "dumps_buffers", "dumps_into", "loads", "struct_format"}
+    in_memory |= {"json_default", "json_object_hook"}
+    at_once = {"open", "view", "latest_checkpoint", "finish"}
+    in_loops_of_the_user = {"writer", "weights_callback"}
+
+    assert without == in_memory | at_once | in_loops_of_the_user
 
 
 def test_a_bar_of_tqdm(files, capsys):

@@ -176,3 +176,16 @@ def test_in_a_store(s3):
     found = ferry.load(url)["e"]
     assert found.dtype == np.float32
     assert np.abs(found - values).max() <= 1 / 254
+
+
+def test_a_column_that_no_row_has(tmp_path):
+    """A name that is misspelled is refused, and the near one is named; nothing is written."""
+    columns = {"emb": np.ones((3, 2), np.float32)}
+    with pytest.raises(ferry.UnsupportedError, match=r"'emd'(.|\n)*did you mean 'emb'"):
+        ferry.save(columns, tmp_path / "x.tfrecord", quantize={"emd": "int8"})
+    with (
+        pytest.raises(ferry.UnsupportedError, match="no row has the column 'emd'"),
+        ferry.writer(tmp_path / "x.tfrecord", quantize={"emd": "int8"}) as out,
+    ):
+        out.write({"emb": [1.0, 2.0]})
+    assert list(tmp_path.iterdir()) == []

@@ -21,12 +21,15 @@ def model(tf):
 
 @pytest.mark.parametrize("name", ["m.keras", "encoder"])
 def test_there_and_back(s3, model, name):
-    """`save_model(m, "s3://...")` and `load_model("s3://...")` give the model again."""
+    """`save_model(m, "s3://...")` and `load_model("s3://...")` give the model, piece by piece."""
     url = f"s3://{s3.bucket}/models/{name}"
 
-    report = ferry.save_model(model, url)
-    loaded = ferry.load_model(url)
+    sent, fetched = [], []
+    report = ferry.save_model(model, url, progress=lambda *how: sent.append(how))
+    loaded = ferry.load_model(url, progress=lambda *how: fetched.append(how))
 
+    for told in (sent, fetched):  # all bytes of all files
+        assert told[-1][0] == told[-1][1] > report.nbytes
     assert report.path == loaded.path == url
     np.testing.assert_allclose(loaded(X), model.predict(X, verbose=0), rtol=1e-6)
     with pytest.raises(FileExistsError):

@@ -191,3 +191,26 @@ def test_the_callback_says_what_can_be_monitored(model):
     every = ferry.weights_callback("b-{batch}.npz", save_freq=2)
     model.fit(x, y, batch_size=1, verbose=0, callbacks=[every])
     assert sorted(name for name in os.listdir() if name.startswith("b-")) == ["b-2.npz", "b-4.npz"]
+
+
+def test_a_compiled_model_that_was_never_trained(tf, tmp_path):
+    """Its file has little of the optimizer's state, and is restored; a trained one's has all."""
+    import keras
+
+    def compiled():
+        model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
+        model.compile("adam", "mse")
+        return model
+
+    one = compiled()
+    manager = ferry.CheckpointManager(one, tmp_path / "run")
+    manager.save()
+    assert manager.restore_latest().ok
+    one.fit(np.ones((2, 3)), np.ones((2, 2)), verbose=0)
+    manager.save()
+
+    other = compiled()
+    assert ferry.Saver(other).restore(manager.latest_checkpoint).ok
+    assert len(other.optimizer.variables) == len(one.optimizer.variables) == 6
+    for found, wanted in zip(other.optimizer.variables, one.optimizer.variables, strict=True):
+        np.testing.assert_array_equal(found, wanted)

@@ -37,6 +37,19 @@ def test_a_tensor_of_one_string_is_its_bytes(tf, tmp_path):
     np.testing.assert_array_equal(read.inputs["x"], array)
 
 
+def test_bytes_as_a_tensor_of_numbers(tf):
+    """A tensor of uint8 of any framework is bytes, as `torch.frombuffer` makes one."""
+    torch = pytest.importorskip("torch")
+    data = ferry.dumps(np.arange(3.0))
+
+    for given in (
+        np.frombuffer(data, np.uint8),
+        tf.io.decode_raw(data, tf.uint8),
+        torch.frombuffer(bytearray(data), dtype=torch.uint8),
+    ):
+        np.testing.assert_array_equal(ferry.loads(given), np.arange(3.0))
+
+
 def test_several_strings_are_refused(tf):
     """A tensor of two strings, of text or of objects is no bytes, and its memory is not read."""
     data = ferry.dumps(np.zeros(3))
@@ -121,6 +134,22 @@ def test_nested_structures_come_back_as_they_were(tmp_path, name):
     result = ferry.load(tmp_path / name)
     assert result == value
     assert [type(number) for number in result["both"]] == [int, float, bool]
+
+
+def test_where_a_number_has_no_place(tmp_path):
+    """`save(3.5, "v.h5")` says what is wrong with the name, or with a value without one."""
+    for name, expected in (
+        ("v.h5", r"v\.h5: other HDF5 files .* not written\nhint: .* name it \S*v\.weights\.h5"),
+        ("v.weights.h5", "no place for a tensor without a name\nhint: save a dict"),
+        ("v.csv", "csv holds rows, expected a DataFrame"),
+    ):
+        with pytest.raises(ferry.UnsupportedError, match=expected):
+            ferry.save(3.5, tmp_path / name)
+    with pytest.raises(ferry.UnsupportedError, match="npz and safetensors take every name"):
+        ferry.save({"a": [1.0, 2.0]}, tmp_path / "v.weights.h5")
+    with pytest.raises(ferry.UnsupportedError, match="no place for metadata"):
+        ferry.save({"layers/d/vars/0": [1.0]}, tmp_path / "v.weights.h5", metadata={"step": 1})
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_device_stays_with_its_tensor(tf, tmp_path):

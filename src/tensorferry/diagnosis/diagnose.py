@@ -30,17 +30,20 @@ from tensorferry.frameworks import table
 from tensorferry.frameworks.contract import KerasProblem
 from tensorferry.frameworks.programs import FORWARD
 from tensorferry.frameworks.variables import find_variables
+from tensorferry.progress import Progress, Tally, following
 
 # How many circular references the notes mention.
 CIRCLES = 3
 
 
-def diagnose(model: Any) -> DiagnosisReport:
+def diagnose(model: Any, *, progress: Progress | bool | None = None) -> DiagnosisReport:
     """Finds out why an object cannot be saved or pickled, and what to do.
 
     Args:
         model: A model of any framework, or any other Python object. It is neither called nor
             changed.
+        progress: True shows a bar; a function is told how many ways of saving are judged, and how
+            many there are.
 
     Returns:
         What each way of saving keeps, attribute by attribute; `print` shows it as a page of text.
@@ -52,7 +55,8 @@ def diagnose(model: Any) -> DiagnosisReport:
         >>> report.ways["pickle"].reason.endswith("cannot pickle '_thread.lock' object")
         True
     """
-    return _Diagnosis(model).report()
+    with following(progress, type_name(model), "ways") as tell:
+        return _Diagnosis(model, tell).report()
 
 
 class _Diagnosis:
@@ -62,17 +66,24 @@ class _Diagnosis:
     there, the value, and the reasons by way.
     """
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Any, tell: Progress | None = None) -> None:
+        ways: list[Literal["pickle", "cloudpickle"]] = ["pickle"]
+        if has_cloudpickle():
+            ways.append("cloudpickle")
+        judged = Tally(tell, 3 + len(ways))
         self._structure = Structure(model)
         self._keras = KerasView(self._structure)
+        judged.add(1)
         self._views: dict[Way, View] = {
             "savedmodel": SavedModelView(self._structure),
             "keras": self._keras,
             "weights": WeightsView(self._structure),
         }
-        self._picklings: dict[Way, Pickling] = {"pickle": self._pickled(model, "pickle")}
-        if has_cloudpickle():
-            self._picklings["cloudpickle"] = self._pickled(model, "cloudpickle")
+        judged.add(2)
+        self._picklings: dict[Way, Pickling] = {}
+        for way in ways:
+            self._picklings[way] = self._pickled(model, way)
+            judged.add(1)
         self._rows: dict[Any, tuple[str, Any, dict[Way, str]]] = {}
         self._failing: dict[Way, set[int]] = {}
         self._lost: set[str] = set()

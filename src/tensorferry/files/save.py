@@ -65,7 +65,7 @@ class Saved(Shown):
             parts.append(f"{display.plural(len(self.quantized), 'tensor')} quantized")
         cells = [
             (name, display.number(one.largest_error), display.size(one.nbytes_after))
-            for name, one in self.quantized.items()
+            for name, one in sorted(self.quantized.items(), key=lambda pair: -pair[1].largest_error)
         ]
         headers = ("quantized", "largest error", "size")
         grids = [Grid(headers, cells, right=(1, 2), noun="tensor")]

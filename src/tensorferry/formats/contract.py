@@ -205,8 +205,12 @@ class Opened(Protocol):
     def infos(self) -> Mapping[str, TensorInfo]:
         """What is known of each tensor or column without reading it."""
 
-    def count(self) -> int | None:
-        """Number of tensors or rows; None where only reading everything would tell."""
+    def count(self, progress: Progress | None = None) -> int | None:
+        """Number of tensors or rows; None where only reading everything would tell.
+
+        Args:
+            progress: Is told how many are counted, where that takes long.
+        """
 
     def problems(self, progress: Progress | None = None) -> Iterator[Problem]:
         """Reads everything, and tells what is wrong."""

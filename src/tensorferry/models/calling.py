@@ -73,11 +73,22 @@ class Calls:
             for name in self._keep:
                 if not isinstance(batch, Mapping) or name not in batch:
                     raise MismatchError(f"no input is called {name!r}, which is to be kept")
-                outputs.setdefault(name, batch[name])
+                self._add_kept(outputs, name, batch[name])
             yield outputs
             done += max(map(slices.length_of, outputs.values()), default=0)
             if self.tell is not None:
                 self.tell(done, None)
+
+    def _add_kept(self, outputs: Columns, name: str, value: Any) -> None:
+        """Adds an input to the outputs; a model may give it back itself, but nothing else."""
+        if name in outputs:
+            if not _are_same(outputs[name], frameworks.accept(value)):
+                raise MismatchError(
+                    f"the model has an output that is called {name!r}, as the input to be kept",
+                    hint="rename the input, or the output: one of them would be lost",
+                )
+        else:
+            outputs[name] = value
 
     def _call(self, batch: Any) -> Any:
         framework = self._framework
@@ -205,3 +216,10 @@ def _joined(name: str, outputs: list[Any]) -> Any:
             hint="lengths={...} makes padded outputs ragged; without batch_size there is one batch",
         )
     return concatenate(outputs)
+
+
+def _are_same(one: Any, other: Any) -> bool:
+    if isinstance(one, RaggedTensor):
+        return isinstance(other, RaggedTensor) and one.equals(other)
+    are_arrays = isinstance(one, np.ndarray) and isinstance(other, np.ndarray)
+    return are_arrays and np.array_equal(one, other)

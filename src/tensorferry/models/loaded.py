@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from tensorferry import frameworks
+from tensorferry import display, frameworks
+from tensorferry.cards import Card, Shown, Tone
 from tensorferry.errors import UnsupportedError
 from tensorferry.frameworks.contract import Variable
 from tensorferry.models.dangers import Danger
@@ -57,6 +58,11 @@ class LoadedSignature:
         return frameworks.give(frameworks.accept(self._call(positional, named)), self.to)
 
 
+def _arguments(given: Mapping[str, str]) -> str:
+    """Names with dtypes and shapes, on one line."""
+    return ", ".join(f"{name}: {kind}" for name, kind in given.items())
+
+
 class Values(Mapping[str, Array]):
     """The current values of a model's variables by name.
 
@@ -86,8 +92,8 @@ class Values(Mapping[str, Array]):
         return f"<values of {len(self)} variables>"
 
 
-@dataclass(frozen=True)
-class LoadedModel:
+@dataclass(frozen=True, repr=False)
+class LoadedModel(Shown):
     """A loaded model, which can be called.
 
     Attributes:
@@ -103,11 +109,22 @@ class LoadedModel:
     path: str
     format: str
     signatures: Mapping[str, LoadedSignature]
-    variables: Mapping[str, Array] = field(repr=False)
+    variables: Mapping[str, Array]
     to: str
     dangers: tuple[Danger, ...]
-    model: Any = field(repr=False)
-    _call: Callable[[tuple[Any, ...], Mapping[str, Any]], Any] | None = field(repr=False)
+    model: Any
+    _call: Callable[[tuple[Any, ...], Mapping[str, Any]], Any] | None
+
+    def _card(self) -> Card:
+        summary = f"{self.format}, {display.plural(len(self.variables), 'variable')}"
+        fields = [
+            (one.name, f"{_arguments(one.inputs)} → {_arguments(one.outputs)}")
+            for one in self.signatures.values()
+        ]
+        lines: list[tuple[Tone, str]] = [("note", f"allowed: {one}") for one in self.dangers]
+        returns = "arrays of NumPy" if self.to == "numpy" else f"tensors of {self.to}"
+        fields.append(("returns", returns))
+        return Card("LoadedModel", self.path, summary, fields=fields, lines=lines)
 
     def __call__(self, *positional: Any, **named: Any) -> Any:
         """The result of the model, in the structure that its function returns.

@@ -12,7 +12,8 @@ from __future__ import annotations
 import os
 import weakref
 import zipfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -35,10 +36,9 @@ from tensorferry.frameworks.variables import find_variables
 from tensorferry.models import dangers, private, remote
 from tensorferry.models.dangers import Allow, Danger
 from tensorferry.models.loaded import LoadedModel, LoadedSignature, Values
+from tensorferry.models.outline import INTERNAL
+from tensorferry.progress import Progress, following
 from tensorferry.storage.place import Place
-
-# Signatures that start so are TensorFlow 1's, to run something when a model is loaded.
-_HIDDEN = "__saved_model"
 
 # Calls a model with positional and named arguments.
 Call = Callable[[tuple[Any, ...], Mapping[str, Any]], Any]
@@ -54,6 +54,7 @@ def load_model(
     to: str = "numpy",
     compile: bool = True,
     storage_options: Mapping[str, Any] | None = None,
+    progress: Progress | bool | None = None,
 ) -> LoadedModel:
     """Loads a model from a file, ready to be called.
 
@@ -73,6 +74,8 @@ def load_model(
         to: The framework whose tensors calls return: "numpy", "tensorflow", "torch", "jax".
         compile: Let Keras create the optimizer and losses, too.
         storage_options: For the store of a URL.
+        progress: True shows a bar; a function is told how many bytes are loaded, and of how many.
+            TensorFlow and Keras load a local model in one step; from a URL it comes piece by piece.
 
     Raises:
         UnsupportedError: The model would do something that is not allowed, cannot be loaded, or
@@ -89,7 +92,10 @@ def load_model(
     """
     name = storage.localize(path)
     if storage.is_url(name):
-        with remote.fetched(name, storage_options) as copy:
+        with (
+            following(progress, name, "bytes") as tell,
+            remote.fetched(name, storage_options, tell) as copy,
+        ):
             model = load_model(
                 copy,
                 signature=signature,
@@ -102,11 +108,13 @@ def load_model(
         return replace(model, path=name)
     kinds = dangers.allowed_kinds(allow)
     if savedmodel.find(Place(name)) is not None:
-        return _load_program(name, signature, kinds, tags, to)
+        with _loading(name, progress):
+            return _load_program(name, signature, kinds, tags, to)
     if signature is not None or tags is not None:
         raise UnsupportedError("signature= and tags= are of SavedModels", path=name)
     if os.path.isfile(name) and name.endswith((".keras", ".h5", ".hdf5")):
-        return _load_archive(name, custom_objects or {}, kinds, to, compile)
+        with _loading(name, progress):
+            return _load_archive(name, custom_objects or {}, kinds, to, compile)
     if not any(storage.exists(f"{name}{end}") for end in ("", ".index")):
         raise FileNotFoundError(f"{name}: there is no model")
     raise UnsupportedError(
@@ -114,6 +122,18 @@ def load_model(
         path=name,
         hint="make the model, and set its variables: ferry.load_weights(model, path)",
     )
+
+
+@contextmanager
+def _loading(path: str, progress: Progress | bool | None) -> Iterator[None]:
+    """Tells how large a local model is, before it is loaded and afterwards."""
+    with following(progress, path, "bytes") as tell:
+        size = 0 if tell is None else remote.size_of(path)
+        if tell is not None:
+            tell(0, size)
+        yield
+        if tell is not None:
+            tell(size, size)
 
 
 def _load_program(
@@ -166,7 +186,7 @@ def _load_copy(
             partial(programs.call_signature, concrete, name),
         )
         for name, concrete in programs.signatures_of(loaded).items()
-        if not name.startswith(_HIDDEN)
+        if not name.startswith(INTERNAL)
     }
     if signature is not None and signature not in signatures:
         raise UnsupportedError(

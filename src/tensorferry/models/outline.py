@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 Kind = Literal["savedmodel", "graph", "keras"]
 
+# Signatures that start so are TensorFlow 1's, to run something when a model is loaded.
+INTERNAL = "__saved_model"
 # How many findings are reported, and how many names in each.
 NAMED = 12
 
@@ -158,6 +160,8 @@ def facts_of(model: ModelInfo) -> list[tuple[str, str]]:
     facts: list[tuple[str, str]] = [("model", model.kind)]
     for graph in model.graphs:
         for signature in graph.signatures:
+            if signature.name.startswith(INTERNAL):
+                continue
             given, back = (
                 ", ".join(f"{one.name}: {_described(one)}" for one in arguments)
                 for arguments in (signature.inputs, signature.outputs)

@@ -14,13 +14,14 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from tensorferry import storage
 from tensorferry.errors import FormatError, UnsupportedError
 from tensorferry.formats.savedmodel import model as savedmodel
+from tensorferry.progress import Progress, Tally
 from tensorferry.storage.sink import naming
 
 Options = Mapping[str, Any] | None
@@ -41,8 +42,13 @@ def folder() -> Iterator[str]:
 
 
 @contextmanager
-def fetched(url: str, options: Options) -> Iterator[str]:
+def fetched(url: str, options: Options, tell: Progress | None = None) -> Iterator[str]:
     """The path of a local copy of a model, which is gone when the block ends.
+
+    Args:
+        url: Of the model.
+        options: Of the store.
+        tell: Is told how many bytes are fetched, and how many there are.
 
     Raises:
         FileNotFoundError: There is no model.
@@ -52,13 +58,14 @@ def fetched(url: str, options: Options) -> Iterator[str]:
         name = url.rstrip("/")
         target = os.path.join(place, os.path.basename(name) or "model")
         if name.lower().endswith(ARCHIVES):
-            _fetch(name, target, options)
+            _fetch(name, target, options, _tally([name], options, tell))
         else:
             paths = storage.match(f"{name}/**/*", options=options)
             if not any(path.startswith(f"{name}/saved_model.") for path in paths):
                 raise FileNotFoundError(f"{url}: there is no model")
+            tally = _tally(paths, options, tell)
             for path in paths:
-                _fetch(path, _inside(target, path.removeprefix(f"{name}/"), url), options)
+                _fetch(path, _inside(target, path.removeprefix(f"{name}/"), url), options, tally)
         with naming(target, url):
             yield target
 
@@ -71,24 +78,43 @@ def _inside(folder: str, name: str, url: str) -> str:
     return os.path.join(folder, *parts)
 
 
-def _fetch(url: str, path: str, options: Options) -> None:
+def _tally(urls: Sequence[str], options: Options, tell: Progress | None) -> Tally:
+    """Counts the bytes of objects; how many there are is asked for only if somebody is told."""
+    if tell is None:
+        return Tally(None)
+    total = 0
+    for url in urls:
+        with storage.open_source(url, options=options) as source:
+            total += source.size or 0
+    return Tally(tell, total)
+
+
+def _fetch(url: str, path: str, options: Options, tally: Tally) -> None:
     """Copies an object to a path, out of the cache of the machine."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
     cached = {"cache": True, **(options or {})}
     with storage.open_source(url, options=cached) as source, open(path, "xb") as file:
         while piece := source.read(_PIECE):
             file.write(piece)
+            tally.add(len(piece))
 
 
-def send(path: str, url: str, options: Options) -> None:
+def send(path: str, url: str, options: Options, tell: Progress | None = None) -> None:
     """Copies a model to a URL; what decides that it is there comes last.
+
+    Args:
+        path: Of the model.
+        url: Where it goes.
+        options: Of the store.
+        tell: Is told how many bytes are sent, and how many there are.
 
     Raises:
         UnsupportedError: Nothing here writes such URLs.
     """
+    tally = Tally(tell, size_of(path))
     if os.path.isfile(path):
         with storage.open_sink(url, options=options) as sink:
-            _copy(path, sink)
+            _copy(path, sink, tally)
         return
     inside = [
         os.path.relpath(os.path.join(place, file), path)
@@ -99,13 +125,25 @@ def send(path: str, url: str, options: Options) -> None:
     with storage.Replacement(options=options) as files:
         for name in inside:
             target = f"{url.rstrip('/')}/{name.replace(os.sep, '/')}"
-            _copy(os.path.join(path, name), files.open(target))
+            _copy(os.path.join(path, name), files.open(target), tally)
 
 
-def _copy(path: str, sink: storage.FileSink) -> None:
+def _copy(path: str, sink: storage.FileSink, tally: Tally) -> None:
     with open(path, "rb") as file:
         while piece := file.read(_PIECE):
             sink.write(piece)
+            tally.add(len(piece))
+
+
+def size_of(path: str) -> int:
+    """The number of bytes of a local model: a file, or all files of a folder."""
+    if not os.path.isdir(path):
+        return os.path.getsize(path)
+    return sum(
+        os.lstat(os.path.join(place, file)).st_size
+        for place, _, files in os.walk(path)
+        for file in files
+    )
 
 
 def check_target(url: str, kind: str, overwrite: bool, options: Options) -> None:

@@ -16,7 +16,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Unpack
 
 import numpy as np
@@ -32,6 +33,7 @@ from tensorferry.frameworks.programs import FoundPath, NotKept, Program, find_pa
 from tensorferry.frameworks.variables import find_variables, list_variables
 from tensorferry.models import dangers, remote
 from tensorferry.models.report import ModelReport
+from tensorferry.progress import Progress, following
 from tensorferry.storage.directory import replacing_path
 from tensorferry.tensors.values import TensorInfo
 from tensorferry.weights.saving import save_weights
@@ -69,6 +71,7 @@ def save_model(
     dry_run: bool = False,
     optimizer: bool = True,
     durable: bool = True,
+    progress: Progress | bool | None = None,
     **options: Unpack[keywords.WritingWeights],
 ) -> ModelReport:
     """Writes a model, and reports what the file keeps of it and what it leaves out.
@@ -92,6 +95,8 @@ def save_model(
         dry_run: Write nothing, and report what would be kept.
         optimizer: If variables alone are kept: include those of the optimizer.
         durable: Wait until the bytes are on disk.
+        progress: True shows a bar; a function is told how many bytes are written, and of how many.
+            TensorFlow and Keras write a local model in one step; to a URL it goes piece by piece.
         **options: For files with variables alone: see
             `tensorferry.files.keywords.WritingWeights`. Checkpoints have objects by default.
 
@@ -126,21 +131,42 @@ def save_model(
                 **options,
             )
             if not dry_run:
-                remote.send(copy, name, store)
+                with following(progress, name, "bytes") as tell:
+                    remote.send(copy, name, store, tell)
         return replace(report, path=name)
     if kind != "weights":
         _check_target(name, kind, overwrite, options)
     elif not overwrite and _exists(name):
         raise FileExistsError(f"{name}: is there, and overwrite=False")
-    if kind == "program":
-        return _save_program(model, name, signatures, inputs, dry_run=dry_run, durable=durable)
-    if signatures is not None:
+    if kind != "program" and signatures is not None:
         raise UnsupportedError("signatures= are of SavedModels, which are directories", path=name)
+    how = _How(dry_run, durable, progress)
+    if kind == "program":
+        return _save_program(model, name, signatures, inputs, how)
     if kind == "archive":
-        return _save_archive(model, name, dry_run=dry_run, durable=durable)
-    return _save_variables(
-        model, name, format, optimizer=optimizer, dry_run=dry_run, durable=durable, options=options
-    )
+        return _save_archive(model, name, how)
+    return _save_variables(model, name, format, how, optimizer=optimizer, options=options)
+
+
+@dataclass(frozen=True)
+class _How:
+    """What all kinds of models are written with: see `save_model`."""
+
+    dry_run: bool
+    durable: bool
+    progress: Progress | bool | None
+
+    @contextmanager
+    def writing(self, report: ModelReport, suffix: str = "") -> Iterator[str]:
+        """A path to write to, which takes the place of the target; progress is told of it."""
+        size = report.nbytes or 0
+        with following(self.progress, report.path, "bytes") as tell:
+            if tell is not None:
+                tell(0, size)
+            with replacing_path(report.path, suffix=suffix, durable=self.durable) as temporary:
+                yield temporary
+            if tell is not None:
+                tell(size, size)
 
 
 def _kind_of(path: str, format: str | None) -> Kind:
@@ -220,9 +246,7 @@ def _total(infos: Iterable[TensorInfo]) -> int:
 # SavedModel
 
 
-def _save_program(
-    model: Any, path: str, signatures: Any, inputs: Any, *, dry_run: bool, durable: bool
-) -> ModelReport:
+def _save_program(model: Any, path: str, signatures: Any, inputs: Any, how: _How) -> ModelReport:
     if isinstance(model, Mapping | list | tuple):
         raise UnsupportedError(
             f"a {type(model).__name__} has no function to be called",
@@ -247,9 +271,9 @@ def _save_program(
         tuple(dict.fromkeys((*program.paths, *paths))),
         nbytes=_total(infos),
     )
-    if dry_run:
+    if how.dry_run:
         return report
-    with replacing_path(path, durable=durable) as temporary:
+    with how.writing(report) as temporary:
         programs.write(program, temporary)
         _check_written(temporary, report)
     return replace(report, written=True)
@@ -299,7 +323,7 @@ def _check_written(directory: str, report: ModelReport) -> None:
 # Keras
 
 
-def _save_archive(model: Any, path: str, *, dry_run: bool, durable: bool) -> ModelReport:
+def _save_archive(model: Any, path: str, how: _How) -> ModelReport:
     keras = _keras_models(model)
     if keras is None:
         raise UnsupportedError(
@@ -325,9 +349,9 @@ def _save_archive(model: Any, path: str, *, dry_run: bool, durable: bool) -> Mod
         needs=tuple(_needs(config, keras)),
         nbytes=_total(infos),
     )
-    if dry_run:
+    if how.dry_run:
         return report
-    with replacing_path(path, suffix=".keras", durable=durable) as temporary:
+    with how.writing(report, ".keras") as temporary:
         keras.save(model, temporary)
     return replace(report, written=True)
 
@@ -346,10 +370,9 @@ def _save_variables(
     model: Any,
     path: str,
     format: str | None,
+    how: _How,
     *,
     optimizer: bool,
-    dry_run: bool,
-    durable: bool,
     options: keywords.WritingWeights,
 ) -> ModelReport:
     state = _as_state(model, path)
@@ -377,9 +400,17 @@ def _save_variables(
         not_kept=tuple(lost),
         nbytes=_total(infos),
     )
-    if dry_run:
+    if how.dry_run:
         return report
-    save_weights(state, path, optimizer=optimizer, format=found, durable=durable, **options)
+    save_weights(
+        state,
+        path,
+        optimizer=optimizer,
+        format=found,
+        durable=how.durable,
+        progress=how.progress,
+        **options,
+    )
     return replace(report, written=True)
 
 

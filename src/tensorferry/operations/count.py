@@ -41,8 +41,8 @@ def count(
         path: What `tensorferry.open` takes.
         format: By default recognised.
         engine: What counts the parts: "local", "ray" or an engine; by default this thread.
-        progress: True shows a bar; a function is told how many tasks are done, and how many there
-            are.
+        progress: True shows a bar; a function is told how many rows are counted; with an engine,
+            how many tasks are done, and how many there are.
         storage_options: For the store of a URL.
         **options: Of the format: see `tensorferry.files.keywords.Opening`.
 
@@ -63,7 +63,8 @@ def count(
         if records is not None:
             opened = records.as_bytes()
         if engine is None:
-            return _length(opened)
+            with following(progress, subject.name, "rows") as tell:
+                return _length(opened, tell)
         with following(progress, subject.name, "tasks") as tell:
             counts: list[int] = engines.run(CountJob(opened), engines.choose(engine), tell)
             return sum(counts)
@@ -103,6 +104,6 @@ def _count_part(split: Split, number: int) -> int:
         return _length(rows)
 
 
-def _length(rows: Rows) -> int:
+def _length(rows: Rows, progress: Progress | None = None) -> int:
     records = records_in(rows)
-    return len(rows) if records is None else records.walk()
+    return len(rows) if records is None else records.walk(progress)

@@ -24,6 +24,7 @@ from tensorferry.models import outline as model_outline
 from tensorferry.models.outline import ModelInfo
 from tensorferry.operations import glance
 from tensorferry.operations.glance import total_size
+from tensorferry.progress import Progress, following
 from tensorferry.storage.place import Place
 from tensorferry.tensors.infos import TensorInfo, elements_in
 
@@ -143,6 +144,7 @@ def inspect(
     *,
     format: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
+    progress: Progress | bool | None = None,
     **options: Unpack[keywords.Opening],
 ) -> FileInfo:
     """What is in a file: its format, tensors or columns, their number, and its metadata.
@@ -153,6 +155,8 @@ def inspect(
         path: What `tensorferry.open` takes; it has to be one thing.
         format: By default recognised.
         storage_options: For the store of a URL.
+        progress: True shows a bar; a function is told how many rows are counted: of TFRecords all
+            are walked over, unless an index says where they are.
         **options: Of the format: see `tensorferry.files.keywords.Opening`. Checksums are verified
             only if `verify` is set.
 
@@ -198,7 +202,8 @@ def inspect(
 
     with open_one(found, options=options, verify=False, lenient=True) as subject:
         if subject.format != glance.MODEL:
-            return describe(subject)
+            with following(progress, subject.name, "rows") as tell:
+                return describe(subject, tell)
     return _inspect_model(found, options)  # a frozen graph, known by its bytes
 
 
@@ -296,11 +301,16 @@ def _read_keras(place: Place, model: SavedModel) -> tuple[KerasModel | None, lis
         return None, [Problem.of(error, path)]
 
 
-def describe(subject: Subject) -> FileInfo:
-    """What is in something that was opened."""
+def describe(subject: Subject, progress: Progress | None = None) -> FileInfo:
+    """What is in something that was opened.
+
+    Args:
+        subject: What was opened.
+        progress: Is told how many rows are counted.
+    """
     # Of a stream, everything is read: what is wrong shows up now.
     infos, problems = _infos(subject)
-    count = subject.count()
+    count = subject.count(progress)
     opened = subject.opened
     problems += subject.damages()
     model = model_outline.model_of(opened)

@@ -25,6 +25,7 @@ from tensorferry.files.open import Reading
 from tensorferry.formats.contract import Facts
 from tensorferry.operations.glance import total_size
 from tensorferry.operations.names import is_match
+from tensorferry.progress import Progress
 from tensorferry.rows.columns import part_of
 from tensorferry.rows.rows import ROWS, Rows
 from tensorferry.storage.pages import release
@@ -132,9 +133,13 @@ class Subject:
             for damage in self.opened.damages
         ]
 
-    def count(self) -> int | None:
-        """Number of tensors or rows; None where only reading everything would tell."""
-        return self.opened.count()
+    def count(self, progress: Progress | None = None) -> int | None:
+        """Number of tensors or rows; None where only reading everything would tell.
+
+        Args:
+            progress: Is told how many are counted.
+        """
+        return self.opened.count(progress)
 
     def nbytes(self) -> int | None:
         """Number of bytes of the files; None for a stream."""

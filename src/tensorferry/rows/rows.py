@@ -186,8 +186,12 @@ class Rows(AsArrow):
     def __len__(self) -> int: ...
 
     @abstractmethod
-    def count(self) -> int | None:
-        """Number of rows; None where only reading everything would tell."""
+    def count(self, progress: Progress | bool | None = None) -> int | None:
+        """Number of rows; None where only reading everything would tell.
+
+        Args:
+            progress: True shows a bar; a function is told how many rows are counted.
+        """
 
     # Rows and batches
 
@@ -322,8 +326,12 @@ class Rows(AsArrow):
         """
 
     @abstractmethod
-    def problems(self, progress: Progress | None = None) -> Iterator[Problem]:
-        """Reads everything, and tells what is damaged."""
+    def problems(self, progress: Progress | bool | None = None) -> Iterator[Problem]:
+        """Reads everything, and tells what is damaged.
+
+        Args:
+            progress: True shows a bar; a function is told how many rows are read.
+        """
 
     # Names
 

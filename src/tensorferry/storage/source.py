@@ -64,7 +64,7 @@ _OBJECTS = frozenset("Ouw")
 
 
 def _only_string(data: Any) -> bytes:
-    """The bytes in an array of one element, or in a tensor of any framework."""
+    """The bytes in an array of one element, or in a tensor of any framework, also of uint8."""
     numpy: Any = sys.modules.get("numpy")  # if it is not loaded, there are no arrays
     if numpy is not None and hasattr(data, "__array__"):
         array = numpy.asarray(data)
@@ -72,8 +72,10 @@ def _only_string(data: Any) -> bytes:
             return bytes(array.tobytes())  # an element would lose the zero bytes at its end
         if array.size == 1 and isinstance(array.item(), bytes):
             return bytes(array.item())
+        if array.ndim == 1 and array.dtype == numpy.uint8:
+            return bytes(array.tobytes())
         found = f"a tensor of {array.dtype} and shape {list(array.shape)}"
-        hint = "a tensor of one string counts as its bytes; take the strings one by one"
+        hint = "a tensor of one string, or of uint8, counts as its bytes"
         raise OptionError(f"{found}, expected bytes", hint=hint)
     raise OptionError(f"a value of type {type(data).__name__}, expected bytes")
 

@@ -21,6 +21,7 @@ import numpy as np
 from tensorferry import display
 from tensorferry.cards import Card, Tone, pairs
 from tensorferry.errors import FerryError, Problem, UnsupportedError
+from tensorferry.progress import Progress, following
 from tensorferry.storage.pages import lend, release
 from tensorferry.storage.place import Place
 from tensorferry.tensors import layout
@@ -31,7 +32,7 @@ from tensorferry.tensors.stored import Stored
 from tensorferry.tensors.values import RaggedTensor, SparseTensor, Tensor
 
 if TYPE_CHECKING:
-    from tensorferry.formats.contract import Facts, Progress
+    from tensorferry.formats.contract import Facts
     from tensorferry.storage.source import Source
 
 Framework = Literal["numpy", "tensorflow", "torch", "jax"]
@@ -223,8 +224,8 @@ class Bundle(Mapping[str, Any]):
             quickly = self._stored.infos()
         return Infos(quickly or {name: self.info[name] for name in self._stored})
 
-    def count(self) -> int:
-        """Number of tensors."""
+    def count(self, progress: Progress | bool | None = None) -> int:
+        """Number of tensors; that is known at once."""
         return len(self._stored)
 
     @property
@@ -275,19 +276,21 @@ class Bundle(Mapping[str, Any]):
         with _located(self._shown, name):
             return self._hand(name, self._stored[name].read_part(index))
 
-    def value(self, progress: Progress | None = None) -> Any:
+    def value(self, progress: Progress | bool | None = None) -> Any:
         """All of it: the structure that was saved, or a dict of the tensors.
 
         Args:
-            progress: Is told how many tensors are read, and how many there are.
+            progress: True shows a bar; a function is told how many tensors are read, and how many
+                there are.
         """
         tensors = self._all_at_once() if progress is None else None
         if tensors is None:
             tensors = {}
-            for name, tensor in self.read_many(self):
-                tensors[name] = self._hand(name, tensor)
-                if progress is not None:
-                    progress(len(tensors), len(self))
+            with following(progress, self._shown, "tensors") as tell:
+                for name, tensor in self.read_many(self):
+                    tensors[name] = self._hand(name, tensor)
+                    if tell is not None:
+                        tell(len(tensors), len(self))
         with _located(self._shown, None):
             return layout.rebuild(self._note.layout, tensors)
 
@@ -337,13 +340,21 @@ class Bundle(Mapping[str, Any]):
         return self.read_many(self)
 
     def problems(
-        self, progress: Progress | None = None, *, names: Sequence[str] | None = None
+        self, progress: Progress | bool | None = None, *, names: Sequence[str] | None = None
     ) -> Iterator[Problem]:
         """Reads every tensor, or some of them, and tells which are damaged.
 
         A tensor that we cannot read, though nothing is wrong with it, is no problem.
+
+        Args:
+            progress: True shows a bar; a function is told how many tensors are read.
+            names: Of the tensors to read; by default all.
         """
-        for place, name in enumerate(self if names is None else names):
+        with following(progress, self._shown, "tensors") as tell:
+            yield from self._problems(self if names is None else names, tell)
+
+    def _problems(self, names: Iterable[str], progress: Progress | None) -> Iterator[Problem]:
+        for place, name in enumerate(names):
             try:
                 release(self._tensor(name))
             except UnsupportedError:

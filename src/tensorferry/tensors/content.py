@@ -193,10 +193,21 @@ class Content:
             UnsupportedError: Something would be lost.
         """
         note = self.note
-        if self.metadata or note.layout or note.dtypes or note.quantized or note.tensors:
+        lost = {
+            "metadata": self.metadata,
+            "a tensor without a name": note.layout == WHOLE,
+            "the nesting of a structure": note.layout and note.layout != WHOLE,
+            "quantized values": note.quantized,
+            "tensors that are no arrays of numbers": note.dtypes or note.tensors,
+        }
+        found = [what for what, there in lost.items() if there]
+        if found:
+            named = (
+                'save a dict of tensors, as in {"name": value}; ' if note.layout == WHOLE else ""
+            )
             raise UnsupportedError(
-                f"{format} has no place for metadata, nesting and quantized values",
-                hint="npz, safetensors and checkpoints have one",
+                f"{format} has no place for {' and '.join(found)}",
+                hint=f"{named}npz, safetensors and checkpoints have one",
             )
 
     def _quantized(self, name: str, tensor: Tensor) -> Tensor:

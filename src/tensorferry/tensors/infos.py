@@ -7,6 +7,7 @@ need no NumPy: looking into a file takes less time than importing NumPy.
 from __future__ import annotations
 
 import math
+import re
 from collections import namedtuple
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -25,6 +26,9 @@ ROOT = "tensor"
 
 MAX_NAMEDTUPLE_FIELDS = 1000
 
+# As many names are sorted to be shown.
+SORTED = 10_000
+
 # NumPy's limit on dimensions.
 MAX_RANK = 64
 
@@ -41,11 +45,14 @@ class Infos(dict[str, "TensorInfo"]):
 def grid(infos: Mapping[str, TensorInfo], *, noun: str = "tensor") -> Grid:
     """A table of what is known of tensors; only those that it shows are looked up.
 
+    Layer 2 comes before layer 10, unless there are too many names to sort.
+
     Args:
         infos: By name.
         noun: What they are called.
     """
-    shown = [infos[name] for name in islice(infos, ROWS)]
+    names = sorted(infos, key=_in_order) if len(infos) <= SORTED else infos
+    shown = [infos[name] for name in islice(names, ROWS)]
     cells = [
         (
             info.name,
@@ -59,6 +66,12 @@ def grid(infos: Mapping[str, TensorInfo], *, noun: str = "tensor") -> Grid:
     ]
     headers = ("name", "dtype", "shape", "kind", "size", "cannot be read")
     return Grid(headers, cells, right=(4,), total=len(infos), noun=noun)
+
+
+def _in_order(name: str) -> list[tuple[int, str]]:
+    """A key that sorts the numbers in names by their values."""
+    parts = re.split(r"([0-9]{1,18})", name)
+    return [(int(part), "") if place % 2 else (0, part) for place, part in enumerate(parts)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,11 +17,13 @@ from typing import Any, BinaryIO, Unpack
 
 from tensorferry.errors import UnsupportedError
 from tensorferry.files import keywords, open as opening
+from tensorferry.frameworks.contract import Variable
 from tensorferry.frameworks.conversion import is_model
 from tensorferry.frameworks.variables import list_variables
 from tensorferry.progress import Progress, following
 from tensorferry.tensors.bundle import Bundle
 from tensorferry.weights import offered
+from tensorferry.weights.matching import is_training_state
 from tensorferry.weights.name_map import NameMap
 from tensorferry.weights.offered import Offered
 from tensorferry.weights.plan import Plan
@@ -79,18 +81,12 @@ def load_weights(
         >>> report.ok
         True
     """
-    variables = list_variables(model, build_optimizer=optimizer)
-    chosen = [variable for variable in variables if optimizer or not variable.optimizer]
-    if not chosen:
-        raise UnsupportedError(
-            "the model has no variables but those of its optimizer",
-            hint="optimizer=True loads them",
-        )
-    for variable in chosen:
-        if variable.fixed is not None:
-            raise UnsupportedError(f"cannot be set: {variable.fixed}", tensor=variable.name)
+    variables = list_variables(model)
     with ExitStack() as stack:
         tensors = _open(path, options, stack, optimizer)
+        if optimizer and (map is not None or _has_more_state(tensors, variables)):
+            variables = list_variables(model, build_optimizer=True)
+        chosen = _settable([one for one in variables if optimizer or not one.optimizer])
         plan = Plan(chosen, tensors, cast=cast, kept=variables)
         plan.apply_map(map)
         plan.match(structure=structure)
@@ -102,6 +98,33 @@ def load_weights(
         for variable, value in plan.values:
             variable.assign(value)
     return replace(report, applied=True)
+
+
+def _has_more_state(tensors: Offered, variables: list[Variable]) -> bool:
+    """Whether a file has more of an optimizer's state than the optimizer itself has by now.
+
+    An optimizer creates its variables when it is first used: that of a model that was compiled and
+    never trained has few of them, and so has the file of such a model.
+    """
+    state = sum(is_training_state(name) for name in tensors.rows)
+    return state > sum(one.optimizer for one in variables)
+
+
+def _settable(variables: list[Variable]) -> list[Variable]:
+    """Variables that are to be set.
+
+    Raises:
+        UnsupportedError: There are none, or one cannot be set.
+    """
+    if not variables:
+        raise UnsupportedError(
+            "the model has no variables but those of its optimizer",
+            hint="optimizer=True loads them",
+        )
+    for variable in variables:
+        if variable.fixed is not None:
+            raise UnsupportedError(f"cannot be set: {variable.fixed}", tensor=variable.name)
+    return variables
 
 
 def _open(

@@ -18,6 +18,7 @@ from typing import Any, Literal
 from tensorferry.errors import FerryError, UnsupportedError
 from tensorferry.files.open import open as open_file
 from tensorferry.files.save import Saved
+from tensorferry.progress import Progress
 from tensorferry.storage.url import is_url
 from tensorferry.tensors.bundle import Bundle
 from tensorferry.weights.report import WeightsReport
@@ -106,13 +107,21 @@ class CheckpointManager:
         ranked = self._ranked(steps)
         return steps[ranked[0]] if ranked else None
 
-    def save(self, step: Any = None, *, score: Any = None, optimizer: bool = True) -> Saved:
+    def save(
+        self,
+        step: Any = None,
+        *,
+        score: Any = None,
+        optimizer: bool = True,
+        progress: Progress | bool | None = None,
+    ) -> Saved:
         """Writes the variables, and removes the files that are neither among the last nor the best.
 
         Args:
             step: The number of the step, or a variable that holds it; by default the last one + 1.
             score: Of this step, such as a loss; it is kept in the metadata of the file.
             optimizer: Write the state of the model's optimizer, too.
+            progress: True shows a bar; a function is told how many bytes are written.
         """
         there = self._series.steps()
         number = step_number(step) if step is not None else max(there, default=0) + 1
@@ -126,24 +135,43 @@ class CheckpointManager:
             optimizer=optimizer,
             metadata=about if SCORE in about else None,
             storage_options=self._options,
+            progress=progress,
         )
         self._files[saved.path] = saved.files
         self._scores[number] = about.get(SCORE)
         self._remove_old()
         return saved
 
-    def restore_latest(self, *, strict: bool = True) -> WeightsReport | None:
-        """Sets the variables to those of the highest step; None if there is no file yet."""
-        return self._restore(self.latest_checkpoint, strict)
+    def restore_latest(
+        self, *, strict: bool = True, progress: Progress | bool | None = None
+    ) -> WeightsReport | None:
+        """Sets the variables to those of the highest step; None if there is no file yet.
 
-    def restore_best(self, *, strict: bool = True) -> WeightsReport | None:
-        """Sets the variables to those with the best score; None if no file has a score."""
-        return self._restore(self.best_checkpoint, strict)
+        Args:
+            strict: Fail if a variable has no tensor in the file, as `load_weights` does.
+            progress: True shows a bar; a function is told how many tensors are read.
+        """
+        return self._restore(self.latest_checkpoint, strict, progress)
 
-    def _restore(self, path: str | None, strict: bool) -> WeightsReport | None:
+    def restore_best(
+        self, *, strict: bool = True, progress: Progress | bool | None = None
+    ) -> WeightsReport | None:
+        """Sets the variables to those with the best score; None if no file has a score.
+
+        Args:
+            strict: Fail if a variable has no tensor in the file, as `load_weights` does.
+            progress: True shows a bar; a function is told how many tensors are read.
+        """
+        return self._restore(self.best_checkpoint, strict, progress)
+
+    def _restore(
+        self, path: str | None, strict: bool, progress: Progress | bool | None
+    ) -> WeightsReport | None:
         if path is None:
             return None
-        return self._saver.restore(path, strict=strict, storage_options=self._options)
+        return self._saver.restore(
+            path, strict=strict, storage_options=self._options, progress=progress
+        )
 
     def _remove_old(self) -> None:
         if self._max_to_keep is None:

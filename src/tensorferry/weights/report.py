@@ -130,14 +130,19 @@ class WeightsReport(Shown):
                 self._cast(name),
             )
             for name, source in self.loaded.items()
+            if source != name or name in self.cast
         ]
         title = "loaded" if self.applied else "would fit"
+        same = len(self.loaded) - len(cells)
+        fields = [(f"{title} by the same name", display.plural(same, "tensor"))] if same else []
         lines: list[tuple[Tone, str]] = [("bad", f"missing {row}") for row in self.missing]
         lines += [("bad", f"mismatched {row}") for row in self.mismatched]
         lines += [("note", f"unexpected {row}") for row in self.unexpected]
         grids = [Grid((title, "from", "found by", "cast"), cells, noun="variable")]
         tone: Tone = "good" if self.ok else "bad"
-        return Card("WeightsReport", self.path, self.summary(), tone, grids=grids, lines=lines)
+        return Card(
+            "WeightsReport", self.path, self.summary(), tone, fields, grids=grids, lines=lines
+        )
 
     def _cast(self, name: str) -> str:
         return "{} as {}".format(*self.cast[name]) if name in self.cast else ""

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 NAME = "keras"
 ARCHIVE, INDEX, WEIGHTS = ".keras", ".weights.json", ".weights.h5"
+HDF5 = (".h5", ".hdf5")
 SHARD_SIZE = "5GB"
 
 
@@ -105,18 +106,19 @@ class Writer:
         """
         from tensorferry.formats.keras import writer
 
+        if target.path.endswith(HDF5) and not target.path.endswith(WEIGHTS):
+            raise UnsupportedError(
+                "other HDF5 files than .weights.h5 are read, not written",
+                path=target.path,
+                hint=f"weights of Keras: name it {target.path.rpartition('.')[0]}{WEIGHTS}; "
+                "npz and safetensors take every tensor",
+            )
         tensors = dict(content.tensors())
         content.refuse_texts(NAME)
         if how.shard_size is not None or (target.is_path and target.path.endswith(INDEX)):
             return self._write_shards(tensors, target, how)
         if target.path.endswith(ARCHIVE):
             return self._replace(tensors, target)
-        if target.is_path and not target.path.endswith(WEIGHTS):
-            raise UnsupportedError(
-                "the layout of Keras 2 is read, not written",
-                path=target.path,
-                hint="name it .weights.h5",
-            )
         with target.sink() as sink:
             writer.write(tensors, sink, paths=how.paths, layers=how.layers)
         return Written(size_of(sink), (target.path,))

@@ -237,7 +237,8 @@ def _place(name: str, path: str) -> tuple[str, str]:
         raise UnsupportedError(
             f"{path[:200]!r} is no path of a variable",
             tensor=name[:200],
-            hint='name it as in "layers/dense/vars/0", pass paths=, or write like a file',
+            hint='name it as in "layers/dense/vars/0", or pass paths=; '
+            "npz and safetensors take every name",
         )
     return group, found["key"]
 

@@ -25,6 +25,7 @@ from tensorferry.formats.tables import choice, pieces
 from tensorferry.formats.tables.contract import TableOptions, reads_of, recognised
 from tensorferry.formats.tables.dealing import CONVERTED, dealt
 from tensorferry.formats.tables.files import Files
+from tensorferry.progress import Progress, following
 from tensorferry.rows.columns import rows_between
 from tensorferry.rows.rows import ROWS, Batch, Damage, Indices, Row, Rows, To, check_rows, hand
 from tensorferry.rows.schema import Schema
@@ -37,7 +38,7 @@ from tensorferry.tensors.note import Note
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from tensorferry.formats.contract import Facts, Progress, RowOptions
+    from tensorferry.formats.contract import Facts, RowOptions
     from tensorferry.formats.tables.columns import Leaf
     from tensorferry.formats.tables.outline import Outline
 
@@ -153,7 +154,7 @@ class Table(Rows):
         start, stop = self._window
         return max(min(stop, total) - start, 0)
 
-    def count(self) -> int:
+    def count(self, progress: Progress | bool | None = None) -> int:
         """Number of rows: all files are opened for it."""
         return len(self)
 
@@ -307,10 +308,10 @@ class Table(Rows):
         for batch in self._stream(schema.names):
             yield choice.together([batch], schema, apart)
 
-    def to_arrow(self) -> pa.Table:
+    def to_arrow(self, *, progress: Progress | bool | None = None) -> pa.Table:
         """The whole table as a `pyarrow.Table`, with the columns as the files have them."""
         self._files.check_memory(self._in_arrow()[0].names)
-        return super().to_arrow()
+        return super().to_arrow(progress=progress)
 
     def value(self, *, to: To = "numpy") -> Batch:
         """All columns, whole."""
@@ -558,8 +559,12 @@ class Table(Rows):
             for number, group in enumerate(groups)
         ]
 
-    def problems(self, progress: Progress | None = None) -> Iterator[Problem]:
+    def problems(self, progress: Progress | bool | None = None) -> Iterator[Problem]:
         """Reads everything, and tells what is damaged: each column of each piece."""
+        with following(progress, self.place.shown, "rows") as tell:
+            yield from self._problems(tell)
+
+    def _problems(self, progress: Progress | None) -> Iterator[Problem]:
         done, total = 0, None
         if progress is not None and len(self._files) == 1:
             total = len(self)

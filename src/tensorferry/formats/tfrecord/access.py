@@ -21,6 +21,7 @@ from tensorferry.formats.tfrecord import index as indexes
 from tensorferry.formats.tfrecord.files import RecordFiles
 from tensorferry.formats.tfrecord.frames import FOOTER, HEADER, Segment
 from tensorferry.formats.tfrecord.options import RecordOptions
+from tensorferry.progress import Progress, Tally
 from tensorferry.rows.rows import Damage
 from tensorferry.rows.splits import Part
 from tensorferry.storage.place import OPEN_AT_ONCE, Target
@@ -54,8 +55,11 @@ class Access:
             for part in self._files.parts
         )
 
-    def indexes(self) -> list[Array]:
+    def indexes(self, progress: Progress | None = None) -> list[Array]:
         """Offset and length of the data of each record, for each file: int64 [records, 2].
+
+        Args:
+            progress: Is told how many files are done, and how many there are.
 
         Raises:
             UnsupportedError: A file is compressed, remote or a stream.
@@ -63,7 +67,12 @@ class Access:
         if self._files.is_stream:
             raise UnsupportedError("the records of a stream can only be read in order")
         if self._indexes is None:
-            self._indexes = [self._index_of(part) for part in self._files.parts]
+            files = Tally(progress, len(self._files.parts))
+            found = []
+            for part in self._files.parts:
+                found.append(self._index_of(part))
+                files.add(1)
+            self._indexes = found
             self._starts = np.cumsum([0, *map(len, self._indexes)])
             self._firsts = self._starts.tolist()
         return self._indexes
@@ -258,10 +267,10 @@ class Access:
             for file, record, count, start, end in places
         ]
 
-    def write_indexes(self) -> list[str]:
+    def write_indexes(self, progress: Progress | None = None) -> list[str]:
         """Writes an index beside each file, as text, and gives their names."""
         names = []
-        for part, index in zip(self._files.parts, self.indexes(), strict=True):
+        for part, index in zip(self._files.parts, self.indexes(progress), strict=True):
             if part.start is not None or part.stop is not None:
                 raise UnsupportedError(
                     "an index is of a whole file, and this is a part", path=part.place.path

@@ -12,6 +12,7 @@ together with it.
 
 from __future__ import annotations
 
+import difflib
 import math
 import os
 import tempfile
@@ -124,6 +125,7 @@ class QuantizingWriter:
         self._rest = RecordWriter(waiting, schema=self._given)
         self._lock = Lock()
         self._open = True
+        self._given_names: set[str] = set()
 
     @property
     def count(self) -> int:
@@ -146,6 +148,7 @@ class QuantizingWriter:
         rest = {name: value for name, value in row.items() if name not in values}
         with self._lock:
             self._check_open()
+            self._given_names.update(row)
             self._rest.write(rest or EMPTY)
             for name, floats in values.items():
                 self._columns[name].add(floats)
@@ -177,6 +180,7 @@ class QuantizingWriter:
         rest = {name: column for name, column in given.items() if name not in values}
         with self._lock:
             self._check_open()
+            self._given_names.update(given)
             if rest:
                 self._rest.write_batch(rest)
             for _ in range(0 if rest else count):
@@ -217,6 +221,13 @@ class QuantizingWriter:
                     column.close()
 
     def _finish(self) -> None:
+        for name in self._columns:
+            if self.count and name not in self._given_names:
+                near = difflib.get_close_matches(name, self._given_names, n=1)
+                raise UnsupportedError(
+                    f"no row has the column {name!r}, which is to be quantized",
+                    hint=f"did you mean {near[0]!r}?" if near else None,
+                )
         self._rest.close()
         self._file.seek(0)
         columns = list(self._columns.values())

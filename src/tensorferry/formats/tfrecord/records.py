@@ -72,6 +72,8 @@ if TYPE_CHECKING:
 COUNTED = 16 << 20
 # The number of records that are verified at a time.
 VERIFY = 1 << 14
+# The number of records that are counted between two tellings of it.
+WALKED = 1 << 18
 
 
 class Records(Rows):
@@ -425,17 +427,22 @@ class Records(Rows):
 
     # Checking
 
-    def verify(self) -> int:
+    def verify(self, *, progress: Progress | bool | None = None) -> int:
         """Checks every checksum of every file, and gives the number of records.
+
+        Args:
+            progress: True shows a bar; a function is told how many records are checked.
 
         Raises:
             FormatError: A file is damaged.
         """
         if self._how.on_error != "raise" and self._how.verify:
-            return self.walk()  # which checks them, to pass over those that are wrong
-        count = 0
-        with ThreadPoolExecutor(self._threads) as workers:
-            trail = Trail()
+            return self.walk(progress)  # which checks them, to pass over those that are wrong
+        trail, count = Trail(), 0
+        with (
+            ThreadPoolExecutor(self._threads) as workers,
+            following(progress, self.place.shown, "records") as tell,
+        ):
             running: deque[tuple[Segment, Future[int]]] = deque()
             for segment in self._segments(lambda: VERIFY):
                 running.append((segment, workers.submit(segment.check)))
@@ -443,14 +450,29 @@ class Records(Rows):
                     done, future = running.popleft()
                     count += future.result()
                     trail.add(done)
-            return count + sum(future.result() for _, future in running)
+                    if tell is not None:
+                        tell(count, None)
+            count += sum(future.result() for _, future in running)
+            if tell is not None:
+                tell(count, count)
+            return count
 
-    def walk(self) -> int:
-        """Goes from frame to frame without decoding, and gives the number of records."""
-        segments = Trail().follow(self._segments(lambda: tfrecord.MANY))
-        return sum(segment.count for segment in segments)
+    def walk(self, progress: Progress | bool | None = None) -> int:
+        """Goes from frame to frame without decoding, and gives the number of records.
 
-    def problems(self, progress: Progress | None = None) -> Iterator[Problem]:
+        Args:
+            progress: True shows a bar; a function is told how many records are passed.
+        """
+        with following(progress, self.place.shown, "records") as tell:
+            limit = tfrecord.MANY if tell is None else WALKED
+            count = 0
+            for segment in Trail().follow(self._segments(lambda: limit)):
+                count += segment.count
+                if tell is not None:
+                    tell(count, None)
+            return count
+
+    def problems(self, progress: Progress | bool | None = None) -> Iterator[Problem]:
         """Reads everything, and tells what is damaged; `count()` is known from then on.
 
         Told are damaged frames, indexes beside the files that do not fit them, and records that are
@@ -466,8 +488,12 @@ class Records(Rows):
             except FormatError as error:
                 yield Problem.of(error, self.place.path)
 
-    def damaged(self, progress: Progress | None = None) -> Iterator[Problem]:
+    def damaged(self, progress: Progress | bool | None = None) -> Iterator[Problem]:
         """Walks over all frames, and tells which are damaged; `count()` is known from then on."""
+        with following(progress, self.place.shown, "records") as tell:
+            yield from self._damaged(tell)
+
+    def _damaged(self, progress: Progress | None) -> Iterator[Problem]:
         damages = Damages()
         segments = self._files.segments(
             lambda: VERIFY, verify=self._how.verify, on_error="skip", damages=damages
@@ -522,12 +548,18 @@ class Records(Rows):
             self._length = self.walk()
         return self._length
 
-    def count(self) -> int | None:
-        """Number of records; None for streams and remote files, until `problems` has read them."""
+    def count(self, progress: Progress | bool | None = None) -> int | None:
+        """Number of records; None for streams and remote files, until `problems` has read them.
+
+        Args:
+            progress: True shows a bar; a function is told how many records are counted.
+        """
         if self._checked is not None:
             return self._checked
         if self.is_stream or any(place.is_url for place in self.places):
             return self._length
+        if self._length is None and progress is not None and not self._access.is_quick:
+            self._length = self.walk(progress)
         return len(self)
 
     def known_count(self) -> int | None:
@@ -604,13 +636,18 @@ class Records(Rows):
         tasks = (self._access.segments(numbers) for numbers in wanted)
         return self._decoded(tasks, to, in_order=False)
 
-    def write_index(self) -> list[str]:
+    def write_index(self, *, progress: Progress | bool | None = None) -> list[str]:
         """Writes an index beside each file, as text, and gives their names.
 
         Each line is the offset and the length of a record's frame, which DALI and other readers
         take. An index that fits its file is used instead of a scan.
+
+        Args:
+            progress: True shows a bar; a function is told how many files are done, and how many
+                there are.
         """
-        return self._access.write_indexes()
+        with following(progress, self.place.shown, "files") as tell:
+            return self._access.write_indexes(tell)
 
 
 def _places(given: Any) -> list[Place]:
