@@ -70,7 +70,12 @@ if TYPE_CHECKING:
     from tensorferry.operations.convert import ConvertReport as ConvertReport, convert as convert
     from tensorferry.operations.count import count as count
     from tensorferry.operations.diff import DiffReport as DiffReport, diff as diff
+    from tensorferry.operations.edit import edit as edit
+    from tensorferry.operations.freight import RowsReport as RowsReport
     from tensorferry.operations.inspect import FileInfo as FileInfo, inspect as inspect
+    from tensorferry.operations.sample import sample as sample
+    from tensorferry.operations.shuffle import shuffle as shuffle
+    from tensorferry.operations.split import split as split
     from tensorferry.operations.verify import VerifyReport as VerifyReport, verify as verify
     from tensorferry.rows.rows import Rows as Rows
     from tensorferry.tensors.bundle import Bundle as Bundle
@@ -111,6 +116,11 @@ _HOMES = {
     "tensorferry.operations.count": ("count",),
     "tensorferry.operations.diff": ("DiffReport", "diff"),
     "tensorferry.operations.convert": ("ConvertReport", "convert"),
+    "tensorferry.operations.edit": ("edit",),
+    "tensorferry.operations.freight": ("RowsReport",),
+    "tensorferry.operations.sample": ("sample",),
+    "tensorferry.operations.shuffle": ("shuffle",),
+    "tensorferry.operations.split": ("split",),
     "tensorferry.diagnosis.diagnose": ("diagnose",),
     "tensorferry.diagnosis.report": ("DiagnosisReport",),
     "tensorferry.operations.inspect": ("FileInfo", "inspect"),
