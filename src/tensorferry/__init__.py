@@ -73,9 +73,14 @@ if TYPE_CHECKING:
     from tensorferry.operations.convert import ConvertReport as ConvertReport, convert as convert
     from tensorferry.operations.count import count as count
     from tensorferry.operations.diff import DiffReport as DiffReport, diff as diff
+    from tensorferry.operations.edit import edit as edit
+    from tensorferry.operations.freight import RowsReport as RowsReport
     from tensorferry.operations.hash import HashReport as HashReport, hash as hash  # noqa: A004
     from tensorferry.operations.inspect import FileInfo as FileInfo, inspect as inspect
     from tensorferry.operations.reshard import repair as repair
+    from tensorferry.operations.sample import sample as sample
+    from tensorferry.operations.shuffle import shuffle as shuffle
+    from tensorferry.operations.split import split as split
     from tensorferry.operations.stats import StatsReport as StatsReport, stats as stats
     from tensorferry.operations.verify import VerifyReport as VerifyReport, verify as verify
     from tensorferry.rows.rows import Rows as Rows
@@ -117,6 +122,11 @@ _HOMES = {
     "tensorferry.operations.count": ("count",),
     "tensorferry.operations.diff": ("DiffReport", "diff"),
     "tensorferry.operations.convert": ("ConvertReport", "convert"),
+    "tensorferry.operations.edit": ("edit",),
+    "tensorferry.operations.freight": ("RowsReport",),
+    "tensorferry.operations.sample": ("sample",),
+    "tensorferry.operations.shuffle": ("shuffle",),
+    "tensorferry.operations.split": ("split",),
     "tensorferry.diagnosis.diagnose": ("diagnose",),
     "tensorferry.diagnosis.report": ("DiagnosisReport",),
     "tensorferry.operations.hash": ("HashReport", "hash"),

@@ -54,6 +54,20 @@ SCREENS: dict[str, list[str]] = {
     "repair": ["repair", "damaged.tfrecord", "good.tfrecord", "--force"],
     "stranger": ["info", "tensorflow/ckpt_profiler/ckpt.meta"],
     "help": ["help", "diff"],
+    "count": ["count", TAXI, TIMES],
+    "markdown": ["head", "-3", TIMES, "--to", "markdown", "-s", "PatId,EventDate"],
+    "slice": ["slice", TIMES, "slice.parquet", "-2:", "--force"],
+    "sample": ["sample", TAXI, "sample.tfrecord", "-n", "5", "--force"],
+    "shuffle": ["shuffle", TIMES, "mixed.parquet", "--force"],
+    "split": ["split", TAXI, "fit.tfrecord", "test.tfrecord", "--ratio", "0.9,0.1", "--force"],
+    "merge": ["merge", TIMES, TIMES, "merged.parquet", "--force"],
+    "edit": ["edit", CHECKPOINT, "-o", "slim.safetensors", "--drop", "*Adam*", "--force"],
+    "sql": [
+        "sql",
+        f'select payment_type, count(*) as n, avg(fare) from "{TAXI}" group by 1 order by 2, 1',
+    ],
+    "sql_refused": ["sql", "select * from read_csv('/etc/hostname')"],
+    "edit_unknown": ["edit", CHECKPOINT, "-o", "slim.npz", "--drop", "dense_1/kernl"],
 }
 """The arguments of each screen; paths are below a folder that `prepare` makes."""
 
@@ -79,8 +93,9 @@ def draw(name: str, width: int, folder: Path) -> str:
     """A screen, as it stands on the terminal when the command has ended."""
     arguments = SCREENS[name]
     ran = run_on_terminal(*arguments, columns=width, cwd=folder, NO_COLOR="1")
-    lines = [line.rpartition("\r")[2].rstrip() for line in ran.out.splitlines()]
-    text = re.sub(r"\d+\.\d s$", "0.0 s", "\n".join(lines), flags=re.MULTILINE)
+    # A bar that was drawn meanwhile was overwritten.
+    lines = [line.rstrip("\r").rpartition("\r")[2].rstrip() for line in ran.out.split("\n")]
+    text = re.sub(r"\d+\.\d s$", "0.0 s", "\n".join(lines).rstrip("\n"), flags=re.MULTILINE)
     return f"$ ferry {' '.join(arguments)}\n{text}\n[exit code {ran.code}]\n"
 
 

@@ -151,6 +151,32 @@ def test_completion():
     assert "plain,tfmd" in complete("ferry", "schema", "x", "--as", "")
 
 
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["convert", "a", "b", "--to", "safe"], "plain,safetensors"),
+        (["shuffle", "a", "b", "--to", "par"], "plain,parquet"),
+        (["info", "a", "--format", "np"], "plain,npz"),
+        (["convert", "a", "b", "--dtype", "bf"], "plain,bfloat16"),
+        (["convert", "a", "b", "--quantize", "in"], "plain,int8"),
+        (["convert", "a", "b", "--compression", "gz"], "plain,gzip"),
+        (["cat", "a", "--to", "mark"], "plain,markdown"),
+        (["cat", "a", "--option", "on_error=s"], "plain,on_error=skip"),
+        (["info", "a", "--limit", "mem"], "plain,memory=16GB"),
+    ],
+)
+def test_completion_of_values(words, expected, monkeypatch):
+    """The values of options are completed."""
+    from click.shell_completion import ShellComplete
+
+    from tensorferry.cli.application import application
+
+    found = ShellComplete(application, {}, "ferry", "_FERRY_COMPLETE").get_completions(
+        words[:-1], words[-1]
+    )
+    assert expected in [f"{item.type},{item.value}" for item in found]
+
+
 @pytest.mark.parametrize("name", ["values.safetensors", "rows.tfrecord", "rows.parquet"])
 def test_completion_of_names(files, name):
     """Names inside a file are completed; of a file that is none, nothing is."""

@@ -145,7 +145,7 @@ def test_missing_values(tmp_path, call):
         (["show", "values.npz", "scoer"], "did you mean 'score'?"),
         (["show", "values.npz", "score[99]"], "no such part"),
         (["show", "values.npz"], "expected the name of one"),
-        (["head", "values.npz", "--where", "label ="], "at character 7"),
+        (["head", "values.npz", "--where", "label = "], "has its end at character"),
         (["head", "rows.tfrecord", "--columns", "nope"], "no column is called 'nope'"),
         (["head", "values.npz", "--where", "nope == 1"], "no tensor is called 'nope'"),
     ],

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from tensorferry.feeds.order import SORTED, InTurn, Permutation, Shuffled
+from tensorferry.feeds.order import InTurn, Shuffled
+from tensorferry.rows.permutation import SORTED, Permutation
 
 KNOWN_SMALL = [7, 0, 8, 9, 2, 6, 1, 4, 3, 5]
 KNOWN_LARGE = [917850340364, 743364810369, 882551399070]

@@ -49,6 +49,19 @@ ROW = {
         "label == 3 or label == 4 and label == 5",
         "score == 5e-1",
         "label > -1",
+        "label = 3",
+        "0 < label <= 3 < 4",
+        "not 0 < label < 3",
+        "label in (1, 2, 3)",
+        "label not in [4, 5]",
+        "not label in ()",
+        'name in ("a", "Hafen")',
+        "missing not in (1, 2) or missing is null",
+        "missing is null and label is not null",
+        'name ~ "^Ha.en$"',
+        'name ~ "a(f|g)+e"',
+        "not name ~ 'x'",
+        "not missing ~ 'x'",
     ],
 )
 def test_holds(text):
@@ -58,7 +71,8 @@ def test_holds(text):
 
 @pytest.mark.parametrize(
     "text",
-    ["", "label ==", "== 3", "label = 3", "(label == 3", "label == 3)", "3 3", "label and",
+    ["", "label ==", "== 3", "label is 3", "label in (3", "label ~ 3", "label not 3",
+     "(label == 3", "label == 3)", "3 3", "label and",
      "__import__('os')", "label[name]", "label; name", "(" * 60 + "label" + ")" * 60, '"open'],
 )  # fmt: skip
 def test_refused(text):
@@ -67,7 +81,7 @@ def test_refused(text):
         parse(text)
 
 
-@pytest.mark.parametrize("text", ["tokens == 3", "name < 3"])
+@pytest.mark.parametrize("text", ["tokens == 3", "name < 3", "label ~ 'x'"])
 def test_values_that_do_not_compare(text):
     """Several values, and text with numbers, are an error when they are met."""
     with pytest.raises(UnsupportedError):

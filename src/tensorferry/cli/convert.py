@@ -19,12 +19,31 @@ if TYPE_CHECKING:
 @click.argument(
     "paths", nargs=-1, required=True, metavar="IN... OUT", shell_complete=completing.files
 )
-@click.option("--to", "to", metavar="FORMAT", help="The format, if OUT's name does not say it.")
-@click.option("--dtype", metavar="NAME", help="Floats (or integers) become of this dtype.")
-@click.option("--quantize", metavar="KIND", help="Floats become int8, uint8, float16, ...")
-@click.option("--compression", metavar="KIND", help="See `ferry formats`; .gz and .zst say it too.")
+@click.option(
+    "--to",
+    "to",
+    metavar="FORMAT",
+    help="The format, if OUT's name does not say it.",
+    shell_complete=completing.formats_written,
+)
+@click.option(
+    "--dtype",
+    metavar="NAME",
+    help="Floats (or integers) become of this dtype.",
+    shell_complete=completing.dtypes,
+)
+@click.option(
+    "--quantize",
+    metavar="KIND",
+    help="Floats become int8, uint8, float16, ...",
+    shell_complete=completing.quantizations,
+)
+@shared.compression
 @shared.selecting()
-@click.option("--rename", multiple=True, metavar="OLD=NEW", help="New names, as in 'a/*=b.*'.")
+@shared.dropping
+@shared.renaming
+@shared.setting
+@shared.keeping
 @click.option("--shards", type=click.IntRange(1), help="Write TFRecords into so many files.")
 @shared.shard_size("About how large files may be, as in 500MB.")
 @click.option("--jobs", type=click.IntRange(1), default=1, help="Files at the same time.")
@@ -32,6 +51,7 @@ if TYPE_CHECKING:
 @click.option("--digest", is_flag=True, help="Keep a digest of the content, for `ferry verify`.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be done.")
 @click.option("--verify", is_flag=True, help="Compare OUT with IN afterwards.")
+@shared.keep_going
 @shared.force
 @shared.target
 @shared.running
@@ -43,6 +63,8 @@ def convert_command(
     to: str | None,
     jobs: int,
     resume: bool,
+    keep_going: bool,
+    set: tuple[str, ...],
     as_json: bool,
     format: str | None,
     options: dict[str, Any],
@@ -61,7 +83,9 @@ def convert_command(
         raise click.UsageError("--json and OUT - both go to the standard output")
     reading = {**options, **({} if format is None else {"format": format})}
     inputs = Inputs(sources)
-    reports = _convert(inputs, target, to, jobs, resume, {**given, "options": reading})
+    given["set"] = _tensors(set, target)
+    reports = _convert(inputs, target, to, jobs, resume, keep_going, {**given, "options": reading})
+    inputs.leave_out(damage for report in reports for damage in report.damages)
     if as_json:
         inputs.echo_json("convert", conversions=reports)
     else:
@@ -72,8 +96,25 @@ def convert_command(
     return inputs.code or (1 if any(report.verified is False for report in reports) else 0)
 
 
+def _tensors(pairs: tuple[str, ...], target: str) -> dict[str, Any] | None:
+    """The tensors that are to be set."""
+    if not pairs:
+        return None
+    from tensorferry.operations.edit import tensors_in
+
+    if target.endswith(os.sep) or os.path.isdir(target):
+        raise click.UsageError("--set is for one file, and OUT is a directory")
+    return tensors_in(pairs)
+
+
 def _convert(
-    inputs: Inputs, target: str, to: str | None, jobs: int, resume: bool, given: dict[str, Any]
+    inputs: Inputs,
+    target: str,
+    to: str | None,
+    jobs: int,
+    resume: bool,
+    keep_going: bool,
+    given: dict[str, Any],
 ) -> list[ConvertReport]:
     from tensorferry.files.find import counted_in
     from tensorferry.operations.convert import convert
@@ -95,8 +136,8 @@ def _convert(
             )
     if resume or jobs > 1:
         raise click.UsageError("--resume and --jobs are for many files, into a directory OUT")
-    every = inputs.all_found()
-    if inputs.code:
+    every = inputs.readable() if keep_going else inputs.all_found()
+    if not every or (inputs.code and not keep_going):
         return []  # one output of a part of the inputs would not be what was asked for
     found = shared.together(every)
     if found is None:
@@ -104,6 +145,8 @@ def _convert(
             f"{len(inputs)} inputs for one output\nhint: into a directory: OUT/ with --to FORMAT"
         )
     counted = counted_in(found.place.path)
+    if keep_going and counted != "tensors":
+        given["options"] = {"on_error": "skip", **given["options"]}
     unit = shared.unit(given, "bytes" if counted == "tensors" else counted)
     with out.progress(os.path.basename(target), unit) as progress:
         return [convert(found, target, format=to, progress=progress, **given)]
@@ -111,7 +154,9 @@ def _convert(
 
 def render(report: ConvertReport) -> str:
     """A conversion, on one line."""
-    arrow = f"{text.clean(report.source)} → {text.clean(report.target)}"
+    arrow = text.clean(report.target)
+    if report.source != report.target:
+        arrow = f"{text.clean(report.source)} → {arrow}"
     if len(report.files) > 1:
         arrow += f" ({len(report.files)} files)"
     about = [report.format]

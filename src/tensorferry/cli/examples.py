@@ -21,7 +21,11 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     "tail": ("ferry tail -3 train.tfrecord", "ferry tail train.parquet -s id,label -x"),
     "cat": (
         "ferry cat train.tfrecord",
-        "ferry cat train.parquet --where 'label == 1 or label == 2'",
+        "ferry cat train.parquet --where 'label in (1, 2)' --to csv",
+    ),
+    "count": (
+        "ferry count train.tfrecord",
+        "ferry count train.parquet --where 'label in (1, 2)'",
     ),
     "verify": ("ferry verify model.safetensors", "ferry verify 'train-*.tfrecord' --duplicates"),
     "diff": (
@@ -33,6 +37,10 @@ EXAMPLES: dict[str, tuple[str, str]] = {
         "ferry convert train.tfrecord train.arrow",
         "ferry convert model.npz small.safetensors --dtype bfloat16 --verify",
     ),
+    "edit": (
+        "ferry edit model.npz --drop 'encoder/bias' --metadata stage=final -o slim.npz",
+        "ferry edit model.npz --rename 'encoder/*=enc/*' --cast '*=float16' -o half.npz",
+    ),
     "stats": ("ferry stats model.npz", "ferry stats train.parquet -s label,score"),
     "schema": ("ferry schema train.tfrecord", "ferry schema train.parquet --as arrow"),
     "repair": (
@@ -40,17 +48,29 @@ EXAMPLES: dict[str, tuple[str, str]] = {
         "ferry repair damaged.tfrecord -o good.tfrecord --force",
     ),
     "index": ("ferry index train.tfrecord", "ferry index 'train-*.tfrecord'"),
+    "slice": (
+        "ferry slice train.tfrecord last.tfrecord -5:",
+        "ferry slice train.parquet ones.parquet --where 'label == 1'",
+    ),
+    "sample": (
+        "ferry sample train.tfrecord some.tfrecord -n 5",
+        "ferry sample train.parquet tenth.parquet --ratio 0.1 --seed 7",
+    ),
+    "shuffle": (
+        "ferry shuffle train.tfrecord mixed.tfrecord",
+        "ferry shuffle train.parquet mixed.parquet --seed 7",
+    ),
     "split": (
+        "ferry split train.parquet fit.parquet test.parquet --ratio 0.9,0.1 --by id",
         "ferry split train.tfrecord part.tfrecord --shards 4",
-        "ferry split train.tfrecord small.tfrecord --records 100",
     ),
     "merge": (
         "ferry merge train-1.tfrecord train-2.tfrecord whole.tfrecord",
         "ferry merge 'train-*.tfrecord' all.tfrecord.gz",
     ),
-    "slice": (
-        "ferry slice train.tfrecord last.tfrecord -5:",
-        "ferry slice train.tfrecord ones.tfrecord --where 'label == 1'",
+    "sql": (
+        """ferry sql 'select label, count(*) from "train.parquet" group by label'""",
+        """ferry sql 'select max(score) from "train.tfrecord" where label > 0' --to csv""",
     ),
     "bench": ("ferry bench model.npz --runs 1", "ferry bench --shape 100,10 --runs 1"),
     "formats": ("ferry formats", "ferry formats --json"),

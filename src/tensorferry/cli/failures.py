@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 FINE, FOUND, WRONG, MISSING, INTERRUPTED = 0, 1, 2, 3, 130
 
+# The most damages that are named.
+LISTED = 20
+
 Result = TypeVar("Result")
 
 
@@ -110,7 +113,30 @@ class Inputs:
 
         return list(self.each(resolve))
 
-    def echo_json(self, command: str, **parts: list[Any]) -> None:
+    def readable(self) -> list[Found]:
+        """The inputs that can be opened; the errors of the others are printed."""
+        from tensorferry.files.find import resolve
+        from tensorferry.operations.subject import open_one
+
+        def opened(given: Found | str) -> Found:
+            found = resolve(given)
+            open_one(found).close()
+            return found
+
+        return list(self.each(opened))
+
+    def leave_out(self, damages: Iterable[Problem]) -> int:
+        """Prints what was left out of inputs, and gives the exit code."""
+        every = list(damages)
+        for damage in every[:LISTED]:
+            say(f"left out: {damage}")
+        if len(every) > LISTED:
+            say(f"and {len(every) - LISTED} more")
+        self.errors += every
+        self.code = max(self.code, WRONG if every else FINE)
+        return self.code
+
+    def echo_json(self, command: str, **parts: Any) -> None:
         """Prints the JSON document of a command, with the errors if there are any.
 
         Nothing is printed if there was one input, which could not be read.

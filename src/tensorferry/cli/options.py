@@ -36,10 +36,67 @@ def reading(function: Function) -> Function:
         metavar="NAME=VALUE",
         callback=_parse_options,
         help="Of the format, as in --option dtype=float32 --option shape=[2,3] for raw bytes.",
+        shell_complete=completing.reading_options,
     )(function)
     return click.option(
-        "--format", metavar="NAME", help="The format, if it is not recognised: see `ferry formats`."
+        "--format",
+        metavar="NAME",
+        help="The format, if it is not recognised: see `ferry formats`.",
+        shell_complete=completing.formats,
     )(function)
+
+
+where = click.option(
+    "--where",
+    metavar="CONDITION",
+    help="Only rows like this: 'label == 3'; see `ferry help head`.",
+    shell_complete=completing.names,
+)
+"""`--where`: a condition on rows."""
+
+form = click.option(
+    "--to",
+    type=click.Choice(["csv", "jsonl", "markdown"]),
+    help="Print rows in this form, on a terminal and in a pipe.",
+)
+"""`--to` of commands that print rows."""
+
+compression = click.option(
+    "--compression",
+    metavar="KIND",
+    help="See `ferry formats`; .gz and .zst say it too.",
+    shell_complete=completing.compressions,
+)
+"""`--compression` of what is written."""
+
+
+def rows_target(function: Function) -> Function:
+    """How rows are written: `--to`, `--compression`, `--force` and `-o`."""
+    steps: tuple[Callable[[Function], Function], ...] = (
+        target,
+        force,
+        compression,
+        click.option(
+            "--to",
+            metavar="FORMAT",
+            help="The format, if OUT's name does not say it; by default that of IN.",
+            shell_complete=completing.formats_of_rows,
+        ),
+    )
+    for step in steps:
+        function = step(function)
+    return function
+
+
+seed = click.option("--seed", type=int, default=0, help="Another seed, another choice.")
+"""`--seed` of what is done at random."""
+
+keep_going = click.option(
+    "--keep-going",
+    is_flag=True,
+    help="Leave out what is damaged or cannot be read, and name it; the exit code is 2.",
+)
+"""`--keep-going` of what makes one file of many."""
 
 
 class Renamed(click.Option):
@@ -124,6 +181,64 @@ force = click.option("-f", "--force", is_flag=True, help="Replace what is there.
 """`--force`."""
 
 
+dropping = click.option(
+    "--drop",
+    multiple=True,
+    metavar="NAMES",
+    callback=_parse_names,
+    help="Leave these out: a,b or 'optimizer/*'.",
+    shell_complete=completing.names,
+)
+"""`--drop`: which tensors or columns are left out."""
+
+renaming = click.option(
+    "--rename",
+    multiple=True,
+    metavar="OLD=NEW",
+    help="New names, as in 'a/*=b.*'.",
+    shell_complete=completing.old_names,
+)
+"""`--rename`."""
+
+setting = click.option(
+    "--set",
+    multiple=True,
+    metavar="NAME=FILE",
+    help="A tensor out of a file with one, or with one of that name.",
+    shell_complete=completing.old_names,
+)
+"""`--set`: tensors that replace others, or come behind all."""
+
+
+def _parse_metadata(context: Any, parameter: Any, given: tuple[str, ...]) -> dict[str, Any]:
+    return {name: text or None for name, text in parse_pairs("--metadata", given).items()}
+
+
+keeping = click.option(
+    "--metadata",
+    multiple=True,
+    metavar="NAME=TEXT",
+    callback=_parse_metadata,
+    help="Keep this with it; NAME= takes it away.",
+)
+"""`--metadata`."""
+
+
+def parse_pairs(option: str, given: Iterable[str]) -> dict[str, str]:
+    """The pairs in texts like "name=text".
+
+    Raises:
+        UsageError: There is no "=" in one.
+    """
+    pairs: dict[str, str] = {}
+    for text_given in given:
+        name, equals, value = text_given.partition("=")
+        if not equals or not name:
+            raise click.UsageError(f"{option} {text_given!r} is not of the form NAME=VALUE")
+        pairs[name] = value
+    return pairs
+
+
 def shard_size(about: str) -> Callable[[Function], Function]:
     """`--shard-size`: how large the files of a set may be."""
     return click.option("--shard-size", metavar="SIZE", callback=_check_size, help=about)
@@ -185,6 +300,7 @@ def common() -> list[click.Option]:
             metavar="NAME=SIZE",
             expose_value=False,
             callback=_set_limits,
+            shell_complete=completing.limits,
             help="What a file may ask for: memory=16GB, stream=16GB or depth=1000.",
         ),
     ]

@@ -83,6 +83,14 @@ def block(text: str) -> None:
     lines(text.split("\n"))
 
 
+def exact(text: str) -> None:
+    """Prints data as it is, with the line breaks in it; a terminal gets it cleaned."""
+    if not sys.stdout.isatty():
+        SCREEN.add(text)
+    else:
+        block(text)
+
+
 def note(text: str) -> None:
     """Prints a line on the standard error, behind everything that was printed before."""
     SCREEN.end()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import click
@@ -31,12 +31,13 @@ def _row_options(limit: int | None) -> Callable[[Function], Function]:
     def decorate(function: Function) -> Function:
         steps: tuple[Callable[[Function], Function], ...] = (
             shared.as_json,
+            shared.form,
             shared.reading,
             click.option(
                 "--extract", metavar="DIR", help="Save images of the rows as files into DIR."
             ),
             click.option("--raw", is_flag=True, help="See records as bytes."),
-            click.option("--where", metavar="CONDITION", help="Only rows like this: 'label == 3'."),
+            shared.where,
             shared.selecting("Only these columns, in this order"),
             click.option(
                 "-n",
@@ -60,7 +61,8 @@ def _row_options(limit: int | None) -> Callable[[Function], Function]:
 def head_command(**given: Any) -> None:
     """The first rows: a table on a terminal, one JSON object a line in a pipe.
 
-    A condition compares columns with values: --where 'label == 3 and not len(tokens) > 9'.
+    A condition compares columns with values: --where 'label in (3, 5) and 0 < score <= 1',
+    'not len(tokens) > 9', 'name ~ "^the "', 'text is not null'.
     """
     _print("head", **given)
 
@@ -86,6 +88,7 @@ def _print(
     extract: str | None,
     options: dict[str, Any],
     as_json: bool,
+    to: str | None,
     raw: bool,
     **given: Any,
 ) -> None:
@@ -97,13 +100,50 @@ def _print(
         from tensorferry.operations import images
 
         rows = images.extract(rows, extract)
-    if as_json:
+    print_rows(command, rows, as_json, to)
+
+
+def print_rows(
+    command: str, rows: Iterator[dict[str, Any]], as_json: bool, to: str | None = None
+) -> None:
+    """Prints rows as the user wants them: a table for a terminal, else a JSON object a line.
+
+    Args:
+        command: Whose rows they are.
+        rows: Of the same columns.
+        as_json: As one document.
+        to: As "csv", "jsonl" or "markdown".
+    """
+    if as_json and to is not None:
+        raise click.UsageError("--json and --to are two forms, expected one")
+    if to == "csv":
+        from tensorferry.operations.exports import csv_lines
+
+        for line in csv_lines(rows):
+            output.exact(line.removesuffix("\r\n"))
+    elif to == "markdown":
+        output.lines(_markdown(rows))
+    elif as_json:
         _print_document(command, rows)
-    elif not text.is_terminal() and not text.MANNER.expanded:
+    elif to == "jsonl" or (not text.is_terminal() and not text.MANNER.expanded):
         for lines in documents.lines(rows):
             output.lines(lines)
     else:
         _print_table(rows)
+
+
+def _markdown(rows: Iterator[dict[str, Any]]) -> Iterator[str]:
+    """A table in Markdown, row by row."""
+    for number, row in enumerate(rows):
+        if not number:
+            yield _piped(row)
+            yield _piped("--:" if is_number(value) else "---" for value in row.values())
+        yield _piped(map(cell, row.values()))
+
+
+def _piped(cells: Iterable[str]) -> str:
+    escaped = (text.clean(one).replace("\\", "\\\\").replace("|", "\\|") for one in cells)
+    return f"| {' | '.join(escaped)} |"
 
 
 def _print_document(command: str, rows: Iterator[dict[str, Any]]) -> None:

@@ -16,8 +16,9 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from tensorferry.feeds.batching import Batch, rows_of
-from tensorferry.feeds.order import Order, Permutation
+from tensorferry.feeds.order import Order
 from tensorferry.rows.columns import joined, rows_between, taken
+from tensorferry.rows.permutation import Permutation
 from tensorferry.rows.rows import Rows
 from tensorferry.rows.splits import Split
 from tensorferry.tensors.values import Array

@@ -1,9 +1,13 @@
 """Conditions: a small language that selects rows, without `eval`.
 
-    label == 3 and not (len(tokens) > 100 or language != "de")
+    label in (3, 5) and not (len(tokens) > 100 or language != "de")
+    0 < score <= 0.5 and title ~ "^The " and author is not null
 
     condition   all of: comparisons, `and`, `or`, `not`, parentheses, a name alone (not empty)
-    comparison  one of == != < <= > >= in, between two operands
+    comparison  operands with one of = == != < <= > >= between them, chained if there are more
+                operand in (a, b, c), operand in name, operand in "text", and `not in`
+                operand ~ "pattern": it is found in the text; see `tensorferry.operations.patterns`
+                operand is null, operand is not null
     operand     a name, name[2], len(name), a number, "text", true, false, null
 
 A name holds letters, digits and any of `_./-`, or stands in backquotes. A value that is missing is
@@ -20,6 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tensorferry.errors import UnsupportedError
+from tensorferry.operations.patterns import compile_pattern
 from tensorferry.tensors.values import RaggedTensor
 
 Row = Mapping[str, Any]
@@ -33,12 +38,13 @@ _TOKEN = re.compile(
     |(?P<text>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')
     |`(?P<quoted>[^`]+)`
     |(?P<name>[^\W0-9][\w./-]*)
-    |(?P<sign>==|!=|<=|>=|<|>|\(|\)|\[|\])
+    |(?P<sign>==|!=|<=|>=|=|<|>|~|,|\(|\)|\[|\])
     )""",
     re.VERBOSE,
 )
 
 _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
+    "=": operator.eq,
     "==": operator.eq,
     "!=": operator.ne,
     "<": operator.lt,
@@ -47,7 +53,7 @@ _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
     ">=": operator.ge,
 }
 _CONSTANTS = {"true": True, "false": False, "null": None, "none": None, "nan": float("nan")}
-_WORDS = {"and", "or", "not", "in"}
+_WORDS = {"and", "or", "not", "in", "is"}
 
 
 class Condition(NamedTuple):
@@ -143,14 +149,57 @@ class _Parser:
                 raise self._wrong("`)`")
             return inner
         left = self._operand()
-        sign = self._peek().text
-        if self._take(*_COMPARISONS):
-            compare, right = _COMPARISONS[sign], self._operand()
-            return lambda row: _compare(compare, left(row), right(row))
+        if self._take("is"):
+            wanted = not self._take("not")
+            if self._peek().text.lower() not in ("null", "none"):
+                raise self._wrong("`null` or `not null`")
+            self._next += 1
+            return lambda row: _is_null(left(row)) == wanted
+        if self._take("~"):
+            finds = self._pattern()
+            return lambda row: _finds(finds, left(row))
         if self._take("in"):
+            return self._membership(left)
+        if self._peek().text == "not" and self._take("not"):
+            if not self._take("in"):
+                raise self._wrong("`in`")
+            inside = self._membership(left)
+            return lambda row: not _is_null(left(row)) and not inside(row)
+        return self._chain(left)
+
+    def _chain(self, left: Operand) -> Callable[[Row], bool]:
+        """Comparisons one behind the other, or an operand alone."""
+        pairs: list[Callable[[Row], bool]] = []
+        while self._peek().text in _COMPARISONS and self._peek().kind == "sign":
+            compare = _COMPARISONS[self._peek().text]
+            self._next += 1
+            right = self._operand()
+            pairs.append(_pair(compare, left, right))
+            left = right
+        if not pairs:
+            return lambda row: _is_something(left(row))
+        return pairs[0] if len(pairs) == 1 else lambda row: all(pair(row) for pair in pairs)
+
+    def _membership(self, left: Operand) -> Callable[[Row], bool]:
+        close = {"(": ")", "[": "]"}.get(self._peek().text)
+        if close is None or self._peek().kind != "sign":
             right = self._operand()
             return lambda row: _is_in(left(row), right(row))
-        return lambda row: _is_something(left(row))
+        self._next += 1
+        members: list[Operand] = []
+        while not self._take(close):
+            members.append(self._operand())
+            if not self._take(",") and self._peek().text != close:
+                raise self._wrong(f"`,` or `{close}`")
+        return lambda row: any(_compare(operator.eq, left(row), one(row)) for one in members)
+
+    def _pattern(self) -> Callable[[str], bool]:
+        token = self._peek()
+        if token.kind != "text":
+            raise self._wrong("a pattern in quotes")
+        self._next += 1
+        # A backslash is the pattern's own, but for one before a quote.
+        return compile_pattern(re.sub(r"\\(['\"])", r"\1", token.text[1:-1]))
 
     def _operand(self) -> Operand:
         token = self._peek()
@@ -250,6 +299,29 @@ def _is_in(left: Any, right: Any) -> bool:
     if isinstance(right, np.ndarray):
         return any(_plain(value) == left for value in right.reshape(-1))
     return bool(left == right)
+
+
+def _pair(
+    compare: Callable[[Any, Any], Any], left: Operand, right: Operand
+) -> Callable[[Row], bool]:
+    return lambda row: _compare(compare, left(row), right(row))
+
+
+def _is_null(value: Any) -> bool:
+    return value is None
+
+
+def _finds(finds: Callable[[str], bool], value: Any) -> bool:
+    """Whether a pattern is found in a text, or in one of several."""
+    if value is None:
+        return False
+    if isinstance(value, bytes):
+        return finds(value.decode(errors="replace"))
+    if isinstance(value, np.ndarray | list):
+        return any(_finds(finds, _plain(one)) for one in np.asarray(value, object).reshape(-1))
+    raise UnsupportedError(
+        "a condition looks for a pattern in a number", hint="`~` is for text; compare numbers"
+    )
 
 
 def _is_something(value: Any) -> bool:

@@ -11,10 +11,12 @@ from typing import Any, Unpack
 
 from tensorferry import engines
 from tensorferry.engines import Choice, Job
+from tensorferry.errors import UnsupportedError
 from tensorferry.files import keywords
 from tensorferry.files.splitting import splits_of
+from tensorferry.operations import conditions
 from tensorferry.operations.shares import records_in
-from tensorferry.operations.subject import open_one
+from tensorferry.operations.subject import Subject, open_one
 from tensorferry.progress import Progress, following
 from tensorferry.rows.rows import Rows
 from tensorferry.rows.splits import Split
@@ -24,6 +26,7 @@ from tensorferry.rows.splits import Split
 def count(
     path: Any,
     *,
+    where: str | None = None,
     format: str | None = None,
     engine: Choice | None = None,
     progress: Progress | bool | None = None,
@@ -39,6 +42,8 @@ def count(
 
     Args:
         path: What `tensorferry.open` takes.
+        where: Count only rows like this, as in "label in (3, 5)": see
+            `tensorferry.operations.conditions`.
         format: By default recognised.
         engine: What counts the parts: "local", "ray" or an engine; by default this thread.
         progress: True shows a bar; a function is told how many rows are counted; with an engine,
@@ -48,6 +53,7 @@ def count(
 
     Raises:
         FormatError: A file is damaged.
+        UnsupportedError: The condition is none, or names no column.
 
     Examples:
         >>> with ferry.writer("train@2.tfrecord") as out:
@@ -57,6 +63,8 @@ def count(
     """
     with open_one(path, format=format, storage_options=storage_options, options=options) as subject:
         opened = subject.opened
+        if where is not None:
+            return _count_fitting(subject, conditions.parse(where), engine)
         if not isinstance(opened, Rows):
             return len(opened)
         records = records_in(opened)
@@ -68,6 +76,16 @@ def count(
         with following(progress, subject.name, "tasks") as tell:
             counts: list[int] = engines.run(CountJob(opened), engines.choose(engine), tell)
             return sum(counts)
+
+
+def _count_fitting(subject: Subject, condition: conditions.Condition, engine: Choice | None) -> int:
+    """How many rows fit a condition."""
+    if engine is not None:
+        raise UnsupportedError("a condition is counted without an engine", hint="leave one out")
+    names = list(condition.names) or list(subject.infos)[:1]
+    subject.check_names(names)
+    subject.check_readable(names)
+    return sum(map(condition.holds, subject.rows(names)))
 
 
 @dataclass(frozen=True)

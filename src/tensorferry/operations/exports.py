@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import BytesIO, StringIO
 from typing import Any
 
@@ -57,6 +57,14 @@ def csv_of(rows: Iterable[Row], columns: Sequence[str]) -> Iterator[str]:
         yield _line([row.number, *(_field(row.values.get(name)) for name in columns)])
 
 
+def csv_lines(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """Rows of the same columns as CSV, line by line, their names first."""
+    for number, row in enumerate(rows):
+        if not number:
+            yield _line(list(row))
+        yield _line([_field(value) for value in row.values()])
+
+
 def _line(fields: Sequence[Any]) -> str:
     text = StringIO()
     csv.writer(text).writerow(fields)
@@ -75,4 +83,6 @@ def _field(value: Any) -> Any:
             return value.decode()
         except UnicodeDecodeError:
             return json.dumps(plain(value))
+    if isinstance(value, bool):
+        return "true" if value else "false"
     return value if isinstance(value, str | int | float) else json.dumps(plain(value))

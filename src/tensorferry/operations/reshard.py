@@ -1,51 +1,32 @@
-"""Resharding: the records of TFRecord files in other files, as they are, without decoding them.
+"""Resharding: some rows of files in a new one, as they are; repairing and indexing of TFRecords.
 
     cut("train.tfrecord", "some.tfrecord", start=100, stop=200)
-    cut("train.tfrecord", "threes.tfrecord", where="label == 3")
+    cut("train.parquet", "threes.parquet", where="label == 3")
 
-Splitting and merging are `tensorferry.operations.convert.convert` with `shards`, and of several
-files.
+Splitting is `tensorferry.operations.split`, and merging `tensorferry.operations.convert.convert` of
+several files.
 """
 
 from __future__ import annotations
 
-import errno
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
+
+import numpy as np
 
 from tensorferry import engines, storage
 from tensorferry.engines import Job
 from tensorferry.errors import FormatError, UnsupportedError
-from tensorferry.files.writer import open_writer
-from tensorferry.formats.table import TABLE
 from tensorferry.formats.tfrecord import frames
 from tensorferry.formats.tfrecord.records import Records
 from tensorferry.operations import conditions
+from tensorferry.operations.freight import Carrying, Freight, RowsReport, carried, check_free
 from tensorferry.operations.subject import Subject, open_one
 from tensorferry.progress import Progress, following
 from tensorferry.rows.rows import Damage
-from tensorferry.storage.place import Target
-
-RECORDS = next(facts.name for facts in TABLE.values() if facts.records)
-"""The format whose records are copied without decoding them."""
-
-
-@dataclass(frozen=True)
-class CutReport:
-    """Which records went over.
-
-    Attributes:
-        source: As it was named.
-        target: The file.
-        count: Number of records in it.
-    """
-
-    source: str
-    target: str
-    count: int
+from tensorferry.tensors.values import Array
 
 
 @dataclass(frozen=True)
@@ -65,18 +46,6 @@ class RepairReport:
     damages: tuple[Damage, ...]
 
 
-def check_free(path: str, *, force: bool) -> None:
-    """Refuses a target that is there already.
-
-    Raises:
-        FileExistsError: It is.
-    """
-    if not force and path != storage.STANDARD_STREAM and storage.exists(path):
-        raise FileExistsError(
-            errno.EEXIST, "it exists already; --force (force=True) replaces it", path
-        )
-
-
 def cut(
     source: Any,
     target: str | os.PathLike[str],
@@ -85,47 +54,78 @@ def cut(
     stop: int | None = None,
     step: int | None = None,
     where: str | None = None,
+    format: str | None = None,
     compression: str | None = None,
     force: bool = False,
-) -> CutReport:
-    """Copies some records into a new file, byte by byte.
+    progress: Progress | bool | None = None,
+) -> RowsReport:
+    """Copies some rows into a new file, as they are stored.
 
     Args:
-        source: TFRecord files.
+        source: Rows of any format.
         target: The new file.
-        start: The first record; a negative number counts from the end.
-        stop: The first record that is not copied any more.
-        step: Copy every n-th record.
-        where: Only records like this: see `tensorferry.operations.conditions`.
+        start: The first row; a negative number counts from the end.
+        stop: The first row that is not copied any more.
+        step: Copy every n-th row.
+        where: Only rows like this: see `tensorferry.operations.conditions`. Numbers are then those
+            of the rows for which it holds.
+        format: Of the target; by default that of its ending, or that of the source.
         compression: As in `tensorferry.writer`.
         force: Replace a target that is there.
+        progress: True shows a bar; a function is told how many rows were looked at, and how many
+            there are, if that is known.
     """
-    with open_one(source) as subject:
-        records = _records_of(subject)
-        check_free(os.fspath(target), force=force)
-        rows: Iterator[bytes] = records.bytes_of_records()
-        if where is not None:
-            rows = _chosen(subject, rows, conditions.parse(where))
-        begin, end, every = start, stop, step
-        if any(number is not None and number < 0 for number in (start, stop)):
-            begin, end, every = slice(start, stop, step).indices(len(records))
-        if every is not None and every < 1:
-            raise UnsupportedError(f"the step is {every}, expected 1 or more")
-        given = {} if compression is None else {"compression": compression}
-        goal = Target(os.fspath(target))
-        with open_writer(RECORDS, goal, given, shards=None, metadata={}) as out:
-            for record in islice(rows, begin, end, every):
-                out.write(record)
-        return CutReport(subject.name, os.fspath(target), out.count)
+    if step is not None and step < 1:
+        raise UnsupportedError(f"the step is {step}, expected 1 or more")
+    path = os.fspath(target)
+    condition = None if where is None else conditions.parse(where)
+    how = Carrying(format=format, compression=compression, force=force)
+    from_end = any(number is not None and number < 0 for number in (start, stop))
+    with (
+        carried(source, [path], how, again=from_end or where is not None) as (freight, outputs),
+        following(progress, path, "rows") as tell,
+    ):
+        begin, end, every = start or 0, stop, step or 1
+        if from_end:
+            count = _count(freight, condition)
+            begin, end, every = slice(start, stop, step).indices(count)
+        total = freight.subject.count() if tell is not None else None
+        done = 0
+        for looked, part, fitting in _fitting(freight, condition):
+            numbers = np.arange(done, done + len(fitting))
+            wanted = (numbers >= begin) & ((numbers - begin) % every == 0)
+            if end is not None:
+                wanted &= numbers < end
+            outputs.add(freight.taken(part, fitting[wanted]))
+            done += len(fitting)
+            if tell is not None:
+                tell(looked, total)
+            if end is not None and done >= end:
+                break
+    return outputs.reports()[0]
 
 
-def _chosen(
-    subject: Subject, records: Iterator[bytes], condition: conditions.Condition
-) -> Iterator[bytes]:
-    """The records for whose rows a condition holds."""
-    subject.check_names(condition.names)
-    rows = subject.rows(list(condition.names))
-    return (record for record, row in zip(records, rows, strict=True) if condition.holds(row))
+def _fitting(
+    freight: Freight, condition: conditions.Condition | None
+) -> Iterator[tuple[int, Any, Array]]:
+    """How many rows were looked at, a part of them, and which of its rows fit a condition."""
+    looked = 0
+    if condition is None:
+        for part in freight.parts():
+            looked += freight.length(part)
+            yield looked, part, np.arange(freight.length(part))
+        return
+    for part, rows in freight.with_columns(condition.names):
+        looked += freight.length(part)
+        fitting = [number for number, row in enumerate(rows) if condition.holds(row)]
+        yield looked, part, np.array(fitting, np.int64)
+
+
+def _count(freight: Freight, condition: conditions.Condition | None) -> int:
+    """How many rows fit a condition."""
+    if condition is None:
+        return freight.count()
+    return sum(len(fitting) for _, _, fitting in _fitting(freight, condition))
 
 
 def _records_of(subject: Subject) -> Records:

@@ -72,8 +72,8 @@ class Subject:
 
     @property
     def holds(self) -> Holds:
-        """What it is made of."""
-        return holds(self.facts)
+        """What it is made of; formats of tables hold tensors of any shapes, too."""
+        return "tensors" if isinstance(self.opened, Bundle) else holds(self.facts)
 
     @property
     def noun(self) -> str:

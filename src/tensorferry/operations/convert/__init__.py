@@ -21,10 +21,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypedDict
 
-from tensorferry import display, dtypes, engines, storage
+import numpy as np
+
+from tensorferry import display, dtypes, engines, frameworks, storage
 from tensorferry.cards import Card, Shown, Tone, is_technical
 from tensorferry.codecs import compression as codecs
-from tensorferry.errors import UnknownFormatError, UnsupportedError
+from tensorferry.errors import Problem, UnknownFormatError, UnsupportedError
 from tensorferry.files import keywords
 from tensorferry.files.find import format_named
 from tensorferry.formats import table
@@ -44,6 +46,7 @@ from tensorferry.storage.place import Place
 from tensorferry.storage.shards import parse_size
 from tensorferry.tensors.bundle import Bundle
 from tensorferry.tensors.infos import ROOT
+from tensorferry.tensors.values import RaggedTensor, SparseTensor
 
 
 class Reading(keywords.Opening, total=False):
@@ -64,8 +67,12 @@ class Converting(TypedDict, total=False):
     dtype: str | None
     quantize: Any
     compression: str | None
+    casts: Mapping[str, str] | None
     select: Sequence[str]
+    drop: Sequence[str]
     rename: Mapping[str, str] | Sequence[str] | None
+    set: Mapping[str, Any] | None
+    metadata: Mapping[str, Any] | None
     shards: int | None
     shard_size: int | str | None
     level: int | None
@@ -100,6 +107,7 @@ class ConvertReport(Shown):
         verified: Whether the target was compared with the source and is the same, types included.
         differences: What differs, if some value does.
         retyped: Whether columns have other types in the target; notes say which.
+        damages: What was left out of the source, if it was opened to skip that.
     """
 
     source: str
@@ -116,6 +124,7 @@ class ConvertReport(Shown):
     verified: bool | None = None
     differences: DiffReport | None = None
     retyped: bool = False
+    damages: tuple[Problem, ...] = ()
 
     def _card(self) -> Card:
         noun = {"tensors": "tensor", "records": "record", "rows": "row"}[self.holds]
@@ -143,8 +152,12 @@ def convert(
     dtype: str | None = None,
     quantize: Any = None,
     compression: str | None = None,
+    casts: Mapping[str, str] | None = None,
     select: Sequence[str] = (),
+    drop: Sequence[str] = (),
     rename: Mapping[str, str] | Sequence[str] | None = None,
+    set: Mapping[str, Any] | None = None,
+    metadata: Mapping[str, Any] | None = None,
     shards: int | None = None,
     shard_size: int | str | None = None,
     level: int | None = None,
@@ -172,8 +185,12 @@ def convert(
         dtype: Floats, or integers, become of this dtype; what does not fit is refused.
         quantize: As in `tensorferry.save`.
         compression: As in `tensorferry.save` and `tensorferry.writer`.
+        casts: The same for some names: {"encoder/*": "float16"}; the first that fits counts.
         select: Patterns of names; other tensors or columns are left out.
+        drop: Patterns of names that are left out.
         rename: New names: {"old": "new"} or ["a/*=b.*"].
+        set: Tensors by their new names, which replace those of these names, or come behind all.
+        metadata: What to keep with it, beside what is there; None takes something away.
         shards: Of rows: write so many files, each with the rows that follow each other.
         shard_size: Of records and safetensors: about how large files may be.
         level: Of npz and TFRecords: of the compression.
@@ -206,7 +223,13 @@ def convert(
     path = os.fspath(target)
     facts = _facts_of(path, format)
     changes = Changes(
-        tuple(select), Renaming.parse(rename), None if dtype is None else casting.parse(dtype)
+        select=tuple(select),
+        drop=tuple(drop),
+        rename=Renaming.parse(rename),
+        dtype=None if dtype is None else casting.parse(dtype),
+        casts=tuple((pattern, casting.parse(name)) for pattern, name in (casts or {}).items()),
+        added=tensors_of(set or {}),
+        metadata=dict(metadata or {}),
     )
     own = keywords.given(
         {
@@ -226,7 +249,7 @@ def convert(
         options=own,
     )
     started = time.monotonic()
-    opening = _opening(source, options, storage_options)
+    opening = opening_of(source, options, storage_options)
     chosen = None if engine is None else engines.choose(engine)
     with opening.open() as subject:
         if verify and STANDARD_STREAM in (subject.name, path):
@@ -267,7 +290,7 @@ def _transfer(
         path,
         facts.name,
         subject.holds,
-        len(names),
+        len({*names.values(), *changes.added}),
         files,
         written=False,
         notes=_notes(subject, facts, changes),
@@ -280,6 +303,7 @@ def _transfer(
         return replace(report, count=subject.count()) if in_rows else report
     transfer = Transfer(subject, names, changes, facts, path, files, how, in_arrow, progress)
     count, saved = transfer.run() if run is None else run.convert(transfer)
+    report = replace(report, damages=tuple(subject.damages()))
     if in_arrow and facts.typed and path != STANDARD_STREAM and tables.has_rare_types(subject):
         with open_one(files[0], storage_options=how.storage_options) as target:
             changed = tables.changed_types(subject, names, target)
@@ -299,12 +323,33 @@ def _goes_in_arrow(
     if not tables.is_table(subject) or not facts.streams_rows or facts.records:
         return False
     is_whole = codecs.split_suffix(path)[1] is not None or how.quantize is not None
-    return changes.dtype is None and not is_whole
+    return changes.dtype is None and not changes.casts and not is_whole
 
 
-def _opening(
+def tensors_of(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Tensors of a user, by their names.
+
+    Raises:
+        UnsupportedError: One of them is no tensor.
+    """
+    found: dict[str, Any] = {}
+    for name, value in given.items():
+        tensor = frameworks.accept(value)
+        if not isinstance(tensor, np.ndarray | SparseTensor | RaggedTensor):
+            try:
+                tensor = frameworks.accept(np.asarray(tensor))
+            except (ValueError, TypeError, UnsupportedError):
+                raise UnsupportedError(
+                    f"what is set is {type(value).__name__}, expected a tensor", tensor=name
+                ) from None
+        found[name] = tensor
+    return found
+
+
+def opening_of(
     source: Any, options: Reading | None, storage_options: Mapping[str, Any] | None
 ) -> Opening:
+    """How a source is opened, of which everything is wanted."""
     chosen = keywords.given(options or {})
     return Opening.of(
         source,
@@ -324,29 +369,29 @@ def _verified(
 ) -> ConvertReport:
     """The report, with what differs between the target and the source."""
     facts = table.facts_of(report.format)
-    rtol, atol = (0.0, 0.0) if changes.dtype is None else casting.error_of(changes.dtype)
+    new = [*(dtype for _, dtype in changes.casts), *([changes.dtype] if changes.dtype else [])]
+    rtol, atol = map(max, zip((0.0, 0.0), *map(casting.error_of, new), strict=True))
     # The one tensor may have had another name; formats without names call it "tensor".
     single = facts.takes == "one array"
     target = list(report.files) if len(report.files) > 1 else report.target
     written = Opening.of(target, storage_options=storage_options, thorough=True)
     with opening.open() as first, written.open() as second:
-        if (
-            tables.is_table(first)
-            and facts.typed
-            and changes.dtype is None
-            and not report.quantized
-        ):
+        if tables.is_table(first) and facts.typed and not new and not report.quantized:
             names = changes.names(first, as_tensors=False)
             if isinstance(second.opened, Rows) and tables.same(first, names, second):
                 return replace(report, verified=not report.retyped)
         # Text has a float32 in as many digits as tell it from others, and gives back a float64.
         typed = facts.typed and first.facts.typed
+        kept: list[str] = []
+        if changes.drop or changes.added:
+            names = changes.names(first)
+            kept = [old for old, new in names.items() if new not in changes.added]
         how = Comparing(
             rtol=rtol if typed else max(rtol, casting.error_of(dtypes.as_dtype("float32"))[0]),
             atol=max(atol, report.quantized or 0.0),
             map={"*": ROOT} if single else dict(changes.rename.rules),
-            match=changes.select,
-            ignore_dtype=changes.dtype is not None or not typed,
+            match=tuple(kept) or changes.select,
+            ignore_dtype=bool(new) or not typed,
         )
         found = compare_opened((opening, first), (written, second), how, engine)
     differences = None if found.equal else found
@@ -414,6 +459,6 @@ def _notes(subject: Subject, facts: Facts, changes: Changes) -> tuple[str, ...]:
         notes.append(f"{facts.name} has no place for metadata: {', '.join(names)}")
     nested = isinstance(opened, Bundle) and bool(opened.layout)
     single = "one array" in (subject.facts.takes, facts.takes)
-    if nested and not single and (changes.select or changes.rename):
+    if nested and not single and not changes.are_in_place:
         notes.append("the tensors are no longer nested as they were")
     return tuple(notes)

@@ -18,7 +18,7 @@ from tensorferry.files.writer import open_writer
 from tensorferry.formats.contract import Facts, RowWriter
 from tensorferry.operations import hash as digests
 from tensorferry.operations.convert import casting, tables
-from tensorferry.operations.names import Renaming
+from tensorferry.operations.names import Renaming, is_match
 from tensorferry.operations.subject import Subject, rows_in
 from tensorferry.progress import Progress
 from tensorferry.rows.columns import batches_of, length_of, rows_between
@@ -44,13 +44,21 @@ class Changes:
 
     Attributes:
         select: Patterns of names; others are left out.
+        drop: Patterns of names that are left out.
         rename: New names.
         dtype: Of floats, or of integers.
+        casts: The same for some names: patterns and dtypes, the first that fits counts.
+        added: Tensors by their new names: they replace those of these names, or come behind all.
+        metadata: What the user wants to keep with it; None takes something away.
     """
 
     select: tuple[str, ...] = ()
     rename: Renaming = field(default_factory=Renaming)
     dtype: DType | None = None
+    drop: tuple[str, ...] = ()
+    casts: tuple[tuple[str, DType], ...] = ()
+    added: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = field(default_factory=dict)
 
     def names(self, subject: Subject, *, as_tensors: bool = True) -> dict[str, str]:
         """New names of the tensors wanted, by their old ones.
@@ -62,23 +70,59 @@ class Changes:
         Raises:
             UnsupportedError: No name fits, or a tensor that is wanted cannot be read.
         """
-        wanted = list(subject.matching(self.select))
-        if not wanted and subject.infos:
-            raise UnsupportedError(
-                f"no name fits {', '.join(self.select)}",
-                path=subject.name,
-                hint=subject.nearest(self.select),
-            )
+        matching = subject.matching(self.select)
+        if not matching and subject.infos:
+            raise _no_name(subject, self.select)
+        for pattern in self.drop:
+            if not subject.matching([pattern]):
+                raise _no_name(subject, [pattern])
+        wanted = [name for name in matching if not (self.drop and is_match(name, self.drop))]
+        if not wanted and matching and not self.added:
+            raise UnsupportedError("nothing would be left of it", path=subject.name)
         if as_tensors:
-            subject.check_readable(wanted)
+            subject.check_readable(name for name in wanted if self.rename(name) not in self.added)
         return self.rename.apply(wanted)
 
     def cast(self, tensor: Any, name: str) -> Any:
         """A tensor in its new dtype."""
-        return tensor if self.dtype is None else casting.cast(tensor, self.dtype, name=name)
+        dtype = next((dtype for pattern, dtype in self.casts if is_match(name, [pattern])), None)
+        dtype = dtype or self.dtype
+        return tensor if dtype is None else casting.cast(tensor, dtype, name=name)
+
+    @property
+    def are_in_place(self) -> bool:
+        """Whether every tensor stays where it is, under its name."""
+        return not self.select and not self.rename and not self.drop
 
     def __bool__(self) -> bool:
-        return bool(self.select or self.rename or self.dtype)
+        """Whether values change; records are copied as they are if they do not."""
+        return bool(
+            self.select or self.rename or self.dtype or self.drop or self.casts or self.added
+        )
+
+
+def _no_name(subject: Subject, patterns: Sequence[str]) -> UnsupportedError:
+    return UnsupportedError(
+        f"no name fits {', '.join(patterns)}", path=subject.name, hint=subject.nearest(patterns)
+    )
+
+
+def metadata_kept(subject: Subject, target: Facts, *, in_arrow: bool) -> dict[str, Any]:
+    """What the user kept with something, and a file of its rows or tensors keeps, too.
+
+    Args:
+        subject: What was opened.
+        target: The format of the file.
+        in_arrow: Whether columns go over in Arrow's types: they say their types themselves.
+    """
+    if target.metadata == "nowhere":
+        return {}
+    return {
+        name: value
+        for name, value in subject.metadata.items()
+        if name != digests.KEY
+        and not (in_arrow and (name.startswith("tensorferry.type.") or name == "pandas"))
+    }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,22 +179,22 @@ class Transfer:
 
     def run(self) -> tuple[int | None, Saved | None]:
         """Writes; gives the number of tensors or rows that went over, and what `save` said."""
-        if self.target.metadata != "nowhere":
-            kept = self.subject.metadata.items()
-            self._metadata = {name: value for name, value in kept if name != digests.KEY}
-            if self.in_arrow:  # the columns say their types themselves
-                self._metadata = {
-                    name: value
-                    for name, value in self._metadata.items()
-                    if not name.startswith("tensorferry.type.") and name != "pandas"
-                }
+        kept = metadata_kept(self.subject, self.target, in_arrow=self.in_arrow)
+        changed = {**kept, **self.changes.metadata}
+        self._metadata = {name: value for name, value in changed.items() if value is not None}
         if self.how.digest:
             self._metadata[digests.KEY] = self._digest()
         count, saved = self._write()
-        return (len(self.names) if self.subject.holds == "tensors" else count), saved
+        if self.subject.holds == "tensors":
+            return len({*self.names.values(), *self.changes.added}), saved
+        return count, saved
 
     def _write(self) -> tuple[int | None, Saved | None]:
         only_rows = self.target.takes == "rows"
+        if self.changes.added and (only_rows or self.subject.holds != "tensors"):
+            raise UnsupportedError(
+                "a tensor is set among tensors, not among rows", path=self.subject.name
+            )
         if only_rows and self.how.quantize is not None:
             raise UnsupportedError("rows are not quantized", hint="dtype= makes them smaller")
         is_whole = codecs.split_suffix(self.path)[1] is not None or self.how.quantize is not None
@@ -166,6 +210,8 @@ class Transfer:
             reason = "a stream" if self.subject.is_stream else self.target.name
             reason = "quantized" if self.how.quantize is not None else reason
             raise UnsupportedError(f"the digest of {reason} is not kept with it")
+        if self.changes.added:
+            raise UnsupportedError("the digest of what is set is not kept with it")
         hashers = {name: digests.TensorHasher() for name in self.names}
         for batch in self.subject.batches(list(self.names)):
             for name, column in batch.items():
@@ -209,25 +255,32 @@ class Transfer:
     def _value(self) -> Any:
         """What `save` takes: a tensor, content with its layout, or names and tensors."""
         if self.target.takes == "one array":
-            if len(self.names) != 1:
+            count = len({*self.names.values(), *self.changes.added})
+            if count != 1:
                 raise UnsupportedError(
-                    f"{self.target.name} holds one tensor, and there are {len(self.names)}",
+                    f"{self.target.name} holds one tensor, and there are {count}",
                     path=self.subject.name,
                     hint="choose one with --select, or convert to npz or safetensors",
                 )
             ((_, tensor),) = self._tensors()
             return tensor
         opened = self.subject.opened
-        if isinstance(opened, Bundle) and not self.changes.select and not self.changes.rename:
+        known = set(self.changes.added) <= set(self.names)
+        if isinstance(opened, Bundle) and self.changes.are_in_place and known:
             note = Note(layout=opened.layout, origins=dict(opened.origins))
             return Content(self._tensors(), note=note)
         return self._tensors()
 
     def _tensors(self) -> Iterator[tuple[str, Any]]:
         """New names and changed tensors, one by one."""
-        for old, tensor in self.subject.tensors(list(self.names)):
-            yield self.names[old], self.changes.cast(tensor, old)
+        added = dict(self.changes.added)
+        stored = [old for old, new in self.names.items() if new not in added]
+        tensors = self.subject.tensors(stored)
+        for old, new in self.names.items():
+            tensor = added.pop(new) if new in added else next(tensors)[1]
+            yield new, self.changes.cast(tensor, new if new in self.changes.added else old)
             self._tell_tensor(old)
+        yield from added.items()
 
     def _tell_tensor(self, name: str) -> None:
         if self.progress is not None:

@@ -1,0 +1,204 @@
+"""Editing: surgery on weights, in place or into another file.
+
+    edit("model.safetensors", drop=["optimizer/*"], rename={"encoder/*": "model.encoder.*"})
+    edit("model.npz", "small.npz", casts={"*": "float16"}, metadata={"stage": "final"})
+
+The file is written anew beside the old one, and renamed when it is whole: whoever reads it has the
+old or the new one. The format stays, unless the name of an output says another.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tensorferry.errors import UnsupportedError
+from tensorferry.operations.convert import ConvertReport, Reading, convert, opening_of
+from tensorferry.operations.names import Renaming
+from tensorferry.operations.subject import Subject, open_one, some
+from tensorferry.progress import Progress
+from tensorferry.storage import STANDARD_STREAM
+from tensorferry.tensors.bundle import Bundle
+from tensorferry.tensors.infos import ROOT
+
+
+def edit(
+    path: str | os.PathLike[str],
+    target: str | os.PathLike[str] | None = None,
+    *,
+    drop: Sequence[str] = (),
+    rename: Mapping[str, str] | Sequence[str] | None = None,
+    set: Mapping[str, Any] | None = None,
+    casts: Mapping[str, str] | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    force: bool = False,
+    dry_run: bool = False,
+    durable: bool = True,
+    progress: Progress | bool | None = None,
+    options: Reading | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> ConvertReport:
+    """Changes some tensors of a file, or its metadata; everything else stays as it is.
+
+        ferry.edit("model.safetensors", drop=["optimizer/*"], rename={"enc/*": "encoder/*"})
+
+    Without a target, the file is replaced by the changed one in one step, when that is whole.
+
+    Args:
+        path: A file of tensors, of a format that is written, too.
+        target: Another path or URL; the file stays as it is.
+        drop: Names, or patterns of names, that are left out.
+        rename: New names: {"old": "new"} or ["a/*=b.*"].
+        set: Tensors by their new names, which replace those of these names, or come behind all.
+        casts: New dtypes of floats or integers by their old names: {"encoder/*": "float16"}.
+        metadata: What to keep with it, beside what is there; None takes something away.
+        force: Replace a target that is there.
+        dry_run: Only say what would be done.
+        durable: Wait until the disk has the bytes.
+        progress: True shows a bar; a function is told how many bytes of tensors are done.
+        options: To open the file with: its format, and options of that.
+        storage_options: For the stores of URLs.
+
+    Raises:
+        FileExistsError: The target is there, and `force` is not set.
+        UnsupportedError: A name or a pattern fits no tensor, nothing is to be changed, or the
+            format cannot hold the result.
+
+    Examples:
+        >>> saved = ferry.save({"w": np.zeros(3), "step": np.array(7)}, "model.npz")
+        >>> report = ferry.edit("model.npz", drop=["step"], rename={"w": "kernel"})
+        >>> list(ferry.load("model.npz"))
+        ['kernel']
+    """
+    if not (drop or rename or set or casts or metadata):
+        raise UnsupportedError(
+            "nothing is to be changed",
+            path=str(path),
+            hint="drop, rename, set, cast or metadata says what",
+        )
+    source = os.fspath(path)
+    with opening_of(source, options, storage_options).open() as subject:
+        _check(subject, drop, rename, casts)
+        written = source if target is None else os.fspath(target)
+        if target is None:
+            _check_in_place(subject)
+        layout = _layout_of(subject)
+        own = subject.format if target is None else None
+    return convert(
+        source,
+        written,
+        format=own or _named(written, subject.format),
+        drop=drop,
+        rename=rename,
+        set=set,
+        casts=casts,
+        metadata=metadata,
+        layout=layout if (own or "") == "checkpoint" else None,  # type: ignore[arg-type]
+        force=force or target is None,
+        dry_run=dry_run,
+        durable=durable,
+        progress=progress,
+        options=options,
+        storage_options=storage_options,
+    )
+
+
+def _named(path: str, format: str) -> str:
+    from tensorferry.files.find import format_named
+
+    return format_named(path) or format
+
+
+def _check(
+    subject: Subject,
+    drop: Sequence[str],
+    rename: Mapping[str, str] | Sequence[str] | None,
+    casts: Mapping[str, str] | None,
+) -> None:
+    """Refuses what would change nothing: a name with a typing error is no wish.
+
+    Raises:
+        UnsupportedError: A pattern fits no tensor, or there are rows.
+    """
+    if not isinstance(subject.opened, Bundle):
+        raise UnsupportedError(
+            f"expected tensors, found rows ({subject.format})",
+            path=subject.name,
+            hint="`ferry convert` drops and renames columns, into another file",
+        )
+    rules = Renaming.parse(rename).rules
+    for old, new in rules:
+        if all(Renaming(((old, new),))(name) == name for name in subject.infos) and old != new:
+            raise _fits_none(subject, old)
+    for pattern in (*drop, *(casts or {})):
+        if not subject.matching([pattern]):
+            raise _fits_none(subject, pattern)
+
+
+def _fits_none(subject: Subject, pattern: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"no tensor fits {pattern!r}", path=subject.name, hint=subject.nearest([pattern])
+    )
+
+
+def _check_in_place(subject: Subject) -> None:
+    """Refuses to replace what cannot be written as it is.
+
+    Raises:
+        UnsupportedError: It is a stream, compressed as a whole, a set of files, or quantized.
+    """
+    bundle = subject.opened
+    assert isinstance(bundle, Bundle)
+    reason = None
+    if subject.name == STANDARD_STREAM:
+        reason = "a stream"
+    elif bundle.packed is not None:
+        reason = f"compressed as a whole ({bundle.packed})"
+    elif len(subject.files) > 1 and subject.facts.files == "one":
+        reason = f"a set of {len(subject.files)} files"
+    elif any(info.quantized for info in subject.infos.values()):
+        reason = "quantized: its tensors would be written as floats again"
+    if reason is not None:
+        raise UnsupportedError(
+            f"it is not edited in place: it is {reason}",
+            path=subject.name,
+            hint="write the result into another file: -o OUT (target=)",
+        )
+
+
+def _layout_of(subject: Subject) -> str | None:
+    """How keys of a checkpoint are made: as they were."""
+    from tensorferry.formats.checkpoint.reader import Checkpoint
+
+    bundle = subject.opened
+    assert isinstance(bundle, Bundle)
+    if not isinstance(bundle.details, Checkpoint):
+        return None
+    return "names" if bundle.details.graph is None else "objects"
+
+
+def tensors_in(pairs: Sequence[str]) -> dict[str, Any]:
+    """Tensors out of files, by their new names, of texts like "NAME=FILE".
+
+    A file has one tensor, or one of that name.
+
+    Raises:
+        UnsupportedError: A text is none of these, or the file has no such tensor.
+    """
+    found: dict[str, Any] = {}
+    for pair in pairs:
+        name, equals, path = pair.partition("=")
+        if not equals or not name or not path:
+            raise UnsupportedError(f"{pair!r} says no file", hint="as in: head/kernel=kernel.npy")
+        with open_one(path) as subject:
+            names = list(subject.infos)
+            chosen = name if name in names else names[0] if len(names) == 1 else None
+            if chosen is None:
+                raise UnsupportedError(
+                    f"expected one tensor, or one called {name!r}, found {some(names)}", path=path
+                )
+            if not isinstance(subject.opened, Bundle) and chosen != ROOT:
+                raise UnsupportedError("expected a tensor, found rows", path=path)
+            found[name] = subject.tensor(chosen)
+    return found
