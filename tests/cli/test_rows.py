@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -214,3 +215,30 @@ def test_narrow_cells(tmp_path):
     assert "sentence 0" in ran.out
     assert len(lines) == 4
     assert all(line.count("…") >= 1 for line in lines[1:])
+
+
+def test_parquet_needs_no_compute(tmp_path):
+    """The first rows of a table, nulls among them, are shown without importing pyarrow.compute."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"a": [1, None, 3], "t": ["x", "y", None], "l": [[1], [], [2]]}), path)
+    program = (
+        "import sys; from tensorferry.cli import main; main(['head', sys.argv[1]]); "
+        "print('pyarrow.compute' in sys.modules)"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", program, str(path)],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=environment(),
+    )
+
+    assert [json.loads(line) for line in found.stdout.splitlines()[:-1]] == [
+        {"a": 1, "t": "x", "l": [1]},
+        {"a": None, "t": "y", "l": []},
+        {"a": 3, "t": None, "l": [2]},
+    ]
+    assert found.stdout.splitlines()[-1] == "False"

@@ -9,8 +9,8 @@ import pytest
 
 import tensorferry as ferry
 from tensorferry.operations import shares, workers
-from tensorferry.operations.hash import hash_content
-from tensorferry.operations.stats import collect
+from tensorferry.operations.hash import hash as hash_content
+from tensorferry.operations.stats import stats
 
 ROWS = 3000
 
@@ -49,7 +49,7 @@ def test_answers_do_not_depend_on_threads(files, monkeypatch):
         for kind in ("good", "good tensors"):
             found.append(hash_content(files[kind]))
             found.append(ferry.diff(files[kind], files[kind.replace("good", "other")]))
-            found.append(collect(files[kind]))
+            found.append(stats(files[kind]))
         return found, [ferry.verify(path) for path in files.values()]
 
     alone = answers()

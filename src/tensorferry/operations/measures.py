@@ -88,7 +88,7 @@ class Measure:
 
     def add(self, values: Array) -> None:
         """Adds the values of an array of any shape: numbers, or strings."""
-        if values.flags.c_contiguous and kernels.has(values.dtype):
+        if values.flags.c_contiguous and values.dtype.isnative and kernels.has(values.dtype):
             self._add_numbers(values.reshape(-1))
             return
         for chunk in chunks_of(values):
@@ -292,7 +292,9 @@ class _Hashes:
         self._fold()
 
     def _fold(self) -> None:
-        kept = np.unique(np.concatenate([self._kept, *self._new]))
+        # np.unique, by a hash table, takes fifty times as long.
+        kept = np.sort(np.concatenate([self._kept, *self._new]))
+        kept = kept[np.concatenate([kept[:1] == kept[:1], kept[1:] != kept[:-1]])]
         self._new = []
         if self._limit is not None:
             kept = kept[kept <= np.uint64(self._limit)]
