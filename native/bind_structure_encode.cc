@@ -49,7 +49,7 @@ class StructureWriter {
 class Encoding {
  public:
   Encoding(const StructureWriter& writer, nb::object builder)
-      : writer_(writer), builder_(std::move(builder)) {}
+      : writer_(writer), builder_(std::move(builder)), quick_(nb::borrow<nb::dict>(nb::object(builder_.attr("quick")))) {}
   ~Encoding() {
     for (Py_buffer& view : views_) PyBuffer_Release(&view);
   }
@@ -73,7 +73,13 @@ class Encoding {
     if (type == &PyTuple_Type) return tuple(value, depth);
     if (type == &PyDict_Type) return dict(nb::borrow(value), structure::dict_field, {}, depth);
     if (is_converted) throw nb::type_error("a builder gave what has no place in a structure");
-    return other(value, depth);
+    PyObject* const look = PyDict_GetItemWithError(quick_.ptr(), reinterpret_cast<PyObject*>(type));
+    if (look == nullptr) {
+      if (PyErr_Occurred() != nullptr) throw nb::python_error();
+      return other(value, depth);
+    }
+    kept_.push_back(call(look, value));
+    return walk(nb::object(kept_.back()), depth, true);
   }
 
   // The whole message, as bytes and large arrays.
@@ -394,6 +400,7 @@ class Encoding {
 
   const StructureWriter& writer_;
   nb::object builder_;
+  nb::dict quick_;  // functions that give the array of a tensor, by its class
   std::vector<Node> nodes_;
   std::string parts_;
   std::vector<Py_buffer> views_;
@@ -420,7 +427,8 @@ void bind_structure_encode(nb::module_& module) {
       .def(nb::init<nb::object, nb::dict>(), "ndarray"_a, "enums"_a)
       .def("encode", &StructureWriter::encode, "value"_a.none(), "builder"_a, "depth"_a,
            "The message as a list of buffers, large arrays as they are, and its size. `builder` "
-           "has the methods other(value, place), which gives (None, a value that stands for it) or "
+           "has a dict `quick` of functions that give the array of a tensor, by its class, and the "
+           "methods other(value, place), which gives (None, a value that stands for it) or "
            "(the name of a named tuple, its parts), tensor(array, place), which gives buffers and "
            "their size, and key(key, place) and too_deep(place), which raise.");
 }

@@ -94,6 +94,46 @@ nb::bytes tensorproto_header(std::uint64_t dtype, nb::tuple shape, std::uint64_t
   return nb::bytes(header.data(), header.size());
 }
 
+// The message of a contiguous array, in one call: for small ones, Python's calls take the time. None
+// if the array has another dtype than those that have a number, or is something else.
+nb::object tensorproto_bytes(nb::handle array, nb::dict enums) {
+  constexpr std::size_t most = 1 << 16;
+  static PyObject* const name = PyUnicode_InternFromString("dtype");
+  PyObject* const dtype = PyObject_GetAttr(array.ptr(), name);
+  if (dtype == nullptr) throw nb::python_error();
+  const nb::object kept = nb::steal(dtype);
+  PyObject* const number = PyDict_GetItemWithError(enums.ptr(), dtype);
+  if (number == nullptr) {
+    if (PyErr_Occurred() != nullptr) throw nb::python_error();
+    return nb::none();
+  }
+  struct View {
+    Py_buffer view;
+    bool is_held;
+    ~View() {
+      if (is_held) PyBuffer_Release(&view);
+    }
+  } held{{}, false};
+  held.is_held = PyObject_GetBuffer(array.ptr(), &held.view, PyBUF_ND) == 0;
+  if (!held.is_held) {
+    PyErr_Clear();  // it is not contiguous, or NumPy has no letter for its dtype
+    return nb::none();
+  }
+  const auto size = static_cast<std::size_t>(held.view.len);
+  const auto rank = static_cast<std::size_t>(held.view.ndim);
+  if (size > most || rank > tensorproto::max_dimensions) return nb::none();
+  std::array<std::int64_t, tensorproto::max_dimensions> dims;
+  for (std::size_t axis = 0; axis < rank; ++axis) dims[axis] = held.view.shape[axis];
+  const std::string header = tensorproto::header(PyLong_AsUnsignedLongLong(number), dims.data(), rank, size);
+  PyObject* const result =
+      PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(header.size() + size));
+  if (result == nullptr) throw nb::python_error();
+  char* const out = PyBytes_AsString(result);
+  std::memcpy(out, header.data(), header.size());
+  if (size > 0) std::memcpy(out + header.size(), held.view.buf, size);
+  return nb::steal(result);
+}
+
 // One allocation of the size that `measure` finds, filled by `put`.
 template <typename Measure, typename Put>
 nb::bytes encode_strings(nb::list values, Measure measure, Put put) {
@@ -128,6 +168,9 @@ void bind_tensorproto(nb::module_& module) {
              "The values of string_val.");
   module.def("tensorproto_header", tensorproto_header, "dtype"_a, "shape"_a, "content_size"_a,
              "What stands before a tensor's values.");
+  module.def("tensorproto_bytes", tensorproto_bytes, "array"_a, "enums"_a,
+             "The message of an array that is small and contiguous, and whose dtype has a number; "
+             "None for others.");
   module.def("encode_string_values", encode_string_values, "values"_a,
              "A list of bytes as values of string_val.");
   module.def("encode_string_list", encode_string_list, "values"_a,

@@ -13,6 +13,7 @@ from strategies import (
     string_arrays,
 )
 
+import tensorferry as ferry
 from tensorferry import dtypes, frameworks
 from tensorferry.errors import UnsupportedError
 from tensorferry.frameworks import memory
@@ -191,6 +192,16 @@ def test_keras_symbolic(tf):
     """A symbolic tensor of Keras is refused."""
     with pytest.raises(UnsupportedError, match="KerasTensor is symbolic"):
         frameworks.accept(tf.keras.Input((3,)))
+
+
+def test_structures_of_tensors(tf):
+    """A structure of eager tensors has the bytes of the structure of their arrays, handles none."""
+    tensors = [tf.range(3), tf.constant([[0.5]]), tf.constant(b"x"), tf.constant(2, tf.bfloat16)]
+    arrays = [frameworks.accept(tensor) for tensor in tensors]
+
+    assert ferry.dumps([tensors, {"a": tensors[0]}]) == ferry.dumps([arrays, {"a": arrays[0]}])
+    with pytest.raises(UnsupportedError, match="handle"):
+        ferry.dumps({"a": [tf.Variable(1.0).handle]})
 
 
 def test_handles(tf):

@@ -52,6 +52,10 @@ def dumps(
         >>> ferry.loads(data)
         array([1., 2.], dtype=float32)
     """
+    if value.__class__ is ndarray and format is None and not options:
+        small = tensorproto.encode(value)
+        if small is not None:
+            return small
     buffers = Buffers()
     if value.__class__ is ndarray and format is None and not options:
         tensorproto.write(value, buffers)

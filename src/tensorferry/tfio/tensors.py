@@ -251,6 +251,9 @@ def decode_raw(
 
 
 def _serialize(array: Array, *, string_content: bool = False) -> bytes:
+    small = tensorproto.encode(array)
+    if small is not None:
+        return small
     buffers = Buffers()
     tensorproto.write(array, buffers, string_content=string_content)
     return b"".join(buffers)

@@ -21,12 +21,13 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from tensorferry import dtypes, frameworks, limits
+from tensorferry import frameworks, limits
 from tensorferry._native import StructureReader, StructureWriter
 from tensorferry.budget import Budget
 from tensorferry.codecs.protobuf import utf8
 from tensorferry.errors import FerryError, FormatError, LimitError, UnsupportedError
 from tensorferry.formats.tensorproto import message as tensorproto
+from tensorferry.frameworks.conversion import QUICK
 from tensorferry.storage import Buffers, Sink
 from tensorferry.tensors.values import (
     Array,
@@ -47,8 +48,7 @@ MAX_DEPTH = 100
 
 _DEEPEST = 2**31 - 1  # of the native reader
 
-_NUMBERS = {dtype: row.enum for dtype, row in dtypes.BY_NUMPY.items() if row is not dtypes.STRING}
-_WRITER = StructureWriter(np.ndarray, _NUMBERS)
+_WRITER = StructureWriter(np.ndarray, tensorproto.NUMBERS)
 _READER = StructureReader(np.ndarray, tensorproto.IN_PLACE)
 
 
@@ -74,6 +74,8 @@ def write(value: Any, sink: Sink) -> None:
 
 class _ToParts:
     """Makes of other values what the native writer knows: see `_native.StructureWriter`."""
+
+    quick = QUICK
 
     def other(self, value: Any, place: str) -> tuple[str | None, Any]:
         """What stands for a value: another value, or the name and the parts of a named tuple."""

@@ -26,7 +26,8 @@ _KINDS = (tf.Tensor, tf.Variable, tf.SparseTensor, tf.RaggedTensor, tf.IndexedSl
 _HANDLES = (tf.resource, tf.variant)
 
 
-_EAGER = type(tf.constant(0))
+# Attributes of the module take longer to look up than tensors to look at.
+_EAGER, _SPARSE = type(tf.constant(0)), tf.SparseTensor
 
 # TensorFlow's quantized dtypes come as NumPy's narrow integers; these stand for nothing else.
 _CLEAR = frozenset(
@@ -47,14 +48,13 @@ def to_value(value: Foreign) -> Tensor:
     """
     if value.__class__ is _EAGER:
         return _to_constant(value)
+    if value.__class__ is _SPARSE:
+        return SparseTensor(*map(_to_constant, (value.indices, value.values, value.dense_shape)))
     if isinstance(value, tf.IndexedSlices):
         raise UnsupportedError(
             "tf.IndexedSlices have no counterpart",
             hint="tf.convert_to_tensor(slices) gives the dense tensor",
         )
-    if isinstance(value, tf.SparseTensor):
-        parts = (value.indices, value.values, value.dense_shape)
-        return SparseTensor(*map(_to_constant, parts))
     if isinstance(value, tf.RaggedTensor):
         splits = tuple(map(_to_constant, value.nested_row_splits))
         return RaggedTensor(_to_constant(value.flat_values), splits)
@@ -68,17 +68,20 @@ def quick() -> Mapping[type, Callable[[Foreign], Array]]:
 
 def _to_constant(tensor: Foreign) -> Array:
     """As `to_array`, faster for eager tensors of the usual dtypes."""
-    if tensor.__class__ is _EAGER:
-        array = tensor.__array__()
-        if array.__class__ is np.ndarray and array.dtype in _CLEAR:
-            array.flags.writeable = False  # TensorFlow relies on a tensor being constant
-            return array
-    return to_array(tensor)
+    if tensor.__class__ is not _EAGER:
+        return to_array(tensor)
+    array = _eager_array(tensor)
+    if array.dtype in _CLEAR:
+        array.flags.writeable = False  # TensorFlow relies on a tensor being constant
+    return array
 
 
 def _eager_array(tensor: Foreign) -> Array:
     """As `to_array`, for an eager tensor; the view is not marked as read-only for most dtypes."""
-    array = tensor.__array__()
+    try:
+        array = tensor.__array__()
+    except tf.errors.OpError:  # it is a handle, or its device does not answer
+        return to_array(tensor)
     if array.__class__ is not np.ndarray or array.dtype not in _CLEAR:
         return to_array(tensor)
     return array
