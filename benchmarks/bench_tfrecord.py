@@ -79,6 +79,10 @@ def read_ours(
     return ferry.Records(path, threads=threads).batches(BATCH, to=to)
 
 
+def read_by(path: str, schema: Any) -> Any:
+    return ferry.Records(path, schema=schema).batches(BATCH)
+
+
 def drain(make: Callable[[], Any]) -> Callable[[], None]:
     def run() -> None:
         for _ in make():
@@ -236,9 +240,7 @@ def bench_shapes(report: Report, folder: Path) -> None:
 
         peers = {
             "tensorferry": drain(partial(read_ours, path)),
-            "tensorferry, schema known": drain(
-                lambda path=path, schema=schema: ferry.Records(path, schema=schema).batches(BATCH)
-            ),
+            "tensorferry, schema known": drain(partial(read_by, path, schema)),
             "tf.data, AUTOTUNE": drain(read),
             "the limit: checksums, and one copy": copy,
         }

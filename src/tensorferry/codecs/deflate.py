@@ -24,7 +24,7 @@ from typing import Any, Literal
 
 from isal import isal_zlib
 
-PIECE = 1 << 18
+PIECE = 1 << 19
 """The number of bytes that are compressed together."""
 
 WINDOW = 1 << 15
