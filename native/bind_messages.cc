@@ -70,7 +70,8 @@ PyObject* next_field(PyObject* self) {
   MessageFields* const fields = nb::inst_ptr<MessageFields>(self);
   if (fields->done()) return nullptr;
   PyObject* const found = fields->next_quickly();
-  return found != nullptr ? found : PyObject_CallMethodNoArgs(self, name);
+  if (found != nullptr) return found;
+  return PyObject_VectorcallMethod(name, &self, 1 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr);
 }
 
 PyType_Slot message_fields_slots[] = {

@@ -1,7 +1,9 @@
 """HDF5 layouts: where the values of a dataset are, and by which index its chunks are found.
 
 A layout is a run of bytes, a part of the object's header, or chunks. The message of versions 1 and
-2 has no size for a run; that of version 3 knows one index, a B-tree; that of version 4 five:
+2 has no size for a run; that of version 3 knows one index, a B-tree; those of versions 4 and 5 know
+five. Version 5 is of HDF5 2.0, and differs in how long the size of a chunk is in an index, which
+the index itself says:
 
     1 single      the one chunk lies at the address
     2 implicit    the chunks lie one behind the other
@@ -89,8 +91,8 @@ def read_layout(file: File, message: Message) -> Layout:
             *block, size = struct.unpack_from(f"<{rank}I", data, place)
             return Layout(kind, address, None, tuple(block), size)
         return Layout(kind, address)
-    if version not in (3, 4):
-        file.refuse(message.offset, f"a layout is of version {version}, expected 1 to 4")
+    if version not in (3, 4, 5):
+        file.refuse(message.offset, f"a layout is of version {version}, expected 1 to 5")
     kind = data[1]
     if kind == COMPACT:
         (size,) = struct.unpack_from("<H", data, 2)
