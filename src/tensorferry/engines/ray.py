@@ -174,7 +174,7 @@ def _in_order(
 
 
 def _done(ray: Any, running: list[Any]) -> list[Any]:
-    """The tasks that have ended, one at least: a look at thousands takes as long as at one."""
+    """The tasks that have ended, one at least, and all at once: there may be thousands."""
     ray.wait(running, num_returns=1)
     done: list[Any] = ray.wait(running, num_returns=len(running), timeout=0)[0]
     return done
