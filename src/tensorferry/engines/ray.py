@@ -157,8 +157,7 @@ def _in_order(
                 order.append(submit(next(waiting)))
                 running.add(order[-1])
                 left -= 1
-            done, _ = ray.wait(list(running), num_returns=1)
-            running.difference_update(done)
+            running.difference_update(_done(ray, list(running)))
             while order and order[0] not in running:
                 try:
                     partial = ray.get(order.popleft())
@@ -172,6 +171,13 @@ def _in_order(
                 ray.cancel(ref)
         if running:
             ray.wait(list(running), num_returns=len(running), timeout=LAST)
+
+
+def _done(ray: Any, running: list[Any]) -> list[Any]:
+    """The tasks that have ended, one at least, and all at once: there may be thousands."""
+    ray.wait(running, num_returns=1)
+    done: list[Any] = ray.wait(running, num_returns=len(running), timeout=0)[0]
+    return done
 
 
 def _cause(error: Any) -> Exception:
