@@ -46,7 +46,7 @@ from tensorferry.formats.tfrecord.gathering import Gathering
 from tensorferry.formats.tfrecord.options import RecordOptions
 from tensorferry.formats.tfrecord.picking import RowPicker
 from tensorferry.formats.tfrecord.survey import Survey, survey
-from tensorferry.progress import Progress
+from tensorferry.progress import Progress, following
 from tensorferry.rows import schema as schemas
 from tensorferry.rows.rows import (
     ROWS,
