@@ -46,6 +46,7 @@ def safetensors_header(
 def npz_arrays(
     source: Buffer, start: int, stop: int, count: int
 ) -> list[tuple[str, str | None, Any, bool, int, int, int, int]] | None: ...
+
 class MessageTable:
     def __init__(
         self,
