@@ -15,9 +15,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from tensorferry import display
+
+if TYPE_CHECKING:
+    import threading
 
 Progress = Callable[[int, int | None], None]
 """Is told how many parts are done, and how many there are, if that is known."""
@@ -175,6 +178,51 @@ class ProgressLine:
 
     def _count(self, count: int) -> str:
         return display.size(count) if self._unit == "bytes" else f"{count:,} {self._unit}"
+
+
+class WaitingLine:
+    """Says for how long something goes on that tells no progress, if it takes more than a second.
+
+    Args:
+        about: What is being done.
+        shown: Whether to draw; by default if the standard error is a terminal.
+    """
+
+    def __init__(self, about: str, *, shown: bool | None = None) -> None:
+        self._about = display.clean(about)
+        self._shown = sys.stderr.isatty() if shown is None else shown
+        self._thread: threading.Thread | None = None
+        self._width = 0
+
+    def __enter__(self) -> Self:
+        if self._shown:
+            import threading
+
+            self._end = threading.Event()
+            self._thread = threading.Thread(target=self._draw, daemon=True)
+            self._thread.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self._thread is not None:
+            self._end.set()
+            self._thread.join()
+        if self._width:
+            sys.stderr.write(f"\r{' ' * self._width}\r")
+            sys.stderr.flush()
+
+    def _draw(self) -> None:
+        started = time.monotonic()
+        pause = SILENT
+        while not self._end.wait(pause):
+            pause = SECONDS
+            room = _width() - 1
+            passed = f"reading, {duration(time.monotonic() - started)}"
+            name = display.cut(self._about, max(room - len(passed) - 2, 0))
+            line = display.cut(f"{name}  {passed}", room, end=True)
+            sys.stderr.write(f"\r{line}{' ' * (self._width - display.columns_of(line))}")
+            sys.stderr.flush()
+            self._width = display.columns_of(line)
 
 
 def _width() -> int:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import re
 import shlex
 import struct
+import time
 import zipfile
 
 import h5py
@@ -14,6 +16,7 @@ import pytest
 from commands import run_on_terminal
 
 import tensorferry as ferry
+from tensorferry import progress
 
 
 @pytest.fixture(scope="module")
@@ -152,3 +155,63 @@ def test_head_of_a_damaged_file(damaged, call):
     assert lines[5].split() == ["5", "row", "5"]
     assert "record 4 is corrupt" in lines[10]
     assert call("tail", damaged, "-n", 2).out.count("\n") == 2
+
+
+def test_hints_work_as_typed(call, tmp_path):
+    """A hint names options that the command has, or a command that has them; typed, it works."""
+    good, bad = tmp_path / "good.tfrecord", tmp_path / "bad.tfrecord"
+    with ferry.writer(good, durable=False) as out:
+        for number in range(9):
+            out.write({"id": number})
+    data = bytearray(good.read_bytes())
+    data[len(data) // 2] ^= 1
+    bad.write_bytes(data)
+    out = tmp_path / "out.tfrecord"
+    for command in (["cat", bad], ["diff", bad, good], ["hash", bad],
+                    ["slice", bad, out, ":", "-f"], ["merge", bad, out, "-f"]):  # fmt: skip
+        ran = call(*command)
+        hints = re.findall(r"`(?:(ferry [^`]*) )?--option on_error=skip`", ran.err)
+        assert (ran.code, len(hints)) == (2, 1), ran.err
+        if hints[0]:
+            words = [str(out) if word == "OUT" else word for word in shlex.split(hints[0])[1:]]
+            assert call(*words, "--option", "on_error=skip", "-f").code == 0
+            assert ferry.count(out) == 8
+        else:
+            assert call(*command, "--option", "on_error=skip").code == 0
+
+
+def test_nulls_inside_lists_are_shown(call, tmp_path):
+    """Rows that no tensor holds, with nulls inside of lists, are shown all the same."""
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    columns = {
+        "id": [1, 2, 3],
+        "tokens": pa.array([[1, None], [], None], pa.list_(pa.int64())),
+        "inner": pa.array([{"words": ["a", None]}, None, {"words": None}]),
+    }
+    pq.write_table(pa.table(columns), tmp_path / "nulls.parquet")
+    ran = call("head", tmp_path / "nulls.parquet")
+
+    assert ran.code == 0, ran.err
+    rows = [json.loads(line) for line in ran.out.splitlines()]
+    assert [row["tokens"] for row in rows] == [[1, None], [], None]
+    assert [row["inner/words"] for row in rows] == [["a", None], None, None]
+    ran = call("tail", "-1", tmp_path / "nulls.parquet", "--where", "id < 3", "-s", "id,tokens")
+    assert json.loads(ran.out) == {"id": 2, "tokens": []}
+
+
+def test_waiting(monkeypatch, capfd):
+    """What tells no progress says on a terminal for how long it goes on, and clears its line."""
+    monkeypatch.setattr(progress, "SILENT", 0.01)
+    with progress.WaitingLine("a" * 200, shown=True):
+        time.sleep(0.3)
+    drawn = capfd.readouterr().err
+    lines = drawn.split("\r")
+    assert any("reading, 0." in line for line in lines)
+    assert max(map(len, lines)) < 80
+    assert lines[-1] == ""
+    assert not lines[-2].strip()
+    with progress.WaitingLine("a", shown=None):
+        time.sleep(0.05)
+    assert capfd.readouterr().err == ""

@@ -81,6 +81,7 @@ def test_nan_and_duplicates(call, tmp_path):
     assert ran.code == 1
     assert "tensor 'a': 1 values are NaN and 1 infinite" in ran.out
     assert "record 2: the same as record 0" in ran.out
+    assert "duplicates are looked for among records only" in ran.out
 
 
 def test_an_index_that_does_not_fit(files, call, tmp_path):

@@ -17,6 +17,7 @@ import click
 from tensorferry.cli import options, output, signals
 from tensorferry.cli.examples import EXAMPLES
 from tensorferry.cli.failures import DEBUG, FINE, INTERRUPTED, fail, say
+from tensorferry.cli.hints import VOCABULARY
 from tensorferry.cli.text import MANNER
 
 if TYPE_CHECKING:
@@ -105,7 +106,10 @@ class Application(click.Group):
                 raise click.UsageError(f"no file or command is called {name!r}\nhint: {hint}")
             args = ["info", *args]
         output.SCREEN.begin(args[0])
-        return super().resolve_command(ctx, args)
+        found = super().resolve_command(ctx, args)
+        if found[1] is not None:
+            VOCABULARY.begin(name for param in found[1].params for name in param.opts)
+        return found
 
 
 def _is_path(name: str) -> bool:

@@ -49,6 +49,7 @@ class Ranged(click.Command):
 @click.argument("part", required=False, metavar="[START:STOP[:STEP]]")
 @shared.where
 @shared.rows_target
+@shared.reading
 @shared.as_json
 def slice_command(
     source: str,

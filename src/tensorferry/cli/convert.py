@@ -85,7 +85,8 @@ def convert_command(
     inputs = Inputs(sources)
     given["set"] = _tensors(set, target)
     reports = _convert(inputs, target, to, jobs, resume, keep_going, {**given, "options": reading})
-    inputs.leave_out(damage for report in reports for damage in report.damages)
+    if keep_going:
+        inputs.leave_out(damage for report in reports for damage in report.damages)
     if as_json:
         inputs.echo_json("convert", conversions=reports)
     else:
@@ -93,6 +94,8 @@ def convert_command(
             out.report(render(report))
             for note in report.notes:
                 out.report(text.clean(f"note: {note}"))
+            if report.damages and not keep_going:
+                out.report(f"note: {text.plural(len(report.damages), 'damage')} left out")
     return inputs.code or (1 if any(report.verified is False for report in reports) else 0)
 
 
@@ -155,7 +158,7 @@ def _convert(
 def render(report: ConvertReport) -> str:
     """A conversion, on one line."""
     arrow = text.clean(report.target)
-    if report.source != report.target:
+    if report.source != report.target or report.target == "-":
         arrow = f"{text.clean(report.source)} → {arrow}"
     if len(report.files) > 1:
         arrow += f" ({len(report.files)} files)"

@@ -35,7 +35,7 @@ def info_command(
 
     inputs = Inputs(paths)
     found: list[FileInfo] = []
-    for info in inputs.each(lambda given: inspect(given, format=format, **options)):
+    for info in inputs.each(lambda given: inspect(given, format=format, **options), waiting=True):
         if not as_json:
             if found:
                 output.line()

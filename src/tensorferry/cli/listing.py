@@ -134,7 +134,7 @@ def _headed(
         )
         return given, listing
 
-    for place, (found, listing) in enumerate(inputs.each(work)):
+    for place, (found, listing) in enumerate(inputs.each(work, waiting=True)):
         if len(inputs) > 1 and not quiet:
             if place:
                 output.line()

@@ -14,7 +14,7 @@ from tensorferry.cli import pager
 from tensorferry.cli.pager import Pager
 from tensorferry.cli.text import CODES, MANNER
 from tensorferry.display import clean
-from tensorferry.progress import ProgressLine, Unit
+from tensorferry.progress import ProgressLine, Unit, WaitingLine
 
 _OURS = re.compile(rf"(\x1b\[(?:0|{'|'.join(CODES.values())})m|\t)")
 
@@ -106,6 +106,11 @@ def report(text: str) -> None:
 def progress(about: str, unit: Unit) -> ProgressLine:
     """A line that says how far something is, unless the user wants it quiet."""
     return ProgressLine(about, unit=unit, shown=False if MANNER.quiet else None)
+
+
+def waiting(about: str) -> WaitingLine:
+    """A line that says for how long something goes on, unless the user wants it quiet."""
+    return WaitingLine(about, shown=False if MANNER.quiet else None)
 
 
 def notes(text: str) -> None:

@@ -56,7 +56,7 @@ def index_command(paths: tuple[str, ...], as_json: bool) -> int:
 
     inputs = Inputs(paths)
     names: list[str] = []
-    for written in inputs.each(lambda found: write_indexes([found])):
+    for written in inputs.each(lambda found: write_indexes([found]), waiting=True):
         names += written
         if not as_json:
             shared.echo(map(text.clean, written))

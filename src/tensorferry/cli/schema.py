@@ -27,7 +27,8 @@ def schema_command(
     """The schema of records, or of tables and columns as if they were records."""
     from tensorferry.operations.schema import schema_of, write_schema
 
-    schema = schema_of(shared.one_input(path), format=format, **options)
+    with output.waiting(path):
+        schema = schema_of(shared.one_input(path), format=format, **options)
     if as_json:
         shared.echo_json("schema", schema=schema.to_json(), text=write_schema(schema, language))
     else:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tensorferry.cli import completing, options as shared, text
+from tensorferry.cli import completing, options as shared, output, text
 from tensorferry.cli.cells import cell
 
 if TYPE_CHECKING:
@@ -41,7 +41,8 @@ def show_command(
     """
     from tensorferry.operations.show import excerpt
 
-    found = excerpt(shared.one_input(path), name, format=format, **options)
+    with output.waiting(path):
+        found = excerpt(shared.one_input(path), name, format=format, **options)
     if as_json:
         from dataclasses import replace
 

@@ -9,6 +9,8 @@ nothing. A duration stays a number.
 
 from __future__ import annotations
 
+import datetime
+import decimal
 import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -67,3 +69,19 @@ def text_of(value: Any, kind: str) -> Any:
     if "." in text:
         text = _ZEROS.sub("", text)
     return text + ("Z" if found[3] else "")
+
+
+def plain_value(value: Any) -> Any:
+    """A value of Arrow's in Python: times and dates are text, whole decimals are integers."""
+    if isinstance(value, decimal.Decimal):
+        is_whole = value.as_tuple().exponent == 0
+        return int(value) if is_whole else str(value)
+    if isinstance(value, datetime.datetime | datetime.date | datetime.time):
+        return value.isoformat()
+    if isinstance(value, datetime.timedelta):
+        return str(value)
+    if isinstance(value, list):
+        return [plain_value(one) for one in value]
+    if isinstance(value, dict):
+        return {name: plain_value(one) for name, one in value.items()}
+    return value

@@ -22,6 +22,7 @@ from tensorferry.errors import FormatError, UnsupportedError
 from tensorferry.formats.tfrecord import frames
 from tensorferry.formats.tfrecord.records import Records
 from tensorferry.operations import conditions
+from tensorferry.operations.convert import Reading
 from tensorferry.operations.freight import Carrying, Freight, RowsReport, carried, check_free
 from tensorferry.operations.subject import Subject, open_one
 from tensorferry.progress import Progress, following
@@ -58,6 +59,7 @@ def cut(
     compression: str | None = None,
     force: bool = False,
     progress: Progress | bool | None = None,
+    options: Reading | None = None,
 ) -> RowsReport:
     """Copies some rows into a new file, as they are stored.
 
@@ -74,12 +76,13 @@ def cut(
         force: Replace a target that is there.
         progress: True shows a bar; a function is told how many rows were looked at, and how many
             there are, if that is known.
+        options: To open the source with: its format, and options of that.
     """
     if step is not None and step < 1:
         raise UnsupportedError(f"the step is {step}, expected 1 or more")
     path = os.fspath(target)
     condition = None if where is None else conditions.parse(where)
-    how = Carrying(format=format, compression=compression, force=force)
+    how = Carrying(format=format, compression=compression, force=force, options=options)
     from_end = any(number is not None and number < 0 for number in (start, stop))
     with (
         carried(source, [path], how, again=from_end or where is not None) as (freight, outputs),

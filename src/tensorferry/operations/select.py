@@ -15,7 +15,8 @@ from typing import Any, Unpack
 from tensorferry.errors import FormatError, UnknownFormatError, UnsupportedError
 from tensorferry.files import keywords
 from tensorferry.operations import conditions
-from tensorferry.operations.moments import moments_in, text_of
+from tensorferry.operations.convert.tables import home_of, is_table
+from tensorferry.operations.moments import moments_in, plain_value, text_of
 from tensorferry.operations.names import choose
 from tensorferry.operations.subject import Subject, open_one
 from tensorferry.rows.rows import Rows
@@ -63,6 +64,13 @@ def select(
         return
     except UnknownFormatError:
         raise
+    except UnsupportedError:
+        with reading(options=options) as subject:
+            if not is_table(subject):
+                raise
+            # Nulls inside of lists have no place in a tensor, and one on a screen.
+            yield from islice(wanted.rows(subject, in_arrow=True), done, None)
+        return
     except FormatError as error:
         if "on_error" in keywords.given(options):
             raise
@@ -86,8 +94,8 @@ class _Wanted:
     last: bool
     dates: bool
 
-    def rows(self, subject: Subject) -> Iterator[dict[str, Any]]:
-        """The rows."""
+    def rows(self, subject: Subject, *, in_arrow: bool = False) -> Iterator[dict[str, Any]]:
+        """The rows; lists of those that come by Arrow's way may hold None."""
         condition, limit = self.condition, self.limit
         if self.columns is None:
             names = [name for name in subject.infos if name not in subject.unreadable]
@@ -96,8 +104,8 @@ class _Wanted:
         needed = list(dict.fromkeys([*names, *(condition.names if condition else ())]))
         subject.check_names(needed)
         rows = _last_rows(subject, needed, limit) if self.last and condition is None else None
-        if rows is None:
-            rows = subject.rows(needed)
+        if rows is None or in_arrow:
+            rows = _arrow_rows(subject, needed) if in_arrow else subject.rows(needed)
             if condition is not None:
                 rows = filter(condition.holds, rows)
             if limit is not None:
@@ -127,3 +135,28 @@ def _last_rows(
         return iter(rows[max(len(rows) - limit, 0) :])
     except UnsupportedError:  # compressed: the way to the end leads through all of it
         return None
+
+
+def _arrow_rows(subject: Subject, names: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Rows of a table as Python's values; text is bytes, as among tensors."""
+    from tensorferry.formats.tables.members import member_of
+
+    rows = subject.opened
+    assert isinstance(rows, Rows)
+    for batch in rows.select(names).arrow_batches():
+        columns = []
+        for name in names:
+            column = home_of(name, batch.schema.names) or name
+            array = batch.column(column)
+            inside = name.removeprefix(column).lstrip("/")
+            columns.append((member_of(array, inside) if inside else array).to_pylist())
+        for values in zip(*columns, strict=True):
+            yield {name: _as_bytes(value) for name, value in zip(names, values, strict=True)}
+
+
+def _as_bytes(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode()
+    if isinstance(value, list):
+        return [_as_bytes(one) for one in value]
+    return plain_value(value)

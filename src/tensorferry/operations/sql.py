@@ -11,8 +11,6 @@ memory.
 
 from __future__ import annotations
 
-import datetime
-import decimal
 import os
 import re
 from collections.abc import Iterator
@@ -22,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from tensorferry.errors import FerryError, MissingExtraError, UnsupportedError
 from tensorferry.files.writer import open_writer
 from tensorferry.operations.freight import RowsReport, check_free, format_of
+from tensorferry.operations.moments import plain_value
 from tensorferry.operations.subject import open_one
 from tensorferry.progress import Progress
 from tensorferry.rows.rows import Rows
@@ -255,19 +254,4 @@ def rows_of(result: pa.RecordBatchReader) -> Iterator[dict[str, Any]]:
     """The rows of a result, as dicts of Python's values; times and dates are text."""
     for batch in result:
         for row in batch.to_pylist():
-            yield {name: _value(value) for name, value in row.items()}
-
-
-def _value(value: Any) -> Any:
-    if isinstance(value, decimal.Decimal):
-        is_whole = value == value.to_integral_value()
-        return int(value) if is_whole and value.as_tuple().exponent == 0 else str(value)
-    if isinstance(value, datetime.datetime | datetime.date | datetime.time):
-        return value.isoformat()
-    if isinstance(value, datetime.timedelta):
-        return str(value)
-    if isinstance(value, list):
-        return [_value(one) for one in value]
-    if isinstance(value, dict):
-        return {name: _value(one) for name, one in value.items()}
-    return value
+            yield {name: plain_value(value) for name, value in row.items()}

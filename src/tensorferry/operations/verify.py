@@ -167,10 +167,15 @@ def verify(
     unit: Unit = "rows" if isinstance(subject.opened, Rows) else "tensors"
     with subject, following(progress, name, unit if chosen is None else "tasks") as tell:
         if chosen is None or (quick and not subject.facts.records):
-            return _verified(subject, quick, nan, duplicates, tell)
-        job = VerifyJob(opening, subject, quick, nan, duplicates and subject.facts.records)
-        found = engines.run(job, chosen, tell)
-        return _merged(subject, found, quick, opening, chosen)
+            report = _verified(subject, quick, nan, duplicates, tell)
+        else:
+            job = VerifyJob(opening, subject, quick, nan, duplicates and subject.facts.records)
+            found = engines.run(job, chosen, tell)
+            report = _merged(subject, found, quick, opening, chosen)
+        if duplicates and not subject.facts.records:
+            note = f"duplicates are looked for among records only, and not in {subject.format}"
+            report = replace(report, notes=(*report.notes, note))
+        return report
 
 
 @dataclass(frozen=True)

@@ -79,7 +79,7 @@ _KEPT = (b"tensorferry.rows", b"pandas")
 
 
 def _taken(subject: Subject, columns: Sequence[str], names: Mapping[str, str]) -> list[_Taken]:
-    homes = {leaf: _home(leaf, columns) for leaf in subject.infos}
+    homes = {leaf: home_of(leaf, columns) for leaf in subject.infos}
     taken: list[_Taken] = []
     for old, new in names.items():
         column = homes[old]
@@ -96,7 +96,7 @@ def _taken(subject: Subject, columns: Sequence[str], names: Mapping[str, str]) -
     return list(dict.fromkeys(taken))
 
 
-def _home(leaf: str, columns: Sequence[str]) -> str | None:
+def home_of(leaf: str, columns: Sequence[str]) -> str | None:
     """The column that a leaf is in: itself, or the struct around it."""
     if leaf in columns:
         return leaf
@@ -117,7 +117,7 @@ def lost_types(subject: Subject, names: Mapping[str, str], format: str) -> list[
     assert isinstance(opened, Rows)
     notes, apart = [], []
     for field in opened.arrow_schema:
-        wanted = any(_home(leaf, [field.name]) for leaf in names)
+        wanted = any(home_of(leaf, [field.name]) for leaf in names)
         is_time = pa.types.is_temporal(field.type)
         if wanted and (is_time or pa.types.is_decimal(field.type)):
             notes.append(f"column {field.name!r} is {field.type}, for which {format} has no type")
