@@ -193,7 +193,8 @@ def predictions_to_json(folder: Path, count: int) -> Work:
         import orjson
 
         def by_orjson() -> bytes:
-            return orjson.dumps(array, option=orjson.OPT_SERIALIZE_NUMPY)
+            made: bytes = orjson.dumps(array, option=orjson.OPT_SERIALIZE_NUMPY)
+            return made
 
         peers["orjson"] = Way(by_orjson, read)
     return Work(
