@@ -48,7 +48,7 @@ def write_raw(path: str, data: dict[str, Any]) -> None:
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     views = [memoryview(array).cast("B") for array in data.values()]
     while views:
-        done = os.writev(descriptor, views)
+        done = os.writev(descriptor, views[:1024])
         while views and done >= len(views[0]):
             done -= len(views.pop(0))
         if views and done:

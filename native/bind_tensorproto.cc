@@ -151,9 +151,17 @@ nb::bytes encode_string_list(nb::list values) {
   return encode_strings(values, string_list_size, put_string_list);
 }
 
+std::uint64_t longest_string(nb::handle source) {
+  const Buffer buffer(source);
+  const Unlocked unlocked;
+  return longest_prefixed(buffer.span());
+}
+
 }  // namespace
 
 void bind_tensorproto(nb::module_& module) {
+  module.def("longest_string", longest_string, "source"_a,
+             "The longest of strings that stand behind their lengths, of four bytes each.");
   module.def("tensorproto_scan", tensorproto_scan, "source"_a, "start"_a = 0,
              "end"_a = nb::none(),
              "Find a TensorProto's parts: (dtype, shape, elements, content offset, content size, "

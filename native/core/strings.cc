@@ -35,4 +35,23 @@ void put_string_list(const std::vector<Span>& strings, std::uint8_t* out) {
   }
 }
 
+std::uint64_t longest_prefixed(Span content) {
+  std::uint64_t longest = 0;
+  std::size_t place = 0;
+  while (place < content.size) {
+    std::uint32_t length;
+    if (content.size - place < sizeof(length)) {
+      throw Error(Problem::truncated, content.offset() + place, "a string has no length");
+    }
+    std::memcpy(&length, content.data + place, sizeof(length));
+    place += sizeof(length);
+    if (content.size - place < length) {
+      throw Error(Problem::truncated, content.offset() + place, "a string leads out of its page");
+    }
+    place += length;
+    if (length > longest) longest = length;
+  }
+  return longest;
+}
+
 }  // namespace ferry

@@ -18,5 +18,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   } catch (const ferry::Error& error) {
     if (error.offset() > size) __builtin_trap();
   }
+  try {
+    if (ferry::longest_prefixed(content) > size) __builtin_trap();
+  } catch (const ferry::Error& error) {
+    if (error.offset() > size) __builtin_trap();
+  }
   return 0;
 }

@@ -17,6 +17,7 @@ import pytest
 import tensorferry as ferry
 from tensorferry.formats.parquet import footer
 from tensorferry.formats.parquet.checksums import count_pages
+from tensorferry.formats.parquet.file import Reader
 from tensorferry.storage.place import Place
 
 # Asks PyArrow for every column of a footer with one bit flipped, each flip in a process of its own,
@@ -171,3 +172,28 @@ def test_damaged_pages(tmp_path):
         changed[position] ^= 0x55
         with contextlib.suppress(ferry.FerryError):
             count_pages(Place(bytes(changed)).open())
+
+
+@pytest.mark.parametrize("compression", [None, "snappy", "gzip", "zstd", "brotli", "lz4"])
+def test_the_longest_string_of_a_dictionary(tmp_path, monkeypatch, compression):
+    """How many rows are read at a time depends on the strings of a dictionary, not on its size."""
+    names = [f"name {n}" for n in range(5000)]
+    table = pa.table({"t": (names * 8)[:40_000]})
+    pq.write_table(table, tmp_path / "t.parquet", compression=compression or "none")
+    monkeypatch.setattr(ferry.limits, "memory", 64 << 20)
+    with ferry.open(tmp_path / "t.parquet") as rows:
+        (batch,) = rows.batches(40_000)
+    with Place(tmp_path / "t.parquet").open() as source:
+        step = Reader(source)._step(0, ["t"])
+
+    assert [text.decode() for text in batch["t"]] == table["t"].to_pylist()
+    assert (step > 1_000_000) == (compression != "lz4")  # whose two frames look alike
+
+
+def test_a_long_string_in_a_dictionary_is_counted(tmp_path, monkeypatch):
+    """A string of 1 MB that all rows share is still refused before it takes memory in each."""
+    table = pa.table({"t": ["x" * (1 << 20)] * 5000})
+    pq.write_table(table, tmp_path / "t.parquet", compression="zstd")
+    monkeypatch.setattr(ferry.limits, "memory", 64 << 20)
+    with pytest.raises(ferry.LimitError):
+        ferry.load(tmp_path / "t.parquet")

@@ -46,7 +46,7 @@ def test_every_column_is_there(rows: ferry.Rows) -> None:
 def test_nothing_is_copied(rows: ferry.Rows, monkeypatch: pytest.MonkeyPatch) -> None:
     """The dataset holds the very memory of the table that `to_arrow` gives."""
     table = rows.to_arrow()
-    monkeypatch.setattr(type(rows), "to_arrow", lambda self: table)
+    monkeypatch.setattr(type(rows), "to_arrow", lambda self, progress=None: table)
     dataset = rows.to_hf()
 
     for name in ("x", "image"):

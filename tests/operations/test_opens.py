@@ -10,6 +10,7 @@ import pytest
 
 import tensorferry as ferry
 from tensorferry import storage
+from tensorferry.formats import headers
 from tensorferry.operations.list import list_tensors
 from tensorferry.operations.schema import schema_of
 from tensorferry.operations.select import select
@@ -51,6 +52,14 @@ def opens(monkeypatch) -> Counter[str]:
         return local(given)
 
     monkeypatch.setattr(storage, "open_local", counted)
+    header = headers.read
+
+    def looked_at(path):
+        found = header(path)
+        counts[path] += found is not None
+        return found
+
+    monkeypatch.setattr(headers, "read", looked_at)
     return counts
 
 

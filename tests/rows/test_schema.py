@@ -329,7 +329,7 @@ def test_json_roundtrip(schema):
         ('{"version": 1, "features"', TruncatedError, "byte 25: no JSON"),
         ('{"version": NaN}', FormatError, "NaN is no JSON"),
         (b"\xff{}", FormatError, "byte 0: no UTF-8"),
-        ("[" * 100_000, LimitError, "too deep"),
+        ("[" * 100_000, LimitError, "deep"),
         ("[" + "9" * 5000 + "]", FormatError, "no JSON"),
     ],
 )

@@ -82,4 +82,4 @@ def test_peak(tmp_path, source, command):
     )  # fmt: skip
 
     (peak,) = re.findall(r"VmHWM:\s+(\d+) kB", done.stdout)
-    assert int(peak) * 1024 < 160 * MEGABYTE
+    assert int(peak) * 1024 < 192 * MEGABYTE

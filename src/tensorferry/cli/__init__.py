@@ -28,7 +28,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if list(sys.argv[1:] if arguments is None else arguments) in VERSION:
             from tensorferry import __version__
 
-            print(f"ferry {__version__}", flush=True)
+            sys.stdout.write(f"ferry {__version__}\n")
+            sys.stdout.flush()
             return 0
         from tensorferry.cli import application
     except KeyboardInterrupt:

@@ -74,6 +74,12 @@ def encode_header(dtype: np.dtype[Any], shape: tuple[int, ...], *, fortran: bool
 
 
 # A text, which stays, or a number with an L behind it.
+# The dict as NumPy writes it, for dtypes without fields.
+_NUMBER = r"(?:0|[1-9]\d{0,18})"
+_AS_WRITTEN = re.compile(
+    r"\{'descr': '(?P<dtype>[<>|=][a-zA-Z]\d{1,4})', 'fortran_order': (?P<fortran>True|False), "
+    rf"'shape': \((?P<shape>|{_NUMBER},|{_NUMBER}(?:, {_NUMBER})+)\), \}}"
+)
 _LONG = re.compile(r"""('[^']*'|"[^"]*")|\b(\d+)L\b""")
 
 
@@ -179,6 +185,13 @@ def _parse(text: str, offset: int) -> tuple[np.dtype[Any], tuple[int, ...], bool
 
 def _evaluate(text: str) -> Any:
     """The value of a literal; Python 2 wrote long numbers with an L, as in (3L, 4L)."""
+    if (plain := _AS_WRITTEN.fullmatch(text)) is not None:  # Python's parser takes most of a load
+        sizes = plain["shape"].replace(",", " ").split()
+        return {
+            "descr": plain["dtype"],
+            "fortran_order": plain["fortran"] == "True",
+            "shape": tuple(map(int, sizes)),
+        }
     try:
         return ast.literal_eval(text)
     except SyntaxError:

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from tensorferry import limits
+from tensorferry import _native, limits
 from tensorferry.budget import RATIO
 from tensorferry.errors import FormatError, TruncatedError, UnsupportedError
 from tensorferry.formats.parquet import pages
@@ -46,6 +46,12 @@ COMPRESSION: Compression = "zstd"
 
 # Of a remote file, so much of its end is fetched at first: nearly always all of the footer.
 TAIL = 1 << 16
+
+DICTIONARY = 16 << 20
+"""Number of bytes of the largest dictionary in which we look for its longest string."""
+
+UNPACKED = (None, "snappy", "gzip", "brotli", "zstd")
+"""The compressions of such a dictionary."""
 
 
 def write(
@@ -292,16 +298,33 @@ class Reader:
     def _step(self, index: int, columns: Sequence[str]) -> int:
         """Number of rows that surely fit into memory, whatever their strings are."""
         longest = sum(
-            chunk.longest(self._start_of(chunk))
-            for chunk in self._chunks(index, columns)
-            if chunk.is_text
+            self._longest(chunk) for chunk in self._chunks(index, columns) if chunk.is_text
         )
         step = max(1, max(limits.memory, RATIO * self.size) // max(longest, 1))
         return step if step < ROWS else step // ROWS * ROWS  # batches lie in one step then
 
-    def _start_of(self, chunk: Chunk) -> bytes:
-        start = min(chunk.start, self.size)
-        stop = min(start + PAGE_HEADER, self.size)
+    def _longest(self, chunk: Chunk) -> int:
+        """The longest string that many rows may share, as a small dictionary says."""
+        head = self._bytes(chunk.start, chunk.start + PAGE_HEADER)
+        bound = chunk.longest(head)
+        page = chunk.dictionary(head) if bound else None
+        codec = CODECS.get(chunk.codec, "")
+        is_near = self._ranged is None  # else it would be a request more
+        if page is None or max(page[1:]) > DICTIONARY or codec not in UNPACKED or not is_near:
+            return bound
+        start, stored, unpacked = page
+        data = self._bytes(start, start + stored)
+        try:
+            if codec is not None:
+                import pyarrow as pa
+
+                data = pa.decompress(data, unpacked, codec=codec)
+            return min(bound, _native.longest_string(data))
+        except (FormatError, OSError, ValueError):  # PyArrow says what is wrong with it
+            return bound
+
+    def _bytes(self, start: int, stop: int) -> bytes:
+        start, stop = min(start, self.size), min(stop, self.size)
         if self._ranged is not None:
             return bytes(self._ranged.range(start, stop))
         return self._source.copy(start, stop)

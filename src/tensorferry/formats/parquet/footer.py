@@ -102,6 +102,26 @@ class Chunk:
             return self.unpacked
         return page.get(2, 0) if page.get(1) == _DICTIONARY_PAGE else 0
 
+    def dictionary(self, start: bytes) -> tuple[int, int, int] | None:
+        """Where the strings of the dictionary are, and their sizes in the file and unpacked.
+
+        Args:
+            start: As for `longest`.
+
+        Returns:
+            None if there is no dictionary of strings, or if its header does not tell.
+        """
+        if self.kind != BYTE_ARRAY or DELTA_BYTE_ARRAY in self.encodings:
+            return None
+        head = Thrift(start, self.start)
+        try:
+            page = head.fields({1: head.integer, 2: head.integer, 3: head.integer})
+        except FormatError:
+            return None
+        if page.get(1) != _DICTIONARY_PAGE or min(page.get(2, -1), page.get(3, -1)) < 0:
+            return None
+        return head.offset, page[3], page[2]
+
 
 @dataclass(frozen=True, slots=True)
 class RowGroup:
