@@ -35,11 +35,39 @@ nb::tuple bundle_entries(nb::handle source, nb::list starts, nb::list ends) {
                 entries.numbers.size() * sizeof(std::int64_t)));
 }
 
+nb::list table_blocks(nb::list keys, nb::list values, std::size_t room, std::size_t interval) {
+  if (keys.size() != values.size()) throw nb::value_error("as many keys as values");
+  if (interval == 0) throw nb::value_error("a key starts anew at some time");
+  const std::vector<Span> names = spans_of(keys), contents = spans_of(values);
+  nb::list blocks;
+  std::string out;
+  std::size_t start = 0;
+  do {
+    const std::size_t end = checkpoint::encode_block(names, contents, start, room, interval, out);
+    if (end == start && start < names.size()) throw nb::value_error("a block has room for an entry");
+    blocks.append(nb::make_tuple(nb::bytes(out.data(), out.size()), end));
+    start = end;
+  } while (start < names.size());
+  return blocks;
+}
+
+nb::bytes bundle_entry(nb::bytes head, std::uint64_t shard, std::uint64_t offset,
+                       std::uint64_t size, std::uint32_t checksum) {
+  const Span start{reinterpret_cast<const std::uint8_t*>(head.data()), head.size(), nullptr};
+  const std::string entry = checkpoint::encode_entry(start, shard, offset, size, checksum);
+  return nb::bytes(entry.data(), entry.size());
+}
+
 }  // namespace
 
 void bind_checkpoint(nb::module_& module) {
   module.def("table_block", table_block, "source"_a,
              "The entries of a block: keys, and where their values start and end.");
+  module.def("table_blocks", table_blocks, "keys"_a, "values"_a, "room"_a, "interval"_a,
+             "Blocks of entries, each with the number of the first entry behind it; one block if "
+             "there are no entries.");
+  module.def("bundle_entry", bundle_entry, "head"_a, "shard"_a, "offset"_a, "size"_a, "checksum"_a,
+             "An entry: its head, which has the dtype and shape, and the numbers that are not 0.");
   module.def("bundle_entries", bundle_entries, "source"_a, "starts"_a, "ends"_a,
              "Different heads, and five columns of int64: which head or -1, shard, offset, size, "
              "checksum.");

@@ -213,6 +213,7 @@ class Decoder {
           }
           decoder->add(buffer.span(record.data, record.data + record.length));
         }
+        decoder->settle();
       } catch (...) {
         return false;
       }

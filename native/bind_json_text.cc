@@ -1,6 +1,6 @@
-// Rows as lines of JSON.
+// Rows as lines of JSON, and tensors of numbers as lists in lists.
+#include "core/json_numbers.h"
 #include "core/json_text.h"
-
 #include "python.h"
 
 namespace ferry::python {
@@ -178,12 +178,110 @@ nb::list json_lines(nb::list rows, nb::handle arrays, nb::handle other) {
   return lines;
 }
 
+template <typename Element>
+nb::object write_lists(const Buffer& buffer, const std::vector<std::uint64_t>& shape, bool in_rows) {
+  const std::span<const std::uint64_t> sizes(shape);
+  std::vector<std::string> texts(in_rows ? shape[0] : 1);
+  {
+    const Unlocked unlocked;
+    const std::size_t step = texts.empty() ? 0 : buffer.size() / texts.size();
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+      const auto part = in_rows ? sizes.subspan(1) : sizes;
+      json_numbers::append<Element>(texts[i], buffer.data() + i * step, part);
+    }
+  }
+  const auto bytes = [&](std::size_t i) { return nb::bytes(texts[i].data(), texts[i].size()); };
+  if (!in_rows) return bytes(0);
+  return make_list(texts.size(), bytes);
+}
+
+nb::object json_lists(nb::handle array, bool in_rows) {
+  const Buffer buffer(array, PyBUF_FORMAT | PyBUF_ND | PyBUF_C_CONTIGUOUS);
+  std::vector<std::uint64_t> shape(buffer.rank());
+  for (std::size_t axis = 0; axis < shape.size(); ++axis) shape[axis] = buffer.dimension(axis);
+  if (in_rows && shape.empty()) throw nb::value_error("a scalar has no rows");
+  const char* const format = buffer.format();
+  if (format[0] == 0 || format[1] != 0) return nb::none();
+  switch (format[0]) {
+    case '?': return write_lists<bool>(buffer, shape, in_rows);
+    case 'b': return write_lists<signed char>(buffer, shape, in_rows);
+    case 'h': return write_lists<short>(buffer, shape, in_rows);
+    case 'i': return write_lists<int>(buffer, shape, in_rows);
+    case 'l': return write_lists<long>(buffer, shape, in_rows);
+    case 'q': return write_lists<long long>(buffer, shape, in_rows);
+    case 'B': return write_lists<unsigned char>(buffer, shape, in_rows);
+    case 'H': return write_lists<unsigned short>(buffer, shape, in_rows);
+    case 'I': return write_lists<unsigned int>(buffer, shape, in_rows);
+    case 'L': return write_lists<unsigned long>(buffer, shape, in_rows);
+    case 'Q': return write_lists<unsigned long long>(buffer, shape, in_rows);
+    case 'f': return write_lists<float>(buffer, shape, in_rows);
+    case 'd': return write_lists<double>(buffer, shape, in_rows);
+    default: return nb::none();
+  }
+}
+
+nb::str to_str(std::string_view text) { return nb::str(text.data(), text.size()); }
+
+template <typename Number>
+nb::object to_bytearray(const std::vector<Number>& numbers) {
+  const auto size = static_cast<Py_ssize_t>(numbers.size() * sizeof(Number));
+  const auto* const data = reinterpret_cast<const char*>(numbers.data());
+  const nb::object made = nb::steal(PyByteArray_FromStringAndSize(data, size));
+  if (!made.is_valid()) throw nb::python_error();
+  return made;
+}
+
+nb::object to_python(const std::vector<json_numbers::Entry>& entries) {
+  nb::dict found;
+  for (const json_numbers::Entry& entry : entries) {
+    const nb::str name = to_str(entry.name);
+    if (found.contains(name)) return nb::none();
+    const json::Numbers& numbers = entry.numbers;
+    switch (entry.kind) {
+      case json_numbers::Entry::Kind::text: found[name] = to_str(entry.text); break;
+      case json_numbers::Entry::Kind::numbers: {
+        const nb::list shape = make_list(numbers.shape.size(),
+                                         [&](std::size_t i) { return nb::int_(numbers.shape[i]); });
+        const nb::object memory = numbers.are_integers ? to_bytearray(numbers.integers)
+                                                       : to_bytearray(numbers.floats);
+        found[name] = nb::make_tuple(memory, numbers.are_integers, shape);
+        break;
+      }
+      case json_numbers::Entry::Kind::object: {
+        const nb::object members = to_python(entry.members);
+        if (members.is_none()) return members;
+        found[name] = members;
+        break;
+      }
+    }
+  }
+  return found;
+}
+
+nb::object json_body(nb::handle source) {
+  const Buffer buffer(source);
+  json::Reader reader(buffer.span());
+  std::vector<json_numbers::Entry> entries;
+  bool is_plain;
+  {
+    const Unlocked unlocked;
+    is_plain = json_numbers::read(reader, entries);
+  }
+  return is_plain ? to_python(entries) : nb::none();
+}
+
 }  // namespace
 
 void bind_json_text(nb::module_& module) {
   module.def("json_lines", json_lines, "rows"_a, "arrays"_a, "other"_a,
              "Dicts of None, texts, bytes and arrays as lines of JSON; `arrays` are the types that "
              "have numbers in a buffer, and `other` gives the JSON of every other value.");
+  module.def("json_lists", json_lists, "array"_a, "in_rows"_a,
+             "The numbers of a contiguous array as nested lists, or the text of each row; None for a "
+             "dtype that JSON has no numbers for.");
+  module.def("json_body", json_body, "source"_a,
+             "An object of texts, tensors of numbers (memory, whether it is of int64 or float64, "
+             "shape) and objects of such tensors; None for any other text.");
 }
 
 }  // namespace ferry::python

@@ -1,9 +1,11 @@
 // Messages: split into fields, read by tables of their fields, and the nodes of graphs.
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 
 #include <array>
 #include <bit>
+#include <optional>
 
 #include "core/graph.h"
 #include "python.h"
@@ -11,11 +13,6 @@
 namespace ferry::python {
 
 namespace {
-
-nb::object checked(PyObject* made) {
-  if (made == nullptr) throw nb::python_error();
-  return nb::steal(made);
-}
 
 nb::object read_text(Span text) {
   PyObject* const decoded = PyUnicode_DecodeUTF8(reinterpret_cast<const char*>(text.data),
@@ -67,6 +64,10 @@ class MessageFields {
 // The end without an exception of C++, which takes ten times as long as a field.
 PyObject* next_field(PyObject* self) {
   static PyObject* const name = PyUnicode_InternFromString("next");
+  if (!nb::inst_ready(self)) {
+    PyErr_SetString(PyExc_TypeError, "MessageFields without a message");
+    return nullptr;
+  }
   MessageFields* const fields = nb::inst_ptr<MessageFields>(self);
   if (fields->done()) return nullptr;
   PyObject* const found = fields->next_quickly();
@@ -112,8 +113,9 @@ nb::object to_number(Value value, std::uint64_t bits) {
 // The fields of one kind of message, by which such messages are read.
 class MessageTable {
  public:
-  // `fields` has the number, the name, the kind, the wire type and whether it is repeated, of each;
-  // `span` is the tuple that places of bytes are given as.
+  // `fields` has the number, the name, the kind, the wire type, whether it is repeated, and the
+  // table by which `rows` reads the messages in it or None, of each; `span` is the tuple that places
+  // of bytes are given as.
   MessageTable(std::string message, nb::list fields, nb::type_object span)
       : message_(std::move(message)), span_(std::move(span)) {
     if (!PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(span_.ptr()), &PyTuple_Type)) {
@@ -127,13 +129,15 @@ class MessageTable {
       if (number >= highest || kind.empty()) throw nb::value_error("no such field");
       if (number >= by_number_.size()) by_number_.resize(number + 1, none);
       by_number_[number] = static_cast<std::uint8_t>(lines_.size());
+      const nb::object table = line[5];
       lines_.push_back({line[1], value_of(kind), static_cast<Wire>(nb::cast<int>(line[3])),
-                        nb::cast<bool>(line[4])});
+                        nb::cast<bool>(line[4]), table,
+                        table.is_none() ? nullptr : nb::cast<const MessageTable*>(table)});
     }
   }
 
   nb::object read(nb::handle source, std::uint64_t start, std::uint64_t end,
-                  nb::handle without) const {
+                  std::optional<nb::str> without) const {
     const Buffer buffer(source);
     nb::object found = checked(PyDict_New());
     std::array<PyObject*, most_fields> lists;  // which the dict holds
@@ -145,7 +149,7 @@ class MessageTable {
       const std::size_t place = by_number_[number];
       const Line& line = lines_[place];
       const bool again = (seen >> place & 1) != 0;
-      if (!again && line.repeated && !without.is_none() && is_same(line.name, without)) continue;
+      if (!again && line.repeated && without && is_same(line.name, *without)) continue;
       seen |= std::uint64_t{1} << place;
       if (line.repeated && !again) {
         const nb::object list = checked(PyList_New(0));
@@ -166,13 +170,20 @@ class MessageTable {
   }
 
   // Each of some messages as a tuple of its fields, in the order of the table; a number that is not
-  // there is 0, a text is empty, and a span is None.
+  // there is 0, a text is empty, a span is None, and what is repeated is an empty tuple.
   nb::object rows(nb::handle source, nb::list spans) const {
     const Buffer buffer(source);
     nb::object found = checked(PyList_New(0));
+    nb::object nothing;  // of messages of no bytes, of which a file may have very many
     for (nb::handle each : spans) {
       const auto place = nb::cast<std::pair<std::uint64_t, std::uint64_t>>(each);
-      append(found.ptr(), row(buffer.span(place.first, place.second)));
+      const Span message = buffer.span(place.first, place.second);
+      if (message.size != 0) {
+        append(found.ptr(), row(message));
+        continue;
+      }
+      if (!nothing.is_valid()) nothing = row(message);
+      append(found.ptr(), nothing);
     }
     return found;
   }
@@ -187,6 +198,8 @@ class MessageTable {
     Value value;
     Wire wire;
     bool repeated;
+    nb::object holder;
+    const MessageTable* table;  // which `holder` holds
   };
 
   nb::object row(Span message) const {
@@ -197,23 +210,33 @@ class MessageTable {
       if (number >= by_number_.size() || by_number_[number] == none) continue;
       const std::size_t place = by_number_[number];
       const Line& line = lines_[place];
-      if (line.repeated) throw nb::value_error("a row has no repeated fields");
-      if (field.tag.wire != line.wire) fail_wire(line, field);
-      if (values[place].is_valid()) fail_twice(line, field);
-      values[place] = value_at(line, field);
-    }
-    nb::object made = checked(PyTuple_New(static_cast<Py_ssize_t>(lines_.size())));
-    for (std::size_t place = 0; place < lines_.size(); ++place) {
       nb::object& value = values[place];
-      if (!value.is_valid()) value = absent(lines_[place]);
-      if (PyTuple_SetItem(made.ptr(), static_cast<Py_ssize_t>(place), value.release().ptr()) != 0) {
-        throw nb::python_error();
+      if (line.repeated) {
+        if (!value.is_valid()) value = checked(PyList_New(0));
+        add(value.ptr(), line, field);
+        continue;
       }
+      if (field.tag.wire != line.wire) fail_wire(line, field);
+      if (value.is_valid()) fail_twice(line, field);
+      value = value_at(line, field);
     }
-    return made;
+    return make_tuple(lines_.size(), [&](std::size_t place) {
+      return values[place].is_valid() ? std::move(values[place]) : absent(lines_[place]);
+    });
+  }
+
+  // Adds a value, or several, to those of a repeated field.
+  void add(PyObject* list, const Line& line, const Field& field) const {
+    if (field.tag.wire != line.wire) {
+      if (field.tag.wire != Wire::bytes) fail_wire(line, field);
+      unpack(line, field.bytes, list);
+    } else {
+      append(list, line.table == nullptr ? value_at(line, field) : line.table->row(field.bytes));
+    }
   }
 
   static nb::object absent(const Line& line) {
+    if (line.repeated) return nb::steal(PyTuple_New(0));  // the one that there is
     switch (line.value) {
       case Value::span: return nb::none();
       case Value::text: return nb::str("");
@@ -378,7 +401,7 @@ void bind_messages(nb::module_& module) {
       .def("read", &MessageTable::read, "source"_a, "start"_a, "end"_a, "without"_a = nb::none(),
            "The fields of a message by name, without one that is repeated.")
       .def("rows", &MessageTable::rows, "source"_a, "spans"_a,
-           "Messages without repeated fields, each as a tuple of all fields of the table.");
+           "Messages, each as a tuple of all fields of the table.");
   module.def("graph_nodes", graph_nodes, "source"_a, "start"_a, "end"_a, nb::kw_only(), "field"_a,
              "watched"_a, "attributes"_a, "depth"_a,
              "The nodes in a field of a message: (number of nodes, ops and functions with the "

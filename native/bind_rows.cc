@@ -62,6 +62,26 @@ nb::list zip_rows(nb::tuple names, nb::list columns) {
   });
 }
 
+// The part of an array between each two of some places, which are int64 and rise.
+nb::list slice_rows(nb::object values, nb::handle splits) {
+  const Buffer buffer(splits);
+  const std::size_t count = buffer.size() / sizeof(std::int64_t);
+  const auto place_at = [&](std::size_t i) {
+    std::int64_t place;
+    std::memcpy(&place, buffer.data() + i * sizeof(place), sizeof(place));
+    return nb::int_(place);
+  };
+  nb::int_ start = count == 0 ? nb::int_(0) : place_at(0);
+  return make_list(count == 0 ? 0 : count - 1, [&](std::size_t i) {
+    nb::int_ end = place_at(i + 1);
+    const nb::object part = nb::steal(PySlice_New(start.ptr(), end.ptr(), nullptr));
+    PyObject* const found = part.is_valid() ? PyObject_GetItem(values.ptr(), part.ptr()) : nullptr;
+    if (found == nullptr) throw nb::python_error();
+    start = std::move(end);
+    return nb::steal(found);
+  });
+}
+
 // Reads single records as rows. What it gives None for, it leaves to those who say what is wrong.
 class RowReader {
  public:
@@ -200,6 +220,8 @@ class RowReader {
 void bind_rows(nb::module_& module) {
   module.def("zip_rows", zip_rows, "names"_a, "columns"_a,
              "The rows of columns, which are lists of one length: dicts.");
+  module.def("slice_rows", slice_rows, "values"_a, "splits"_a,
+             "The rows of an array that lie between places: views of it.");
   nb::class_<RowReader>(module, "RowReader", "Reads single Examples as rows.")
       .def(nb::init<nb::list, nb::list, nb::object>(), "columns"_a, "outputs"_a, "empty"_a)
       .def("read", &RowReader::read, "source"_a, "start"_a, "verify"_a);

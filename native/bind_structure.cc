@@ -11,17 +11,11 @@ namespace ferry::python {
 namespace {
 
 nb::object text_of(Span text) {
-  PyObject* const found = PyUnicode_DecodeUTF8(reinterpret_cast<const char*>(text.data),
-                                               static_cast<Py_ssize_t>(text.size), "strict");
-  if (found == nullptr) throw nb::python_error();
-  return nb::steal(found);
+  return checked(PyUnicode_DecodeUTF8(reinterpret_cast<const char*>(text.data),
+                                      static_cast<Py_ssize_t>(text.size), "strict"));
 }
 
-nb::object number_of(std::uint64_t number) {
-  PyObject* const found = PyLong_FromUnsignedLongLong(number);
-  if (found == nullptr) throw nb::python_error();
-  return nb::steal(found);
-}
+nb::object number_of(std::uint64_t number) { return checked(PyLong_FromUnsignedLongLong(number)); }
 
 // Counts a level of Python's own recursion for as long as this lives.
 class Level {
@@ -92,12 +86,12 @@ class Reading {
   static nb::object real(std::uint64_t bits) {
     double number;
     std::memcpy(&number, &bits, sizeof(number));
-    return nb::steal(PyFloat_FromDouble(number));
+    return checked(PyFloat_FromDouble(number));
   }
 
   static nb::object integer(std::uint64_t zigzag) {
     const std::uint64_t number = zigzag >> 1 ^ (~(zigzag & 1) + 1);
-    return nb::steal(PyLong_FromLongLong(static_cast<std::int64_t>(number)));
+    return checked(PyLong_FromLongLong(static_cast<std::int64_t>(number)));
   }
 
   nb::list elements(Span body, int depth) {
@@ -110,9 +104,7 @@ class Reading {
   }
 
   static nb::object tuple(const nb::list& elements) {
-    PyObject* const found = PyList_AsTuple(elements.ptr());
-    if (found == nullptr) throw nb::python_error();
-    return nb::steal(found);
+    return checked(PyList_AsTuple(elements.ptr()));
   }
 
   nb::dict pairs(Span body, int depth) {
@@ -144,7 +136,8 @@ class Reading {
     return ask("named", text_of(named.name), found, number_of(body.offset()));
   }
 
-  nb::object tensor(Span body) {
+  // Not inlined: a Tensor takes two kilobytes of the stack, which `value` would take at each level.
+  FERRY_NOINLINE nb::object tensor(Span body) {
     const tensorproto::Tensor tensor = tensorproto::scan(body);
     constexpr std::size_t max_rank = 64;  // NumPy's
     if (tensor.content.size > 0 && tensor.held == 0 && tensor.dtype < reader_.known.size() &&
@@ -165,12 +158,9 @@ class Reading {
                          std::equal(dims_.begin(), dims_.end(), tensor.dims.begin());
     if (!is_same) {
       dims_.assign(tensor.dims.begin(), tensor.dims.begin() + static_cast<std::ptrdiff_t>(tensor.rank));
-      PyObject* const made = PyTuple_New(static_cast<Py_ssize_t>(tensor.rank));
-      if (made == nullptr) throw nb::python_error();
-      shape_ = nb::steal(made);
-      for (std::size_t axis = 0; axis < tensor.rank; ++axis) {
-        PyTuple_SetItem(made, static_cast<Py_ssize_t>(axis), PyLong_FromLongLong(dims_[axis]));
-      }
+      shape_ = make_tuple(tensor.rank, [this](std::size_t axis) {
+        return checked(PyLong_FromLongLong(dims_[axis]));
+      });
     }
     return shape_;
   }

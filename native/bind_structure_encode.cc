@@ -171,11 +171,12 @@ class Encoding {
       PyErr_Clear();  // it is not contiguous, or NumPy has no letter for its dtype
       return tensor(value);
     }
-    views_.push_back(view);
     const auto size = static_cast<std::uint64_t>(view.len);
     if (size > max_content || view.ndim > static_cast<int>(tensorproto::max_dimensions)) {
+      PyBuffer_Release(&view);
       return tensor(value);
     }
+    views_.push_back(view);
     std::int64_t dims[tensorproto::max_dimensions];
     std::copy_n(view.shape, view.ndim, dims);
     const std::string header = tensorproto::header(static_cast<std::uint64_t>(enum_), dims,

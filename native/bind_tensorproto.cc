@@ -43,13 +43,21 @@ nb::list decode_string_values(nb::handle source, std::uint64_t start, std::uint6
   return to_list(tensorproto::string_values(buffer.span(start, end)));
 }
 
+// The memory of a contiguous array of objects.
+struct Objects : Buffer {
+  explicit Objects(nb::handle array) : Buffer(array, PyBUF_FORMAT | PyBUF_ND) {
+    if (std::string(format()) != "O") throw nb::type_error("an array of objects is needed");
+  }
+  std::size_t count() const { return size() / sizeof(PyObject*); }
+  PyObject* at(std::size_t index) const { return object_at(data(), index); }
+};
+
 // Whether each of a contiguous array's objects is of the type bytes itself. Python needs a list of
 // them for that, and several times as long.
 bool are_bytes(nb::handle array) {
-  Buffer buffer(array, PyBUF_FORMAT | PyBUF_ND);
-  if (std::string(buffer.format()) != "O") throw nb::type_error("an array of objects is needed");
-  for (std::size_t i = 0; i < buffer.size() / sizeof(PyObject*); ++i) {
-    PyObject* const object = object_at(buffer.data(), i);
+  const Objects objects(array);
+  for (std::size_t i = 0; i < objects.count(); ++i) {
+    PyObject* const object = objects.at(i);
     if (object == nullptr || !PyBytes_CheckExact(object)) return false;
   }
   return true;
@@ -134,21 +142,29 @@ nb::object tensorproto_bytes(nb::handle array, nb::dict enums) {
   return nb::steal(result);
 }
 
-// One allocation of the size that `measure` finds, filled by `put`.
+// A contiguous array of bytes objects, in one allocation of the size that `measure` finds, filled by
+// `put`. No code of Python runs meanwhile, so the objects stay under the GIL.
 template <typename Measure, typename Put>
-nb::bytes encode_strings(nb::list values, Measure measure, Put put) {
-  const std::vector<Span> strings = spans_of(values);
+nb::bytes encode_strings(nb::handle array, Measure measure, Put put) {
+  const Objects objects(array);
+  std::vector<Span> strings(objects.count());
+  for (std::size_t i = 0; i < strings.size(); ++i) {
+    PyObject* const object = objects.at(i);
+    if (object == nullptr || !look_into(object, strings[i])) {
+      throw nb::type_error("a string tensor holds bytes");
+    }
+  }
   const NewBytes result(measure(strings));
   put(strings, result.data);
   return result.object;
 }
 
-nb::bytes encode_string_values(nb::list values) {
-  return encode_strings(values, tensorproto::strings_size, tensorproto::put_strings);
+nb::bytes encode_string_values(nb::handle array) {
+  return encode_strings(array, tensorproto::strings_size, tensorproto::put_strings);
 }
 
-nb::bytes encode_string_list(nb::list values) {
-  return encode_strings(values, string_list_size, put_string_list);
+nb::bytes encode_string_list(nb::handle array) {
+  return encode_strings(array, string_list_size, put_string_list);
 }
 
 std::uint64_t longest_string(nb::handle source) {
@@ -179,10 +195,10 @@ void bind_tensorproto(nb::module_& module) {
   module.def("tensorproto_bytes", tensorproto_bytes, "array"_a, "enums"_a,
              "The message of an array that is small and contiguous, and whose dtype has a number; "
              "None for others.");
-  module.def("encode_string_values", encode_string_values, "values"_a,
-             "A list of bytes as values of string_val.");
-  module.def("encode_string_list", encode_string_list, "values"_a,
-             "A list of bytes as all lengths, then all bytes.");
+  module.def("encode_string_values", encode_string_values, "array"_a,
+             "An array of bytes objects as values of string_val.");
+  module.def("encode_string_list", encode_string_list, "array"_a,
+             "An array of bytes objects as all lengths, then all bytes.");
   module.def("decode_string_list", decode_string_list, "source"_a, "start"_a, "end"_a, "count"_a,
              "Strings stored as all lengths, then all bytes.");
 }

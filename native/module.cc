@@ -66,10 +66,12 @@ NB_MODULE(_native, module) {
   ferry::python::bind_rows(module);
   ferry::python::bind_checkpoint(module);
   ferry::python::bind_npz(module);
+  ferry::python::bind_thrift(module);
   ferry::python::bind_safetensors(module);
   ferry::python::bind_structure(module);
   ferry::python::bind_highwayhash(module);
   ferry::python::bind_ragged(module);
   ferry::python::bind_kernels(module);
   ferry::python::bind_json_text(module);
+  ferry::python::bind_lines(module);
 }

@@ -14,9 +14,35 @@ namespace nb = nanobind;
 
 namespace ferry::python {
 
+#if defined(Py_LIMITED_API)
+// How far behind the start of a bytes object its bytes lie, which the stable ABI does not say: it is
+// measured when the module is loaded, and a call for each short string is saved. 0 if objects differ.
+inline std::ptrdiff_t measure_bytes() noexcept {
+  std::ptrdiff_t found = 0;
+  for (const Py_ssize_t size : {3, 5, 70'000}) {
+    const nb::object made = nb::steal(PyBytes_FromStringAndSize(nullptr, size));
+    if (!made.is_valid()) {
+      PyErr_Clear();
+      return 0;
+    }
+    const std::ptrdiff_t here = PyBytes_AsString(made.ptr()) - reinterpret_cast<char*>(made.ptr());
+    if (Py_SIZE(made.ptr()) != size || (found != 0 && found != here)) return 0;
+    found = here;
+  }
+  return found;
+}
+
+inline const std::ptrdiff_t bytes_start = measure_bytes();
+#endif
+
 // Where the bytes of a bytes object lie; false if it is another object. It has to be held meanwhile.
 inline bool look_into(PyObject* object, const std::uint8_t*& data, std::size_t& size) noexcept {
 #if defined(Py_LIMITED_API)
+  if (bytes_start != 0 && PyBytes_CheckExact(object)) {
+    data = reinterpret_cast<const std::uint8_t*>(object) + bytes_start;
+    size = static_cast<std::size_t>(Py_SIZE(object));
+    return true;
+  }
   char* start = nullptr;
   Py_ssize_t length = 0;
   if (PyBytes_AsStringAndSize(object, &start, &length) != 0) {  // one call, which checks the type, too

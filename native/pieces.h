@@ -60,6 +60,10 @@ class Pieces : public std::enable_shared_from_this<Pieces> {
 
     static int get_buffer(PyObject* self, Py_buffer* view, int flags) {
       static std::uint8_t nothing;
+      if (!nb::inst_ready(self)) {
+        PyErr_SetString(PyExc_BufferError, "a piece without bytes");
+        return -1;
+      }
       Bytes& bytes = nb::inst_ptr<Piece>(self)->bytes;
       return PyBuffer_FillInfo(view, self, bytes.size() == 0 ? &nothing : bytes.data(),
                                static_cast<Py_ssize_t>(bytes.size()), 1, flags);

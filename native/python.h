@@ -14,6 +14,12 @@ using namespace nb::literals;
 
 namespace ferry::python {
 
+// What a call of Python's C API made; throws if it failed.
+inline nb::object checked(PyObject* made) {
+  if (made == nullptr) throw nb::python_error();
+  return nb::steal(made);
+}
+
 // A contiguous view of a Python object's bytes, held for as long as this lives. The garbage
 // collector is not to know of it: a memoryview that it clears before that is broken.
 class Buffer {
@@ -104,9 +110,11 @@ void bind_highwayhash(nb::module_& module);
 void bind_ragged(nb::module_& module);
 void bind_safetensors(nb::module_& module);
 void bind_npz(nb::module_& module);
+void bind_thrift(nb::module_& module);
 void bind_structure(nb::module_& module);
 void bind_structure_encode(nb::module_& module);
 void bind_kernels(nb::module_& module);
 void bind_json_text(nb::module_& module);
+void bind_lines(nb::module_& module);
 
 }  // namespace ferry::python

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 import venv
@@ -14,6 +15,11 @@ from hypothesis import HealthCheck, settings
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
+
+# A shell lets what it starts in the background ignore Ctrl-C, and so would the programs that tests
+# start and interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Deterministic, so that a red run is red again; `HYPOTHESIS_PROFILE=search` looks further.
 settings.register_profile(
@@ -52,8 +58,11 @@ def pytest_ignore_collect(collection_path):
 def pytest_runtest_makereport(item, call):
     """Counts a test as skipped that asked for a package which is not there on purpose."""
     error = call.excinfo and call.excinfo.value
-    # Our own error starts with the name.
-    name = (error.name or str(error)) if isinstance(error, ImportError) else ""
+    # Our own error has Python's as its cause, or starts with the name.
+    name = ""
+    if isinstance(error, ImportError):
+        cause = error.__cause__ if isinstance(error.__cause__, ImportError) else error
+        name = cause.name or str(error)
     if re.split(r"[. ]", name)[0] in WITHOUT:
         reason = f"without {name}"
         call.excinfo = pytest.CallInfo.from_call(lambda: pytest.skip(reason), call.when).excinfo

@@ -156,4 +156,70 @@ Entries read_entries(const std::vector<Span>& values) {
   return entries;
 }
 
+namespace {
+
+void append(std::string& out, Span bytes) {
+  out.append(reinterpret_cast<const char*>(bytes.data), bytes.size);
+}
+
+void append_varint(std::string& out, std::uint64_t value) {
+  std::uint8_t bytes[10];
+  const std::uint8_t* const end = put_varint(bytes, value);
+  out.append(reinterpret_cast<const char*>(bytes), static_cast<std::size_t>(end - bytes));
+}
+
+void append_word(std::string& out, std::uint32_t value) {
+  out.append(reinterpret_cast<const char*>(&value), sizeof(value));
+}
+
+}  // namespace
+
+std::size_t encode_block(const std::vector<Span>& keys, const std::vector<Span>& values,
+                         std::size_t start, std::size_t room, std::size_t interval,
+                         std::string& out) {
+  out.clear();
+  std::vector<std::uint32_t> restarts{0};
+  std::size_t number = start;
+  const std::size_t count = std::min(keys.size(), values.size());
+  for (; number < count && out.size() + word * (restarts.size() + 1) < room; ++number) {
+    const Span key = keys[number], value = values[number];
+    std::size_t shared = 0;
+    if ((number - start) % interval != 0) {
+      const Span before = keys[number - 1];
+      const std::size_t most = std::min(before.size, key.size);
+      while (shared < most && before.data[shared] == key.data[shared]) ++shared;
+    } else if (number > start) {
+      restarts.push_back(static_cast<std::uint32_t>(out.size()));
+    }
+    append_varint(out, shared);
+    append_varint(out, key.size - shared);
+    append_varint(out, value.size);
+    append(out, key.behind(shared));
+    append(out, value);
+    if (out.size() > std::numeric_limits<std::uint32_t>::max()) {
+      throw Error(Problem::limit, 0, "a block of an index takes more than 4 GiB");
+    }
+  }
+  for (const std::uint32_t restart : restarts) append_word(out, restart);
+  append_word(out, static_cast<std::uint32_t>(restarts.size()));
+  return number;
+}
+
+std::string encode_entry(Span head, std::uint64_t shard, std::uint64_t offset, std::uint64_t size,
+                         std::uint32_t checksum) {
+  std::string out;
+  append(out, head);
+  const std::uint64_t numbers[] = {shard, offset, size};
+  for (std::uint8_t field = 0; field < 3; ++field) {
+    if (numbers[field] == 0) continue;
+    out += static_cast<char>(0x18 + 8 * field);
+    append_varint(out, numbers[field]);
+  }
+  if (checksum != 0) {
+    out += '\x35';
+    append_word(out, checksum);
+  }
+  return out;
+}
+
 }  // namespace ferry::checkpoint

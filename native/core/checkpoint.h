@@ -65,4 +65,15 @@ struct Entries {
 
 Entries read_entries(const std::vector<Span>& values);
 
+// Writes the block of the entries from `start` on, which are sorted, and gives the number of the
+// first entry behind it: a block takes entries until it has `room` bytes. A key starts anew every
+// `interval` entries.
+std::size_t encode_block(const std::vector<Span>& keys, const std::vector<Span>& values,
+                         std::size_t start, std::size_t room, std::size_t interval,
+                         std::string& out);
+
+// An entry: its dtype and shape, which are encoded, and the numbers behind them; zeros are left out.
+std::string encode_entry(Span head, std::uint64_t shard, std::uint64_t offset, std::uint64_t size,
+                         std::uint32_t checksum);
+
 }  // namespace ferry::checkpoint

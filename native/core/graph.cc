@@ -52,7 +52,7 @@ Entry read_entry(Span message) {
       fail_twice("field " + std::to_string(number) + " of an attribute", message.offset());
     }
     seen |= 1u << number;
-    if (field.tag.wire != Wire::bytes) continue;
+    Reader::expect(field.tag, Wire::bytes);
     if (number == key_field) entry.key = checked_text(field.bytes);
     if (number == value_field) entry.value = field.bytes;
   }
@@ -149,6 +149,7 @@ const Node& NodeReader::read(Span message) {
   node_.name = node_.op = {};
   node_.attributes.clear();
   node_.functions.clear();
+  unsigned seen = 0;
   Reader reader(message);
   for (Field field; reader.next(field);) {
     const std::uint32_t number = field.tag.field;
@@ -157,7 +158,14 @@ const Node& NodeReader::read(Span message) {
       fail(field.tag.offset, "field " + std::to_string(number) + " of a node has wire type " +
                                  std::to_string(static_cast<int>(field.tag.wire)) + ", expected 2");
     }
-    if (number == attr_field) read_attribute(field.bytes);
+    if (number == attr_field) {
+      read_attribute(field.bytes);
+      continue;
+    }
+    if ((seen >> number & 1) != 0) {
+      fail_twice("field " + std::to_string(number) + " of a node", field.tag.offset);
+    }
+    seen |= 1u << number;
     if (number == op_field) node_.op = checked_text(field.bytes);
     if (number == name_field) node_.name = checked_text(field.bytes);
   }
@@ -198,40 +206,39 @@ void NodeReader::read_attribute(Span message) {
 }
 
 void NodeReader::find_functions(std::uint32_t field, Span message) {
-  pending_.clear();
-  pending_.push_back({field, message, depth_});
-  while (!pending_.empty()) {
-    const Pending found = pending_.back();
-    pending_.pop_back();
-    if (found.depth < 0) {
-      throw Error(Problem::limit, found.message.offset(),
+  const auto enter = [this](std::uint32_t kind, Span inner, std::int64_t depth) {
+    if (depth < 0) {
+      throw Error(Problem::limit, inner.offset(),
                   "attributes nest deeper than " + std::to_string(depth_) + " messages");
     }
-    const bool is_list = found.field == list_field;
-    Span name{found.message.data, 0, found.message.input};
-    bool named = false;
-    Reader reader(found.message);
-    for (Field inner; reader.next(inner);) {
-      const std::uint32_t number = inner.tag.field;
-      if (number != (is_list ? functions_of_list : name_of_function) &&
-          (is_list || number != attributes_of_function)) {
-        continue;
-      }
-      Reader::expect(inner.tag, Wire::bytes);
-      if (is_list) {
-        pending_.push_back({func_field, inner.bytes, found.depth - 1});
-      } else if (number == name_of_function) {
-        name = checked_text(inner.bytes);
-        if (std::exchange(named, true)) fail_twice("name of NameAttrList", inner.bytes.offset());
-      } else {
-        const Field value = read_value(read_entry(inner.bytes));
-        const std::uint32_t kind = value.tag.field;
-        if (kind == list_field || kind == func_field) {
-          pending_.push_back({kind, value.bytes, found.depth - 3});
-        }
-      }
+    open_.push_back({kind == list_field, depth, Reader(inner), {inner.data, 0, inner.input}, false});
+  };
+  open_.clear();
+  enter(field, message, depth_);
+  while (!open_.empty()) {
+    Open& within = open_.back();  // until the next `enter`
+    Field inner;
+    if (!within.reader.next(inner)) {
+      if (!within.is_list) node_.functions.push_back(within.name);
+      open_.pop_back();
+      continue;
     }
-    if (!is_list) node_.functions.push_back(name);
+    const std::uint32_t number = inner.tag.field;
+    if (within.is_list ? number != functions_of_list
+                       : number != name_of_function && number != attributes_of_function) {
+      continue;
+    }
+    Reader::expect(inner.tag, Wire::bytes);
+    if (within.is_list) {
+      enter(func_field, inner.bytes, within.depth - 1);
+    } else if (number == name_of_function) {
+      within.name = checked_text(inner.bytes);
+      if (std::exchange(within.named, true)) fail_twice("name of NameAttrList", inner.bytes.offset());
+    } else {
+      const Field value = read_value(read_entry(inner.bytes));
+      const std::uint32_t kind = value.tag.field;
+      if (kind == list_field || kind == func_field) enter(kind, value.bytes, within.depth - 3);
+    }
   }
 }
 

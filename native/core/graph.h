@@ -56,10 +56,13 @@ class NodeReader {
   const Node& read(Span message);
 
  private:
-  struct Pending {
-    std::uint32_t field;
-    Span message;
-    std::int64_t depth;
+  // A list or a function that is read, inside others.
+  struct Open {
+    bool is_list;
+    std::int64_t depth;  // how many messages it may still hold inside each other
+    Reader reader;
+    Span name;
+    bool named;
   };
 
   void read_attribute(Span entry);
@@ -68,7 +71,7 @@ class NodeReader {
   std::int64_t depth_;
   Node node_;
   Texts keys_;
-  std::vector<Pending> pending_;
+  std::vector<Open> open_;
 };
 
 // All nodes that stand in a field of a message.

@@ -1,17 +1,36 @@
 // JSON text, read strictly and in order: what the headers of formats are made of.
 //
-// The reader knows strings, numbers of 0 or more, and single characters; which of them may stand
-// where is for the parser of each header. So a header cannot nest deeper than its parser goes. The
+// The reader knows strings, numbers of 0 or more, tensors of numbers (`json_numbers.cc`), and single
+// characters; which of them may stand where is for the parser of each header. So a header cannot nest deeper than its parser goes. The
 // text is UTF-8: no byte order mark, no control characters in strings, no halves of characters.
 #pragma once
 
 #include <deque>
+#include <limits>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "wire.h"
 
 namespace ferry::json {
+
+// A tensor of numbers, in C order.
+struct Numbers {
+  std::vector<std::int64_t> integers;  // as long as all of them are
+  std::vector<double> floats;
+  bool are_integers = true;
+  std::vector<std::uint64_t> shape;
+
+  void add(double number);
+  void add(std::int64_t number) {
+    if (are_integers) {
+      integers.push_back(number);
+    } else {
+      floats.push_back(static_cast<double>(number));
+    }
+  }
+};
 
 class Reader {
  public:
@@ -35,6 +54,10 @@ class Reader {
   // is larger than 64 bits.
   bool natural(std::uint64_t& number) noexcept;
 
+  // Takes lists in lists of numbers, all of one shape, which may be the words NaN and Infinity;
+  // false if something else stands there, or a number that is no int64 and no double.
+  bool numbers(Numbers& found);
+
   // Fails unless nothing but space is left.
   void finish();
 
@@ -43,6 +66,8 @@ class Reader {
   }
 
  private:
+  bool number(Numbers& found);
+  bool word(std::string_view expected) noexcept;
   std::string_view escaped(const std::uint8_t* start);
   std::uint32_t hexadecimal();
   [[noreturn]] void fail(const std::string& message) const;

@@ -4,13 +4,12 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <type_traits>
 
 namespace ferry::json_text {
 
 namespace {
-
-constexpr std::size_t most_characters = 40;  // of a number
 
 template <typename Integer>
 void append_integer(std::string& out, Integer number) {
@@ -35,47 +34,57 @@ char* put_shortest(char* text, Float number) {
 #endif
 }
 
+char* copy(char* to, const char* from, std::size_t size) noexcept {
+  std::memcpy(to, from, size);
+  return to + size;
+}
+
+char* fill(char* to, std::size_t zeros) noexcept {
+  std::memset(to, '0', zeros);
+  return to + zeros;
+}
+
+char* copy(char* to, std::string_view word) noexcept { return copy(to, word.data(), word.size()); }
+
 template <typename Float>
-void append_float(std::string& out, Float number) {
-  if (std::isnan(number)) {
-    out += "\"NaN\"";
-    return;
-  }
-  if (std::isinf(number)) {
-    out += number > 0 ? "\"Infinity\"" : "\"-Infinity\"";
-    return;
-  }
+char* put_float(char* to, Float number) noexcept {
+  if (std::isnan(number)) return copy(to, "NaN");
+  if (std::isinf(number)) return copy(to, number > 0 ? "Infinity" : "-Infinity");
   char text[most_characters];
   const char* const end = put_shortest(text, number);
   const char* start = text;
-  if (*start == '-') out += *start++;
-  const std::string_view all(start, static_cast<std::size_t>(end - start));
-  const std::size_t mark = all.find('e');
+  if (*start == '-') *to++ = *start++;
+  const char* mark = end - 1;  // of the exponent, which has two or three digits
+  while (*mark != 'e') --mark;
   int exponent = 0;
-  const char* const digits_of_it = start + mark + (all[mark + 1] == '+' ? 2 : 1);
-  std::from_chars(digits_of_it, end, exponent);
-  if (exponent < -4 || exponent > 15) {
-    out += all;
-    return;
-  }
-  std::string_view rest = mark > 2 ? all.substr(2, mark - 2) : std::string_view();  // behind the point
+  for (const char* digit = mark + 2; digit != end; ++digit) exponent = exponent * 10 + (*digit - '0');
+  if (mark[1] == '-') exponent = -exponent;
+  if (exponent < -4 || exponent > 15) return copy(to, start, static_cast<std::size_t>(end - start));
+  const char* const rest = start + 2;  // behind the point
+  const std::size_t size = mark > rest ? static_cast<std::size_t>(mark - rest) : 0;
   if (exponent < 0) {
-    out += "0.";
-    out.append(static_cast<std::size_t>(-exponent - 1), '0');
-    out += all[0];
-    out += rest;
-    return;
+    to = fill(copy(to, "0."), static_cast<std::size_t>(-exponent - 1));
+    *to++ = *start;
+    return copy(to, rest, size);
   }
   const auto places = static_cast<std::size_t>(exponent);
-  out += all[0];
-  if (rest.size() <= places) {
-    out += rest;
-    out.append(places - rest.size(), '0');
-    out += ".0";
+  *to++ = *start;
+  if (size <= places) return copy(fill(copy(to, rest, size), places - size), ".0");
+  to = copy(to, rest, places);
+  *to++ = '.';
+  return copy(to, rest + places, size - places);
+}
+
+template <typename Float>
+void append_float(std::string& out, Float number) {
+  char text[most_characters];
+  const std::string_view written(text, static_cast<std::size_t>(put_float(text, number) - text));
+  if (std::isfinite(number)) {
+    out += written;
   } else {
-    out += rest.substr(0, places);
-    out += '.';
-    out += rest.substr(places);
+    out += '"';
+    out += written;
+    out += '"';
   }
 }
 
@@ -100,6 +109,8 @@ void append_escaped(std::string& out, char character) {
 
 void append(std::string& out, std::int64_t number) { append_integer(out, number); }
 void append(std::string& out, std::uint64_t number) { append_integer(out, number); }
+char* put(char* to, float number) noexcept { return put_float(to, number); }
+char* put(char* to, double number) noexcept { return put_float(to, number); }
 void append(std::string& out, float number) { append_float(out, number); }
 void append(std::string& out, double number) { append_float(out, number); }
 

@@ -8,10 +8,20 @@
 
 namespace ferry::ragged {
 
-// Copies each row to the start of its line, as much of it as fits; the rest of a line stays as it
-// is. Sizes are in bytes, splits in items. Throws if the splits fall, or lead out of the values.
+// Repeats the item at the start of a line, up to its end.
+inline void repeat(std::uint8_t* line, std::size_t item, std::size_t size) {
+  for (std::size_t done = item; done < size;) {
+    const std::size_t part = done < size - done ? done : size - done;
+    std::memcpy(line + done, line, part);
+    done += part;
+  }
+}
+
+// Copies each row to the start of its line, as much of it as fits; the rest of a line is filled with
+// `fill`, which is one item. Sizes are in bytes, splits in items. Throws if the splits fall, or lead
+// out of the values.
 inline void lay_out(Span values, const std::uint8_t* splits, std::size_t rows, std::size_t item,
-                    std::uint8_t* lines, std::size_t width) {
+                    const std::uint8_t* fill, std::uint8_t* lines, std::size_t width) {
   const auto split_at = [&](std::size_t row) {
     std::uint64_t split;
     std::memcpy(&split, splits + row * sizeof(split), sizeof(split));
@@ -26,7 +36,12 @@ inline void lay_out(Span values, const std::uint8_t* splits, std::size_t rows, s
     }
     std::size_t size = static_cast<std::size_t>(end - start) * item;
     if (size > width) size = width;
-    if (size > 0) std::memcpy(lines + row * width, values.data + start * item, size);
+    std::uint8_t* const line = lines + row * width;
+    if (size > 0) std::memcpy(line, values.data + start * item, size);
+    if (size < width) {
+      std::memcpy(line + size, fill, item);
+      repeat(line + size, item, width - size);
+    }
     start = end;
   }
 }

@@ -28,6 +28,20 @@ Span checked(Span text) {
   return text;
 }
 
+// Whether a field is number 1 or 2 of its message. Of a second one, protobuf would take the last, or
+// merge the two.
+bool is_new_part(const ferry::Field& field, unsigned& seen) {
+  const std::uint32_t number = field.tag.field;
+  if (number > 2) return false;
+  Reader::expect(field.tag, Wire::bytes);
+  if ((seen >> number & 1) != 0) {
+    throw Error(Problem::malformed, field.tag.offset,
+                "field " + std::to_string(number) + " comes twice, expected once");
+  }
+  seen |= 1u << number;
+  return true;
+}
+
 }  // namespace
 
 Value read_value(Span message) {
@@ -62,31 +76,30 @@ bool next_element(Reader& reader, Span& element) {
 
 Pair read_pair(Span message) {
   Pair pair;
-  bool has_value = false;
+  unsigned seen = 0;
   Reader reader(message);
   for (ferry::Field field; reader.next(field);) {
-    if (field.tag.wire != Wire::bytes) continue;
+    if (!is_new_part(field, seen)) continue;
     if (field.tag.field == 1) {
       pair.key = checked(field.bytes);
-    } else if (field.tag.field == 2) {
+    } else {
       pair.value = field.bytes;
-      has_value = true;
     }
   }
-  if (!has_value) throw Error(Problem::malformed, message.offset(), "a key has no value");
+  if ((seen & 1u << 2) == 0) throw Error(Problem::malformed, message.offset(), "a key has no value");
   return pair;
 }
 
 Named read_named(Span message) {
   Named named;
+  unsigned seen = 0;
   Reader reader(message);
   for (ferry::Field field; reader.next(field);) {
-    if (field.tag.field != 1 && field.tag.field != 2) continue;
-    Reader::expect(field.tag, Wire::bytes);
-    if (field.tag.field == 1) {
-      named.name = checked(field.bytes);
-    } else {
+    if (field.tag.field == 2) {
+      Reader::expect(field.tag, Wire::bytes);
       named.pairs.push_back(field.bytes);
+    } else if (is_new_part(field, seen)) {
+      named.name = checked(field.bytes);
     }
   }
   return named;

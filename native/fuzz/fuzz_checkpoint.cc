@@ -1,22 +1,52 @@
-// Any bytes as a block of a table, and its values as entries of tensors.
+// Any bytes as a block of a table, and its values as entries of tensors; what was read is written into
+// blocks of other sizes, and read again.
 #include "core/checkpoint.h"
 
 namespace checkpoint = ferry::checkpoint;
 
+namespace {
+
+ferry::Span span_of(const std::string& text) {
+  return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size(), nullptr};
+}
+
+void check_writing(const std::vector<std::string>& keys, const std::vector<ferry::Span>& values,
+                   std::size_t room, std::size_t interval) {
+  std::vector<ferry::Span> names;
+  for (const std::string& key : keys) names.push_back(span_of(key));
+  std::string out;
+  for (std::size_t start = 0; start < names.size();) {
+    const std::size_t end = checkpoint::encode_block(names, values, start, room, interval, out);
+    if (end == start) __builtin_trap();
+    const ferry::Input input(reinterpret_cast<const std::uint8_t*>(out.data()), out.size());
+    checkpoint::Block block(input.span());
+    for (; block.next(); ++start) {
+      const ferry::Span value = values[start], found = block.value();
+      if (block.key() != keys[start] || found.size != value.size) __builtin_trap();
+      if (value.size != 0 && std::memcmp(found.data, value.data, value.size) != 0) __builtin_trap();
+    }
+    if (start != end) __builtin_trap();
+  }
+}
+
+}  // namespace
+
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const ferry::Input input(data, size);
+  std::vector<std::string> keys;
   std::vector<ferry::Span> values;
   try {
-    std::string before;
     for (checkpoint::Block block(input.span()); block.next();) {
-      if (!values.empty() && block.key() <= before) __builtin_trap();
+      if (!keys.empty() && block.key() <= keys.back()) __builtin_trap();
       if (block.value().offset() + block.value().size > size) __builtin_trap();
-      before = block.key();
+      keys.push_back(block.key());
       values.push_back(block.value());
     }
   } catch (const ferry::Error& error) {
     if (error.offset() > size) __builtin_trap();
   }
+  check_writing(keys, values, 64, 3);
+  check_writing(keys, values, SIZE_MAX, 1);
   values.push_back(input.span());
   const checkpoint::Entries entries = checkpoint::read_entries(values);
   for (std::size_t i = 0; i < values.size(); ++i) {

@@ -5,14 +5,16 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size < 11) return 0;
-  const std::size_t item = data[0] % 9, width = data[1], rows = data[2] % ((size - 3) / 8);
+  const std::size_t item = 1 + data[0] % 9, width = data[1] % 32 * item;
+  const std::size_t rows = data[2] % ((size - 3) / 8);
   const std::size_t bytes = (rows + 1) * 8;
   const std::vector<std::uint8_t> splits(data + 3, data + 3 + bytes);
   const std::vector<std::uint8_t> values(data + 3 + bytes, data + size);
   const ferry::Input input(values.data(), values.size());
   std::vector<std::uint8_t> lines(rows * width + 1, 0);
   try {
-    ferry::ragged::lay_out(input.span(), splits.data(), rows, item, lines.data(), width);
+    const std::vector<std::uint8_t> fill(item, 7);
+    ferry::ragged::lay_out(input.span(), splits.data(), rows, item, fill.data(), lines.data(), width);
   } catch (const ferry::Error& error) {
     if (error.offset() >= rows) __builtin_trap();
   }

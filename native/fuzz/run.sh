@@ -12,13 +12,19 @@ fi
 
 runs=${RUNS:-10000000}
 build=../build/fuzz
-mkdir -p "$build"
+mkdir -p "$build/core"
 targets=("$@")
 [ ${#targets[@]} -gt 0 ] || targets=($(cd fuzz && ls fuzz_*.cc | sed 's/^fuzz_//; s/\.cc$//'))
 
+flags=(-std=c++20 -g -O2 -fno-omit-frame-pointer -fno-sanitize-recover=all -I.)
+for source in core/*.cc; do
+  clang++ "${flags[@]}" -fsanitize=fuzzer-no-link,address,undefined -c "$source" \
+    -o "$build/core/$(basename "$source" .cc).o"
+done
+
 for target in "${targets[@]}"; do
-  clang++ -std=c++20 -g -O2 -fno-omit-frame-pointer -fsanitize=fuzzer,address,undefined \
-    -fno-sanitize-recover=all -I. -o "$build/$target" "fuzz/fuzz_$target.cc" core/*.cc
+  clang++ "${flags[@]}" -fsanitize=fuzzer,address,undefined -o "$build/$target" \
+    "fuzz/fuzz_$target.cc" "$build"/core/*.o
   mkdir -p "$build/corpus/$target"
   echo "$target: $runs executions"
   if ! "$build/$target" -runs="$runs" -max_len=512 -print_final_stats=1 \

@@ -11,6 +11,7 @@ reads it gives a result of old and new numbers.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -79,8 +80,9 @@ def has(dtype: np.dtype[Any]) -> bool:
     return name_of(dtype) in NAMES
 
 
+@lru_cache(maxsize=256)
 def name_of(dtype: np.dtype[Any]) -> str:
-    """The name by which kernels know a dtype."""
+    """The name by which kernels know a dtype, which NumPy takes microseconds to tell."""
     return "uint8" if dtype.kind == "b" else dtype.name
 
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -36,10 +36,9 @@ BAR, SHORTEST = 24, 6
 RATED = ("bytes", "rows", "records")
 
 
-@contextmanager
 def following(
     given: Progress | bool | None, about: object, unit: Unit
-) -> Iterator[Progress | None]:
+) -> AbstractContextManager[Progress | None]:
     """What a long call tells its progress to; None if nobody wants to know.
 
     Args:
@@ -48,15 +47,11 @@ def following(
         unit: What is counted.
     """
     if given is None or given is False:
-        yield None
-    elif given is not True:
-        yield given
-    else:
-        name = display.clean(
-            display.shown(str(about)).replace("\\", "/").rstrip("/").rpartition("/")[2]
-        )[-40:]
-        with _bar(name, unit) as bar:
-            yield bar
+        return nullcontext()
+    if given is not True:
+        return nullcontext(given)
+    name = display.shown(str(about)).replace("\\", "/").rstrip("/").rpartition("/")[2]
+    return _bar(display.clean(name)[-40:], unit)
 
 
 class Tally:
@@ -152,7 +147,9 @@ class ProgressLine:
         if now - self._drawn < SECONDS and done != total:
             return
         self._drawn = now
-        line = self._line(done, total, now - self._started, _width() - 1)
+        self._put(self._line(done, total, now - self._started, _width() - 1))
+
+    def _put(self, line: str) -> None:
         sys.stderr.write(f"\r{line}{' ' * (self._width - display.columns_of(line))}")
         sys.stderr.flush()
         self._width = display.columns_of(line)
@@ -180,19 +177,15 @@ class ProgressLine:
         return display.size(count) if self._unit == "bytes" else f"{count:,} {self._unit}"
 
 
-class WaitingLine:
-    """Says for how long something goes on that tells no progress, if it takes more than a second.
+class WaitingLine(ProgressLine):
+    """Draws for how long something goes on, and how far it is as soon as it tells.
 
-    Args:
-        about: What is being done.
-        shown: Whether to draw; by default if the standard error is a terminal.
+    A thread draws, because some of what takes long tells nothing: opening a file far away, or one
+    read of a large tensor.
     """
 
-    def __init__(self, about: str, *, shown: bool | None = None) -> None:
-        self._about = display.clean(about)
-        self._shown = sys.stderr.isatty() if shown is None else shown
-        self._thread: threading.Thread | None = None
-        self._width = 0
+    _thread: threading.Thread | None = None
+    _told: tuple[int, int | None] | None = None
 
     def __enter__(self) -> Self:
         if self._shown:
@@ -203,26 +196,32 @@ class WaitingLine:
             self._thread.start()
         return self
 
-    def __exit__(self, *exception: object) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
         if self._thread is not None:
             self._end.set()
             self._thread.join()
-        if self._width:
-            sys.stderr.write(f"\r{' ' * self._width}\r")
-            sys.stderr.flush()
+        super().__exit__(kind, error, traceback)
+
+    def __call__(self, done: int, total: int | None) -> None:
+        """Takes how many are done, and of how many."""
+        self._told = done, total
 
     def _draw(self) -> None:
-        started = time.monotonic()
         pause = SILENT
         while not self._end.wait(pause):
             pause = SECONDS
+            seconds = time.monotonic() - self._started
             room = _width() - 1
-            passed = f"reading, {duration(time.monotonic() - started)}"
-            name = display.cut(self._about, max(room - len(passed) - 2, 0))
-            line = display.cut(f"{name}  {passed}", room, end=True)
-            sys.stderr.write(f"\r{line}{' ' * (self._width - display.columns_of(line))}")
-            sys.stderr.flush()
-            self._width = display.columns_of(line)
+            if self._told is None:
+                line = self._fit(self._about, f"reading, {duration(seconds)}", room)
+            else:
+                line = self._line(*self._told, seconds, room)
+            self._put(line)
 
 
 def _width() -> int:

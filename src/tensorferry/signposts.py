@@ -17,6 +17,7 @@ INSTEAD = {
         "to_bytes": "dumps",
         "from_bytes": "loads",
         "read": "load",
+        "head": "open(path)[:5]",
         "write": "save",
         "load_file": "load",
         "save_file": "save",

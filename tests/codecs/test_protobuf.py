@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import tensorferry as ferry
+from tensorferry._native import MessageFields
 from tensorferry.codecs import protobuf
 from tensorferry.codecs.protobuf import (
     BYTES,
@@ -176,6 +177,25 @@ def test_rows():
         Reader(data).rows("ObjectReference", [(0, len(data) + 1)])
 
 
+def test_rows_of_rows():
+    """Repeated messages inside of rows are rows; what claims more than its message is refused."""
+    data = b"\x0a\x05\x08\x07\x12\x01a" + b"\x0a\x00" + b"\x12\x03\x1a\x01k"
+    whole, none = Reader(data).rows("TrackableObject", [(0, len(data)), (0, 0)])
+
+    assert whole == ([(7, "a"), (0, "")], [("", "", "k")], (), None)
+    assert none == ((), (), (), None)
+    for wrong, problem in (
+        (b"\x08\x01", "children of TrackableObject has wire type 0, expected 2"),
+        (b"\x0a\x04\x08\x01\x08\x02", "node_id of ObjectReference comes twice"),
+        (b"\x0a\x03\x12\x05ab", "5 bytes"),
+    ):
+        with pytest.raises(ferry.FormatError, match=problem):
+            Reader(wrong).rows("TrackableObject", [(0, len(wrong))])
+    loose = b"\x18\x01\x1a\x02\x02\x03"  # one number, and a run of two
+    (found,) = Reader(loose).rows("VersionDef", [(0, len(loose))])
+    assert found[-1] == [1, 2, 3]
+
+
 def test_spans_end_inside_their_message():
     """What an inner message claims beyond its own end is refused, though the buffer goes on."""
     inner = b"\x0a\x05ab"  # a text of five bytes, of which two are inside
@@ -266,6 +286,12 @@ def test_texts():
     assert caught.value.offset == 2
     with pytest.raises(ferry.UnsupportedError, match="UTF-8"):
         WRITER.encode("SerializedTensor", name="\ud800")
+
+
+def test_fields_of_no_message():
+    """An iterator that was never given a message is refused, and not followed to nowhere."""
+    with pytest.raises(TypeError, match="without a message"):
+        next(MessageFields.__new__(MessageFields))
 
 
 def test_unknown_names():

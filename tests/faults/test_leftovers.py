@@ -15,7 +15,7 @@ import pytest
 
 import tensorferry as ferry
 from tensorferry import storage
-from tensorferry.storage import sweeping, temporary
+from tensorferry.storage import journal, sweeping, temporary
 from tensorferry.storage.directory import replacing_path
 
 ACL = "system.posix_acl_access"
@@ -29,10 +29,18 @@ with storage.open_sink(sys.argv[1]) as sink:
 """
 
 
-def begun(path):
+CLAIMS = WRITES.replace(
+    "    print(",
+    "    from tensorferry.storage.journal import path_of\n"
+    "    assert sink.claim(path_of(sys.argv[1]))\n"
+    "    print(",
+)
+
+
+def begun(path, program=WRITES):
     """A process that is writing a file."""
     process = subprocess.Popen(
-        [sys.executable, "-c", WRITES, str(path)], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", program, str(path)], stdout=subprocess.PIPE, text=True
     )
     assert process.stdout.readline() == "written\n"
     return process
@@ -41,6 +49,48 @@ def begun(path):
 def names(folder):
     """The files of a folder."""
     return sorted(os.listdir(folder))
+
+
+def test_dead_claims_are_swept(tmp_path):
+    """The only writer of a file that was killed leaves two names, which the next writer removes."""
+    living, dead = begun(tmp_path / "living.npy", CLAIMS), begun(tmp_path / "dead.npy", CLAIMS)
+    dead.kill()
+    dead.wait()
+    try:
+        assert len(names(tmp_path)) == 4
+        ferry.save(np.zeros(3), tmp_path / "x.npy")
+        left = set(names(tmp_path)) - {"x.npy"}
+        assert len(left) == 2
+        assert all(name.startswith(".living.npy.") for name in left)
+    finally:
+        living.kill()
+        living.wait()
+    sweeping._swept.clear()
+    ferry.save(np.zeros(3), tmp_path / "x.npy")
+    assert names(tmp_path) == ["x.npy"]
+
+
+def test_private_files_are_not_claimed(tmp_path):
+    """The lock of a private file is a file of its own, which others can open."""
+    path = tmp_path / "x.npy"
+    ferry.save(np.zeros(3), path)
+    for mode, claimed in ((0o600, False), (0o640, False), (0o644, True)):
+        path.chmod(mode)
+        with storage.open_sink(path) as sink:
+            assert sink.claim(journal.path_of(str(path))) is claimed
+        assert names(tmp_path) == ["x.npy"]
+        assert stat.S_IMODE(path.stat().st_mode) == mode
+
+
+def test_a_claim_after_the_rename(tmp_path):
+    """A writer that was killed after the rename leaves its file, and a name that is removed."""
+    for name in ("x.npy", "y.npy"):  # by whoever writes this file, or another one
+        ferry.save(np.ones(3), tmp_path / "x.npy")
+        os.link(tmp_path / "x.npy", journal.path_of(str(tmp_path / "x.npy")))
+        sweeping._swept.clear()
+        ferry.save(np.zeros(2), tmp_path / name)
+        assert names(tmp_path) == sorted({"x.npy", name})
+    assert ferry.load(tmp_path / "x.npy").tolist() == [1, 1, 1]
 
 
 def test_dead_writers_are_swept(tmp_path):

@@ -7,6 +7,8 @@ import os
 import subprocess
 import sys
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -211,3 +213,34 @@ def test_a_reader_that_comes_late(tmp_path):
     (tmp_path / "part-8").unlink()
     with pytest.raises(FileNotFoundError):
         sets.as_one(str(index), members)
+
+
+def test_with_and_without_a_sidecar(tmp_path):
+    """Of two writers of a file, one of them with metadata, a reader always finds what fits."""
+    path = tmp_path / "x.npy"
+    ferry.save(np.full(4, 0), path)
+    stop = threading.Event()
+
+    def write(metadata):
+        number = 0
+        while not stop.is_set():
+            number += 1
+            kept = {"number": number} if metadata else None
+            ferry.save(np.full(4, number if metadata else -number), path, metadata=kept)
+
+    with ThreadPoolExecutor() as pool:
+        writers = [pool.submit(write, metadata) for metadata in (True, False)]
+        try:
+            seen = set()
+            ends = time.monotonic() + 1.5
+            while time.monotonic() < ends:
+                with ferry.open(path) as bundle:
+                    number = int(bundle.value()[0])
+                    assert bundle.metadata == ({"number": number} if number > 0 else {})
+                    seen.add(number > 0)
+        finally:
+            stop.set()
+        for writer in writers:
+            writer.result()
+    assert seen == {True, False}
+    assert {name for name in os.listdir(tmp_path) if name.startswith(".")} == set()

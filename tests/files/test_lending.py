@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 
@@ -9,12 +11,14 @@ import tensorferry as ferry
 from tensorferry.storage import open_source, system
 from tensorferry.storage.pages import release
 from tensorferry.storage.place import Place
+from tensorferry.storage.source import Whole
 
 NAME = "layers/dense/vars/0"  # which Keras' files have, too
 VALUES = {
     NAME: np.arange(6, dtype=np.float32).reshape(2, 3),
     "layers/dense/vars/1": np.arange(5, dtype=np.float32),
 }
+LARGE = {name: np.resize(array, (1 << 17, 3)) for name, array in VALUES.items()}
 SINGLE = {".npy", ".pb"}
 SUFFIXES = [
     *(".npy", ".npz", ".safetensors", ".ckpt", ".weights.h5", ".structure", ".pb"),
@@ -59,11 +63,36 @@ def test_writable(tmp_path, suffix):
 
 @pytest.mark.parametrize("suffix", [".npy", ".npz", ".safetensors", ".ckpt", ".weights.h5"])
 def test_no_copy(tmp_path, suffix):
-    """The arrays are views of a private map of the file."""
+    """The arrays are views of a private map of the file, or of the memory of a small one."""
     path = tmp_path / f"x{suffix}"
-    ferry.save(VALUES[NAME] if suffix in SINGLE else VALUES, path)
+    for values, kind in ((LARGE, system.Private), (VALUES, Whole)):
+        ferry.save(values[NAME] if suffix in SINGLE else values, path)
+        with ferry.open(path) as bundle:
+            assert isinstance(owner_of(next(iter(bundle.values()))), kind)
+
+
+def test_small_files_stay(tmp_path):
+    """The arrays of a small file stay what they were, whoever writes into the file or cuts it."""
+    path = tmp_path / "x.safetensors"
+    ferry.save(VALUES, path)
     with ferry.open(path) as bundle:
-        assert isinstance(owner_of(next(iter(bundle.values()))), system.Private)
+        path.write_bytes(b"short")
+        np.testing.assert_array_equal(bundle[NAME], VALUES[NAME])
+
+
+def test_a_file_shorter_than_its_size(tmp_path, monkeypatch):
+    """A file that is cut while it is read is what was read of it."""
+    path = tmp_path / "x.bin"
+    path.write_bytes(b"0123456789")
+    read = system.read_into
+
+    def cutting(descriptor, target, offset):
+        os.truncate(path, 4)
+        return read(descriptor, target, offset)
+
+    monkeypatch.setattr(system, "read_into", cutting)
+    with open_source(path) as source:
+        assert (source.size, bytes(source.everything())) == (4, b"0123")
 
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, lambda data: np.frombuffer(data, np.uint8)])
@@ -104,7 +133,7 @@ def test_lent_pages_are_kept(tmp_path):
 
 def test_operations_lend_nothing(tmp_path):
     """What reads a file through, and is not seen by a program, may give its pages back."""
-    ferry.save(VALUES, tmp_path / "x.safetensors")
+    ferry.save(LARGE, tmp_path / "x.safetensors")
     from tensorferry.files.open import Reading
 
     with Reading().open(tmp_path / "x.safetensors") as bundle:

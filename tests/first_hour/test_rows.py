@@ -31,6 +31,30 @@ def test_list_of_dicts(name, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_dict_of_lists(name, tmp_path, monkeypatch):
+    """`save({"id": [1, 2], "text": ["a", "b"]}, name)`: each list is a column."""
+    monkeypatch.chdir(tmp_path)
+    ferry.save({"id": [1, 2], "text": ["a", "b"], "x": np.float32([0.5, 1.5])}, name)
+
+    rows = ferry.open(name)
+    assert [(row["id"], row["text"], row["x"]) for row in rows] == [(1, b"a", 0.5), (2, b"b", 1.5)]
+    assert ferry.count(name) == 2
+
+
+def test_lists_that_are_no_table(tmp_path, monkeypatch):
+    """Lists of other lengths or of mixed values are a structure, which comes back as it was."""
+    monkeypatch.chdir(tmp_path)
+    for value in (
+        {"id": [1, 2], "text": ["a", "b", "c"]},
+        {"id": [1, 2], "text": ["a", 2]},
+        {"text": ["a", "b"], "options": {"beam": 4}},
+        {"text": []},
+    ):
+        ferry.save(value, "x.parquet")
+        assert ferry.load("x.parquet") == value
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_generator_of_dicts(name, tmp_path, monkeypatch):
     """`save(generator, name)`: rows are written as they come, and an error leaves no file."""
     monkeypatch.chdir(tmp_path)

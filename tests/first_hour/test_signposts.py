@@ -40,6 +40,14 @@ def test_save_of_a_model_says_save_model(tf):
             call()
 
 
+def test_save_with_the_path_first():
+    """`save("x.npz", value)` says which comes first, and writes nothing."""
+    for value in ({"x": ARRAY}, ARRAY, [1.0, 2.0]):
+        with pytest.raises(ferry.OptionError, match=r"hint: the value comes first"):
+            ferry.save("x.npz", value)
+    assert list(Path().iterdir()) == []
+
+
 def test_weights_from_model_to_model(tf):
     """`load_weights(model, other_model)` copies, as `set_weights(get_weights())` does."""
     one, other = sequential(), sequential()

@@ -129,7 +129,7 @@ def test_object_graph(tf, tmp_path):
         found = nodes[0]
         for step in ("net", "list", "1"):
             found = nodes[found.children[step]]
-        assert found.attributes[0].key == opened.keys["net/list/1"]
+        assert found.attributes[0][2] == opened.keys["net/list/1"]
     assert set(read_all(path, names="keys")) == set(opened.keys.values())
 
 
@@ -245,8 +245,9 @@ def swapped(prefix, tensors):
             unit = array.dtype.itemsize // (2 if array.dtype.kind == "c" else 1)
             part = np.ascontiguousarray(array).view(f"u{unit}").byteswap().tobytes()
             crc = _native.crc32c(part)
-        place = checkpoint_entries.encode_place(0, len(data), len(part), leveldb.mask(crc))
-        entries[name.encode()] = checkpoint_entries.encode_kind(row, array.shape) + place
+        head = checkpoint_entries.encode_kind(row, array.shape)
+        place = 0, len(data), len(part), leveldb.mask(crc)
+        entries[name.encode()] = _native.bundle_entry(head, *place)
         data += part
     with open_sink(f"{prefix}.index", durable=False) as sink:
         leveldb.write(list(entries), list(entries.values()), sink)
@@ -388,12 +389,10 @@ def test_ways_through_long_graphs():
     count = 100_000
     nodes = [checkpoint_graph.Node({"x" * 20: number + 1}) for number in range(count)]
     key = "a/_trainable_variables/0/.ATTRIBUTES/VARIABLE_VALUE"
-    last = checkpoint_graph.Node(attributes=[checkpoint_graph.Attribute("VARIABLE_VALUE", "", key)])
+    last = checkpoint_graph.Node(attributes=[("VARIABLE_VALUE", "", key)])
     keys = [key.replace("0", str(number)) for number in range(100)]
     nodes[-100:] = [
-        checkpoint_graph.Node(
-            node.children, [checkpoint_graph.Attribute("VARIABLE_VALUE", "", own)]
-        )
+        checkpoint_graph.Node(node.children, [("VARIABLE_VALUE", "", own)])
         for node, own in zip(nodes[-100:], keys, strict=True)
     ]
     names, _ = checkpoint_graph.names_of(keys, lambda: checkpoint_graph.Graph([*nodes, last]))

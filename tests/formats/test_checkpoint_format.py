@@ -64,6 +64,23 @@ def test_keys_are_other_names(tf, tmp_path):
         assert key in list(bundle)
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"a": np.arange(3, dtype=np.int8), "b": np.ones((2, 0)), "c": np.array(True)},
+        {"a": np.arange(3), "text": np.array([b"x", b""], object)},
+        {"a": {"b": np.arange(3)}, "c": np.ones(2)},
+    ],
+    ids=["numbers", "strings", "objects"],
+)
+def test_all_together_and_one_by_one(tmp_path, value):
+    """What is said of all tensors at once is what is said of each alone."""
+    write(value, tmp_path / "model")
+    with read(tmp_path) as bundle:
+        assert dict(bundle.infos()) == {name: bundle.info[name] for name in bundle}
+        assert len(bundle.infos()) == len(list(bundle))
+
+
 def test_quantized_values(tmp_path):
     """Quantized values are floats again, unless the stored ones are asked for."""
     value = {"w": np.linspace(-1, 1, 64, dtype=np.float32)}

@@ -12,6 +12,8 @@ from hypothesis import assume, given, strategies as st
 from strategies import NUMERIC, numeric_arrays, ragged_tensors, same, string_arrays
 
 import tensorferry as ferry
+from tensorferry.codecs import json_text
+from tensorferry.formats.json import bodies
 
 FORMS = ("instances", "inputs", "predictions", "outputs")
 NUMBERS = tuple(row for row in NUMERIC if not row.name.startswith(("q", "complex")))
@@ -339,3 +341,62 @@ def test_fewest_digits():
         finite = array[np.isfinite(array)]
         written = json.loads(dumps(finite, "inputs"))["inputs"]
         assert [repr(number) for number in written] == [repr(float(str(one))) for one in finite]
+
+
+WRITTEN = st.one_of(
+    st.integers(-(2**70), 2**70),
+    st.floats(),
+    st.sampled_from(
+        ["-0", "0.0", "-0.0", "1e5", "1E+5", "1e-400", "1e400", "12345678901234567890.5"]
+    ),
+    st.decimals(allow_nan=False, allow_infinity=False).map(str),
+    st.sampled_from(["01", "1.", ".5", "+1", "1e", "-", "NaN", "-NaN", "-Infinity", "true", '"a"']),
+)
+
+
+def shown(number: object) -> str:
+    """A number as JSON has it; a text as it is."""
+    return number if isinstance(number, str) else json.dumps(number)
+
+
+@given(st.lists(st.lists(WRITTEN.map(shown), max_size=3), max_size=3), st.booleans())
+def test_numbers_are_read_as_json_reads_them(rows, named):
+    """A tensor of numbers, or the error, is what `json.loads` and NumPy make of the text."""
+    lists = "[" + " , ".join("[" + ",".join(row) + "]" for row in rows) + "]"
+    text = f'{{"inputs": {{"x": {lists}}}}}' if named else f'\n{{"instances":{lists}}}'
+    try:
+        expected = bodies.from_body(json_text.parse(text.encode(), json_text.SERVING))
+    except ferry.FerryError as error:
+        with pytest.raises(type(error)) as caught:
+            bodies.from_body(bodies.read_body(text.encode()))
+        assert caught.value.message == error.message
+        return
+    found = bodies.from_body(bodies.read_body(text.encode()))
+    expected, found = (one["x"] if named else one for one in (expected, found))
+    assert type(found) is type(expected)
+    if isinstance(found, np.ndarray):
+        assert found.dtype == expected.dtype
+        assert found.shape == expected.shape
+        assert found.tobytes() == expected.tobytes()
+        assert found.flags.writeable
+
+
+PLAIN = tuple(row for row in NUMBERS if "float" not in row.name and row.bits >= 8)
+WIDE = tuple(row for row in NUMBERS if row.name in ("float32", "float64"))
+
+
+@given(numeric_arrays((*PLAIN, *WIDE)))
+def test_text_is_that_of_json(array):
+    """The text of a tensor is what `json.dumps` writes of its values, each in its fewest digits."""
+    array = array.astype(array.dtype.newbyteorder("="))
+    value = array.tolist()
+    if array.dtype == np.float32:
+        leaves = [float(str(one)) for one in array.ravel()]
+        value = bodies.nest(leaves, array.shape)
+    expected = json.dumps({"inputs": value}, separators=(",", ":")).encode()
+    assert bodies.to_text(array, "inputs") == expected
+    assert bodies.to_text(array[..., None][..., 0], "inputs") == expected
+    if array.ndim and len(array):
+        rows = [{"x": row, "y": row} for row in value]
+        expected = json.dumps({"predictions": rows}, separators=(",", ":")).encode()
+        assert bodies.to_text({"x": array, "y": array}, "predictions") == expected

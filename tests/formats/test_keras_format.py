@@ -223,7 +223,7 @@ def test_absolute_names_of_an_optimizer(tmp_path):
         assert bundle["optimizer/iterations"].tolist() == [1, 1]
 
 
-@pytest.mark.parametrize("kind", ["missing", "no list", "link", "compound", "broken"])
+@pytest.mark.parametrize("kind", ["missing", "no list", "link", "compound", "broken", "no text"])
 def test_an_optimizer_never_hides_the_weights(tmp_path, kind):
     """Whatever is wrong with an optimizer, it is listed with the reason, and the weights read."""
     with h5py.File(tmp_path / "x.h5", "w") as file:
@@ -232,6 +232,8 @@ def test_an_optimizer_never_hides_the_weights(tmp_path, kind):
             file["optimizer_weights"] = h5py.SoftLink("/nowhere")
         elif kind == "no list":
             group.attrs["weight_names"] = b"m:0"
+        elif kind == "no text":
+            group.attrs["weight_names"] = [b"\xff\xfe"]
         else:
             group.attrs["weight_names"] = [b"m:0"]
         if kind == "compound":
@@ -245,7 +247,11 @@ def test_an_optimizer_never_hides_the_weights(tmp_path, kind):
         assert hidden.startswith("optimizer")
         with pytest.raises(ferry.UnsupportedError):
             bundle[hidden]
+        assert any("optimizer" in note for note in bundle.notes)
     assert ferry.inspect(tmp_path / "x.h5").count == 2
+    (loaded,) = ferry.load(tmp_path / "x.h5").items()
+    assert loaded[0] == "dense_1/kernel"
+    assert loaded[1].tolist() == [[1] * 3] * 2
 
 
 def test_folder_of_a_model(tf, tmp_path):

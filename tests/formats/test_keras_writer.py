@@ -5,15 +5,20 @@ from __future__ import annotations
 import builtins
 import io
 import json
+import math
 import os
 import zipfile
 
+import h5py
 import ml_dtypes
 import numpy as np
 import pytest
 from formats.keras_models import KINDS, build, randomize, weights_of
+from hypothesis import given, strategies as st
+from hypothesis.extra import numpy as hypothesis_numpy
 
-from tensorferry.errors import MismatchError, MissingExtraError, UnsupportedError
+from tensorferry.codecs.hdf5 import writer as hdf5
+from tensorferry.errors import MismatchError, UnsupportedError
 from tensorferry.formats.keras import writer as keras_writer
 from tensorferry.formats.keras.reader import open_weights
 from tensorferry.storage import Source
@@ -164,7 +169,20 @@ def test_other_names_and_shapes_are_refused(tmp_path):
         assert not opened(sink.getvalue()).stored["a/kernel"].read().any()
 
 
-@pytest.mark.parametrize("dtype", [*sorted(keras_writer.NATIVE), "bfloat16"])
+DTYPES = [*sorted(set(hdf5.DATATYPES) - {"opaque16"}), "bfloat16"]
+
+
+def arrays_of_weights():
+    """Arrays that Keras keeps."""
+    dtypes = [np.dtype(getattr(ml_dtypes, each, each)) for each in DTYPES]
+    swapped = [each.newbyteorder(">") for each in dtypes if each.kind in "iuf"]
+    shapes = hypothesis_numpy.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=5)
+    sizes = st.tuples(st.sampled_from([*dtypes, *swapped]), shapes)
+    made = sizes.map(lambda each: np.arange(math.prod(each[1])).astype(each[0]).reshape(each[1]))
+    return st.tuples(made, st.booleans()).map(lambda each: each[0].T if each[1] else each[0])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_roundtrip(dtype):
     """Every dtype, scalars and empty arrays are read as they were written."""
     numpy = np.dtype(getattr(ml_dtypes, dtype) if dtype == "bfloat16" else dtype)
@@ -204,7 +222,7 @@ def test_other_dtypes_are_refused():
 
 
 def test_without_h5py(monkeypatch):
-    """The error says what to install."""
+    """Writing needs no other package."""
     real = builtins.__import__
 
     def refuse(name, *rest, **options):
@@ -213,16 +231,101 @@ def test_without_h5py(monkeypatch):
         return real(name, *rest, **options)
 
     monkeypatch.setattr(builtins, "__import__", refuse)
-    with pytest.raises(MissingExtraError, match=r"tensorferry\[keras\]"):
-        written({"vars/0": np.ones(3)})
+    assert opened(written({"vars/0": np.ones(3)})).stored["vars/0"].read().sum() == 3
 
 
-def test_large_files_go_through_a_temporary_one(monkeypatch):
-    """The bytes are the same."""
-    values = {"layers/dense/vars/0": np.arange(1000.0)}
-    expected = written(values)
-    monkeypatch.setattr(keras_writer, "HELD", 10)
-    assert written(values) == expected
+def read_by_h5py(data):
+    """All arrays, and all attributes, of a file."""
+    arrays, attributes = {}, {}
+
+    def visit(name, item):
+        attributes.update({f"{name}@{key}": value for key, value in item.attrs.items()})
+        if isinstance(item, h5py.Dataset):
+            arrays[name] = item[()]
+
+    with h5py.File(io.BytesIO(data)) as file:
+        file.visititems(visit)
+    return arrays, attributes
+
+
+@pytest.mark.parametrize("count", [0, 1, 8, 9, 256, 257, 8193])
+def test_h5py_reads_groups_of_any_size(count):
+    """Members of one group and groups beside each other: one table, one node, several levels."""
+    values = {f"vars/{number}": np.full(2, number) for number in range(count)}
+    values |= {f"layers/dense_{n}/vars/0": np.full((1, 3), n, "f4") for n in range(min(count, 300))}
+    arrays, _ = read_by_h5py(written(values))
+
+    assert set(arrays) == set(values)
+    assert all(
+        (arrays[name] == array).all() and arrays[name].dtype == array.dtype
+        for name, array in values.items()
+    )
+
+
+@given(arrays_of_weights())
+def test_h5py_reads_any_array(array):
+    """Dtype, shape and every bit, of scalars, empty, strided and byte-swapped arrays."""
+    arrays, attributes = read_by_h5py(written({"a/vars/0": array}))
+    found = arrays["a/vars/0"]
+    expected = array.astype(array.dtype.newbyteorder("="))
+    if array.dtype == ml_dtypes.bfloat16:
+        assert attributes == {"a/vars/0@dtype": "bfloat16"}
+        found = found.view(ml_dtypes.bfloat16)
+    assert (found.dtype, found.shape) == (expected.dtype, array.shape)
+    assert found.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("length", [0, 1, 7, 8, 5_000, 70_000])
+def test_h5py_reads_names_of_layers(length):
+    """Texts of any length and number, which lie in one heap or in several."""
+    layers = {f"g{number}": f"{number}é" + "x" * length for number in range(20)}
+    values = {f"{group}/vars/0": np.ones(1) for group in layers}
+    _, attributes = read_by_h5py(written(values, layers=layers))
+
+    assert attributes == {f"{group}/vars@name": name for group, name in layers.items()}
+
+
+def test_names_of_other_languages():
+    """Names are UTF-8; what is none is refused before anything is written."""
+    values = {"каша/vars/0": np.ones(2), "é/é/vars/漢字": np.ones(3)}
+    assert set(read_by_h5py(written(values))[0]) == set(values)
+    for paths in ({"x": "a\ud800/vars/0"}, {"x": "a/vars/\ud800"}):
+        with pytest.raises(UnsupportedError, match="UTF-8"):
+            written({"x": np.ones(1)}, paths=paths)
+
+
+def test_large_arrays_are_aligned_and_not_copied():
+    """A large array is handed on as it is, at an address that vectors are loaded from."""
+    array = np.arange(4096.0)
+    pieces = []
+    sink = io.BytesIO()
+    sink.write = pieces.append
+    keras_writer.write({"vars/0": np.ones(1), "vars/1": array}, sink)
+
+    assert any(isinstance(piece, np.ndarray) and np.shares_memory(piece, array) for piece in pieces)
+    data = b"".join(map(bytes, pieces))
+    assert data.index(array.tobytes()) % 64 == 0
+
+
+def test_a_tensor_and_a_group_of_one_name_are_refused():
+    """HDF5 has one member of a name."""
+    with pytest.raises(UnsupportedError, match="a tensor and a group"):
+        written({"vars/0": np.ones(1), "vars/0/vars/1": np.ones(1)})
+    with pytest.raises(UnsupportedError, match="at most 32"):
+        written({"vars/0": np.ones((1,) * 33)})
+
+
+def test_a_tensor_that_changes_is_refused():
+    """What is read later has the size that was announced."""
+
+    class Growing:
+        dtype, shape = np.dtype("f4"), (2,)
+
+        def read(self):
+            return np.ones(3, "f4")
+
+    with pytest.raises(MismatchError, match="12 bytes, 8 were announced"):
+        written({"vars/0": Growing()})
 
 
 def test_index(tmp_path):

@@ -72,7 +72,7 @@ def test_int4_is_readable_numbers(tmp_path):
 
 def test_a_view_of_the_file(tmp_path):
     """Nothing is read before it is used, aligned, and writable without changing the file."""
-    np.save(tmp_path / "x.npy", np.arange(1000))
+    np.save(tmp_path / "x.npy", np.arange(10_000))
 
     array = ferry.load(tmp_path / "x.npy")
 

@@ -123,6 +123,20 @@ def test_every_cut():
         assert start <= caught.value.offset <= stop
 
 
+def test_deep_and_long_values():
+    """A struct in a struct without end, and a number of more than 64 bits, are refused."""
+    # Field 7 is none that is looked at, and is passed over.
+    with pytest.raises(ferry.LimitError, match=r"deeper than limits\.depth"):
+        footer.read_footer(b"\x7c" + b"\x1c" * 5000, offset=0)
+    with pytest.raises(ferry.FormatError, match="64 bits") as caught:
+        footer.read_footer(b"\x15" + b"\xff" * 10 + b"\x01\x00", offset=100)
+    assert caught.value.offset == 101
+    with pytest.raises(ferry.FormatError, match="type 8, expected 5"):
+        footer.read_footer(b"\x18\x01a\x00", offset=0)
+    with pytest.raises(ferry.FormatError):  # more elements than there are bytes
+        footer.read_footer(b"\x79\xf5\xff\xff\xff\xff\x0f\x00", offset=0)
+
+
 def test_random_bytes():
     """Whatever the bytes are: row groups, or an error of ours."""
     generator = np.random.default_rng(0)
@@ -192,8 +206,9 @@ def test_the_longest_string_of_a_dictionary(tmp_path, monkeypatch, compression):
 
 def test_a_long_string_in_a_dictionary_is_counted(tmp_path, monkeypatch):
     """A string of 1 MB that all rows share is still refused before it takes memory in each."""
-    table = pa.table({"t": ["x" * (1 << 20)] * 5000})
-    pq.write_table(table, tmp_path / "t.parquet", compression="zstd")
+    rows = pa.DictionaryArray.from_arrays(pa.array([0] * 5000, pa.int32()), ["x" * (1 << 20)])
+    table = pa.table({"t": rows})
+    pq.write_table(table, tmp_path / "t.parquet", compression="zstd", store_schema=False)
     monkeypatch.setattr(ferry.limits, "memory", 64 << 20)
     with pytest.raises(ferry.LimitError):
         ferry.load(tmp_path / "t.parquet")

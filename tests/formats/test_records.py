@@ -13,6 +13,7 @@ import sys
 import threading
 import tracemalloc
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -609,3 +610,87 @@ def test_verify(tmp_path):
     with pytest.raises(ferry.ChecksumError) as caught:
         ferry.open(tmp_path / "data@3").verify()
     assert caught.value.path == str(damaged)
+
+
+@pytest.fixture
+def remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the indexes of files are kept, which are all large ones here."""
+    monkeypatch.setattr(indexes, "REMEMBERED", 1)
+    monkeypatch.delenv("TENSORFERRY_CACHE", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache/tensorferry/indexes"
+
+
+def write_numbers(path: Path, first: int) -> None:
+    with ferry.writer(path, durable=False) as out:
+        out.write_batch({"id": np.arange(first, first + 500)})
+
+
+def test_a_large_file_is_scanned_once(
+    tmp_path: Path, remembered: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a scan found is used by the next process, as long as the file is the same."""
+    path = tmp_path / "a.tfrecord"
+    write_numbers(path, 100)
+    with ferry.open(path) as records:
+        assert records[7]["id"] == 107
+        known = records._access.indexes()[0].tolist()
+    (kept,) = remembered.iterdir()
+    assert kept.stat().st_size == 500 * 8
+
+    scan = indexes.build
+    scans: list[Any] = []
+    monkeypatch.setattr(indexes, "build", lambda frames: scans.append(frames) or scan(frames))
+    with ferry.open(path) as records:
+        assert records[[499, 3]] == [{"id": 599}, {"id": 103}]
+        assert records._access.indexes()[0].tolist() == known
+    assert not scans
+    write_numbers(path, 90_000)
+    with ferry.open(path) as records:
+        assert records[499]["id"] == 90_499
+    assert len(scans) == 1
+
+
+def test_kept_indexes_are_bounded(
+    tmp_path: Path, remembered: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Indexes take no more than `limits.cache`, and none are kept where the cache is off."""
+    monkeypatch.setattr(ferry.limits, "cache", 9_000)  # room for two of them
+    for number in range(4):
+        write_numbers(tmp_path / f"{number}.tfrecord", number)
+        with ferry.open(tmp_path / f"{number}.tfrecord") as records:
+            assert records[7]["id"] == number + 7
+    assert len(list(remembered.iterdir())) == 2
+    assert remembered.stat().st_mode & 0o777 == 0o700
+
+    monkeypatch.setenv("TENSORFERRY_CACHE", "")
+    write_numbers(tmp_path / "x.tfrecord", 0)
+    with ferry.open(tmp_path / "x.tfrecord") as records:
+        assert records[7]["id"] == 7
+    assert len(list(remembered.iterdir())) == 2
+
+
+@pytest.mark.parametrize("harm", ["cut", "noise", "other", "link", "folder"])
+def test_what_stands_in_the_place_of_a_kept_index_is_passed_over(
+    tmp_path: Path, remembered: Path, harm: str
+) -> None:
+    path = tmp_path / "a.tfrecord"
+    write_numbers(path, 100)
+    with ferry.open(path) as records:
+        records[0]
+    (kept,) = remembered.iterdir()
+    lengths = np.frombuffer(kept.read_bytes(), "<i8")
+    kept.unlink()
+    if harm == "link":
+        (tmp_path / "elsewhere").write_bytes(lengths[::-1].tobytes())
+        kept.symlink_to(tmp_path / "elsewhere")
+    elif harm == "folder":
+        kept.mkdir()
+    elif harm == "cut":
+        kept.write_bytes(lengths.tobytes()[:-3])
+    elif harm == "noise":
+        kept.write_bytes(np.random.default_rng(0).bytes(4000))
+    else:
+        kept.write_bytes(np.concatenate([lengths[250:] + 1, lengths[:250] - 1]).tobytes())
+    with ferry.open(path) as records:
+        assert [row["id"] for row in records[::50]] == list(range(100, 600, 50))

@@ -177,9 +177,10 @@ def checkpoints() -> dict[str, bytes]:
     from tensorferry import dtypes
 
     kind = entries.encode_kind(dtypes.BY_NAME["float32"], (2, 3))
-    place = entries.encode_place(0, 0, 24, _native.crc32c(bytes(24)))
-    words = entries.encode_kind(dtypes.BY_NAME["string"], (2,)) + entries.encode_place(0, 24, 8, 0)
-    parts = [b"", entries.encode_header(1), b"kernel", kind + place, b"words", words]
+    numbers = _native.bundle_entry(kind, 0, 0, 24, _native.crc32c(bytes(24)))
+    strings = entries.encode_kind(dtypes.BY_NAME["string"], (2,))
+    words = _native.bundle_entry(strings, 0, 24, 8, 0)
+    parts = [b"", entries.encode_header(1), b"kernel", numbers, b"words", words]
     import tempfile
 
     with tempfile.TemporaryDirectory() as folder:

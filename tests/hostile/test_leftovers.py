@@ -273,8 +273,14 @@ def test_the_cache_is_somebody_elses(cached):
     """A cache that another user made, or that others may write into, is not used."""
     folder, copy, fetch = cached
     copy.unlink()
+    above = folder.parent
+    above.chmod(0o1777)  # as /tmp: others may add folders, and rename none
+    assert fetch() == b"bytes"
+    copy.unlink()
     for change in (
-        lambda: os.chown(folder, STRANGER, STRANGER),
+        lambda: above.chmod(0o777),
+        lambda: (above.chmod(0o755), os.chown(above, STRANGER, STRANGER)),
+        lambda: (os.chown(above, 0, 0), os.chown(folder, STRANGER, STRANGER)),
         lambda: (os.chown(folder, 0, 0), folder.chmod(0o777)),
         lambda: (folder.rmdir(), folder.symlink_to(folder.parent.parent)),
     ):

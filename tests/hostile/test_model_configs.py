@@ -7,6 +7,7 @@ import json
 import marshal
 import os
 import shutil
+import tracemalloc
 import zipfile
 
 import h5py
@@ -233,6 +234,28 @@ def test_functions_that_a_lambda_layer_names(make):
     ):
         for path in make({"module": "keras.layers", "class_name": "Lambda", "config": config}):
             refused(path, "function")
+
+
+@pytest.mark.parametrize("name", [None, 7, ["Dense"], {"a": "Dense"}, "__tuple__", "TensorShape"])
+def test_classes_that_are_no_classes(make, name):
+    """A name that is no text, or of a value, does not make Keras import the module beside it."""
+    layer = {"module": "keras.src.backend.jax", "class_name": name, "config": {}}
+    for path in make(layer):
+        refused(path, "gadget")
+
+
+def test_a_long_key_costs_no_more_than_its_length():
+    """Places in a config are told by their ends: a key is not copied for each value below it."""
+    configs = [
+        {"k" * 300_000: [{}] * 20_000},
+        {"class_name": "Dense", "config": {"k" * 300_000 + "_loss": ["none"] * 20_000}},
+    ]
+    for config in configs:
+        tracemalloc.start()
+        findings = keras_config.find(config)
+        assert tracemalloc.get_traced_memory()[1] < 50 << 20
+        tracemalloc.stop()
+        assert all(len(finding.place) < 300 for finding in findings)
 
 
 def test_names_beside_a_name(make):

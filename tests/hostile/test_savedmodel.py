@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import tracemalloc
+from pathlib import Path
 
 import pytest
 from savedmodels import CONST, SAMPLE, encode, field, model_of, read, refused, varint
@@ -117,6 +121,47 @@ def test_texts_of_nodes(tmp_path):
     twice = field(1, field(1, name.encode()) + field(2, "漢字".encode()))
     error = refused(field(2, field(2, twice * 2)), tmp_path, errors.FormatError, "comes twice")
     assert f"'{name[:60]}'" in error.message
+
+
+def test_parts_of_nodes(tmp_path):
+    """What a node or an attribute has once comes once, as bytes: protobuf would pick, or skip."""
+    whole = field(1, b"n") + field(2, b"X")
+    for node, problem in (
+        (whole + field(1, b"m"), "field 1 of a node comes twice"),
+        (field(1, b"n") + field(2, b"WriteFile") + field(2, b"X"), "field 2 of a node comes twice"),
+        (whole + field(5, b"\x08\x01" + field(2, b"\x18\x01")), "field 1 is a varint"),
+        (whole + field(5, field(1, b"k") + b"\x10\x01"), "field 2 is a varint"),
+        (whole + field(5, field(1, b"k") + field(1, b"k")), "field 1 of an attribute comes twice"),
+    ):
+        refused(field(2, field(2, field(1, node))), tmp_path, errors.FormatError, problem)
+
+
+MANY_FUNCTIONS = r"""
+import resource
+import savedmodels as models
+from tensorferry import _native
+
+functions = models.field(1, b"\x4a\x00" * 4_000_000)  # a list, each of an empty message
+attribute = models.field(5, models.field(1, b"k") + models.field(2, functions))
+graph = models.field(1, models.field(1, b"n") + models.field(2, b"X") + attribute)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+_native.graph_nodes(graph, 0, len(graph), field=1, watched=(), attributes=(), depth=64)
+after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+print((after - before) * 1024 / len(graph))
+"""
+
+
+def test_many_functions_of_an_attribute():
+    """Functions of two bytes each take a small constant times the memory of the file."""
+    tests = str(Path(__file__).parents[1])
+    found = subprocess.run(
+        [sys.executable, "-c", MANY_FUNCTIONS],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([*sys.path, tests])},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert float(found.stdout) < 20
 
 
 def test_many_attributes(tmp_path):

@@ -15,7 +15,8 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -25,8 +26,9 @@ from pyarrow import ipc
 
 import tensorferry as ferry
 from tensorferry import limits
-from tensorferry.formats.parquet import footer, pages
-from tensorferry.formats.tables import lending
+from tensorferry.formats.parquet import footer, joining, pages
+from tensorferry.formats.parquet.file import Reader
+from tensorferry.formats.tables import lending, pieces
 from tensorferry.formats.tables.table import Table
 
 TABLE = pa.table(
@@ -114,19 +116,34 @@ def parquet(**options) -> bytes:
     return file.getvalue()
 
 
-def arrow(*, stream: bool = False, compression: str | None = None) -> bytes:
+def arrow(
+    *, stream: bool = False, compression: str | None = None, table: pa.Table = TABLE
+) -> bytes:
     """The bytes of a small Arrow file."""
     file = io.BytesIO()
     options = ipc.IpcWriteOptions(compression=compression)
-    with (ipc.new_stream if stream else ipc.new_file)(file, TABLE.schema, options=options) as out:
-        out.write_table(TABLE)
+    with (ipc.new_stream if stream else ipc.new_file)(file, table.schema, options=options) as out:
+        out.write_table(table)
     return file.getvalue()
 
+
+# Whatever refers to other values: by indices, offsets, views, runs and types.
+REFERRING = pa.table(
+    {
+        "dictionary": pa.DictionaryArray.from_arrays(pa.array([0, 1, None], pa.int8()), ["a", "b"]),
+        "views": pa.array(["short", "a string of more than twelve bytes", None], pa.string_view()),
+        "runs": pa.RunEndEncodedArray.from_arrays(pa.array([2, 3], pa.int32()), [1.5, 2.5]),
+        "map": pa.array([[("a", 1)], None, []], pa.map_(pa.string(), pa.int32())),
+        "fixed": pa.array([[1, 2], None, [3, 4]], pa.list_(pa.int32(), 2)),
+        "large": pa.array([[1], [2, 3], None], pa.large_list(pa.int16())),
+    }
+)
 
 FILES = {
     "parquet": ("parquet", parquet(store_schema=False, compression="none")),
     "arrow": ("arrow", arrow()),
     "lz4 stream": ("arrow", arrow(stream=True, compression="lz4")),
+    "references": ("arrow", arrow(table=REFERRING)),
 }
 
 
@@ -207,6 +224,127 @@ def test_looking_for_nulls_is_bounded(monkeypatch):
         assert opened.infos()["x"].dtype == "int64"
 
 
+def test_looking_for_nulls_counts_all_columns(monkeypatch):
+    """Columns are counted together, and what strings take is what they take in memory."""
+    indices = pa.array(np.zeros(1 << 12, np.int32))
+    column = pa.DictionaryArray.from_arrays(indices, ["x" * 300])  # 1.2 MB of text
+    few, many = (pa.table({f"c{i}": column for i in range(count)}) for count in (3, 12))
+    options = {"compression": "zstd", "write_statistics": False, "store_schema": False}
+    monkeypatch.setattr(limits, "memory", 8 << 20)
+    with Table(parquet(table=few, **options)) as opened:
+        assert not opened.optional
+    data = parquet(table=many, **options)
+    assert len(data) < 20_000
+    with Table(data) as opened, pytest.raises(ferry.LimitError, match=r"limits\.memory"):
+        opened.infos()
+
+
+def test_members_of_a_struct_are_read_once(monkeypatch):
+    """Nulls in the members of a struct are looked for in one reading."""
+    members = [pa.array([1, 2]), pa.array(["a", None]), pa.array([[1.0, 2.0], [3.0, 4.0]])]
+    members[2] = members[2].cast(pa.list_(pa.float64(), 2))
+    inner = pa.StructArray.from_arrays(members, ["a", "b", "c"])
+    outer = pa.StructArray.from_arrays([inner, pa.array([None, 1])], ["s", "d"])
+    table = pa.table({"x": outer, "y": [1, 2]})
+    read = []
+    batches = Reader.batches
+    monkeypatch.setattr(
+        Reader, "batches", lambda self, *given: read.append(given) or batches(self, *given)
+    )
+    with Table(parquet(table=table, write_statistics=False)) as opened:
+        assert opened.optional == {"x/s/b", "x/d"}
+    assert read == [(0, ["x"]), (0, ["y"])]
+
+
+def test_verifying_is_bounded(monkeypatch):
+    """Row groups that fit into memory one by one are not read without end by `verify`."""
+    table = pa.table({"x": np.zeros(1 << 20, np.int64)})
+    data = parquet(table=table, compression="zstd", row_group_size=1 << 17)
+    assert ferry.verify(data).sound
+    monkeypatch.setattr(limits, "memory", 2 << 20)
+    assert len(data) * 100 < 8 << 20
+    (problem,) = ferry.verify(data).problems
+    assert "limits.memory" in (problem.hint or "")
+    assert problem.record == 1 << 17
+
+
+def changed_footer(data: bytes, change: Callable[[Any], None], tail: bytes = b"") -> bytes:
+    """A Parquet file with another footer, and bytes before it."""
+    (length,) = struct.unpack("<I", data[-8:-4])
+    start = len(data) - 8 - length
+    fields, _ = joining._read(data[start:-8], 0, joining._STRUCT)
+    for group in fields[4][1][1]:
+        for chunk in group[1][1][1]:
+            change(chunk[3][1])
+    written = joining._written(joining._STRUCT, fields)
+    return data[:start] + tail + written + struct.pack("<I", len(written)) + b"PAR1"
+
+
+def test_columns_that_share_their_pages():
+    """Each byte is of one column: walking over all pages takes as long as the file is."""
+    table = pa.table({f"c{i}": pa.array([1]) for i in range(300)})
+    data = parquet(table=table, store_schema=False, compression="zstd", use_dictionary=False)
+    region = b"\x15\x00\x15\x00\x15\x00\x00" * 20_000  # pages without content
+    at = data.rindex(b"PAR1") - 4 - struct.unpack("<I", data[-8:-4])[0]
+
+    def point(column):
+        column[9], column[7] = (6, at), (6, len(region))
+
+    start = time.process_time()
+    report = ferry.verify(changed_footer(data, point, region))
+    assert time.process_time() - start < 3
+    assert "bytes together" in str(report.problems[0])
+
+
+def test_pages_that_are_nothing():
+    """A byte of 0 is no page, and a long header is not read again for each byte behind it."""
+    data = parquet(table=pa.table({"x": [1]}), store_schema=False, use_dictionary=False)
+    at = len(data) - 8 - struct.unpack("<I", data[-8:-4])[0]
+    long = b"\x15\x00\x15\x00\x15\x00\x28\x81\x20" + bytes(4097) + b"\x00"
+    for region in (bytes(200_000), long * 400):
+
+        def point(column, region=region):
+            column[9], column[7] = (6, at), (6, len(region))
+
+        start = time.process_time()
+        assert not ferry.verify(changed_footer(data, point, region)).sound
+        assert time.process_time() - start < 1
+
+
+def test_lines_of_other_keys(tmp_path, monkeypatch):
+    """Keys that no other line has: each column is a value in each row, which is counted before."""
+    path = tmp_path / "x.jsonl"
+    path.write_bytes(b"".join(b'{"k%d":1}\n' % number for number in range(300)))
+    start = time.process_time()
+    assert ferry.verify(path).sound
+    assert len(ferry.load(path)) == 300
+    assert time.process_time() - start < 3
+    monkeypatch.setattr(limits, "memory", 16 << 20)
+    for line in (b'{"k%d":1}\n', b'{"a":{"k%d":1}}\n'):
+        path.write_bytes(b"".join(line % number for number in range(2_500)))
+        with pytest.raises(ferry.LimitError, match=r"limits\.memory"):
+            ferry.load(path)
+
+
+def test_columns_of_a_text_are_read_together(tmp_path):
+    """`verify` parses a text once, and not once for each column."""
+    path = tmp_path / "x.csv"
+    path.write_bytes(b",".join(b"c%d" % number for number in range(3000)) + b"\n" + b"1," * 2999)
+    path.write_bytes(path.read_bytes() + b"1\n")
+    start = time.process_time()
+    assert ferry.verify(path).sound
+    assert time.process_time() - start < 4
+
+
+def test_names_that_come_twice():
+    """That two of many columns have one name is said soon."""
+    schema = pa.schema([(f"c{i}", pa.int8()) for i in range(40_000)] + [("c39999", pa.int8())])
+    start = time.process_time()
+    with pytest.raises(ferry.FormatError, match="several columns 'c39999'"):
+        pieces.check_names(schema)
+    assert time.process_time() - start < 2
+
+
 def varint(number: int, value: int | None = None) -> bytes:
     """A number as Thrift writes it, or 1 in as many bytes."""
     size = (number.bit_length() + 6) // 7
@@ -225,6 +363,23 @@ def test_a_codec_that_is_none():
         assert table.compressions == ["lzo"]
         with pytest.raises(ferry.UnsupportedError, match="lzo"):
             list(table)
+
+
+@pytest.mark.parametrize("kind", [pa.string_view(), pa.binary_view()], ids=str)
+@pytest.mark.parametrize("compression", [None, "zstd"])
+def test_views_of_one_text(kind, compression, monkeypatch):
+    """Views that are all of the same text count as what they take."""
+    monkeypatch.setattr(limits, "memory", 4 << 20)
+    views = np.zeros((20_000, 4), np.int32)
+    views[:, :2] = 1 << 12, int.from_bytes(b"xxxx", "little")
+    buffers = [None, pa.py_buffer(views.tobytes()), pa.py_buffer(b"x" * (1 << 12))]
+    table = pa.table({"v": pa.Array.from_buffers(kind, len(views), buffers)})
+    data = arrow(table=table, compression=compression)
+    with pytest.raises(ferry.LimitError, match=r"limits\.memory"):
+        ferry.load(data)
+    assert "limits.memory" in str(ferry.verify(data).problems[0].hint)
+    with Table(arrow(table=table.slice(3, 5))) as few:
+        assert few["v"].tolist() == [b"x" * (1 << 12)] * 5
 
 
 def test_lent_memory_comes_back():

@@ -102,7 +102,7 @@ class Stress:
             self.busy += 1
         lines = np.zeros((ROWS, 4), np.int64)
         try:
-            _native.lay_out_rows(COLUMNS["id"], self.splits, 8, lines)
+            _native.lay_out_rows(COLUMNS["id"], self.splits, bytes(8), lines)
         except ferry.FormatError:
             self.busy += 1
 

@@ -214,5 +214,5 @@ def test_splits_that_lead_out(splits):
     """Splits that fall, or lead out of the values, are refused: no byte is read outside."""
     lines = np.zeros((len(splits) - 1) * 64, np.uint8)
     with pytest.raises(ferry.FormatError):
-        _native.lay_out_rows(np.arange(4), np.array(splits), 8, lines)
+        _native.lay_out_rows(np.arange(4), np.array(splits), bytes(8), lines)
     assert not lines[-8:].any()

@@ -55,7 +55,7 @@ CALLS = {
     "team.submit([(one, frames, 0, 200_000, True)]); team.wait()",
     "team at": "team = _native.ExampleTeam(1); one = _native.ExampleDecoder(columns); "
     "team.submit_at(one, [frames], places, places, True); team.wait()",
-    "lay out": "_native.lay_out_rows(values, splits, 8, lines)",
+    "lay out": "_native.lay_out_rows(values, splits, bytes(8), lines)",
     "error": "_native.tensorproto_scan(b'\\xff')",
     "end of a team": "team = _native.ExampleTeam(1); one = _native.ExampleDecoder(columns); "
     "two = _native.ExampleDecoder(columns); team.submit([(one, frames, 0, 200_000, True)]); "

@@ -256,6 +256,12 @@ def test_view_outlives_its_encoder():
     assert bytes(view) == data
 
 
+def test_piece_of_nothing():
+    """A piece that nobody filled has no bytes to show."""
+    with pytest.raises(BufferError, match="without bytes"):
+        memoryview(_native.Piece.__new__(_native.Piece))
+
+
 def frames(count):
     encoder = _native.ExampleEncoder()
     encoder.prepare(sources(count), count)

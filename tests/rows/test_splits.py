@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
+import tensorferry as ferry
 from tensorferry import _native
 from tensorferry.errors import ChecksumError, FormatError, UnsupportedError
 from tensorferry.formats.tfrecord import splits as dividing
@@ -268,3 +269,25 @@ def test_bytes_in_memory_are_divided():
         b"%d" % n for n in range(10)
     ]
     assert np.sum([split.rows for split in splits]) == 10
+
+
+def test_cutting_in_pieces(tmp_path, monkeypatch):
+    """Frames are walked over in pieces, whose pages are given back: the cuts are the same."""
+    path = tmp_path / "x.tfrecord"
+    with ferry.writer(path, durable=False) as out:
+        for size in [1, 3000, 20, 1, 500, 9000, 2] * 9:
+            out.write(b"x" * size)
+
+    def cuts():
+        with ferry.open(path, raw=True) as rows:
+            parts = [part for split in rows.splits(7) for part in split.parts]
+        return [(part.start, part.stop, part.first, part.rows) for part in parts]
+
+    whole = cuts()
+    monkeypatch.setattr("tensorferry.formats.tfrecord.splits.PIECE", 1000)
+    assert cuts() == whole
+    assert len(whole) == 7
+    path.write_bytes(path.read_bytes()[:-5])  # the end of the last record
+    cut = cuts()
+    monkeypatch.undo()
+    assert cut == cuts()

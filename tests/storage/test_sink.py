@@ -252,6 +252,14 @@ class TestAppend:
 
         assert path.read_bytes() == DATA[:offset] + b"more\0\1\2"
 
+    def test_late(self, path):
+        """Behind the end of the block nothing is written, neither here nor into another file."""
+        with storage.append_sink(path, 100) as sink:
+            sink.write(b"more")
+
+        with pytest.raises(ValueError, match="closed"):
+            sink.write(b"late")
+
     def test_nothing_written(self, path):
         """Without a write nothing is cut."""
         with storage.append_sink(path, 100):

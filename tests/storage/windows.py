@@ -131,6 +131,9 @@ def check_failures(ferry) -> None:
             raise ZeroDivisionError
     except ZeroDivisionError:
         pass
+    small, large = ferry.load("v.npz"), {"a": np.arange(100_000)}
+    ferry.save(large, "v.npz")  # a small file is not mapped
+    assert (small["a"] == VALUE["a"]).all()
     held = ferry.load("v.npz")
     try:
         ferry.save({"a": np.zeros(3)}, "v.npz")
@@ -140,7 +143,7 @@ def check_failures(ferry) -> None:
         assert error.filename.endswith("v.npz"), error
     else:
         raise AssertionError("the mapped file was replaced")
-    assert (held["a"] == VALUE["a"]).all()
+    assert (held["a"] == large["a"]).all()
     del held
     ferry.save({"a": np.zeros(3)}, "v.npz")
 

@@ -83,7 +83,7 @@ def parse(source: bytes | memoryview, decoder: json.JSONDecoder | None = None) -
     decoder = decoder or STRICT
     if source[:3] == _BYTE_ORDER_MARK:
         raise FormatError(
-            "a byte order mark, which JSON has not", offset=0, hint="pass data[3:] to read the rest"
+            "a byte order mark, which JSON has not", offset=0, hint="leave out the first 3 bytes"
         )
     try:
         text = str(source, "utf-8")

@@ -22,6 +22,7 @@ can, and its padding must be zeros, as every writer has it.
 from __future__ import annotations
 
 import struct
+import sys
 from bisect import bisect_left
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -258,16 +259,17 @@ def write(keys: list[bytes], values: list[bytes], sink: Sink) -> None:
         sink: Takes the bytes.
     """
     index_keys, handles = [], []
-    position = start = 0
-    while start < len(keys):
-        block, end = _encode_block(keys, values, start)
+    position = 0
+    blocks = _native.table_blocks(keys, values, BLOCK_SIZE, RESTART_INTERVAL) if keys else []
+    for block, end in blocks:
         handles.append(varint(position) + varint(len(block)))
         position += _write_block(block, sink)
         last = keys[end - 1]
         index_keys.append(_separator(last, keys[end]) if end < len(keys) else _successor(last))
-        start = end
     footer = b""
-    for block in (_encode_block([], [], 0)[0], _encode_index(index_keys, handles)):
+    for some, handle in (([], []), (index_keys, handles)):
+        # The index stores every key whole.
+        ((block, _),) = _native.table_blocks(some, handle, sys.maxsize, 1)
         footer += varint(position) + varint(len(block))
         position += _write_block(block, sink)
     sink.write(footer.ljust(FOOTER - len(MAGIC), b"\0") + MAGIC)
@@ -277,48 +279,6 @@ def _write_block(block: bytes, sink: Sink) -> int:
     data = block + bytes((PLAIN,))
     sink.write(data + struct.pack("<I", mask(_native.crc32c(data))))
     return len(data) + 4
-
-
-def _encode_block(keys: list[bytes], values: list[bytes], start: int) -> tuple[bytes, int]:
-    """The block that starts with a key, and the number of the first key behind it."""
-    pieces: list[bytes] = []
-    restarts = [0]
-    length, number = 0, start
-    while number < len(keys) and length + 4 * len(restarts) + 4 < BLOCK_SIZE:
-        run = slice(number, number + RESTART_INTERVAL)
-        if number > start:
-            restarts.append(length)
-        before = b""
-        for key, value in zip(keys[run], values[run], strict=True):
-            shared = _shared(before, key) if before else 0
-            own, size = len(key) - shared, len(value)
-            if shared < 128 and own < 128 and size < 128:
-                piece = bytes((shared, own, size)) + key[shared:] + value
-            else:
-                piece = varint(shared) + varint(own) + varint(size) + key[shared:] + value
-            pieces.append(piece)
-            length += len(piece)
-            number += 1
-            before = key
-            if length + 4 * len(restarts) + 4 >= BLOCK_SIZE:
-                break
-    restarts.append(len(restarts))
-    return b"".join(pieces) + struct.pack(f"<{len(restarts)}I", *restarts), number
-
-
-def _encode_index(keys: list[bytes], handles: list[bytes]) -> bytes:
-    """The index block, which stores every key whole."""
-    pieces = [
-        b"\0" + varint(len(key)) + varint(len(handle)) + key + handle
-        for key, handle in zip(keys, handles, strict=True)
-    ]
-    restarts, length = [], 0
-    for piece in pieces:
-        restarts.append(length)
-        length += len(piece)
-    restarts = restarts or [0]
-    restarts.append(len(restarts))
-    return b"".join(pieces) + struct.pack(f"<{len(restarts)}I", *restarts)
 
 
 def _shared(left: bytes, right: bytes) -> int:

@@ -233,12 +233,13 @@ class Reader:
         return table.read(self.data, span[0], span[1], without or None)
 
     def rows(self, message: str, spans: list[Span]) -> list[Any]:
-        """Messages without repeated fields, each as a tuple of its fields in the table's order.
+        """Messages, each as a tuple of its fields in the table's order.
 
-        A number that is not there is 0, a text is empty, and a span is None.
+        A number that is not there is 0, a text is empty, a span is None, and what is repeated is an
+        empty tuple. Repeated messages that have no repeated fields themselves are rows, too.
 
         Raises:
-            FormatError: One is no such message, or has a field twice.
+            FormatError: One is no such message, or has a single field twice.
         """
         table = self._compiled.get(message) or self._compile(message)
         return table.rows(self.data, spans)
@@ -246,11 +247,19 @@ class Reader:
     @classmethod
     def _compile(cls, message: str) -> MessageTable:
         fields = [
-            (field.number, field.name, field.kind, field.wire, field.repeated)
+            (field.number, field.name, field.kind, field.wire, field.repeated, cls._inner(field))
             for field in cls.tables[message].values()
         ]
         compiled = cls._compiled[message] = MessageTable(message, fields, Span)
         return compiled
+
+    @classmethod
+    def _inner(cls, field: Field) -> MessageTable | None:
+        """By which table the values of a field are rows themselves; None if they are spans."""
+        inner = cls.tables.get(field.kind)
+        if not field.repeated or inner is None or any(each.repeated for each in inner.values()):
+            return None
+        return cls._compiled.get(field.kind) or cls._compile(field.kind)
 
     def whole(self, message: str) -> dict[str, Any]:
         """The fields of the message that all of the buffer is."""

@@ -451,10 +451,11 @@ def _cast(array: Array, recipe: Recipe, clip: bool, counts: _Counts) -> Array:
     if counts.clipped and not clip:
         largest = _largest(recipe.kind)
         others = [k for k in ("float16", "bfloat16") if _largest(k) > largest]
-        instead = f"use {' or '.join(map(repr, others))}, or " if others else ""
+        instead = f"use {' or '.join(map(repr, others))}; " if others else ""
         raise UnsupportedError(
             f"{counts.clipped} elements lie beyond {largest:g}, the largest {recipe.kind}",
-            hint=f"{instead}give clip=True to make them {largest:g}",
+            hint=f'{instead}quantize={{"kind": "{recipe.kind}", "clip": True}} '
+            f"makes them {largest:g}",
         )
     return values
 
@@ -481,8 +482,9 @@ def _measure(array: Array, name: str, wanted: Spec, counts: _Counts) -> Recipe:
         raise UnsupportedError(
             f"{counts.nans} elements are NaN and {counts.infinities} infinite, "
             f"which {wanted.kind} cannot represent",
-            hint='use "float16" or "bfloat16", which keep them, or give clip=True to make NaN 0 '
-            "and infinities the largest numbers",
+            hint='use "float16" or "bfloat16", which keep them; '
+            f'quantize={{"kind": "{wanted.kind}", "clip": True}} makes NaN 0 and infinities the '
+            "largest numbers",
         )
     kind = wanted.kind
     scheme = cast(Scheme, wanted.scheme)

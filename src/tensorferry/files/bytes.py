@@ -122,6 +122,11 @@ def _write(value: Any, sink: Sink, format: str | None, options: Mapping[str, Any
 
             structure.write(value, sink)
         return
+    if format == "json" and not chosen and value.__class__ is ndarray:
+        from tensorferry.formats.json import typed
+
+        if typed.write_numbers(value, sink):
+            return
     from tensorferry.files.content import content_of
     from tensorferry.files.pouring import rows_of
     from tensorferry.files.writer import write_rows

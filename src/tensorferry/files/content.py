@@ -16,7 +16,7 @@ from tensorferry.tensors import tree as trees
 from tensorferry.tensors.bundle import Bundle
 from tensorferry.tensors.content import Content, Leaf
 from tensorferry.tensors.note import Note
-from tensorferry.tensors.values import RaggedTensor, SparseTensor, Tensor, as_tensor
+from tensorferry.tensors.values import Array, RaggedTensor, SparseTensor, Tensor, as_tensor
 
 
 def content_of(
@@ -39,7 +39,11 @@ def content_of(
     Raises:
         UnsupportedError: Something in it is neither a tensor nor a structure nor a plain value.
     """
-    if isinstance(value, Content):
+    if value.__class__ is np.ndarray and _is_plain(value):
+        content = Content.of_value(value)
+    elif value.__class__ is dict and not columns and _are_arrays(value):
+        content = Content(list(value.items()))
+    elif isinstance(value, Content):
         content = value
     elif isinstance(value, Bundle):
         content = Content.of_bundle(value)
@@ -54,8 +58,6 @@ def content_of(
         content = Content(list(to_tensors(value).items()))
     elif columns:
         content = Content(list(_columns(value).items()))
-    elif value.__class__ is dict and _are_arrays(value):
-        content = Content(list(value.items()))
     else:
         origins: list[dict[str, Any]] = []
         accepted = frameworks.accept(value, origins=origins)
@@ -70,9 +72,14 @@ def _are_arrays(value: dict[Any, Any]) -> bool:
     for name, array in value.items():
         if name.__class__ is not str or array.__class__ is not np.ndarray:
             return False
-        if array.dtype not in dtypes.BY_NUMPY or array.dtype.hasobject:
+        if not _is_plain(array):
             return False
     return True
+
+
+def _is_plain(array: Array) -> bool:
+    """Whether an array is one of numbers that need no conversion."""
+    return array.dtype in dtypes.BY_NUMPY and not array.dtype.hasobject
 
 
 def _accepted(pairs: Iterator[Any], note: Note) -> Iterator[tuple[str, Tensor]]:

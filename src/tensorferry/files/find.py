@@ -97,11 +97,12 @@ def resolve(given: Any, *, format: str | None = None, options: Options = None) -
     place = Place(name, options=options)
     if name == STANDARD_STREAM:
         return Found(name, (place,), format)
-    several = of_several_files(place, format)
+    mode = 0 if place.is_url else place.mode()
+    several = _of_several_files(place, format, mode)
     if several is not None:
         return several
-    is_told = format is not None and TABLE[format].files == "several" and os.path.isdir(name)
-    if is_told or not _is_many(name):  # the format itself says what is missing
+    is_told = format is not None and TABLE[format].files == "several" and stat.S_ISDIR(mode)
+    if is_told or not _is_many(place, mode):  # the format itself says what is missing
         return Found(name, (place,), format)
     redirected = _redirected(place, format)
     if redirected is not None:
@@ -122,19 +123,19 @@ def of_several_files(place: Place, format: str | None = None) -> Found | None:
         place: A folder, a prefix, or one of the files.
         format: As the user named it.
     """
+    return _of_several_files(place, format, 0 if place.is_url else place.mode())
+
+
+def _of_several_files(place: Place, format: str | None, mode: int) -> Found | None:
     name = place.path
-    if place.is_url:
-        is_file = _names_one_file(name)
-    else:
-        mode = _mode(name)
-        is_file = stat.S_ISREG(mode)
-        inside = _in_its_folder(place, format) if stat.S_ISDIR(mode) else None
-        if inside is not None:
-            return inside
-    for facts in TABLE.values():
-        if facts.files != "several" or format not in (None, facts.name):
+    is_file = _names_one_file(name) if place.is_url else stat.S_ISREG(mode)
+    inside = _in_its_folder(place, format) if stat.S_ISDIR(mode) else None
+    if inside is not None:
+        return inside
+    for facts, members in _SEVERAL:
+        if format not in (None, facts.name):
             continue
-        if format is None and is_file and not re.search(facts.members, name):
+        if format is None and is_file and not members.search(name):
             continue
         found = table.to_read(facts.name).reads.find(place)
         if found is not None:
@@ -142,12 +143,9 @@ def of_several_files(place: Place, format: str | None = None) -> Found | None:
     return None
 
 
-def _mode(path: str) -> int:
-    """What a local path is, as `stat` says it; 0 if there is nothing."""
-    try:
-        return os.stat(path).st_mode
-    except (OSError, ValueError):
-        return 0
+_SEVERAL = tuple(
+    (facts, re.compile(facts.members)) for facts in TABLE.values() if facts.files == "several"
+)
 
 
 def _in_its_folder(place: Place, format: str | None) -> Found | None:
@@ -186,11 +184,12 @@ def _names_one_file(url: str) -> bool:
     return "*" in url or shards.is_set(url) or is_known
 
 
-def _is_many(name: str) -> bool:
+def _is_many(place: Place, mode: int) -> bool:
     """Whether a path names several files, or none that is there."""
-    if storage.is_url(name):
+    name = place.path
+    if place.is_url:
         return "*" in name or name.endswith("/") or shards.is_set(name)
-    return os.path.isdir(name) or not os.path.lexists(name)
+    return stat.S_ISDIR(mode) or (not mode and not os.path.lexists(name))
 
 
 def _files_of(name: str, options: Options) -> list[str]:

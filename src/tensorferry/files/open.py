@@ -332,4 +332,5 @@ def _unpacked(place: Place, kind: codecs.Kind) -> Place:
         data += block
         budget.take(len(data), what="the decompressed file", key="file", path=source.path)
     place.close()
-    return Place(Source(place.path, buffer=memoryview(data).toreadonly(), budget=budget))
+    source = Source(place.path, buffer=memoryview(data).toreadonly(), budget=budget)
+    return Place(source, options=place.options)

@@ -106,7 +106,7 @@ def _as_rows(value: Any, *, only_rows: bool) -> Poured | None:
         batches, are_batches = found
         return Poured(batches, are_batches)
     if isinstance(value, Mapping):
-        return Poured([value], True) if only_rows else None
+        return Poured([value], True) if only_rows or is_columns(value) else None
     if isinstance(value, list | tuple):
         if only_rows:
             return Poured(value, False, value.__len__)
@@ -117,6 +117,26 @@ def _as_rows(value: Any, *, only_rows: bool) -> Poured | None:
             return Poured([columns], True, value.__len__)
         return None
     return None
+
+
+def is_columns(value: Mapping[Any, Any]) -> bool:
+    """Whether a dict is a table: lists of one length, each of one kind, and one of them of text.
+
+    Without lists of text it is a dict of tensors, which formats of tables take as they are. Other
+    dicts of lists are structures, which come back as they were.
+    """
+    columns = list(value.values())
+    if not all(isinstance(name, str) for name in value) or not all(map(_is_column, columns)):
+        return False
+    if len({len(column) for column in columns}) != 1:
+        return False
+    lists = [column for column in columns if isinstance(column, list)]
+    kinds = [{_kind_of(one) for one in column if one is not None} for column in lists]
+    return {str} in kinds and all(map(_is_one_kind, kinds))
+
+
+def _is_column(value: Any) -> bool:
+    return isinstance(value, list) or (isinstance(value, np.ndarray) and value.ndim > 0)
 
 
 def is_table(rows: Sequence[Any]) -> bool:

@@ -12,12 +12,13 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Unpack
 
 from tensorferry import display, storage
 from tensorferry.cards import Card, Grid, Shown
 from tensorferry.codecs import compression as codecs, quantization
-from tensorferry.errors import UnknownFormatError, UnsupportedError
+from tensorferry.errors import OptionError, UnknownFormatError, UnsupportedError
 from tensorferry.files import keywords, sidecars
 from tensorferry.files.content import content_of
 from tensorferry.files.find import format_named
@@ -27,6 +28,7 @@ from tensorferry.formats import table
 from tensorferry.formats.contract import Facts, Written, choose
 from tensorferry.frameworks import conversion
 from tensorferry.progress import Progress, following
+from tensorferry.rows import schema as schemas
 from tensorferry.storage import STANDARD_STREAM
 from tensorferry.storage.place import Target
 from tensorferry.tensors.content import Content
@@ -190,6 +192,11 @@ class _Goal:
     @classmethod
     def of(cls, given: Any, format: str | None, compression: str | None) -> _Goal:
         path = os.fspath(given) if isinstance(given, str | os.PathLike) else None
+        if path is None and not callable(getattr(given, "write", None)):
+            raise OptionError(
+                f"the path is {type(given).__name__}, expected a path, a URL or a file object",
+                hint="the value comes first: save(value, path)",
+            )
         name = path if path is not None else _name_of(given)
         stem, outer = codecs.split_suffix(name)
         found = format or format_named(name)
@@ -263,13 +270,17 @@ def _opened(goal: _Goal, target: Target) -> Iterator[_Opened]:
         announce = None
         beside = goal.facts.metadata == "beside"
         if beside and goal.path is not None and not goal.is_stream:
-            announce = stack.enter_context(
-                sidecars.replacing(goal.path, durable=target.durable, options=target.options)
-            )
+            path = storage.localize(goal.path)
+            change = sidecars.Replacing(path, target.durable, target.options)
+            announce = stack.enter_context(change).announce
+        join = None
         if goal.path is None:
             sink: Any = storage.FileSink(goal.given)
-        else:
+        elif goal.is_stream or not goal.facts.types_beside:
             sink = stack.enter_context(target.sink())
+        else:
+            files = stack.enter_context(target.opened([goal.path]))
+            sink, join = files.open(goal.path), partial(files.join, goal.path)
         counted = sidecars.Sink(sink) if beside or goal.outer is not None else sink
 
         def tell(metadata: dict[str, str], options: dict[str, Any]) -> None:
@@ -277,11 +288,11 @@ def _opened(goal: _Goal, target: Target) -> Iterator[_Opened]:
                 counted.write(compressor.finish())
             about = sidecars.About(counted.position, counted.crc32c, metadata, options)
             assert announce is not None
-            announce(about)
+            announce(about, sink)
 
         compressor = None if goal.outer is None else codecs.compressor(goal.outer)
         inner = counted if compressor is None else _CompressingSink(counted, compressor)
-        open_target = Target(target.path, options=target.options, into=inner)
+        open_target = Target(target.path, options=target.options, into=inner, beside=join)
         yield _Opened(goal, open_target, sink, counted, None if announce is None else tell)
         if compressor is not None and not (beside and announce is not None):
             counted.write(compressor.finish())
@@ -331,10 +342,14 @@ def _save_packed(
     progress: Progress | None,
 ) -> Saved:
     """Writes rows into a file that is compressed as a whole."""
+    stale: list[str] = []
     with _opened(goal, target) as packed:
         stem = codecs.split_suffix(target.path)[0]
         with packed.target.sink() as sink:
-            into = Target(stem, into=sink)
+            into = Target(stem, into=sink, beside=packed.target.beside)
             name = goal.facts.name
             write_rows(rows, name, into, options, metadata=metadata, progress=progress)
+            if packed.target.beside is not None and not into.has_beside:
+                stale = [target.path]
+    schemas.remove_own(stale)
     return Saved(str(goal.given), goal.facts.name, packed.position, files=(target.path,))

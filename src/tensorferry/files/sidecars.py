@@ -12,16 +12,19 @@ whoever reads, and whenever the writer dies, each file finds its own metadata.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 from tensorferry import _native, storage
 from tensorferry.codecs import json_text as json
 from tensorferry.errors import ChecksumError, FormatError
-from tensorferry.storage import Source, byte_view, url as urls
+from tensorferry.storage import Source, byte_view, journal, url as urls
+from tensorferry.storage.folders import absolute
 from tensorferry.storage.journal import identity_of
 from tensorferry.storage.place import Place, ReplacedError
+from tensorferry.storage.sink import ReplacingSink
 from tensorferry.storage.temporary import Identity
 
 SUFFIX = ".json"
@@ -88,7 +91,7 @@ class Sink:
         view = byte_view(buffer)
         self.crc32c = _native.crc32c(view, self.crc32c)
         self.position += view.nbytes
-        self._sink.write(buffer)
+        self._sink.write(view)
 
 
 def find(place: Place) -> About | None:
@@ -132,8 +135,8 @@ def _read(path: str, options: Mapping[str, Any] | None) -> list[About]:
     """What a file's sidecar says, if there is one."""
     if urls.is_signed(path):
         return []  # the signature holds for this file alone
-    if not storage.is_url(path) and identity_of(path + SUFFIX) is None:
-        return []  # nothing, or a folder, a pipe or a device, which nobody named
+    if not storage.is_url(path) and not _is_there(path):
+        return []
     place = Place(path, options=options).companion(urls.extended(path, SUFFIX))
     try:
         source = place.open()
@@ -160,6 +163,11 @@ def _read(path: str, options: Mapping[str, Any] | None) -> list[About]:
     return [_about(node, path + SUFFIX) for node in files]
 
 
+def _is_there(path: str) -> bool:
+    """Whether a regular file has the name of a sidecar; nobody named a folder, pipe or device."""
+    return identity_of(path + SUFFIX) is not None
+
+
 def _about(node: Any, path: str) -> About:
     types: dict[str, type] = {"size": int, "crc32c": int, "metadata": dict, "options": dict}
     if not isinstance(node, dict) or node.keys() != types.keys():
@@ -180,57 +188,73 @@ def _about(node: Any, path: str) -> About:
     return About(**node)
 
 
-@contextmanager
-def replacing(path: str, *, durable: bool, options: Mapping[str, Any] | None = None) -> Any:
-    """Replaces a file together with its sidecar; for use around the writing of the file.
-
-    Gives a function that is to be called with what there is to say about the new file, when it is
-    written but not visible yet. A file without metadata has no sidecar in the end.
-    """
-    with ExitStack() as stack:
-        change = _Change(path, durable, options)
-
-        def announce(new: About) -> None:
-            """To be called before the file becomes visible."""
-            # Others wait here until the file and its sidecar are of one writer.
-            stack.enter_context(storage.only_writer(path, patience=PATIENCE))
-            change.begin(new)
-
-        try:
-            yield announce
-        except BaseException:
-            with suppress(OSError):
-                change.undo()
-            raise
-        change.end()
-
-
 @dataclass
-class _Change:
-    """What happens to a sidecar while its file is replaced."""
+class Replacing:
+    """Replaces a file together with its sidecar: a block around the writing of the file.
+
+    A file without metadata has no sidecar in the end.
+
+    Attributes:
+        path: The file.
+        durable: Whether to wait until the disk has the bytes.
+        options: Of the store of a URL.
+    """
 
     path: str
     durable: bool
-    options: Mapping[str, Any] | None
+    options: Mapping[str, Any] | None = None
     new: About | None = None
     old: list[About] = field(default_factory=list)
     file: Identity | None = None
+    _writer: AbstractContextManager[None] = field(default_factory=nullcontext)
 
-    def begin(self, new: About) -> None:
-        """Lets the sidecar be about both files."""
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            if kind is None:
+                self._end()
+            else:
+                with suppress(OSError):
+                    self._undo()
+        finally:
+            self._writer.__exit__(kind, error, trace)
+
+    def announce(self, new: About, sink: storage.FileSink) -> None:
+        """Lets the sidecar be about both files, when the new one is written but not visible.
+
+        Args:
+            new: The new file.
+            sink: That it was written to.
+        """
+        if not new.has_something and isinstance(sink, ReplacingSink):
+            # Where there is no sidecar either, nobody must begin one before the file is renamed.
+            if sink.claim(journal.path_of(absolute(self.path))) and not _is_there(self.path):
+                return
+            sink.disclaim()
+        # Others wait here until the file and its sidecar are of one writer.
+        writer = storage.only_writer(self.path, patience=PATIENCE)
+        writer.__enter__()
+        self._writer = writer
         self.old, self.new = _read(self.path, self.options), new
         self.file = identity_of(self.path)
         if self.old or new.has_something:
             self._write([*(self.old or _describe(self.path, self.options)), new])
 
-    def end(self) -> None:
+    def _end(self) -> None:
         """Lets the sidecar be about the new file."""
         if self.new is not None and self.new.has_something:
             self._write([self.new])
         elif self.old:
             storage.remove(urls.extended(self.path, SUFFIX), options=self.options)
 
-    def undo(self) -> None:
+    def _undo(self) -> None:
         """Lets the sidecar be as it was, if the file is."""
         if self.new is None or storage.is_url(self.path) or identity_of(self.path) != self.file:
             return

@@ -15,7 +15,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar, runtime_checkable
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    Literal,
+    NamedTuple,
+    Protocol,
+    TypeVar,
+    runtime_checkable,
+)
 
 from tensorferry.errors import OptionError, Problem
 from tensorferry.progress import Progress as Progress
@@ -45,8 +54,7 @@ class Extra:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Glimpse:
+class Glimpse(NamedTuple):
     """As much of a file as is looked at to recognise its format.
 
     Attributes:
@@ -85,6 +93,8 @@ class Facts:
         write_needs: The package without which it cannot be written.
         streams_rows: Whether `tensorferry.writer` writes it, row by row.
         typed: Whether files say the types of their values; text says only what can be read from it.
+        types_beside: Whether a schema beside a file keeps the types of Arrow's columns, which the
+            format itself lacks.
         names_shards: Whether a shard without a suffix ("train-00000-of-00010") is taken for it.
         records: Whether a row is a record, bytes of its own that can be copied without decoding
             them.
@@ -109,6 +119,7 @@ class Facts:
     streams_rows: bool = False
     names_shards: bool = False
     typed: bool = True
+    types_beside: bool = False
     records: bool = False
     read_by: Literal["many", "tensorflow", "few"] = "few"
 

@@ -7,17 +7,17 @@ The first line names the columns. A text with a comma, a quote or a newline stan
 quote in it is doubled. Nothing in the file tells the types: the first rows do, or `schema=`. A
 number that is missing is null, a text that is missing is empty: we write nothing at all for a null,
 and two quotes for an empty text, which pandas, polars and duckdb tell apart. Numbers come back as
-int64 and float64, texts as text: times, too.
+int64 and float64, times and dates as PyArrow finds them, all else as text. Where a frame was
+written, the schema beside the file has its types, and a text that is missing is null.
 
 PyArrow (the extra "arrow") parses and writes; blocks are `tensorferry.formats.tables.text`.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from tensorferry.errors import FormatError, TruncatedError, UnsupportedError
 from tensorferry.formats.contract import Format, WriteOptions
@@ -27,24 +27,14 @@ from tensorferry.formats.tables.text import TextOptions
 from tensorferry.formats.tables.writer import BatchWriter
 from tensorferry.storage.sink import Sink
 from tensorferry.storage.source import Source
-from tensorferry.tensors.values import Array
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-QUOTE = 34
+QUOTE = b'"'
 
 # Those of PyArrow's that do not mean the number NaN.
 NULLS = ["", "#N/A", "#N/A N/A", "#NA", "-NaN", "N/A", "NA", "NULL", "n/a", "null"]
-
-
-def row_ends(given: Array) -> Array:
-    """The places of the newlines that are not between quotes."""
-    is_end = given == text.NEWLINE
-    quotes = given == QUOTE
-    if quotes.any():
-        is_end &= np.cumsum(quotes) % 2 == 0
-    return np.flatnonzero(is_end)
 
 
 class Reader(text.TextReader):
@@ -53,50 +43,60 @@ class Reader(text.TextReader):
     def __init__(self, data: bytes | memoryview, how: TextOptions, like: Any) -> None:
         pieces.require_pyarrow()
         view = memoryview(data)
-        blocks = text.cut(view, 0, row_ends)
-        if not blocks:
-            raise TruncatedError("no line, expected one with the names of columns", offset=0)
-        last = np.frombuffer(view[blocks[-1].start : blocks[-1].stop], np.uint8)
-        if (last == QUOTE).sum() % 2:
-            raise TruncatedError("the file ends inside of quotes", offset=len(view))
-        first = np.frombuffer(view[blocks[0].start : blocks[0].stop], np.uint8)
-        ends = [*row_ends(first).tolist(), len(first)]
-        starts = [0, *(end + 1 for end in ends)]
-        head = next(
-            place
-            for place in range(len(ends))
-            if first[starts[place] : ends[place]].tobytes().strip()
-        )
-        self._header = first[starts[head] : ends[head]].tobytes()
         self._types: dict[str, Any] = {}
         self._names: list[str] = []
-        start = min(blocks[0].start + ends[head] + 1, len(view))
-        super().__init__(view, text.cut(view, start, row_ends), how, like)
+        self._header, start = _first_line(view)
+        super().__init__(view, text.cut(view, start, quotes=True), how, like)
 
     def _find_schema(self, given: dict[str, Any], whole: bool) -> Any:
         import pyarrow as pa
         from pyarrow import csv
 
         with pieces.translated(offset=0):
-            header = csv.read_csv(pa.BufferReader(self._header + b"\n"))
-            if header.num_rows:
-                raise FormatError("lines end with a carriage return alone, expected a newline")
-            self._names = header.column_names
+            names = _plain_names(self._header)
+            if names is None:
+                header = csv.read_csv(pa.BufferReader(self._header + b"\n"))
+                if header.num_rows:
+                    raise FormatError("lines end with a carriage return alone, expected a newline")
+                names = header.column_names
+            self._names = names
             pieces.check_names(pa.schema([(name, pa.null()) for name in self._names]))
         self._types = {name: kind for name, kind in given.items() if name in self._names}
+        if self._typed is not None:
+            return pa.schema([(n, self._types.get(n, pa.string())) for n in self._names])
         if self._blocks and not whole:
             with self._located(self._blocks[0]):
-                found = self._parse(self._text(0), self._names).schema
-                self._types = {name: text.as_text(found.field(name).type) for name in self._names}
+                found = self._parse(self._text(0), self._names)
+                kinds = {name: found.schema.field(name).type for name in self._names}
+                self._types = {name: _found(kind) for name, kind in kinds.items()}
+            if self._types == kinds:
+                self._first = found
         kinds = {name: self._types.get(name, pa.string()) for name in self._names}
         return pa.schema(
             [pa.field(n, kind, nullable=kind != pa.string()) for n, kind in kinds.items()]
         )
 
+    @staticmethod
+    def _written(kind: pa.DataType) -> Any:
+        """The type that PyArrow reads where a type was written."""
+        import pyarrow as pa
+
+        from tensorferry.formats.tables.frames import holds_strings
+
+        types = pa.types
+        if types.is_dictionary(kind):
+            return Reader._written(kind.value_type)
+        if types.is_null(kind) or holds_strings(kind) or types.is_fixed_size_binary(kind):
+            return pa.string()
+        if types.is_duration(kind):
+            return pa.int64()
+        return pa.float32() if types.is_float16(kind) else kind
+
     def _parse(self, given: Any, columns: Sequence[str]) -> Any:
         import pyarrow as pa
         from pyarrow import csv
 
+        exact = self._typed is not None
         return csv.read_csv(
             pa.BufferReader(given),
             read_options=csv.ReadOptions(
@@ -104,9 +104,60 @@ class Reader(text.TextReader):
             ),
             parse_options=csv.ParseOptions(newlines_in_values=True),
             convert_options=csv.ConvertOptions(
-                column_types=self._types, include_columns=list(columns), null_values=NULLS
+                column_types=self._types,
+                include_columns=list(columns),
+                null_values=[""] if exact else NULLS,
+                strings_can_be_null=exact,
+                quoted_strings_can_be_null=False,
             ),
         )
+
+
+_PLAIN_NAME = rb'"[^"\r\n,]*"|[^"\r\n,]+'
+_PLAIN_HEADER = re.compile(rb"(?:%b)(?:,(?:%b))*" % (_PLAIN_NAME, _PLAIN_NAME))
+
+
+def _first_line(data: memoryview) -> tuple[bytes, int]:
+    """The first line that is not blank, and where the lines behind it start.
+
+    Raises:
+        TruncatedError: There is none, or it ends inside of quotes.
+    """
+    start = 0
+    while start < len(data):
+        size = 1 << 12
+        while True:
+            head = bytes(data[start : start + size])
+            end = head.find(b"\n")
+            quotes = head.count(QUOTE, 0, end)
+            while end >= 0 and quotes % 2:
+                last, end = end, head.find(b"\n", end + 1)
+                quotes += head.count(QUOTE, last, len(head) if end < 0 else end)
+            if end >= 0 or start + size >= len(data):
+                break
+            size *= 8
+        if end < 0 and head.count(QUOTE) % 2:
+            raise TruncatedError("the file ends inside of quotes", offset=len(data))
+        line = head if end < 0 else head[:end]
+        start += len(head) if end < 0 else end + 1
+        if line.strip():
+            return line, start
+    raise TruncatedError("no line, expected one with the names of columns", offset=0)
+
+
+def _plain_names(header: bytes) -> list[str] | None:
+    """The names in a line without anything unusual; None where there is, for PyArrow to read."""
+    line = header.removesuffix(b"\r")
+    if not line.isascii() or not _PLAIN_HEADER.fullmatch(line):
+        return None
+    return [name.strip('"') for name in line.decode().split(",")]
+
+
+def _found(kind: pa.DataType) -> Any:
+    """A type that PyArrow has found; a column that is always empty may be text further on."""
+    import pyarrow as pa
+
+    return pa.string() if pa.types.is_null(kind) or pa.types.is_binary(kind) else kind
 
 
 class Reads(text.TextReads):
@@ -192,9 +243,8 @@ def _as_text(field: pa.Field) -> Any:
 
     types = pa.types
     kind = field.type.value_type if types.is_dictionary(field.type) else field.type
-    is_text = holds_strings(kind) or types.is_null(kind)
-    # PyArrow would write a duration as a count of a unit that nothing tells.
-    is_time = types.is_timestamp(kind) or types.is_date(kind) or types.is_time(kind)
+    is_text = holds_strings(kind) or types.is_null(kind) or types.is_fixed_size_binary(kind)
+    is_time = types.is_temporal(kind) and not types.is_interval(kind)
     tests = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal)
     is_number = any(test(kind) for test in tests)
     if Note.of(field) != Note() or not (is_text or is_time or is_number):
@@ -209,8 +259,21 @@ def _as_text(field: pa.Field) -> Any:
 class Writes(text.TextWrites):
     """Writes rows of columns."""
 
-    def begin(self, sink: Sink, schema: pa.Schema) -> BatchWriter:
-        """Begins a file."""
+    def begin(self, sink: Sink, schema: pa.Schema, *, beside: bool) -> BatchWriter:
+        """Begins a file.
+
+        Raises:
+            UnsupportedError: A column has no place in it.
+        """
+        import pyarrow as pa
+
+        for field in schema:
+            if pa.types.is_duration(field.type) and not beside:
+                raise UnsupportedError(
+                    f"a column of {field.type} is a count of a unit, which no schema beside tells",
+                    tensor=field.name,
+                    hint="write to a path",
+                )
         return Writer(sink, schema)
 
 

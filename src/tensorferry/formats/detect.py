@@ -7,8 +7,8 @@ that may be it. Nothing is imported for it but the compression that a file is pa
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
 from io import BytesIO
+from typing import NamedTuple
 
 from tensorferry.codecs import compression as codecs
 from tensorferry.codecs.compression import Kind
@@ -23,8 +23,7 @@ from tensorferry.storage.source import Source
 COMPRESSED_HEAD = 1 << 16
 
 
-@dataclass(frozen=True, slots=True)
-class Detected:
+class Detected(NamedTuple):
     """What a file is.
 
     Attributes:
@@ -72,14 +71,21 @@ def recognise(glimpse: Glimpse) -> str | None:
     if strangers.find(glimpse) is not None:
         return None
     doubtful = []
-    for name, facts in TABLE.items():
-        answer = facts.recognise(glimpse)
+    for name, answers in _RECOGNISED:
+        answer = answers(glimpse)
         if answer == "surely":
             return name
         if answer == "perhaps":
             doubtful.append(name)
     ending = named(glimpse.name) if glimpse.name else None
     return ending or next(iter(doubtful), None)
+
+
+_RECOGNISED = [
+    (name, facts.recognise)
+    for name, facts in TABLE.items()
+    if facts.recognise is not signatures.nothing
+]
 
 
 def detect_bytes(data: bytes | memoryview) -> str:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import datetime
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +37,9 @@ from tensorferry.tensors.values import Array
 if TYPE_CHECKING:
     import pyarrow as pa
 
+PART = 1 << 14
+"""Number of bytes of a part of which the keys are counted: at most 30 MB of values."""
+
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 
 
@@ -46,7 +49,7 @@ class Reader(text.TextReader):
     def __init__(self, data: bytes | memoryview, how: TextOptions, like: Any) -> None:
         pieces.require_pyarrow()
         view = memoryview(data)
-        super().__init__(view, text.cut(view, 0, text.newlines), how, like)
+        super().__init__(view, text.cut(view, 0, quotes=False), how, like)
 
     def _find_schema(self, given: dict[str, Any], whole: bool) -> Any:
         import pyarrow as pa
@@ -55,6 +58,7 @@ class Reader(text.TextReader):
         self._is_whole = whole or not self._blocks
         if not self._is_whole:
             with self._located(self._blocks[0]):
+                self._check_keys(self._blocks[0])
                 found = self._parse(self._text(0), ()).schema
                 pieces.check_names(found)
                 kinds = {field.name: text.as_text(field.type) for field in found}
@@ -62,12 +66,27 @@ class Reader(text.TextReader):
             self._is_whole = True
         return self._known
 
+    def _check_keys(self, block: text.Block) -> None:
+        """Refuses rows of ever other keys: each key takes a value in each row of a block.
+
+        The keys are counted in parts, which are too small to take much memory whatever they hold.
+        """
+        import pyarrow as pa
+
+        data = self._data[block.start : block.stop]
+        if len(data) <= PART:
+            return
+        keys: set[str] = set()
+        for part in text.cut(data, 0, quotes=False, usual=PART):
+            keys.update(_keys(self._parse(pa.py_buffer(data[part.start : part.stop]), ()).schema))
+        pieces.check_memory(8 * block.rows * len(keys), held=self.size)
+
     def _parse(self, given: Any, columns: Sequence[str]) -> Any:
         import pyarrow as pa
         from pyarrow import json as arrow_json
 
         check_depth(np.frombuffer(given, np.uint8))
-        return arrow_json.read_json(
+        table = arrow_json.read_json(
             pa.BufferReader(given),
             read_options=arrow_json.ReadOptions(use_threads=False, block_size=given.size + 1),
             parse_options=arrow_json.ParseOptions(
@@ -75,6 +94,36 @@ class Reader(text.TextReader):
                 unexpected_field_behavior="error" if self._is_whole else "infer",
             ),
         )
+        table.validate(full=True)
+        return table
+
+    @staticmethod
+    def _written(kind: pa.DataType) -> Any:
+        """The type that PyArrow reads where a type was written."""
+        import pyarrow as pa
+
+        types = pa.types
+        if types.is_dictionary(kind):
+            return Reader._written(kind.value_type)
+        if types.is_decimal(kind) or types.is_fixed_size_binary(kind):
+            return pa.string()
+        if types.is_float16(kind):
+            return pa.float32()
+        if types.is_large_list(kind):
+            return pa.list_(Reader._written(kind.value_type))
+        return text.as_text(kind)
+
+
+def _keys(schema: pa.Schema) -> Iterator[str]:
+    """The keys of rows and of what is in them, each with those before it."""
+    import pyarrow as pa
+
+    left = [(field.name, field.type) for field in schema]
+    while left:
+        name, kind = left.pop()
+        yield name
+        if pa.types.is_struct(kind):
+            left += [(f"{name}/{member.name}", member.type) for member in kind]
 
 
 def check_depth(given: Array) -> None:
@@ -191,7 +240,7 @@ def _plain(value: Any) -> Any:
 class Writes(text.TextWrites):
     """Writes rows of columns."""
 
-    def begin(self, sink: Sink, schema: pa.Schema) -> BatchWriter:
+    def begin(self, sink: Sink, schema: pa.Schema, *, beside: bool) -> BatchWriter:
         """Begins a file."""
         return Writer(sink, schema)
 

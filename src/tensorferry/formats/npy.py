@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from tensorferry import dtypes
 from tensorferry.dtypes import DType
 from tensorferry.errors import FormatError, LimitError, TruncatedError, UnsupportedError
 from tensorferry.formats.arrays import ArrayReader, Contents
@@ -30,7 +31,7 @@ from tensorferry.formats.contract import Format, TensorOptions, WriteOptions, Wr
 from tensorferry.storage import Sink
 from tensorferry.storage.place import Place, Target, size_of
 from tensorferry.tensors.content import Content
-from tensorferry.tensors.entries import Entry, write_array
+from tensorferry.tensors.entries import Entries, Entry, write_array
 from tensorferry.tensors.layout import ROOT, WHOLE
 from tensorferry.tensors.stored import Unreadable, plain_storage
 from tensorferry.tensors.values import MAX_RANK, Array
@@ -93,6 +94,8 @@ def entries(entry: Entry, stored: int) -> dict[str, Entry | Unreadable]:
     if entry.dtype.hasobject:
         return {ROOT: Unreadable(pickled(), "object", entry.shape, stored)}
     if entry.dtype.names is None:
+        if not entry.dtype.shape:
+            return {ROOT: entry}
         shape = entry.shape + entry.dtype.shape
         return {ROOT: replace(entry, dtype=entry.dtype.base, shape=shape)}
     fields: dict[str, Entry | Unreadable] = {}
@@ -162,7 +165,9 @@ def decode_header(head: Any) -> tuple[np.dtype[Any], tuple[int, ...], bool, int]
     return dtype, shape, fortran, start + length
 
 
+@lru_cache(maxsize=64)
 def _parse(text: str, offset: int) -> tuple[np.dtype[Any], tuple[int, ...], bool]:
+    """The dtype, the shape and the order in a header; many files have the same one."""
     try:
         header = _evaluate(text.strip())
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
@@ -229,7 +234,6 @@ class Reader(ArrayReader[TensorOptions]):
         source = place.open()
         size = len(source.everything()) if source.size is None else source.size
         dtype, shape, fortran, start = decode_header(source.range(0, min(size, MAX_HEADER + 12)))
-        entry = Entry(dtype, shape, source, start, fortran)
         end = start + math.prod(shape) * dtype.itemsize
         if end != size and not dtype.hasobject:
             kind = TruncatedError if end > size else FormatError
@@ -238,8 +242,11 @@ class Reader(ArrayReader[TensorOptions]):
                 f"for {dtype} of shape {list(shape)}",
                 offset=min(size, end),
             )
-        found = entries(entry, size - start)
         version = ".".join(map(str, bytes(source.range(6, 8))))
+        if dtype.kind in "biufc" and dtype in dtypes.BY_NUMPY and not fortran:
+            plain = Entries(source, {ROOT: (dtype, shape, start)})
+            return Contents(plain, layout=WHOLE, version=version)
+        found = entries(Entry(dtype, shape, source, start, fortran), size - start)
         return Contents(found, layout=WHOLE if list(found) == [ROOT] else None, version=version)
 
 

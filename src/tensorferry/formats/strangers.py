@@ -8,6 +8,7 @@ objects. They are recognised by their first bytes, or by those and the name, and
 
 from __future__ import annotations
 
+import shlex
 from typing import NamedTuple
 
 from tensorferry.formats.contract import Glimpse
@@ -56,7 +57,7 @@ def find(glimpse: Glimpse) -> Stranger | None:
         beside = glimpse.name[: -len(".meta")]
         return Stranger(
             "the graph of a TensorFlow 1 checkpoint (a MetaGraphDef)",
-            f"its variables lie beside it: `ferry info {beside}`",
+            f"its variables lie beside it: `ferry info {shlex.quote(beside)}`",
         )
     return None
 

@@ -57,7 +57,6 @@ TABLE: dict[str, Facts] = {
             opens="tensors",
             takes="arrays",
             metadata="nowhere",
-            write_needs=Extra("h5py", "keras"),
         ),
         Facts(
             name="npz",
@@ -122,6 +121,7 @@ TABLE: dict[str, Facts] = {
             write_needs=_ARROW,
             streams_rows=True,
             typed=False,
+            types_beside=True,
             read_by="many",
         ),
         Facts(
@@ -136,6 +136,7 @@ TABLE: dict[str, Facts] = {
             write_needs=_ARROW,
             streams_rows=True,
             typed=False,
+            types_beside=True,
             read_by="many",
         ),
         Facts(
@@ -280,9 +281,10 @@ def named(path: str) -> str | None:
     """The format that the ending of a path stands for: the longest one that fits."""
     path = urls.bare(path)
     path = path.lower()  # "A.NPY"
-    if not path.endswith(tuple(_ENDINGS)):
+    found = _ENDING.search(path)
+    if found is None:
         return "checkpoint" if _STEP.search(path) else None
-    return next(name for suffix, name in _ENDINGS.items() if path.endswith(suffix))
+    return _ENDINGS[found[0]]
 
 
 # What TensorFlow's savers put behind the name of a checkpoint: "model.ckpt-900".
@@ -296,3 +298,5 @@ _ENDINGS = dict(
     )
 )
 """The format of each suffix, the longest suffix first."""
+
+_ENDING = re.compile(rf"(?:{'|'.join(map(re.escape, _ENDINGS))})\Z")

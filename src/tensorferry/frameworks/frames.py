@@ -16,6 +16,7 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from tensorferry.errors import FerryError, MissingExtraError, UnsupportedError
@@ -44,20 +45,29 @@ class ArrowStream(Protocol):
 
 def is_frame(value: Foreign) -> bool:
     """Whether a value is a table with named columns, of whichever package."""
-    if value.__class__ in (dict, list, tuple):
-        return False
-    if _is_of("polars", "LazyFrame", value):
+    kind: Any = type(value)
+    return _are_frames(kind)
+
+
+@lru_cache(maxsize=1024)
+def _are_frames(kind: Any) -> bool:
+    """Whether the values of a class are frames: asking for a protocol takes long."""
+    if _is_named(kind, "polars", "LazyFrame"):
         return True
-    return isinstance(value, ArrowStream) and not any(
-        _is_of(package, name, value) for package, name in _COLUMNS.items()
+    return issubclass(kind, ArrowStream) and not any(
+        _is_named(kind, package, name) for package, name in _COLUMNS.items()
     )
 
 
 def _is_of(package: str, name: str, value: Foreign) -> bool:
     """Whether a value is of a class of a package, by name: nothing is imported for that."""
+    return _is_named(type(value), package, name)
+
+
+def _is_named(kind: type, package: str, name: str) -> bool:
     return any(
-        kind.__name__ == name and kind.__module__.partition(".")[0] == package
-        for kind in type(value).__mro__
+        base.__name__ == name and base.__module__.partition(".")[0] == package
+        for base in kind.__mro__
     )
 
 
@@ -84,14 +94,27 @@ def reader(value: Foreign, *, index: bool = True) -> pa.RecordBatchReader:
         if _is_of("polars", "DataFrame", value):
             # Its newest types, views of texts, are some that PyArrow cannot write everywhere.
             oldest = sys.modules["polars"].CompatLevel.oldest()
-            return value.to_arrow(compat_level=oldest).to_reader()
+            return _read(value.to_arrow(compat_level=oldest))
         if _is_of("pandas", "DataFrame", value):
             table = pa.Table.from_pandas(value)
             unnamed = [] if index else [name for name in table.column_names if _INDEX.match(name)]
-            return table.drop_columns(unnamed).to_reader()
+            return _read(table.drop_columns(unnamed))
+        if isinstance(value, pa.Table):
+            return _read(value)
         if isinstance(value, pa.RecordBatch):
             return pa.RecordBatchReader.from_batches(value.schema, iter([value]))
         return pa.RecordBatchReader.from_stream(value)
+
+
+def _read(table: pa.Table) -> pa.RecordBatchReader:
+    """The record batches of a table; one without rows has one, which has its categories."""
+    import pyarrow as pa
+
+    if table.num_rows:
+        return table.to_reader()
+    arrays = [column.combine_chunks() for column in table.columns]
+    empty = pa.RecordBatch.from_arrays(arrays, schema=table.schema)
+    return pa.RecordBatchReader.from_batches(table.schema, iter([empty]))
 
 
 @contextmanager

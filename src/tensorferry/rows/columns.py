@@ -30,6 +30,11 @@ def rows_between(column: Any, start: int, stop: int) -> Any:
     return column[start:stop]
 
 
+def slice_rows(columns: Mapping[str, Any], start: int, stop: int) -> dict[str, Any]:
+    """The rows of columns from `start` to `stop`."""
+    return {name: rows_between(column, start, stop) for name, column in columns.items()}
+
+
 def _of_ragged(column: RaggedTensor, start: int, stop: int) -> RaggedTensor:
     nested = []
     for splits in column.nested_row_splits:
@@ -88,8 +93,7 @@ def batches_of(columns: Mapping[str, Any], rows: int) -> Iterator[dict[str, Any]
     """Columns of one length in pieces of so many rows."""
     length = length_of(next(iter(columns.values()))) if columns else 0
     for start in range(0, length, rows):
-        stop = min(start + rows, length)
-        yield {name: rows_between(column, start, stop) for name, column in columns.items()}
+        yield slice_rows(columns, start, min(start + rows, length))
 
 
 def part_of(column: Any, index: tuple[Any, ...]) -> Any:

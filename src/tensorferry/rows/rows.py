@@ -13,6 +13,7 @@
 from __future__ import annotations
 
 import difflib
+import itertools
 import operator
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,7 +26,7 @@ from tensorferry import frameworks
 from tensorferry.errors import Problem, UnknownFeatureError, UnsupportedError
 from tensorferry.rows import preview
 from tensorferry.rows.arrow import AsArrow
-from tensorferry.rows.columns import part_of
+from tensorferry.rows.columns import part_of, slice_rows
 from tensorferry.storage.place import Place
 from tensorferry.tensors.infos import TensorInfo
 from tensorferry.tensors.values import Array
@@ -43,6 +44,9 @@ To = Literal["numpy", "tensorflow", "torch", "jax", "arrow"]
 Row = dict[str, Any]
 Indices = Sequence[SupportsIndex] | np.ndarray[Any, Any]
 Batch = dict[str, Any]
+
+Gathered = tuple[Batch, list[int]]
+"""The columns of batches, one behind the other, and the row behind the last of each batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,6 +265,23 @@ class Rows(AsArrow):
         Raises:
             UnsupportedError: The rows can only be read in order (`is_seekable`).
         """
+        return _dealt(self.gathered_together(wanted), to)
+
+    @property
+    def reads_ahead(self) -> bool:
+        """Whether `gathered_together` reads ahead by itself, in threads of its own."""
+        return False
+
+    def gathered_together(self, wanted: Iterable[Array], *, ahead: int = 0) -> Iterator[Gathered]:
+        """The same batches as NumPy's columns, several batches one behind the other.
+
+        Args:
+            wanted: The numbers of each batch: int64, from 0 to the number of rows.
+            ahead: Number of bytes, about, that threads may read before they are asked for.
+
+        Raises:
+            UnsupportedError: The rows can only be read in order (`is_seekable`).
+        """
         raise UnsupportedError(
             f"rows of {self.format} files can only be read in order", path=self.place.path
         )
@@ -393,6 +414,16 @@ def check_rows(rows: SupportsIndex) -> int:
     if number < 1:
         raise ValueError(f"batches of {number} rows, expected 1 or more")
     return number
+
+
+def _dealt(groups: Iterable[Gathered], to: To) -> Iterator[Any]:
+    """Each batch for itself."""
+    for columns, ends in groups:
+        if len(ends) == 1:
+            yield hand(columns, to)
+            continue
+        for start, stop in itertools.pairwise([0, *ends]):
+            yield hand(slice_rows(columns, start, stop), to)
 
 
 def hand(batch: Any, to: To) -> Any:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tensorferry.codecs import json_text as json
 from tensorferry.codecs.json_text import describe
 from tensorferry.errors import FormatError
-from tensorferry.formats.json.bodies import check_error
+from tensorferry.formats.json.bodies import check_error, read_body
 from tensorferry.storage import as_source
 
 if TYPE_CHECKING:
@@ -29,8 +29,23 @@ def read(data: Buffer | str) -> dict[str, Any]:
     Raises:
         FormatError: The body is no object, or reports an error of the server.
     """
-    source = data.encode(errors="surrogatepass") if isinstance(data, str) else as_source(data)
-    body = json.parse(source, json.SERVING)
+    return _checked(json.parse(_source_of(data), json.SERVING))
+
+
+def read_tensors(data: Buffer | str) -> dict[str, Any]:
+    """The JSON object in a body, with tensors of numbers as `tensorferry.formats.json.bodies` has.
+
+    Raises:
+        FormatError: The body is no object, or reports an error of the server.
+    """
+    return _checked(read_body(_source_of(data)))
+
+
+def _source_of(data: Buffer | str) -> Any:
+    return data.encode(errors="surrogatepass") if isinstance(data, str) else as_source(data)
+
+
+def _checked(body: Any) -> dict[str, Any]:
     if type(body) is not dict:
         raise FormatError(f"the body is {describe(body)}, expected an object")
     check_error(body)

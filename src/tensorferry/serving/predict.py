@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from tensorferry import frameworks
 from tensorferry.codecs.protobuf import Message
 from tensorferry.errors import FormatError, UnsupportedError
-from tensorferry.formats.json.bodies import FORMS, REQUESTS, ROW_FORMS, from_body, to_body
+from tensorferry.formats.json.bodies import FORMS, REQUESTS, ROW_FORMS, from_body, to_text
 from tensorferry.serving import bodies
 from tensorferry.serving.messages import (
     WRITER,
@@ -116,7 +116,7 @@ class PredictRequest(Request):
         if self.output_filter:
             raise UnsupportedError("REST has no output_filter", hint="it answers with all outputs")
         form = "instances" if self.rows else "inputs"
-        return bodies.write(_to_body(self.inputs, form, self.signature_name))
+        return _to_text(self.inputs, form, self.signature_name)
 
     @classmethod
     def from_json(
@@ -140,7 +140,7 @@ class PredictRequest(Request):
         Raises:
             FormatError: The body is no such request.
         """
-        body = bodies.read(data)
+        body = bodies.read_tensors(data)
         inputs, form = _from_body(body, REQUESTS, dtypes, to)
         signature_name = bodies.text_of(body, "signature_name")
         given = read_path(path, cls.suffix)
@@ -206,15 +206,11 @@ class PredictResponse(ModelMessage):
         Raises:
             UnsupportedError: JSON cannot hold an output.
         """
-        outputs = self.outputs
+        outputs, binary = self.outputs, False
         if len(outputs) == 1:
             ((name, tensor),) = outputs.items()
-            if not name.endswith("_bytes"):  # the name makes strings binary
-                outputs = {UNNAMED: tensor}
-            else:
-                named = _to_body(outputs, "outputs")["outputs"][name]
-                return bodies.write({"predictions" if self.rows else "outputs": named})
-        return bodies.write(_to_body(outputs, "predictions" if self.rows else "outputs"))
+            outputs, binary = {UNNAMED: tensor}, name.endswith("_bytes")
+        return _to_text(outputs, "predictions" if self.rows else "outputs", binary=binary)
 
     @classmethod
     def from_json(
@@ -231,11 +227,11 @@ class PredictResponse(ModelMessage):
             FormatError: The body is no such response, or reports an error of the server.
         """
         answers = tuple(form for form in FORMS if form not in REQUESTS)
-        outputs, form = _from_body(bodies.read(data), answers, dtypes, to)
+        outputs, form = _from_body(bodies.read_tensors(data), answers, dtypes, to)
         return cls(outputs, rows=form in ROW_FORMS)
 
 
-def _to_body(tensors: Any, form: str, signature_name: str = "") -> dict[str, Any]:
+def _to_text(tensors: Any, form: str, signature_name: str = "", *, binary: bool = False) -> bytes:
     if not isinstance(tensors, Mapping):
         raise UnsupportedError(
             f"the tensors are a {type(tensors).__name__}, expected a dict of them by name",
@@ -246,7 +242,7 @@ def _to_body(tensors: Any, form: str, signature_name: str = "") -> dict[str, Any
         dense = dense[UNNAMED]
     elif UNNAMED in dense:
         raise UnsupportedError("a tensor without a name beside others, expected a name for each")
-    return to_body(dense, form, signature_name or None)
+    return to_text(dense, form, signature_name or None, binary=binary)
 
 
 def _from_body(

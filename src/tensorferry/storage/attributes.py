@@ -56,15 +56,20 @@ class Attributes:
         Raises:
             OSError: The system's own error, unless it only does not allow us to.
         """
-        mode = self.mode
-        if not _own(descriptor, self.owner, self.group):
-            mode &= ~SPECIAL
-            if os.fstat(descriptor).st_gid != self.group:
-                mode = mode & ~stat.S_IRWXG | (mode & (mode & stat.S_IRWXO) << 3)
+        mode, found = self.mode, os.fstat(descriptor)
+        if (found.st_uid, found.st_gid) != (self.owner, self.group):
+            is_given = _give(descriptor, self.owner, self.group)
+            found = os.fstat(descriptor)
+            if not is_given:
+                mode &= ~SPECIAL
+                if found.st_gid != self.group:
+                    mode = mode & ~stat.S_IRWXG | (mode & (mode & stat.S_IRWXO) << 3)
         for name, value in self.extended.items():
             with _allowed():
                 system.set_extended(descriptor, name, value)
-        if stat.S_IMODE(os.fstat(descriptor).st_mode) != mode:
+        if self.extended:  # an ACL changes the mode
+            found = os.fstat(descriptor)
+        if stat.S_IMODE(found.st_mode) != mode:
             system.set_mode(descriptor, mode)
 
 
@@ -75,11 +80,8 @@ def _extended(path: str) -> dict[str, bytes]:
     return found
 
 
-def _own(descriptor: int, owner: int, group: int) -> bool:
+def _give(descriptor: int, owner: int, group: int) -> bool:
     """Gives a file to a user and a group, or at least to the group; whether both was possible."""
-    found = os.fstat(descriptor)
-    if (found.st_uid, found.st_gid) == (owner, group):
-        return True
     with _allowed():
         system.give_away(descriptor, owner, group)
         return True

@@ -10,6 +10,7 @@ anywhere:
 
     ~/.cache/tensorferry/objects/1f3a90c2...        the bytes, once they are whole
     ~/.cache/tensorferry/objects/1f3a90c2....lock   held by the process that fetches them
+    ~/.cache/tensorferry/indexes/8d01e4b7...        where the records of a large local file are
 
 `TENSORFERRY_CACHE` names another folder; empty, it turns the cache off. The folder is private to
 its owner. `limits.cache` bounds its bytes: what was not used for the longest time is removed.
@@ -34,8 +35,11 @@ _NAME = re.compile(r"[0-9a-f]{64}")
 _PIECE = 1 << 22
 
 
-def folder() -> str | None:
+def folder(kind: str = "objects") -> str | None:
     """The folder of the cache, private to this user; None where there is none.
+
+    Args:
+        kind: What is kept there: objects of stores, or what was found out about local files.
 
     Raises:
         PermissionError: The folder belongs to somebody else, or others may write into it.
@@ -44,18 +48,23 @@ def folder() -> str | None:
     if given == "" or limits.cache <= 0:
         return None
     home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser(os.path.join("~", ".cache"))
-    path = os.path.join(given or os.path.join(home, "tensorferry"), "objects")
+    path = os.path.join(given or os.path.join(home, "tensorferry"), kind)
     if not os.path.isabs(path):  # there is no home
         return None
     try:
         os.makedirs(path, mode=0o700, exist_ok=True)
-        found = os.lstat(path)
+        found, above = os.lstat(path), os.stat(os.path.dirname(path))
     except OSError:
         if given:  # whoever names a folder wants to know
             raise
         return None
-    is_own = not system.HAS_OWNERS or (
-        found.st_uid == system.user()[0] and not found.st_mode & 0o022
+    user = system.user()[0] if system.HAS_OWNERS else None
+    is_own = user is None or (
+        found.st_uid == user
+        and not found.st_mode & 0o022
+        # Whoever may rename the folder can put another one in its place.
+        and above.st_uid in (user, 0)
+        and (not above.st_mode & stat.S_IWOTH or bool(above.st_mode & stat.S_ISVTX))
     )
     if not stat.S_ISDIR(found.st_mode) or not is_own:
         raise PermissionError(
@@ -99,6 +108,22 @@ def held(source: Source, url: str, address: str) -> Iterator[str | None]:
         with suppress(OSError):
             os.utime(path)
         yield path
+    _trim(place, path)
+
+
+def keep(data: bytes, place: str, path: str) -> None:
+    """Puts bytes into a folder of the cache, in one step; the name is a digest of 64 digits."""
+    part, descriptor = temporary.create(path, mode=0o600)
+    try:
+        with open(descriptor, "wb", closefd=False) as file:
+            file.write(data)
+        system.move(part, path)
+    except BaseException:
+        temporary.remove(part)
+        raise
+    finally:
+        temporary.forget(part)
+        temporary.release(descriptor)
     _trim(place, path)
 
 

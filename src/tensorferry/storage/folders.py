@@ -9,6 +9,11 @@ from contextlib import suppress
 from tensorferry.storage import system
 
 
+def absolute(path: str) -> str:
+    """A path that stays the same if the process changes its folder; links are not followed."""
+    return path if os.path.isabs(path) else os.path.join(os.getcwd(), path)
+
+
 def make_folder(path: str, *, durable: bool) -> list[str]:
     """Makes a folder and all that it lies in, where they are missing.
 

@@ -4,6 +4,7 @@ A shard set has no index whose rename could decide which files count. While such
 a hidden file beside it, `.train-00000-of-00004.tfrecord.1b2c3d4e.ferry`, stands for it:
 
     empty                      somebody writes the set and holds the lock of this file
+    a link to a new file       the same, for one file (`ReplacingSink.claim`)
     a list of all new files    they are written and synced: from here on the new set counts
     gone                       all new files have their names
 
@@ -30,6 +31,7 @@ import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from tensorferry.storage import system, temporary
@@ -48,11 +50,16 @@ PATIENCE = 1.0
 
 def path_of(main: str) -> str:
     """The path of the journal of a set; `main` is its first file, or its index."""
-    folder, name = os.path.split(main)
+    name = os.path.basename(main)
+    return f"{main[: len(main) - len(name)]}{_name_of(name)}"
+
+
+@lru_cache(maxsize=128)
+def _name_of(name: str) -> str:
     import hashlib  # which takes longer to import than a small file to read
 
     digest = hashlib.sha256(os.fsencode(name)).hexdigest()[:8]
-    return os.path.join(folder, f".{name[: temporary.LONGEST]}.{digest}.ferry")
+    return f".{name[: temporary.LONGEST]}.{digest}.ferry"
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,18 +201,18 @@ def read(main: str) -> Journal | None:
     except OSError:
         return None
     with temporary.opened(path, lockable=False) as descriptor:
-        return None if descriptor is None else _read(descriptor, path)
+        return None if descriptor is None else _read(descriptor, os.fstat(descriptor), path)
 
 
-def _read(descriptor: int, path: str) -> Journal | None:
-    size = os.fstat(descriptor).st_size
-    if not 0 < size <= MAX_SIZE:
+def _read(descriptor: int, opened: os.stat_result, path: str) -> Journal | None:
+    size = opened.st_size
+    if not 0 < size <= MAX_SIZE or opened.st_nlink > 1:  # a link is the file of a writer
         return None
     data = b""
     while len(data) < size and (more := system.read_at(descriptor, size - len(data), len(data))):
         data += more
     found = Journal.parse(data, path)
-    is_heeded = found is not None and _may_replace(os.fstat(descriptor).st_uid, found)
+    is_heeded = found is not None and _may_replace(opened.st_uid, found)
     return found if is_heeded else None
 
 
@@ -247,10 +254,11 @@ def recover(folder: str, names: Iterable[str]) -> set[str]:
         with temporary.opened(path) as descriptor, suppress(OSError):
             if descriptor is None or not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 continue
-            found = _read(descriptor, path)
+            opened = os.fstat(descriptor)
+            found = _read(descriptor, opened, path)
             # Also if somebody holds it: a writer may have found it, and not be done with its own.
             needed |= set() if found is None else {one.temporary for one in found.members}
-            is_ours = found is not None or not os.fstat(descriptor).st_size
+            is_ours = found is not None or not opened.st_size or opened.st_nlink > 1
             if not is_ours or not temporary.is_free(descriptor):
                 continue
             is_done = found is None or _is_ended(found)
@@ -288,12 +296,15 @@ class Lock:
         Raises:
             OSError: Another writer has it (EBUSY); or the system's own error.
         """
-        self._made = make_folder(os.path.dirname(self.path), durable=self._durable)
         try:
             self._take(patience)
-        except BaseException:
-            remove_folders(self._made)
-            raise
+        except (FileNotFoundError, NotADirectoryError):
+            self._made = make_folder(os.path.dirname(self.path), durable=self._durable)
+            try:
+                self._take(patience)
+            except BaseException:
+                remove_folders(self._made)
+                raise
 
     def _take(self, patience: float) -> None:
         deadline = time.monotonic() + patience
@@ -314,9 +325,10 @@ class Lock:
         """Locks the file, if nobody else has, and if it still is the journal."""
         try:
             is_ours = temporary.lock(descriptor, wait=False)
-            if is_ours and temporary.is_at(os.fstat(descriptor), self.path):
+            opened = os.fstat(descriptor)
+            if is_ours and temporary.is_at(opened, self.path):
                 # What a killed writer has decided counts until something newer does.
-                found = _read(descriptor, self.path)
+                found = _read(descriptor, opened, self.path)
                 self._keep = found is not None and not _is_ended(found)
                 self._descriptor = descriptor
                 self._is_held = True

@@ -24,16 +24,22 @@ LARGEST = 64 << 20
 
 def read(path: str) -> dict[str, Any] | None:
     """The JSON object in a local leftover; None if there is none, or if it is not ours."""
+    data = read_bytes(path, LARGEST)
+    return None if data is None else parse(data)
+
+
+def read_bytes(path: str, most: int) -> bytes | None:
+    """The bytes of a local leftover; None if there is none, if it is not ours, or too long."""
     try:
         descriptor = os.open(path, system.READ | system.NOFOLLOW | system.NONBLOCK)
     except (OSError, ValueError):
         return None
-    with os.fdopen(descriptor, "rb") as file:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode) or not _is_own(found) or found.st_size > LARGEST:
-            return None
-        with suppress(OSError):
-            return parse(file.read(LARGEST))
+    found = os.fstat(descriptor)
+    if not stat.S_ISREG(found.st_mode) or not _is_own(found) or found.st_size > most:
+        os.close(descriptor)
+        return None
+    with os.fdopen(descriptor, "rb") as file, suppress(OSError):
+        return file.read(most)
     return None
 
 

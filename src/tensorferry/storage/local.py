@@ -17,6 +17,7 @@ from tensorferry.errors import FormatError
 from tensorferry.storage import system
 from tensorferry.storage.ranged import RangedSource
 from tensorferry.storage.source import Source, shorter
+from tensorferry.storage.temporary import identity
 
 
 def open_unmapped(path: str) -> Source:
@@ -33,7 +34,9 @@ def open_unmapped(path: str) -> Source:
     found = os.fstat(file.fileno())
     if not stat.S_ISREG(found.st_mode) or not found.st_size:  # files of /proc have no size
         return Source(path, file=file, owned=True)
-    return ReadSource(path, file, found.st_size)
+    source = ReadSource(path, file, found.st_size)
+    source.identity = identity(found)
+    return source
 
 
 class ReadSource(RangedSource):

@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from threading import Lock
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
@@ -145,13 +145,23 @@ class Place:
             return self._pipe
         if self._given is not None or self.is_url or self.path == STANDARD_STREAM:
             return False
+        if self._found is not None:  # of regular files alone
+            return False
+        self.mode()
+        return bool(self._pipe)
+
+    def mode(self) -> int:
+        """What a local path is now, as `stat` says it.
+
+        Returns:
+            0 if there is nothing: it is a prefix, or a file that is to be written.
+        """
         try:
             mode = os.stat(self.path).st_mode
         except (OSError, ValueError):
-            self._pipe = False  # a name such as a prefix, or a file that is to be written
-            return False
-        self._pipe = not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
-        return self._pipe
+            mode = 0
+        self._pipe = not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)) and mode != 0
+        return mode
 
     def open(self) -> Source:
         """The source: opened by the first call, and the same one until the place is closed.
@@ -178,19 +188,20 @@ class Place:
             return storage.open_source(self._given, options=self.options)
         if self._expected is not None:
             return self._open_expected(self._expected)
-        if not self.is_url and (self._companion or self.path != STANDARD_STREAM):
-            self._found = identity_of(self.path)
-            if self._found is None and self._companion and names.is_special(self.path):
-                raise FormatError("it is no regular file, and nobody named it", path=self.path)
-        return storage.open_source(self.path, options=self.options)
+        # Before it is opened: a pipe would wait for somebody who writes into it.
+        if self._companion and not self.is_url and names.is_special(self.path):
+            raise FormatError("it is no regular file, and nobody named it", path=self.path)
+        source = storage.open_source(self.path, options=self.options)
+        self._found = None if self.is_url else source.identity
+        return source
 
     def _open_expected(self, expected: Expected) -> Source:
         for path in dict.fromkeys((expected.path, self.path)):
-            # Before and after: a file that has its name at both times has it in between.
+            # Before it is opened, too: it could have become a pipe.
             if identity_of(path) == expected.identity:
                 with suppress(FileNotFoundError):
                     source = storage.open_source(path)
-                    if identity_of(path) == expected.identity:
+                    if source.identity == expected.identity:
                         source.path = self.path
                         self._found = expected.identity
                         return source
@@ -229,7 +240,7 @@ class Place:
         with self._lock:
             if self._source is None:
                 self._source = storage.open_source(self.path)
-                self._found = self._expected.identity
+                self._found = self._source.identity
 
     def is_there(self) -> bool:
         """Whether the file that is expected is there, by whichever name."""
@@ -425,9 +436,14 @@ class Target:
         into: Takes the bytes, if the caller has opened it already: memory, a file object, or a
             compressor in front of a file.
         within: The files with which this one appears; by default it appears alone.
+        beside: Opens a file that appears beside the one that `into` writes, by the ending of its
+            name; None where nothing can stand beside it.
+
+    Attributes:
+        has_beside: Whether `beside` was called.
     """
 
-    __slots__ = ("_into", "_within", "durable", "options", "path")
+    __slots__ = ("_into", "_within", "beside", "durable", "has_beside", "options", "path")
 
     def __init__(
         self,
@@ -437,29 +453,43 @@ class Target:
         durable: bool = True,
         into: Sink | None = None,
         within: storage.Replacement | None = None,
+        beside: Callable[[str], Sink] | None = None,
     ) -> None:
         self.path = path
         self.options = options
         self.durable = durable
         self._into = into
         self._within = within
+        self.beside = beside
+        self.has_beside = False
 
     @property
     def is_path(self) -> bool:
         """Whether the path names a file, so that others can be written beside it."""
         return self._into is None and self.path != STANDARD_STREAM
 
-    @contextmanager
-    def sink(self) -> Iterator[Any]:
+    @property
+    def has_neighbours(self) -> bool:
+        """Whether files can stand beside it: nothing does beside a pipe or a device."""
+        return self.is_path and self.place().is_named
+
+    def sink(self) -> AbstractContextManager[Any]:
         """The sink of the one file, which appears as a whole when the block ends well."""
         if self._into is not None:
-            yield self._into
-            return
+            return nullcontext(self._into)
         if self._within is not None:
-            yield self._within.open(self.path)
-            return
-        with storage.open_sink(self.path, durable=self.durable, options=self.options) as sink:
-            yield sink
+            return nullcontext(self._within.open(self.path))
+        return storage.open_sink(self.path, durable=self.durable, options=self.options)
+
+    def opened(self, paths: Sequence[str]) -> AbstractContextManager[storage.Replacement]:
+        """The files of a set, or the one file, to be opened with what appears together with them.
+
+        Args:
+            paths: All of them count as one.
+        """
+        if self._within is not None:
+            return nullcontext(self._within)
+        return self.files(together=paths if len(paths) > 1 else ())
 
     def files(
         self, *, together: Sequence[str] = (), main: str | None = None

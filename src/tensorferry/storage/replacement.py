@@ -23,10 +23,11 @@ from typing import Self
 
 from tensorferry.storage import sweeping, system
 from tensorferry.storage.backend import Options, of_store
+from tensorferry.storage.folders import absolute
 from tensorferry.storage.journal import Lock, Member
 from tensorferry.storage.serving import backend_of
 from tensorferry.storage.sink import FileSink, ReplacingSink, open_local_sink
-from tensorferry.storage.url import is_url, localize
+from tensorferry.storage.url import extended, is_url, localize
 
 Path = str | os.PathLike[str]
 
@@ -78,6 +79,25 @@ class Replacement:
                 self._folders[folder] = system.open_folder(folder)
             sweeping.sweep(folder)
         return sink
+
+    def join(self, path: str, suffix: str) -> FileSink:
+        """Opens a file that counts as one with those that are open: what is beside one of them.
+
+        Args:
+            path: One of them.
+            suffix: By which the name of the other is longer.
+
+        Raises:
+            OSError: Another writer writes the same set (EBUSY).
+        """
+        other = extended(path, suffix)
+        known = [sink.path for sink in self._sinks if isinstance(sink, ReplacingSink)]
+        is_local = bool(known) and len(known) == len(self._sinks)
+        if self._lock is None and is_local and _in_one_folder([*known, other]):
+            lock = Lock(_real(known[0]), durable=self._durable)
+            lock.take()
+            self._lock = lock
+        return self.open(other)
 
     def __enter__(self) -> Self:
         if self._lock is not None:
@@ -179,7 +199,7 @@ def only_writer(main: str, *, patience: float | None = None) -> Iterator[None]:
     if is_url(path):
         yield
         return
-    lock = Lock(_real(path), durable=False)
+    lock = Lock(absolute(path), durable=False)
     lock.take() if patience is None else lock.take(patience=patience)
     try:
         yield

@@ -12,6 +12,7 @@ appear together are `tensorferry.storage.replacement`.
 from __future__ import annotations
 
 import errno
+import io
 import os
 import stat
 import sys
@@ -23,7 +24,7 @@ from typing import Any, BinaryIO, Protocol
 from tensorferry.errors import FormatError, UnsupportedError
 from tensorferry.storage import system, temporary
 from tensorferry.storage.attributes import Attributes
-from tensorferry.storage.folders import make_folder, remove_folders
+from tensorferry.storage.folders import absolute, make_folder, remove_folders
 from tensorferry.storage.source import STANDARD_STREAM, as_bytes, byte_view, unnameable
 from tensorferry.storage.temporary import Identity
 
@@ -35,6 +36,9 @@ WRITE_BUFFER = 1 << 18
 LARGE_FILE = 1 << 22
 # The room is doubled each time, by this much at most.
 MAX_ROOM = 1 << 26
+
+# The permissions of a file that everybody can open.
+READABLE = stat.S_IRGRP | stat.S_IROTH
 
 
 class Sink(Protocol):
@@ -105,7 +109,7 @@ class ReplacingSink(FileSink):
     """A temporary file that is renamed onto its target.
 
     Args:
-        target: The path that is replaced, absolute and with links resolved.
+        target: The path that is replaced, absolute and no link.
         old: What the new file inherits from the one that is replaced, if there is one.
         durable: Whether to wait until the disk has the bytes.
 
@@ -120,30 +124,36 @@ class ReplacingSink(FileSink):
         self.replaces = old is not None
         self._durable = durable
         self._left = False
+        self._claimed: str | None = None
         self._room = LARGE_FILE
         mode = 0o666 if old is None else old.first_mode
-        self._made = make_folder(os.path.dirname(target), durable=durable)
+        self._made: list[str] = []
         try:
             # The descriptor stays open until the end: it holds the lock.
             self.temporary, self._descriptor = temporary.create(target, mode=mode)
-        except BaseException:
-            remove_folders(self._made)
-            raise
+        except (FileNotFoundError, NotADirectoryError):
+            self._made = make_folder(os.path.dirname(target), durable=durable)
+            try:
+                self.temporary, self._descriptor = temporary.create(target, mode=mode)
+            except BaseException:
+                remove_folders(self._made)
+                raise
         try:
             if old is not None:
                 old.apply(self._descriptor)
-            file = open(self._descriptor, "wb", WRITE_BUFFER, closefd=False)  # noqa: SIM115
+            file = io.FileIO(self._descriptor, "wb", closefd=False)
         except BaseException:
             self._drop()
             raise
-        super().__init__(file, path=target, owned=True)
+        super().__init__(io.BufferedWriter(file, WRITE_BUFFER), path=target, owned=True)
 
     def write(self, buffer: Any, /) -> int:
         """Writes all bytes of a buffer: see `FileSink.write`."""
-        size = memoryview(as_bytes(buffer)).nbytes
+        data = as_bytes(buffer)
+        size = memoryview(data).nbytes
         if self.position + size > self._room:
             self._make_room(size)
-        return super().write(buffer)
+        return super().write(data)
 
     def _make_room(self, size: int) -> None:
         size = max(size, min(self.position, MAX_ROOM))
@@ -194,17 +204,50 @@ class ReplacingSink(FileSink):
     def commit(self) -> None:
         """Renames the file onto its target; once more does no harm."""
         try:
-            with naming(self.temporary, self.path):
-                replace(self.temporary, self.path)
-        except FileNotFoundError:
-            if not self.is_committed:
-                raise
+            replace(self.temporary, self.path)
+        except OSError as error:
+            if not isinstance(error, FileNotFoundError) or not self.is_committed:
+                with naming(self.temporary, self.path):
+                    raise
         self.leave()
+
+    def claim(self, path: str) -> bool:
+        """Makes this writer the only one of a set until the file has its name, or is dropped.
+
+        The journal of the set (`tensorferry.storage.journal`) becomes a second name of the
+        temporary file, which is locked: that is two calls, where a lock takes eight.
+
+        Args:
+            path: Of the journal.
+
+        Returns:
+            False if somebody else has it, if the file is private, or if the file system has no
+            second names.
+        """
+        if not system.MOVES_OPEN_FILES:
+            return False
+        try:
+            # Others open it to see whether it is locked: of a private file, they could not.
+            if os.fstat(self._descriptor).st_mode & READABLE != READABLE:
+                return False
+            os.link(self.temporary, path)
+        except OSError:
+            return False
+        self._claimed = path
+        return True
+
+    def disclaim(self) -> None:
+        """Lets others write the set."""
+        if self._claimed is not None:
+            with suppress(OSError):  # whoever comes next finds it, and that nobody holds it
+                os.unlink(self._claimed)
+            self._claimed = None
 
     def leave(self) -> None:
         """Lets go of the temporary file as it is."""
         temporary.forget(self.temporary)
         self._left = True
+        self.disclaim()
         self._let_go()
 
     def _let_go(self) -> None:
@@ -251,26 +294,22 @@ def replace(path: str, target: str) -> None:
     Freeing a file takes about as long as writing it, and happens when its last descriptor is
     closed: the thread closes that one.
     """
-    if not system.MOVES_OPEN_FILES:
-        system.move(path, target)
-        return
-    try:
-        old = os.open(target, system.READ | system.NONBLOCK)
-    except OSError:  # there is no target, or it cannot be read
-        system.move(path, target)
-        return
+    old = None
+    with suppress(OSError):  # there is no target, or it cannot be read
+        if system.MOVES_OPEN_FILES and os.stat(target).st_size >= LARGE_FILE:
+            old = os.open(target, system.READ | system.NONBLOCK)
     try:
         system.move(path, target)
     finally:
-        _close_old(old)
+        if old is not None:
+            _close_in_thread(old)
 
 
-def _close_old(descriptor: int) -> None:
-    if os.fstat(descriptor).st_size >= LARGE_FILE:
-        with suppress(RuntimeError):  # no thread can be started while the interpreter ends
-            threading.Thread(target=os.close, args=(descriptor,)).start()
-            return
-    os.close(descriptor)
+def _close_in_thread(descriptor: int) -> None:
+    try:
+        threading.Thread(target=os.close, args=(descriptor,)).start()
+    except RuntimeError:  # no thread can be started while the interpreter ends
+        os.close(descriptor)
 
 
 def open_local_sink(path: str, *, durable: bool) -> FileSink:
@@ -278,19 +317,31 @@ def open_local_sink(path: str, *, durable: bool) -> FileSink:
     if path == STANDARD_STREAM:
         return FileSink(sys.stdout.buffer, path="<stdout>")
     try:
-        old = os.stat(path)
-    except (FileNotFoundError, NotADirectoryError):
-        old = None
+        target, old = _target_of(path)
     except ValueError:
         raise unnameable(path) from None
     if old is not None and not stat.S_ISREG(old.st_mode):
         return FileSink(open(path, "wb", WRITE_BUFFER), path=path, owned=True)
-    target = os.path.realpath(path)
     if old is None:
         return ReplacingSink(target, durable=durable)
     if not os.access(target, os.W_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
     return ReplacingSink(target, old=Attributes.of(target, old), durable=durable)
+
+
+def _target_of(path: str) -> tuple[str, os.stat_result | None]:
+    """The absolute path of the file that a path leads to, and what the system says of the file."""
+    try:
+        found = os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        found = None
+    is_link = found is not None and stat.S_ISLNK(found.st_mode)
+    if not is_link and ".." not in path and not path.endswith((os.sep, "/")):
+        return absolute(path), found
+    target = os.path.realpath(path)
+    with suppress(FileNotFoundError, NotADirectoryError):
+        return target, os.stat(path)  # /dev/stdout is a link to a pipe, which has no path
+    return target, None
 
 
 @contextmanager
@@ -314,6 +365,7 @@ def append_local(path: str, offset: int, *, durable: bool) -> Iterator[FileSink]
             file.flush()
             if durable:
                 system.sync(descriptor)
+            file.close()  # its number may be another file's from now on
         except BaseException:
             with suppress(OSError):  # the rest of its buffer may not fit on the disk either
                 file.close()

@@ -13,6 +13,7 @@ import os
 import stat
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
 from tensorferry import limits
@@ -25,6 +26,7 @@ from tensorferry.errors import (
     UnsupportedError,
 )
 from tensorferry.storage import system
+from tensorferry.storage.temporary import Identity, identity
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -33,6 +35,9 @@ STANDARD_STREAM = "-"
 
 # Number of bytes read at a time when a whole stream is read into memory.
 STREAM_PIECE = 1 << 20
+
+# A local file of at most so many bytes is read when it is opened: to map it takes longer.
+SMALL_FILE = 1 << 16
 
 
 Span = tuple[int, int]
@@ -96,6 +101,10 @@ def byte_view(buffer: Any) -> memoryview:
     """The bytes of a buffer, whatever the type of its elements."""
     view = memoryview(as_bytes(buffer))
     return view.cast("B") if view.nbytes else memoryview(b"")  # an empty view cannot be cast
+
+
+class Whole(bytearray):
+    """All bytes of a small file, in memory that nobody else has."""
 
 
 class Mapped:
@@ -184,7 +193,7 @@ class Source:
     by renaming; the memory is unmapped when the last array is gone. A local file is mapped
     privately: after `lend`, arrays are writable without touching the file. Whoever else writes into
     a mapped file changes the arrays, and cutting it ends the process (SIGBUS) when they are used;
-    `copy` and `read` raise an error instead.
+    `copy` and `read` raise an error instead. A small file is read instead of mapped.
 
     Attributes:
         path: Names the source in errors.
@@ -192,6 +201,7 @@ class Source:
             streams that were not read to their end, and after closing.
         size: Number of bytes; None for a stream that was not read to its end.
         version: What a store calls these bytes, where it has a name for them.
+        identity: Of the regular file that was opened by its path, if it was one.
     """
 
     _budget: Budget | None = None  # most files expand to nothing
@@ -200,6 +210,7 @@ class Source:
     buffer: memoryview | None
     size: int | None
     version: str | None = None
+    identity: Identity | None = None
 
     def __init__(
         self,
@@ -314,10 +325,12 @@ class Source:
 
         Whoever writes into one changes the memory of this process, and all views of this source.
         """
-        mapped = None if self.buffer is None else self.buffer.obj
-        if isinstance(mapped, system.Private) and len(mapped) == self.size:
-            mapped.lent = True
-            self.buffer = memoryview(mapped)
+        memory: Any = None if self.buffer is None else self.buffer.obj
+        if memory.__class__ is system.Private and len(memory) == self.size:
+            memory.lent = True
+            self.buffer = memoryview(memory)
+        elif memory.__class__ is Whole:
+            self.buffer = memoryview(memory)
 
     def ranges(self, pairs: Iterable[tuple[int, int]]) -> list[bytes | memoryview]:
         """Several ranges, each from its start to its stop; remote ones are fetched at once."""
@@ -406,12 +419,10 @@ def open_local(given: str | Buffer | BinaryIO) -> Source:
         if given == STANDARD_STREAM:
             return _source_of_file(sys.stdin.buffer, "<stdin>", owned=False)
         try:
-            file = io.FileIO(given)
-        except IsADirectoryError:
-            raise FormatError("is a directory, expected a file", path=given) from None
+            descriptor = os.open(given, system.READ)
         except ValueError:
             raise unnameable(given) from None
-        return _source_of_path(file, given)
+        return _source_of_path(descriptor, given)
     # Users' file objects need no common base, and some pass `read` on to another object.
     if hasattr(given, "read"):
         return _source_of_file(given, _name_of(given), owned=False)
@@ -433,19 +444,45 @@ def _name_of(file: Any) -> str:
     return name if isinstance(name, str) else "<stream>"
 
 
-def _source_of_path(file: io.FileIO, path: str) -> Source:
-    """A file that was opened by its path: mapped, where the system maps it."""
-    found = os.fstat(file.fileno())
-    if stat.S_ISREG(found.st_mode) and found.st_size:
-        try:
-            mapped = system.map_file(file.fileno())
-        except (OSError, ValueError):  # it was cut meanwhile, or the file system maps no files
-            pass
-        else:
-            file.close()
-            buffer = memoryview(mapped).toreadonly()
-            return Source(path, buffer=buffer, mapped=Mapped(path, found, buffer))
-    return _source_of_file(io.BufferedReader(file), path, owned=True)
+def _source_of_path(descriptor: int, path: str) -> Source:
+    """A file that was opened by its path: read if it is small, else mapped where that works."""
+    source = None
+    try:
+        found = os.fstat(descriptor)
+        if stat.S_ISDIR(found.st_mode):
+            raise FormatError("is a directory, expected a file", path=path)
+        is_file = stat.S_ISREG(found.st_mode)
+        if is_file and 0 < found.st_size <= SMALL_FILE:
+            whole = _read_whole(descriptor, found.st_size)
+            source = Source(path, buffer=memoryview(whole).toreadonly())
+        elif is_file and found.st_size:
+            # It may have been cut meanwhile, and some file systems map no files.
+            with suppress(OSError, ValueError):
+                buffer = memoryview(system.map_file(descriptor)).toreadonly()
+                source = Source(path, buffer=buffer, mapped=Mapped(path, found, buffer))
+    except BaseException:
+        os.close(descriptor)
+        raise
+    if source is None:
+        file = open(descriptor, "rb")  # noqa: SIM115
+        source = _source_of_file(file, path, owned=True)
+    else:
+        os.close(descriptor)
+    if is_file:
+        source.identity = identity(found)
+    return source
+
+
+def _read_whole(descriptor: int, size: int) -> Whole:
+    """So many bytes of an open file from its start on, or fewer if it ends before."""
+    whole = Whole(size)
+    view = memoryview(whole)
+    position = 0
+    while position < size and (count := system.read_into(descriptor, view[position:], position)):
+        position += count
+    view.release()
+    del whole[position:]
+    return whole
 
 
 def _source_of_file(file: Any, path: str, *, owned: bool) -> Source:

@@ -47,8 +47,9 @@ live: set[str] = set()
 
 def name_beside(target: str) -> str:
     """A temporary name in the folder of a target."""
-    folder, name = os.path.split(target)
-    return os.path.join(folder, f".{name[:LONGEST]}.ferry-{system()}{os.urandom(4).hex()}.tmp")
+    name = os.path.basename(target)
+    folder = target[: len(target) - len(name)]
+    return f"{folder}.{name[:LONGEST]}.ferry-{system()}{os.urandom(4).hex()}.tmp"
 
 
 @cache

@@ -13,7 +13,7 @@ plan, and says where an error happened.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
@@ -93,6 +93,7 @@ class Bundle(Mapping[str, Any]):
         compression: str | None = None,
         checksums: bool | None = None,
         closing: Sequence[Callable[[], None]] = (),
+        left_out: Collection[str] = (),
     ) -> None:
         """Puts tensors together.
 
@@ -110,6 +111,8 @@ class Bundle(Mapping[str, Any]):
             compression: The format's own, if the file uses one.
             checksums: Whether checksums cover the values; by default what the format has.
             closing: Called on closing, after the place.
+            left_out: Names of tensors that `value` does without: they are listed, cannot be read,
+                and nobody misses them.
         """
         self.facts = facts
         self.place = place
@@ -127,8 +130,10 @@ class Bundle(Mapping[str, Any]):
         self._aliases = aliases or {}
         self.info: Mapping[str, TensorInfo] = _Infos(stored, self._note, self._aliases)
         self._stored = stored
+        self._read_quickly = stored.read_quickly if isinstance(stored, ManyStored) else None
         self._check = check
         self._closing = closing
+        self._left_out = frozenset(left_out)
         self._give: Give | None = None
         self._lends = False
         self._reopen: Callable[[], Self] | None = None
@@ -154,11 +159,6 @@ class Bundle(Mapping[str, Any]):
 
     def __getitem__(self, name: str) -> Any:
         name = self._resolve(name)
-        stored = self._stored
-        if isinstance(stored, ManyStored) and self._check is None:
-            array = stored.read_quickly(name)
-            if array is not None:
-                return self._hand(name, array)
         return self._hand(name, self._tensor(name))
 
     def __iter__(self) -> Iterator[str]:
@@ -212,7 +212,7 @@ class Bundle(Mapping[str, Any]):
         self.place.close()
         for close in self._closing:
             close()
-        self._stored = _Closed(self._shown)
+        self._stored, self._read_quickly = _Closed(self._shown), None
         self.info = _Closed(self._shown)
 
     # What there is
@@ -287,7 +287,7 @@ class Bundle(Mapping[str, Any]):
         if tensors is None:
             tensors = {}
             with following(progress, self._shown, "tensors") as tell:
-                for name, tensor in self.read_many(self):
+                for name, tensor in self.read_many(n for n in self if n not in self._left_out):
                     tensors[name] = self._hand(name, tensor)
                     if tell is not None:
                         tell(len(tensors), len(self))
@@ -392,7 +392,9 @@ class Bundle(Mapping[str, Any]):
             if self._check is not None:
                 self._check()
                 self._check = None
-            return self._stored[name].read()
+            quickly = self._read_quickly  # another thread may close the bundle meanwhile
+            array = None if quickly is None else quickly(name)
+            return self._stored[name].read() if array is None else array
         except FerryError as error:
             error.located(path=self._shown, tensor=name)
             raise

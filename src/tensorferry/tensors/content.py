@@ -96,8 +96,14 @@ class Content:
     def _flatten(self) -> None:
         if not self._whole:
             return
+        value = self._whole.pop()
+        if isinstance(value, np.ndarray):
+            self._tensors, self._note.layout = [(layout.ROOT, value)], WHOLE
+            if any(self._origins):
+                self._note.origins = {layout.ROOT: self._origins[0]}
+            return
         made: list[Array] = []
-        value = _with_arrays(self._whole.pop(), made)
+        value = _with_arrays(value, made)
         tensors, structure = layout.flatten(value, lists=made)
         self._tensors, self._note.layout = list(tensors.items()), structure
         numbers = {id(array) for array in made}

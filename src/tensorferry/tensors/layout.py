@@ -80,6 +80,8 @@ def rebuild(layout: Layout, tensors: Mapping[str, Tensor], *, lists: bool = True
     """
     if layout is None:
         return dict(tensors)
+    if layout == WHOLE and tensors.keys() == {ROOT}:
+        return tensors[ROOT]
     if layout.keys() != {"value"}:
         raise FormatError("a layout has one field, its value")
     left = set(tensors)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import itertools
 import math
 import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -157,10 +157,7 @@ class RaggedVerbs:
 
     def _filled(self, sizes: list[int | None], pad: Any) -> Array:
         values, splits = self.flat_values, list(self.nested_row_splits)
-        if pad is None:
-            pad = b"" if values.dtype == object else 0
-        elif values.dtype == object and isinstance(pad, str):
-            pad = pad.encode()
+        pad = _fill(pad, values)
         while splits:  # from the innermost dimension outward
             values = _table(values, splits.pop(), sizes[len(splits)], pad)
         return values
@@ -250,21 +247,63 @@ def _same_rows(one: RaggedVerbs, other: RaggedVerbs) -> bool:
     return same_shape and len(nested) == len(others) and all(map(np.array_equal, nested, others))
 
 
+def pad_parts(
+    ragged: RaggedVerbs, bounds: Sequence[tuple[int, int]], length: int | None, pad: Any
+) -> Iterator[Array]:
+    """Some rows at a time as dense arrays, as `RaggedTensor.pad_to` makes them.
+
+    Args:
+        ragged: All rows.
+        bounds: The first row of each part, and the one behind its last.
+        length: Of each row; None for the longest of its part. Further ragged dimensions are as long
+            as their longest.
+        pad: The value that fills the rest of a row.
+    """
+    splits = ragged.nested_row_splits
+    if len(splits) == 1:
+        pad = _fill(pad, ragged.flat_values)
+        return _tables(ragged.flat_values, splits[0], bounds, length, pad)
+    sizes = [length, *[None] * (len(splits) - 1)]
+    return (ragged[start:stop].pad_to(sizes, pad) for start, stop in bounds)
+
+
+def _fill(pad: Any, values: Array) -> Any:
+    """What fills the rest of a row of some values; by default 0, or the empty string."""
+    if pad is None:
+        return b"" if values.dtype == object else 0
+    return pad.encode() if values.dtype == object and isinstance(pad, str) else pad
+
+
 def _table(values: Array, splits: Array, size: int | None, pad: Any) -> Array:
     """The rows between splits as lines of one size; by default as long as the longest."""
+    return next(_tables(values, splits, [(0, len(splits) - 1)], size, pad))
+
+
+def _tables(
+    values: Array, splits: Array, bounds: Iterable[tuple[int, int]], size: int | None, pad: Any
+) -> Iterator[Array]:
+    """The same for several parts of the rows, one table each."""
     lengths = splits[1:] - splits[:-1]
-    longest = int(lengths.max(initial=0))
-    width = longest if size is None else size
-    shape = (len(lengths), width, *values.shape[1:])
-    Budget(0).take(math.prod(shape) * values.itemsize, what="the dense form")
-    table = np.full(shape, pad, values.dtype)
-    if values.dtype == object:
-        inside = np.arange(width) < lengths[:, None]
-        places = splits[:-1, None] + np.arange(width)
-        table[inside] = values[places[inside]]
-    elif table.size:
-        item = math.prod(values.shape[1:]) * values.itemsize
-        flat = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
-        lines = table.reshape(-1).view(np.uint8)
-        _native.lay_out_rows(flat, splits.astype(np.int64, copy=False), item, lines)
-    return table
+    splits = splits.astype(np.int64, copy=False)
+    inner, dtype = values.shape[1:], values.dtype
+    if not dtype.hasobject:
+        item, flat = _bytes_of(np.full(inner, pad, dtype)), _bytes_of(values)
+    for start, stop in bounds:
+        width = int(lengths[start:stop].max(initial=0)) if size is None else size
+        shape = (stop - start, width, *inner)
+        Budget(0).take(math.prod(shape) * values.itemsize, what="the dense form")
+        if dtype.hasobject:
+            table = np.full(shape, pad, dtype)
+            inside = np.arange(width) < lengths[start:stop, None]
+            places = splits[start:stop, None] + np.arange(width)
+            table[inside] = values[places[inside]]
+        else:
+            table = np.empty(shape, dtype)
+            if table.size:
+                _native.lay_out_rows(flat, splits[start : stop + 1], item, _bytes_of(table))
+        yield table
+
+
+def _bytes_of(array: Array) -> Array:
+    """The memory of an array; of one with gaps a copy of it."""
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)

@@ -5,7 +5,7 @@
     chunks      where the values of a dataset are: layouts of all versions, indexes of chunks
     trees       B-trees of both versions
     heaps       where groups keep many links, and objects many attributes
+    writer      writing groups, arrays and texts, in the form that h5py has by default
 
-Values are read by `tensorferry.formats.keras.values`; files are written with h5py. This module
-imports neither of the two.
+Values are read by `tensorferry.formats.keras.values`.
 """

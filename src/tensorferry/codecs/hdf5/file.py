@@ -20,10 +20,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from tensorferry import limits
 from tensorferry.codecs.hdf5.heaps import Heap
@@ -40,6 +38,8 @@ SPARE_READS, MOST_READS = 1 << 12, 1 << 24
 
 # How many bytes of a remote file are fetched at a time: its objects lie close to each other.
 PAGE = 1 << 18
+# Of a local file, these are read as they are needed, and not kept for long.
+LOCAL_PAGE, MOST_PAGES = 1 << 13, 64
 
 # Messages of an object's header.
 DATASPACE, LINK_INFO, DATATYPE, FILL_VALUE, LINK, EXTERNAL_FILES = 0x01, 0x02, 0x03, 0x05, 0x06, 7
@@ -47,10 +47,11 @@ LAYOUT, FILTERS, ATTRIBUTE, CONTINUATION, SYMBOL_TABLE, ATTRIBUTE_INFO = 8, 11, 
 SHARED = 2  # a flag: the message is kept elsewhere
 
 _SYMBOL = struct.Struct("<QQI4x16s")
+_MESSAGE = struct.Struct("<HHB3x")
+_PLACE = struct.Struct("<Q")
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(NamedTuple):
     """A message of an object's header."""
 
     kind: int
@@ -75,6 +76,7 @@ class Bytes:
         self._bytes_left = BYTES_FACTOR * size + SPARE_BYTES
         self._reads_left = SPARE_READS + min(size, MOST_READS)
         self._pages: dict[int, bytes] = {}
+        self._step = PAGE if source.buffer is None else LOCAL_PAGE
 
     def take(self, offset: int, length: int) -> bytes:
         """Bytes of the file.
@@ -93,9 +95,18 @@ class Bytes:
                 path=self.source.path,
                 offset=self.start + offset,
             )
-        if self.source.buffer is None:
-            return self._take_pages(self.start + offset, length)
-        return self.source.copy(self.start + offset, self.start + offset + length)
+        number, first = divmod(self.start + offset, self._step)
+        page = self._pages.get(number)
+        if page is None:
+            page = self._fetch(number)
+        found = page[first : first + length]
+        while len(found) < length:
+            number += 1
+            page = self._pages.get(number)
+            if page is None:
+                page = self._fetch(number)
+            found += page[: length - len(found)]
+        return found
 
     def beyond(self, offset: int, length: int) -> TruncatedError:
         """The error for bytes beyond the end of the file."""
@@ -106,17 +117,34 @@ class Bytes:
             hint="the file was cut or damaged: copy or write it again",
         )
 
-    def _take_pages(self, start: int, length: int) -> bytes:
-        end = self.start + self.size
-        numbers = range(start // PAGE, -(-(start + length) // PAGE))
-        for number in numbers:
-            if number not in self._pages:
-                first = max(number * PAGE, self.start)
-                found = self.source.range(first, min((number + 1) * PAGE, end))
-                self._pages[number] = bytes(first - number * PAGE) + bytes(found)
-        joined = b"".join(self._pages[number] for number in numbers)
-        first = start - numbers.start * PAGE
-        return joined[first : first + length]
+    def _fetch(self, number: int) -> bytes:
+        first = max(number * self._step, self.start)
+        end = min((number + 1) * self._step, self.start + self.size)
+        is_local = self.source.buffer is not None
+        if is_local and len(self._pages) == MOST_PAGES:
+            self._pages.clear()
+        found = self.source.copy(first, end) if is_local else bytes(self.source.range(first, end))
+        page = self._pages[number] = bytes(first - number * self._step) + found
+        return page
+
+
+class _Parsing:
+    """A block in which something is parsed: see `File.parsing`."""
+
+    __slots__ = ("_file", "_offset", "_what")
+
+    def __init__(self, file: File, offset: int, what: str) -> None:
+        self._file = file
+        self._offset = offset
+        self._what = what
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        wrong = (struct.error, IndexError, ValueError, OverflowError)
+        if isinstance(error, wrong) and not isinstance(error, FerryError):
+            self._file.fail(self._offset, f"{self._what} cannot be read: {error}")
 
 
 class File:
@@ -150,15 +178,9 @@ class File:
         """Raises the error for damage at a place."""
         raise FormatError(what, path=self.path, offset=self.bytes.start + offset)
 
-    @contextmanager
-    def parsing(self, offset: int, what: str) -> Iterator[None]:
+    def parsing(self, offset: int, what: str) -> _Parsing:
         """Turns the errors that Python raises for short or undecodable bytes into ours."""
-        try:
-            yield
-        except FerryError:
-            raise
-        except (struct.error, IndexError, ValueError, OverflowError) as error:
-            self.fail(offset, f"{what} cannot be read: {error}")
+        return _Parsing(self, offset, what)
 
     def refuse(self, offset: int, what: str, *, tensor: str | None = None) -> NoReturn:
         """Raises the error for a feature of HDF5 that is not read here."""
@@ -244,6 +266,8 @@ class Node:
         file: The file that it is a part of.
         path: The names from the root to it, with "/" between them.
         address: Where its header starts in the file.
+        messages: Those of its header.
+        is_dataset: Whether it is a dataset, which has values, rather than a group.
     """
 
     def __init__(self, file: File, path: str, address: int) -> None:
@@ -252,11 +276,7 @@ class Node:
         self.address = address
         with file.parsing(address, "an object's header"):
             self.messages = list(self._read_messages())
-
-    @property
-    def is_dataset(self) -> bool:
-        """Whether it is a dataset, which has values, rather than a group."""
-        return any(message.kind == LAYOUT for message in self.messages)
+        self.is_dataset = any(message.kind == LAYOUT for message in self.messages)
 
     def find(self, kind: int) -> Message | None:
         """The first message of a kind; None if there is none.
@@ -264,8 +284,10 @@ class Node:
         Raises:
             UnsupportedError: The message is kept in a heap of the file.
         """
-        found = next((message for message in self.messages if message.kind == kind), None)
-        return found if found is None or not found.flags & SHARED else self._shared(found)
+        for found in self.messages:
+            if found.kind == kind:
+                return self._shared(found) if found.flags & SHARED else found
+        return None
 
     def _shared(self, message: Message) -> Message:
         """The message of another object, such as a type with a name."""
@@ -338,12 +360,12 @@ class Node:
 
     def _read_messages(self) -> Iterator[Message]:
         data = self.file.bytes
-        head = data.take(self.address, 4)
+        head = data.take(self.address, max(4, min(16, data.size - self.address)))
         if head[0] == 1:
-            version, fixed, order = 1, struct.Struct("<HHB3x"), 0
-            (size,) = struct.unpack_from("<I", data.take(self.address, 16), 8)
+            version, fixed, order = 1, _MESSAGE, 0
+            (size,) = struct.unpack_from("<I", head[:16], 8)
             blocks = [(self.address + 16, size)]
-        elif head == b"OHDR":
+        elif head.startswith(b"OHDR"):
             version = 2
             number, flags = data.take(self.address + 4, 2)
             if number != 2:
@@ -354,7 +376,7 @@ class Node:
             blocks = [(start + width, size)]
             fixed, order = struct.Struct("<BHB"), 2 * bool(flags & 4)
         else:
-            self.file.fail(self.address, f"no object: its header starts with {head.hex(' ')}")
+            self.file.fail(self.address, f"no object: its header starts with {head[:4].hex(' ')}")
         seen = set()
         for start, size in blocks:
             if start in seen:
@@ -408,7 +430,7 @@ class Node:
         if signature != b"HEAP":
             self.file.fail(heap, "no heap of names, expected one")
         names = data.take(start, size)
-        for table in walk_tree(self.file, tree, 0, struct.Struct("<Q")):
+        for table in walk_tree(self.file, tree, 0, _PLACE):
             signature, _, count = struct.unpack("<4sHH", data.take(table.child, 8))
             if signature != b"SNOD":
                 self.file.fail(table.child, "no table of a group's members, expected one")

@@ -15,8 +15,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tensorferry.codecs.hdf5.types import UNDEFINED
 
@@ -31,8 +30,7 @@ DEEPEST = 32
 _NODE = struct.Struct("<4sBBHQQ")
 
 
-@dataclass(frozen=True, slots=True)
-class Branch:
+class Branch(NamedTuple):
     """An entry of a leaf of a B-tree: its key, and the address that it points to."""
 
     key: tuple[Any, ...]

@@ -100,6 +100,8 @@ class Reader:
         MissingExtraError: PyArrow is not installed.
     """
 
+    is_parsed = False
+
     def __init__(self, data: bytes | memoryview, *, verify: bool = True) -> None:
         pieces.require_pyarrow()
         from tensorferry.formats.tables import values as arrow_values

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from tensorferry import dtypes
 from tensorferry._native import MessageFields
-from tensorferry.codecs.protobuf import Span, varint
+from tensorferry.codecs.protobuf import Span
 from tensorferry.dtypes import DType
 from tensorferry.errors import FormatError, UnsupportedError
 from tensorferry.formats.checkpoint import extents
@@ -32,10 +32,6 @@ from tensorferry.tensors.infos import MAX_RANK
 PRODUCER = 1
 MAX_DIMENSIONS = 254
 SIGNED = 1 << 63
-
-_SHARD, _OFFSET, _SIZE, _CRC = (
-    WRITER.tag("BundleEntryProto", name) for name in ("shard_id", "offset", "size", "crc32c")
-)
 
 _FIELDS = TABLES["BundleEntryProto"]
 
@@ -235,14 +231,3 @@ def encode_kind(row: DType, shape: tuple[int, ...]) -> bytes:
     """The start of an entry: its dtype and shape."""
     dimensions = {"dim": [{"size": size} for size in shape]}
     return WRITER.encode("BundleEntryProto", dtype=dtypes.of_tensorflow(row).enum, shape=dimensions)
-
-
-def encode_place(shard: int, offset: int, size: int, crc: int) -> bytes:
-    """The rest of an entry."""
-    # Not through the writer, with which a checkpoint of very many tensors takes longer to save.
-    parts = _SHARD + varint(shard) if shard else b""
-    if offset:
-        parts += _OFFSET + varint(offset)
-    if size:
-        parts += _SIZE + varint(size)
-    return parts + (_CRC + crc.to_bytes(4, "little") if crc else b"")

@@ -89,7 +89,8 @@ class Reader:
             note=opened.note,
             metadata=opened.metadata,
             files=opened.files,
-            aliases=opened.keys,
+            # Without an object graph, tensors are called by their keys.
+            aliases=None if opened.graph_bytes is None else opened.keys,
             details=opened,
             closing=[opened.close],
             version=str(opened.version),

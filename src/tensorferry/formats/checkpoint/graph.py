@@ -22,10 +22,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from tensorferry.codecs.protobuf import Span, varint
+from tensorferry.codecs.protobuf import varint
 from tensorferry.errors import FormatError
 from tensorferry.formats.checkpoint.messages import WRITER, Reader
 from tensorferry.tensors.infos import ROOT
@@ -141,8 +142,8 @@ def _better_names(keys: Collection[str], graph: Graph) -> dict[str, str]:
     room = MAX_WAYS
     better: dict[str, str] = {}
     for number in ways:
-        for attribute in graph.nodes[number].attributes:
-            if attribute.name != VALUE or attribute.key not in keys:
+        for attribute, _, key in graph.nodes[number].attributes:
+            if attribute != VALUE or key not in keys:
                 continue
             names = []
             above = number
@@ -152,31 +153,22 @@ def _better_names(keys: Collection[str], graph: Graph) -> dict[str, str]:
                 room -= len(name) + 1
             if room <= 0:
                 return better
-            better[attribute.key] = "/".join(reversed(names)) or ROOT
+            better[key] = "/".join(reversed(names)) or ROOT
     return better
 
 
-class Attribute(NamedTuple):
-    """A tensor of an object: its name there, the variable's own name, and its key."""
-
-    name: str
-    full_name: str
-    key: str
-
-
-@dataclass(slots=True)
-class Node:
+class Node(NamedTuple):
     """An object.
 
     Attributes:
         children: The numbers of other nodes, by name.
-        attributes: Its tensors.
+        attributes: Its tensors: the name there, the variable's own name, and the key of each.
         slots: Of an optimizer: the variable's node, the name and the node of each slot.
     """
 
-    children: dict[str, int] = field(default_factory=dict)
-    attributes: list[Attribute] = field(default_factory=list)
-    slots: list[tuple[int, str, int]] = field(default_factory=list)
+    children: Mapping[str, int] = MappingProxyType({})
+    attributes: Sequence[tuple[str, str, str]] = ()
+    slots: Sequence[tuple[int, str, int]] = ()
 
 
 @dataclass(slots=True)
@@ -187,7 +179,7 @@ class Graph:
 
     def full_names(self) -> dict[str, str]:
         """The variables' own names, such as "dense/kernel", by key."""
-        return {a.key: a.full_name for node in self.nodes for a in node.attributes if a.full_name}
+        return {key: full for node in self.nodes for _, full, key in node.attributes if full}
 
 
 def find_ways(children: Sequence[Mapping[str, int]]) -> dict[int, tuple[int, str]]:
@@ -224,31 +216,29 @@ def parse(data: Any) -> Graph:
         FormatError: It is none, or leads to objects that it does not have.
     """
     reader = Reader(data)
-    whole = (0, len(data))
-    nodes = [
-        _parse_node(reader, span) for span in reader.each("TrackableObjectGraph", "nodes", whole)
-    ]
-    for node in nodes:
-        targets = [*node.children.values()]
-        for variable, _, slot in node.slots:
-            targets += (variable, slot)
-        if not all(0 <= target < len(nodes) for target in targets):
-            raise FormatError(f"an object leads to one that is not among the {len(nodes)}")
+    spans = list(reader.each("TrackableObjectGraph", "nodes", (0, len(data))))
+    nodes = []
+    for children, attributes, slots, _ in reader.rows("TrackableObject", spans):
+        node = Node({name: number for number, name in children}, attributes, slots)
+        nodes.append(node)
+        check_targets(node.children, slots, len(spans))
     return Graph(nodes)
 
 
-def _parse_node(reader: Reader, span: Span) -> Node:
-    fields = reader.read("TrackableObject", span)
-    node = Node()
-    if "children" in fields:
-        children = reader.rows("ObjectReference", fields["children"])
-        node.children = {name: number for number, name in children}
-    if "attributes" in fields:
-        attributes = reader.rows("SerializedTensor", fields["attributes"])
-        node.attributes = list(map(Attribute._make, attributes))
-    if "slot_variables" in fields:
-        node.slots = reader.rows("SlotVariableReference", fields["slot_variables"])
-    return node
+def check_targets(
+    children: Mapping[str, int], slots: Sequence[tuple[int, str, int]], count: int
+) -> None:
+    """Checks that an object leads only to some of `count` objects.
+
+    Raises:
+        FormatError: There is no such object.
+    """
+    targets: Iterable[int] = children.values()
+    if slots:
+        targets = (*targets, *(target for first, _, last in slots for target in (first, last)))
+    for target in targets:
+        if not 0 <= target < count:
+            raise FormatError(f"an object leads to object {target}, there are {count}")
 
 
 # Writing

@@ -193,10 +193,13 @@ def check_places(index: Index, sizes: Mapping[int, int], path: Callable[[int], s
     Raises:
         FormatError: There are such entries.
     """
-    numbers = _plain(index)
-    if not len(numbers):
+    columns, numbers = index.columns, None
+    if index.slices:
+        numbers = _plain(index)
+        columns = columns[:, numbers]
+    if not columns.shape[1]:
         return
-    _, shard, offset, size, _ = index.columns[:, numbers] if index.slices else index.columns
+    _, shard, offset, size, _ = columns
     end = offset + size
     room = _room(sizes, shard)
     is_over = end > room
@@ -207,14 +210,15 @@ def check_places(index: Index, sizes: Mapping[int, int], path: Callable[[int], s
             f"the file has {room[at]} bytes, the tensor lies at {offset[at]} to {end[at]}",
             path=path(int(shard[at])),
             offset=int(room[at]),
-            tensor=index.name(int(numbers[at])),
+            tensor=index.name(at if numbers is None else int(numbers[at])),
             hint="the file is cut, or belongs to another index",
         )
     if len(sizes) == 1 and (offset[1:] >= end[:-1]).all():  # in order, as nearly all are
         return
     order = np.lexsort((offset, shard))
     order = order[size[order] > 0]  # what is empty may lie anywhere
-    shard, offset, end, numbers = shard[order], offset[order], end[order], numbers[order]
+    shard, offset, end = shard[order], offset[order], end[order]
+    numbers = order if numbers is None else numbers[order]
     clash = np.flatnonzero((shard[1:] == shard[:-1]) & (offset[1:] < end[:-1]))
     if len(clash):
         at = int(clash[0])
@@ -233,15 +237,15 @@ def check_shards(index: Index, path: str) -> list[int]:
     Raises:
         FormatError: One is none of the checkpoint's.
     """
-    numbers = _plain(index)
-    shards = index.columns[1] if not index.slices else index.columns[1, numbers]
+    numbers = _plain(index) if index.slices else None
+    shards = index.columns[1] if numbers is None else index.columns[1, numbers]
     found = sorted(set(shards.tolist()))
     if found and not 0 <= found[0] <= found[-1] < index.shards:
         wrong = np.flatnonzero((shards < 0) | (shards >= index.shards))
         raise FormatError(
             f"lies in data file {shards[wrong[0]]}, expected one of 0 to {index.shards - 1}",
             path=path,
-            tensor=index.name(int(numbers[wrong[0]])),
+            tensor=index.name(int(wrong[0] if numbers is None else numbers[wrong[0]])),
         )
     return found
 
@@ -249,4 +253,4 @@ def check_shards(index: Index, path: str) -> list[int]:
 def _plain(index: Index) -> Array:
     """The entries that have bytes of their own."""
     numbers = np.arange(index.columns.shape[1])
-    return np.delete(numbers, list(index.slices)) if index.slices else numbers
+    return np.delete(numbers, list(index.slices))

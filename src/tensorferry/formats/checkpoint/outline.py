@@ -9,20 +9,22 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from tensorferry import dtypes
+from tensorferry import _native, dtypes
 from tensorferry.codecs.leveldb import Table
 from tensorferry.codecs.protobuf import read_varint
-from tensorferry.errors import FerryError
+from tensorferry.errors import FerryError, FormatError, UnsupportedError
 from tensorferry.formats.checkpoint import graph as graphs
 from tensorferry.formats.checkpoint.entries import (
     NOTE,
     Entry,
     Header,
+    Kind as EntryKind,
     data_path,
     parse_entry,
+    parse_fields,
     parse_header,
 )
 from tensorferry.formats.checkpoint.messages import Reader
@@ -101,21 +103,52 @@ def _read_entries(table: Table) -> tuple[Header, dict[str, Entry]] | None:
     """The header and all entries; None if there are many, or unusual ones."""
     header: Header | None = None
     entries: dict[str, Entry] = {}
+    kinds: dict[bytes, EntryKind | None] = {}
     for block in table.blocks():
-        reader = Reader(block.data)
-        for key, start, end in zip(block.keys, block.starts, block.ends, strict=True):
-            if header is None:
-                if key != b"":
-                    return None
-                header = parse_header(block.data, start, end)
-                continue
-            entry = parse_entry(reader, start, end)
-            if entry.slices or entry.kind.row.name == "variant" or len(entries) == MOST:
+        keys, starts, ends = block.keys, block.starts, block.ends
+        if header is None:
+            if keys.pop(0) != b"":
                 return None
-            entries[key.decode()] = entry
+            header = parse_header(block.data, starts.pop(0), ends.pop(0))
+        if len(entries) + len(keys) > MOST:
+            return None
+        found = _native.bundle_entries(block.data, starts, ends)
+        for place, entry in enumerate(_usual_entries(found, len(keys), kinds)):
+            if entry is None:
+                entry = parse_entry(Reader(block.data), starts[place], ends[place])
+            if entry.slices or entry.kind.row.name == "variant":
+                return None
+            entries[keys[place].decode()] = entry
     if header is None or header.big_endian or NOTE in entries:
         return None
     return header, entries
+
+
+def _usual_entries(
+    found: tuple[list[bytes], bytes], count: int, kinds: dict[bytes, EntryKind | None]
+) -> Iterator[Entry | None]:
+    """The entries of a block; None for one that has to be looked at by itself.
+
+    Args:
+        found: What the native core read: heads, and columns of numbers.
+        count: How many entries there are.
+        kinds: What the heads of earlier blocks say; those of this one are added.
+    """
+    heads, numbers = found
+    for head in heads:
+        if head not in kinds:
+            try:
+                kinds[head] = parse_fields(Reader(head), 0, len(head)).kind
+            except (FormatError, UnsupportedError):
+                kinds[head] = None
+    known = [*map(kinds.__getitem__, heads), None]  # the last is that of the number -1
+    table = memoryview(numbers).cast("q")
+    columns = (table[start : start + count].tolist() for start in range(0, len(table), count))
+    for head, shard, offset, size, crc in zip(*columns, strict=True):
+        kind = known[head]
+        # Of strings, the shape does not tell the size.
+        is_sound = kind is not None and kind.nbytes == size
+        yield Entry(kind, shard, offset, size, crc) if is_sound else None
 
 
 def _check_places(prefix: str, header: Header, entries: dict[str, Entry]) -> list[str]:

@@ -46,7 +46,7 @@ from tensorferry.storage.place import Place
 from tensorferry.tensors.many import ManyStored
 from tensorferry.tensors.note import Note
 from tensorferry.tensors.stored import Stored, StoredArray, StoredRagged, StoredSparse
-from tensorferry.tensors.values import Array
+from tensorferry.tensors.values import Array, TensorInfo
 
 
 @dataclass(slots=True)
@@ -265,7 +265,8 @@ def _make(
     indexes.check_places(index, sizes, lambda shard: data_path(prefix, shard, index.shards))
     try:
         reader = TensorReader(index, files, verify)
-        keys = {key.decode(): number for key, number in reader.visible().items()}
+        visible = reader.visible()
+        keys = dict(zip(map(bytes.decode, visible), visible.values(), strict=True))
     except UnicodeDecodeError as error:
         raise FormatError(
             f"a key is {error.object[:60]!r}, expected UTF-8", path=prefix + states.INDEX
@@ -310,6 +311,10 @@ class _Tensors(ManyStored):
     def read_all(self) -> dict[str, Array] | None:
         """All tensors, if all of them are numbers in files that are in memory."""
         return self._reader.arrays(self._numbers)
+
+    def infos(self) -> dict[str, TensorInfo] | None:
+        """What is known of all tensors, if all of them are numbers."""
+        return self._reader.infos(self._numbers)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._numbers)

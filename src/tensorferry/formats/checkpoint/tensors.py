@@ -22,7 +22,7 @@ from tensorferry.formats.checkpoint.strings import StoredStrings
 from tensorferry.storage import Source
 from tensorferry.tensors.entries import Entry, Extent
 from tensorferry.tensors.stored import Stored, StoredArray, Unreadable, plain_storage
-from tensorferry.tensors.values import NARROW, Array, Kind
+from tensorferry.tensors.values import NARROW, Array, Kind, TensorInfo
 
 
 class TensorReader:
@@ -43,7 +43,7 @@ class TensorReader:
         self._verify = verify
         self._arrays: dict[int, StoredArray] = {}
         self._sound: set[int] = set()  # tensors that were verified
-        self._kinds = [index.kinds[kind] for kind in index.columns[0].tolist()]
+        self._kinds = list(map(index.kinds.__getitem__, index.columns[0].tolist()))
         self._pieces = {number: self._find_pieces(number) for number in index.slices}
 
     def visible(self) -> dict[bytes, int]:
@@ -107,6 +107,20 @@ class TensorReader:
                 dtype, stored = plain_storage(row), row
             dtype = dtype.newbyteorder(">")
         return StoredArray(Entry(dtype, entry.kind.shape, source, entry.offset, load=load), stored)
+
+    def infos(self, numbers: Mapping[str, int]) -> dict[str, TensorInfo] | None:
+        """What is known of tensors of numbers, by name; None if one of them is something else.
+
+        Args:
+            numbers: Those of the tensors, by name.
+        """
+        if self._pieces or not all(kind.row.bits for kind in self.index.kinds):
+            return None
+        kinds = self._kinds
+        return {
+            name: TensorInfo(name, kind.row.name, kind.shape, kind.nbytes)
+            for name, kind in ((name, kinds[number]) for name, number in numbers.items())
+        }
 
     def arrays(self, numbers: Mapping[str, int]) -> dict[str, Array] | None:
         """Tensors of numbers by name, verified; None if one of them is something else.

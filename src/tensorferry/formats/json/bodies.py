@@ -10,18 +10,23 @@ whose name ends in "_bytes" is binary as a whole. There are no dtypes: the serve
 and who reads an answer has to know them or takes what the numbers look like. NaN, Infinity and
 -Infinity stand as bare words, which standard JSON has not.
 
-This module turns values into what `json.dumps` takes and back. `tensorferry.formats.json.typed`
-shows small tensors with the same numbers and strings; the text is `tensorferry.codecs.json_text`.
+Numbers are written and read natively (`core/json_numbers`); everything else is what `json.dumps`
+takes and `json.loads` gives (`tensorferry.codecs.json_text`). `tensorferry.formats.json.typed`
+shows small tensors with the same numbers and strings.
 """
 
 from __future__ import annotations
 
+import json
+import operator
 from collections.abc import Mapping, Sequence
 from itertools import chain, pairwise
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
+from tensorferry import _native
+from tensorferry.codecs import json_text
 from tensorferry.codecs.json_text import JSON_NAMES, describe, from_base64, to_base64, to_utf8
 from tensorferry.dtypes import BY_NAME, STRING, DType, as_dtype, from_numpy
 from tensorferry.errors import FormatError, UnsupportedError
@@ -33,6 +38,9 @@ from tensorferry.tensors.values import (
     as_tensor,
     is_namedtuple,
 )
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 Form = Literal["instances", "inputs", "predictions", "outputs"]
 
@@ -56,13 +64,16 @@ _GUESSES: dict[Kind, str] = {
 }
 
 
-def to_body(value: Any, form: str, signature_name: str | None = None) -> dict[str, Any]:
-    """The body of a request or an answer.
+def to_text(
+    value: Any, form: str, signature_name: str | None = None, *, binary: bool = False
+) -> bytes:
+    """The text of a request or an answer.
 
     Args:
         value: A tensor (dense or ragged), or a dict of them.
         form: "instances", "inputs", "predictions" or "outputs".
         signature_name: Which of the model's signatures to call, in a request.
+        binary: Whether the strings of a tensor without a name are binary as a whole.
 
     Raises:
         UnsupportedError: The form cannot carry the value.
@@ -75,25 +86,72 @@ def to_body(value: Any, form: str, signature_name: str | None = None) -> dict[st
         raise UnsupportedError(
             f'an answer ("{form}") names no signature', hint='requests are "instances" and "inputs"'
         )
-    content: Any
-    if isinstance(value, dict):
-        content = {name: _lists(column, form, name) for name, column in value.items()}
-        if list(content) in ([], ["b64"]):
+    head = b""
+    if signature_name is not None:
+        head = b'"signature_name":' + json_text.to_text(signature_name) + b","
+    if not isinstance(value, dict):
+        content = _text(value, form, None, binary)
+    else:
+        if list(value) in ([], ["b64"]):
             raise UnsupportedError(
-                f"the names of the tensors are {list(content)}, expected at least one, "
+                f"the names of the tensors are {list(value)}, expected at least one, "
                 'and not "b64" alone, which marks a binary string'
             )
         if form in ROW_FORMS:
-            content = _rows(content, form)
-    else:
-        content = _lists(value, form, None)
-    head = {} if signature_name is None else {"signature_name": signature_name}
-    return {**head, form: content}
+            content = _rows({name: _texts(value[name], form, name) for name in value}, form)
+        else:
+            pairs = [_key(name) + _text(value[name], form, name) for name in value]
+            content = b"{" + b",".join(pairs) + b"}"
+    return b"".join([b"{", head, b'"', form.encode(), b'":', content, b"}"])
 
 
-def _lists(value: Any, form: str, name: str | None) -> Any:
+def _text(value: Any, form: str, name: str | None, binary: bool = False) -> bytes:
+    """One tensor as the text of nested lists."""
+    if _has_rows(value, form):
+        return lists_of(value)
+    return json_text.to_text(_lists(value, form, name, binary), allow_nan=True)
+
+
+def _texts(value: Any, form: str, name: str) -> list[bytes]:
+    """The text of each row of a tensor."""
+    if _has_rows(value, form):
+        return _native.json_lists(_laid_out(value), True)  # type: ignore[no-any-return]
+    return [json_text.to_text(row, allow_nan=True) for row in _lists(value, form, name)]
+
+
+def _has_rows(value: Any, form: str) -> bool:
+    """Whether a value is an array of numbers that the form can have."""
+    return has_numbers(value) and (value.ndim > 0 or form not in ROW_FORMS)
+
+
+def has_numbers(value: Any) -> bool:
+    """Whether a value is an array that `lists_of` writes, with digits that restore it."""
+    return value.__class__ is np.ndarray and value.dtype in NATIVE
+
+
+def lists_of(array: Array) -> bytes:
+    """The text of the numbers of an array, as nested lists."""
+    return _native.json_lists(_laid_out(array), False)  # type: ignore[no-any-return]
+
+
+def _laid_out(array: Array) -> Array:
+    flags = array.flags
+    return array if flags.c_contiguous and flags.aligned else array.copy(order="C")
+
+
+NATIVE = frozenset(
+    np.dtype(name)
+    for name in (
+        *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+        *("float32", "float64"),
+    )
+)
+"""The dtypes whose numbers are written natively."""
+
+
+def _lists(value: Any, form: str, name: str | None, binary: bool = False) -> Any:
     """One tensor as nested lists."""
-    binary = name is not None and name.endswith("_bytes")
+    binary = binary or (name is not None and name.endswith("_bytes"))
     try:
         if isinstance(value, RaggedTensor):
             nested = nest(to_leaves(value.flat_values, binary=binary), value.flat_values.shape)
@@ -115,7 +173,12 @@ def _lists(value: Any, form: str, name: str | None) -> Any:
         raise error.located(tensor=name) from None
 
 
-def _rows(columns: dict[str, list[Any]], form: str) -> list[dict[str, Any]]:
+def _key(name: str) -> bytes:
+    return json_text.to_text(name) + b":"
+
+
+def _rows(columns: dict[str, list[bytes]], form: str) -> bytes:
+    """The text of rows, from the text of each row of each tensor."""
     lengths = {name: len(column) for name, column in columns.items()}
     if len(set(lengths.values())) > 1:
         raise UnsupportedError(
@@ -127,7 +190,12 @@ def _rows(columns: dict[str, list[Any]], form: str) -> list[dict[str, Any]]:
         raise UnsupportedError(
             f"no rows, so no place for the names {list(columns)}", hint='use "inputs" and "outputs"'
         )
-    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    keys = list(map(_key, columns))
+    rows = [
+        b"{" + b",".join(map(operator.add, keys, row)) + b"}"
+        for row in zip(*columns.values(), strict=True)
+    ]
+    return b"[" + b",".join(rows) + b"]"
 
 
 def to_leaves(array: Array, *, binary: bool = False) -> list[Any]:
@@ -149,7 +217,9 @@ def to_leaves(array: Array, *, binary: bool = False) -> list[Any]:
         )
     if kind == "string":
         return [_to_string(value, binary) for value in flat.tolist()]
-    leaves: list[Any] = (_shortest(flat) if kind == "float" else flat).tolist()
+    if kind == "float":
+        return _shortest(flat)
+    leaves: list[Any] = flat.tolist()
     return leaves
 
 
@@ -171,54 +241,32 @@ def _to_string(value: bytes, binary: bool) -> str | dict[str, str]:
     return {"b64": to_base64(value)}
 
 
-@np.errstate(over="ignore", invalid="ignore")  # digits cut off too early; NaNs that signal
-def _shortest(array: Array) -> Array:
-    """As float64, the numbers whose shortest decimal form is also that of the narrow ones."""
-    wide = array.astype(np.float64)
-    if array.dtype == np.float64:
+def _shortest(flat: Array) -> list[float]:
+    """The numbers whose shortest decimal form is also that of floats of a dtype."""
+    if flat.dtype == np.float64:
+        wide: list[float] = flat.tolist()
         return wide
-    if array.dtype in _DIGITS:
-        return _rounded(array, wide)
+    if flat.dtype == np.float32:
+        found: list[float] = json.loads(lists_of(flat))
+        return found
+    # There are few different numbers of 16 bits or less.
+    known, places = np.unique(flat.view(f"u{flat.dtype.itemsize}"), return_inverse=True)
+    shortest: list[float] = _shortest_of_few(known.view(flat.dtype))[places].tolist()
+    return shortest
+
+
+@np.errstate(over="ignore", invalid="ignore")  # digits cut off too early; NaNs that signal
+def _shortest_of_few(array: Array) -> Array:
+    if array.dtype == np.float16:
+        return np.array([float(str(value)) for value in array], np.float64)
+    wide = array.astype(np.float64)
     short = wide.copy()
     left = np.arange(array.size)
-    for digits in range(1, 9):  # `str` of the small kinds gives neither the fewest nor enough
+    for digits in range(1, 9):  # `str` of smaller kinds gives neither the fewest nor enough
         short[left] = [float(f"{value:.{digits}g}") for value in wide[left].tolist()]
         left = left[(short[left].astype(array.dtype) != array[left]) & np.isfinite(wide[left])]
     short[left] = wide[left]
     return short
-
-
-# From as many decimal digits as every such number has, subnormal ones of float16 included, to as
-# many as give each of them back.
-_DIGITS = {np.dtype(np.float32): range(6, 10), np.dtype(np.float16): range(1, 6)}
-# Between these, the powers of ten that digits are counted by are exact.
-_SMALLEST, _LARGEST = 1e-12, 1e15
-
-
-@np.errstate(all="ignore")
-def _rounded(array: Array, wide: Array) -> Array:
-    """The shortest decimals of float32 and float16, many at a time.
-
-    A whole number of few digits times or over an exact power of ten is the very float64 that the
-    decimal stands for. A power of two has neighbours at two distances, so that the decimal nearest
-    to it need not be the shortest: it takes the long way, as do very small and very large numbers.
-    """
-    size = np.abs(wide)
-    plain = (size >= _SMALLEST) & (size < _LARGEST) & (np.frexp(wide)[0] != np.copysign(0.5, wide))
-    short = wide.copy()
-    left = np.flatnonzero(plain)
-    exponents = np.floor(np.log10(size, where=plain, out=np.zeros_like(size))).astype(np.int64)
-    for digits in _DIGITS[array.dtype]:
-        power = digits - 1 - exponents[left]
-        scale = 10.0 ** np.abs(power)
-        up = power >= 0
-        whole = np.rint(np.where(up, wide[left] * scale, wide[left] / scale))
-        short[left] = np.where(up, whole / scale, whole * scale)
-        left = left[short[left].astype(array.dtype) != array[left]]
-    others = np.flatnonzero(~plain & np.isfinite(wide) & (wide != 0))
-    left = np.concatenate([left, others])
-    short[left] = [float(str(value)) for value in array[left]]
-    return np.where(short.astype(array.dtype) == array, short, wide)
 
 
 def nest(leaves: list[Any], shape: Sequence[int]) -> Any:
@@ -226,6 +274,57 @@ def nest(leaves: list[Any], shape: Sequence[int]) -> Any:
     cells = np.empty(len(leaves), dtype=object)
     cells[:] = leaves
     return cells.reshape(shape).tolist()
+
+
+class Numbers(NamedTuple):
+    """A tensor of numbers that was read natively.
+
+    Attributes:
+        values: int64 or float64, flat.
+        shape: Of the tensor.
+    """
+
+    values: Array
+    shape: list[int]
+
+    def as_dtype(self, row: DType | None) -> Array:
+        """The tensor in a dtype, by default float32 or int64.
+
+        Raises:
+            FormatError: A number is no value of the dtype.
+            UnsupportedError: JSON has nothing for the dtype.
+        """
+        whole = self.values.dtype == np.int64
+        row = row or BY_NAME[_GUESSES["integer" if whole else "float"]]
+        kind = _kind(row)
+        if kind == "float":
+            return _narrowed(self.values.astype(np.float64, copy=False), row).reshape(self.shape)
+        if kind == "integer" and whole:
+            _check_range(int(self.values.min()), int(self.values.max()), row)
+            return self.values.astype(row.numpy, copy=False).reshape(self.shape)
+        return from_leaves(self.values.tolist(), row).reshape(self.shape)  # says what is wrong
+
+
+def read_body(source: Buffer) -> Any:
+    """The JSON of a body; tensors of numbers are `Numbers`, unless something about it is unusual.
+
+    Raises:
+        FormatError: The text is no JSON.
+    """
+    found = _native.json_body(source)
+    if found is None:
+        return json_text.parse(memoryview(source), json_text.SERVING)
+    return _with_numbers(found)
+
+
+def _with_numbers(found: dict[str, Any]) -> dict[str, Any]:
+    for name, value in found.items():
+        if isinstance(value, tuple):
+            memory, whole, shape = value
+            found[name] = Numbers(np.frombuffer(memory, np.int64 if whole else np.float64), shape)
+        elif isinstance(value, dict):
+            _with_numbers(value)
+    return found
 
 
 def from_body(body: Any, dtypes: Any = None) -> Any:
@@ -248,7 +347,7 @@ def from_body(body: Any, dtypes: Any = None) -> Any:
             f"the body has the keys {sorted(body)[:8]}, expected exactly one of {', '.join(FORMS)}"
         )
     content = body[present[0]]
-    if present[0] in ROW_FORMS:
+    if present[0] in ROW_FORMS and not isinstance(content, Numbers):
         content = _columns(content, present[0])
     if type(content) is not dict or _is_binary(content):
         rows = _given(dtypes, None)
@@ -306,6 +405,8 @@ def _named_tensor(name: str, node: Any, row: DType | None) -> Array | RaggedTens
 
 def _tensor(node: Any, row: DType | None) -> Array | RaggedTensor:
     """Nested lists as a dense tensor, or a ragged one where lists of one depth differ in length."""
+    if isinstance(node, Numbers):
+        return node.as_dtype(row)
     lengths: list[list[int]] = []
     level = [node]
     while list in (types := set(map(type, level))):
@@ -362,31 +463,46 @@ def from_leaves(leaves: list[Any], row: DType) -> Array:
 
 
 def _from_integers(leaves: list[int], row: DType) -> Array:
+    _check_range(min(leaves, default=0), max(leaves, default=0), row)
     unsigned = row.name.startswith("uint")
-    low = 0 if unsigned else -(1 << row.bits - 1)
+    return np.array(leaves, np.uint64 if unsigned else np.int64).astype(row.numpy, copy=False)
+
+
+def _check_range(least: int, most: int, row: DType) -> None:
+    low = 0 if row.name.startswith("uint") else -(1 << row.bits - 1)
     high = low + (1 << row.bits) - 1
-    for value in (min(leaves, default=0), max(leaves, default=0)):
+    for value in (least, most):
         if not low <= value <= high:
             raise FormatError(
                 f"{str(value)[:40]} in a tensor of {row.name}, expected {low} to {high}",
                 hint="give another dtype if the number is right",
             )
-    return np.array(leaves, np.uint64 if unsigned else np.int64).astype(row.numpy, copy=False)
 
 
-@np.errstate(over="ignore", invalid="ignore")
 def _from_floats(leaves: list[float], row: DType) -> Array:
     try:
         wide = np.array(leaves, np.float64)
-        narrow = wide.astype(row.numpy, copy=False)
-        # Small kinds without an infinity, or even a NaN, turn it into something else.
-        if not ((np.isnan(wide) == np.isnan(narrow)) & (np.isinf(wide) == np.isinf(narrow))).all():
-            raise OverflowError
-    except OverflowError:  # NumPy's own is for an integer beyond any float
-        raise FormatError(
-            f"a number is too large for {row.name}", hint="give another dtype, such as float64"
-        ) from None
+    except OverflowError:  # an integer beyond any float
+        raise _too_large(row) from None
+    return _narrowed(wide, row)
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def _narrowed(wide: Array, row: DType) -> Array:
+    """Float64 values in a dtype."""
+    narrow = wide.astype(row.numpy, copy=False)
+    if narrow.dtype in NATIVE and np.isfinite(narrow).all():
+        return narrow
+    # Small kinds without an infinity, or even a NaN, turn it into something else.
+    if not ((np.isnan(wide) == np.isnan(narrow)) & (np.isinf(wide) == np.isinf(narrow))).all():
+        raise _too_large(row)
     return narrow
+
+
+def _too_large(row: DType) -> FormatError:
+    return FormatError(
+        f"a number is too large for {row.name}", hint="give another dtype, such as float64"
+    )
 
 
 def _from_string(value: str | dict[str, Any]) -> bytes:

@@ -5,7 +5,7 @@
     layouts    which datasets of an HDF5 file are variables, and what they are called
     values     the arrays of HDF5 datasets
     shards     weights in several files with an index
-    writer     writing, by h5py
+    writer     writing: paths, shards, archives
     config     the JSON of a model, read as text
     outline    what a model is, by its config alone
 

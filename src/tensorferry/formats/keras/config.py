@@ -34,6 +34,9 @@ from tensorferry.formats.keras.names import (
     package_of,
 )
 
+PLACE = 200
+"""Number of characters that tell of a place."""
+
 # Keras itself writes NaN and Infinity, which are no JSON.
 _DECODER = json.JSONDecoder()
 
@@ -96,17 +99,24 @@ def classes(config: Any) -> dict[str, tuple[str, dict[str, Any]]]:
 
 def _objects(config: Any) -> Iterator[tuple[str, dict[str, Any]]]:
     """All JSON objects in a tree, outermost first."""
+    if not isinstance(config, dict | list):
+        return
     left: list[tuple[str, Any]] = [("", config)]
     while left:
         place, node = left.pop()
         if isinstance(node, dict):
             yield place, node
-            pairs = list(node.items())
-        elif isinstance(node, list):
-            pairs = list(enumerate(node))
-        else:
-            continue
-        left += [(f"{place}/{key}".lstrip("/"), value) for key, value in reversed(pairs)]
+        pairs = list(node.items() if isinstance(node, dict) else enumerate(node))
+        left += [
+            (_below(place, key), value)
+            for key, value in reversed(pairs)
+            if isinstance(value, dict | list)
+        ]
+
+
+def _below(place: str, key: object) -> str:
+    """The place of a part. Only its end is kept: keys are as long as a file makes them."""
+    return f"{place}/{str(key)[-PLACE:]}"[-PLACE:].lstrip("/")
 
 
 class Named(NamedTuple):
@@ -166,6 +176,8 @@ def _look(place: str, node: dict[str, Any]) -> Iterator[Finding]:
     if "optimizer_config" in node:  # of a legacy file, which has its training apart
         yield from _looked_up(place, node)
     if not isinstance(kind, str):
+        if "class_name" in node:  # Keras imports the module before it misses the class
+            yield Finding("gadget", place, f"uses a class whose name is {str(kind)[:100]}")
         return
     if kind == "TorchModuleWrapper":
         yield Finding("pickle", place, "unpickles a PyTorch module")
@@ -184,7 +196,9 @@ def _look(place: str, node: dict[str, Any]) -> Iterator[Finding]:
         # For old files, Keras replaces a text by the function of that name beside its layers.
         for key, value in inner.items():
             if key != "name" and value in ("serialize", "deserialize"):
-                yield Finding("gadget", f"{place}/config/{key}", f"uses keras.layers.{value}")
+                yield Finding(
+                    "gadget", _below(f"{place}/config", key), f"uses keras.layers.{value}"
+                )
 
 
 # The packages in which Keras looks up a text, by the last word of its key.
@@ -210,15 +224,15 @@ def _looked_up(place: str, config: dict[str, Any]) -> Iterator[Finding]:
     """
     for key, value in config.items():
         packages = _PACKAGES.get(key.rpartition("_")[2])
-        left = [(f"{place}/{key}", value)] if packages else []
+        left = [(_below(place, key), value)] if packages else []
         while left:
             inside, one = left.pop()
             if isinstance(one, str) and not is_text(one, packages or ()):
                 yield Finding("function", inside, f"looks up {one[:100]!r}", one)
             elif isinstance(one, list):
-                left += [(f"{inside}/{number}", part) for number, part in enumerate(one)]
+                left += [(_below(inside, number), part) for number, part in enumerate(one)]
             elif isinstance(one, dict) and "class_name" not in one:
-                left += [(f"{inside}/{name}", part) for name, part in one.items()]
+                left += [(_below(inside, name), part) for name, part in one.items()]
 
 
 def _registered(place: str, kind: str, node: dict[str, Any]) -> Iterator[Finding]:
@@ -289,7 +303,10 @@ JUDGED = ("Lambda", "TFSMLayer", "TorchModuleWrapper")
 
 def _class(place: str, kind: str, module: str, node: dict[str, Any]) -> Iterator[Finding]:
     name = str(node.get("spec_name")) if kind == "__typespec__" else kind
-    if kind in VALUES or kind == "__lambda__" or is_class(name, module):
+    if kind in VALUES:  # which have no module; of one that Keras does not know it is imported
+        yield Finding("gadget", place, f"uses {kind} of {module[:100]!r}")
+        return
+    if kind == "__lambda__" or is_class(name, module):
         return
     package = package_of(module)
     if package is None:

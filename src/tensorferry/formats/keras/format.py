@@ -75,6 +75,8 @@ class Reader:
         if how.hdf5 not in ("own", "h5py", None):
             raise ValueError(f'hdf5 is {how.hdf5!r}, expected "own" or "h5py"')
         weights = open_weights(place, verify=how.verify, trusted=how.hdf5 == "h5py")
+        # An optimizer that cannot be read never hides the weights.
+        lost = [name for name in weights.optimizer if weights.stored[name].unreadable]
         opened = Bundle(
             weights.stored,
             facts=TABLE[NAME],
@@ -86,7 +88,12 @@ class Reader:
             closing=[weights.close],
             version=weights.metadata.get("keras_version"),
             checksums=weights.checksums,
+            left_out=lost,
         )
+        if lost:
+            opened.notes.append(
+                f"values of the optimizer that cannot be read are left out: {len(lost)}"
+            )
         if weights.plain:
             opened.notes.append("plain HDF5, not written by Keras: each dataset is a tensor")
         return opened

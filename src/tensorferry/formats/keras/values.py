@@ -197,7 +197,8 @@ class _Reader:
         )
         dtype = _raw(self.type)
         message = self._message(hdf5.FILL_VALUE)
-        value = b"" if message is None else hdf5_types.read_fill_value(message.data)
+        with self.file.parsing(self.node.address, "the fill value"):
+            value = b"" if message is None else hdf5_types.read_fill_value(message.data)
         array = np.zeros(self.shape, dtype)
         if self.type.numpy is not None and len(value) == self.type.size and any(value):
             array[...] = np.frombuffer(value, dtype)[0]

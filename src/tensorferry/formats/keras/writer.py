@@ -6,18 +6,15 @@ are written beside them, where they are known. What was read can be written agai
 were read too: `write_like` takes them from a file, `replace_weights` from an archive, whose other
 members are kept byte for byte.
 
-HDF5 is written by h5py, into memory or, beyond `HELD` bytes, into a temporary file. Nothing in it
-depends on the time: the same tensors give the same bytes. Reading is
-`tensorferry.formats.keras.reader`.
+HDF5 is encoded by `tensorferry.codecs.hdf5.writer`; large arrays are handed on as they are. The
+same tensors give the same bytes. Reading is `tensorferry.formats.keras.reader`.
 """
 
 from __future__ import annotations
 
-import io
 import math
 import os
 import re
-import tempfile
 from collections.abc import Mapping
 from typing import Any
 
@@ -25,29 +22,22 @@ import numpy as np
 
 from tensorferry import dtypes
 from tensorferry.codecs import json_text as json
+from tensorferry.codecs.hdf5 import writer as hdf5
+from tensorferry.codecs.protobuf import utf8
 from tensorferry.codecs.zip.archive import open_archive
 from tensorferry.codecs.zip.directory import DEFLATED
 from tensorferry.codecs.zip.writer import Writer
-from tensorferry.errors import MismatchError, MissingExtraError, UnsupportedError
+from tensorferry.errors import MismatchError, UnsupportedError
 from tensorferry.formats.contract import Written
 from tensorferry.formats.keras.layouts import VARIABLES
 from tensorferry.formats.keras.reader import INDEX, WEIGHTS, open_weights
 from tensorferry.formats.keras.weights import Weights
 from tensorferry.storage import FileSink, Sink
 from tensorferry.storage.place import Place, Target
-from tensorferry.tensors.values import RaggedTensor, SparseTensor
+from tensorferry.tensors.values import Array, RaggedTensor, SparseTensor
 
-HELD = 64 << 20
-"""A file up to this size is put together in memory."""
-
-BLOCK = 8 << 20
-
-# What h5py stores as itself, and Keras reads as such.
-NATIVE = {
-    "bool",
-    *(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)),
-    *(f"float{bits}" for bits in (16, 32, 64)),
-}
+# Small arrays are gathered up to about so many bytes.
+BLOCK = 1 << 20
 
 _PATH = re.compile(rf"(?:(?P<group>[^\0]+)/)?{VARIABLES}/(?P<key>[^/\0]+)")
 
@@ -71,27 +61,37 @@ def write(
 
     Raises:
         UnsupportedError: A name is no path, or a tensor of a kind that Keras does not keep so.
-        MissingExtraError: h5py is not installed.
     """
-    h5py = _h5py()
     _check_kinds(tensors)
-    places = {name: _place(name, (paths or {}).get(name, name)) for name in tensors}
-    size = sum(_size(tensor) for tensor in tensors.values())
-    with io.BytesIO() if size <= HELD else tempfile.TemporaryFile() as buffer:
-        with h5py.File(buffer, "w") as file:
-            for group, name in (layers or {}).items():
-                _group(file, group).attrs["name"] = name
-            for name, tensor in tensors.items():
-                group, key = places[name]
-                inside = _group(file, group)
-                if key in inside:
-                    raise UnsupportedError(
-                        f"two tensors are written to {group}/{VARIABLES}/{key}", tensor=name
-                    )
-                _write_dataset(inside, key, name, tensor)
-        buffer.seek(0)
-        while block := buffer.read(BLOCK):
-            sink.write(block)
+    root, datasets = hdf5.Group(), dict[str, hdf5.Dataset]()
+    for path, layer in (layers or {}).items():
+        group, _ = _place(layer, f"{path}/{VARIABLES}/0")
+        _check_text(layer, layer)
+        _group(root, group, layer).attributes["name"] = layer
+    for name, tensor in tensors.items():
+        group, key = _place(name, (paths or {}).get(name, name))
+        inside = _group(root, group, name)
+        if key in inside.members:
+            raise UnsupportedError(
+                f"two tensors are written to {group}/{VARIABLES}/{key}", tensor=name
+            )
+        inside.members[key] = datasets[name] = _describe(name, tensor)
+    pending = bytearray(hdf5.encode(root, list(datasets.values())))
+    position = len(pending)
+    for name, dataset in datasets.items():
+        if not dataset.size:
+            continue
+        pending += bytes(dataset.address - position)
+        position = dataset.address + dataset.size
+        values = _values(name, tensors[name], dataset)
+        if dataset.size < hdf5.LARGE and len(pending) < BLOCK:
+            pending += values.data
+        else:
+            sink.write(bytes(pending))
+            sink.write(values)
+            pending = bytearray()
+    if pending:
+        sink.write(bytes(pending))
 
 
 def write_like(like: Weights, tensors: Tensors, sink: Sink) -> None:
@@ -218,19 +218,9 @@ def save_shards(
     return Written(sum(sink.position for sink in written.values()), tuple(written))
 
 
-def _h5py() -> Any:
-    try:
-        import h5py
-    except ModuleNotFoundError:
-        raise MissingExtraError(
-            "writing weights of Keras needs h5py, which is not installed",
-            hint="pip install 'tensorferry[keras]'",
-        ) from None
-    return h5py
-
-
 def _place(name: str, path: str) -> tuple[str, str]:
     """The group of a layer, and the key of a variable in it."""
+    _check_text(path, name)
     found = _PATH.fullmatch(path.removeprefix("/"))
     group = "" if found is None else found["group"] or ""
     if found is None or any(part in ("", ".", "..") for part in group.split("/") if group):
@@ -254,8 +244,24 @@ def _check_kinds(tensors: Tensors) -> None:
             )
 
 
-def _group(file: Any, group: str) -> Any:
-    return file.require_group(f"{group}/{VARIABLES}")
+def _group(root: hdf5.Group, path: str, name: str) -> hdf5.Group:
+    """The group of a layer's variables, made if it is not there."""
+    group = root
+    for part in f"{path}/{VARIABLES}".removeprefix("/").split("/"):
+        found = group.members.get(part)
+        if found is None:
+            found = group.members[part] = hdf5.Group()
+        if not isinstance(found, hdf5.Group):
+            raise UnsupportedError(f"{part[:60]!r} is a tensor and a group", tensor=name[:200])
+        group = found
+    return group
+
+
+def _check_text(text: str, name: str) -> None:
+    try:
+        utf8(text)
+    except UnsupportedError as error:
+        raise error.located(tensor=name[:200]) from None
 
 
 def _size(tensor: Any) -> int:
@@ -263,17 +269,33 @@ def _size(tensor: Any) -> int:
     return count * (dtypes.as_dtype(tensor.dtype).bits // 8 or 1)
 
 
-def _write_dataset(group: Any, key: str, name: str, tensor: Any) -> None:
-    array = np.asarray(tensor.read() if not isinstance(tensor, np.ndarray) else tensor)
-    dtype = dtypes.from_numpy(array.dtype).name
-    if dtype == "bfloat16":
-        dataset = group.create_dataset(key, data=array.view("V2"), track_times=False)
-        dataset.attrs["dtype"] = dtype
-    elif dtype in NATIVE:
-        group.create_dataset(key, data=array, track_times=False)
-    else:
+def _describe(name: str, tensor: Any) -> hdf5.Dataset:
+    """What a tensor is in a file."""
+    dtype = dtypes.as_dtype(tensor.dtype).name
+    attributes = {"dtype": dtype} if dtype == "bfloat16" else {}
+    datatype = "opaque16" if dtype == "bfloat16" else dtype
+    if datatype not in hdf5.DATATYPES:
         raise UnsupportedError(
             f"Keras keeps no {dtype} among weights",
             tensor=name[:200],
             hint="safetensors and npz carry every dtype",
         )
+    if len(tensor.shape) > hdf5.MAX_RANK:
+        raise UnsupportedError(
+            f"{len(tensor.shape)} dimensions, HDF5 has at most {hdf5.MAX_RANK}", tensor=name[:200]
+        )
+    return hdf5.Dataset(datatype, tuple(tensor.shape), _size(tensor), attributes)
+
+
+def _values(name: str, tensor: Any, dataset: hdf5.Dataset) -> Array:
+    """The bytes of a tensor."""
+    array = np.asarray(tensor if isinstance(tensor, np.ndarray) else tensor.read())
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
+    values = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    if values.size != dataset.size:
+        raise MismatchError(
+            f"{values.size} bytes, {dataset.size} were announced: it changed meanwhile",
+            tensor=name[:200],
+        )
+    return values

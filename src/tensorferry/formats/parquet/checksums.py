@@ -13,12 +13,12 @@ import struct
 from dataclasses import dataclass, field
 
 from tensorferry.errors import FormatError
-from tensorferry.formats.parquet.footer import Chunk, Thrift, read_footer
+from tensorferry.formats.parquet.footer import Chunk, Page, read_footer, read_page
 from tensorferry.storage import Source
 
 MAGIC = b"PAR1"
-# Headers with statistics inside are longer, and are read once more.
-HEADER = 4096
+# Number of bytes that nearly all headers take; those that hold statistics may take more.
+USUAL = 512
 
 
 @dataclass(slots=True)
@@ -59,24 +59,24 @@ def count_pages(source: Source) -> Pages:
 def _walk(source: Source, chunk: Chunk, end: int, found: Pages) -> None:
     position = chunk.start
     while 0 <= position < end:
-        fields, after = _header(source, position, end)
+        page = _header(source, position, end)
         found.total += 1
-        if 4 in fields:
+        if page.checksum is not None:
             found.checked += 1
         else:
             name = "/".join(chunk.path)
             found.unchecked[name] = found.unchecked.get(name, 0) + 1
-        position = after + max(fields.get(3, 0), 0)
+        position += page.length + max(page.stored, 0)
 
 
-def _header(source: Source, position: int, end: int) -> tuple[dict[int, int], int]:
-    """The fields of a page's header, and where the header ends."""
-    for size in (HEADER, end - position):
+def _header(source: Source, position: int, end: int) -> Page:
+    """The header of a page, read from hardly more bytes than it takes."""
+    size = USUAL
+    while True:
         stop = min(position + size, end)
-        reader = Thrift(bytes(source.range(position, stop)), position)
         try:
-            return reader.fields(dict.fromkeys((1, 2, 3, 4), reader.integer)), reader.offset
+            return read_page(source.range(position, stop), offset=position)
         except FormatError:
             if stop == end:
                 raise
-    raise AssertionError  # the second size reaches to the end
+        size *= 8

@@ -14,7 +14,7 @@ and `tensorferry.formats.tables.values`; rows are `tensorferry.formats.tables.ta
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -29,7 +29,6 @@ from tensorferry.formats.tables.lending import lend
 from tensorferry.rows.rows import ROWS
 from tensorferry.storage import Sink
 from tensorferry.storage.source import Source, Span
-from tensorferry.tensors.values import RaggedTensor
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -183,6 +182,8 @@ class Reader:
         MissingExtraError: PyArrow is not installed.
     """
 
+    is_parsed = False  # PyArrow reads the columns of a row group in threads of its own
+
     def __init__(self, source: Source, *, verify: bool = True) -> None:
         pa = pieces.require_pyarrow()
         from pyarrow import parquet
@@ -198,6 +199,8 @@ class Reader:
         self._footer = read_footer(footer, offset=start)
         self._groups = self._footer.groups
         self.rows = [group.rows for group in self._groups]
+        # The columns of the row group that was asked for last.
+        self._by_column: tuple[int, dict[str, list[Chunk]]] = (-1, {})
         with pieces.translated():
             file = _unmapped(source)
             if file is not None:
@@ -286,9 +289,14 @@ class Reader:
         ]
 
     def _chunks(self, index: int, columns: Sequence[str]) -> list[Chunk]:
-        wanted = set(columns)
-        chunks = self._groups[index].chunks
-        return [chunk for chunk in chunks if chunk.path[:1] and chunk.path[0] in wanted]
+        held, found = self._by_column
+        if held != index:
+            found = {}
+            for chunk in self._groups[index].chunks:
+                if chunk.path:
+                    found.setdefault(chunk.path[0], []).append(chunk)
+            self._by_column = index, found
+        return [chunk for name in dict.fromkeys(columns) for chunk in found.get(name, ())]
 
     def _fetch(self, index: int, columns: Sequence[str]) -> None:
         """Fetches the column chunks of a remote row group, by one plan."""
@@ -338,7 +346,16 @@ class Reader:
 
     def optional(self, leaves: Sequence[Outline]) -> set[str]:
         """The leaves that are null in some row, as the statistics or the values say."""
-        return {leaf.name for leaf in leaves if leaf.error is None and self._has_nulls(leaf)}
+        found: set[str] = set()
+        unsure: dict[str, list[str]] = {}
+        for leaf in leaves:
+            if leaf.error is None:
+                counts = self._counts_of_nulls(leaf)
+                if any(counts):
+                    found.add(leaf.name)
+                elif None in counts:
+                    unsure.setdefault(leaf.column, []).append(leaf.name)
+        return found | self._look_for_nulls(unsure)
 
     def sizes(self) -> dict[str, int]:
         """Number of bytes of the file that each column takes, compressed as it is."""
@@ -365,28 +382,50 @@ class Reader:
         chunks = self._groups[index].chunks
         return next((chunk.start for chunk in chunks if chunk.path[:1] == (column,)), None)
 
-    def _has_nulls(self, leaf: Outline) -> bool:
-        counts = [
+    def _counts_of_nulls(self, leaf: Outline) -> list[int | None]:
+        return [
             group.chunks[leaf.leaf].nulls if leaf.leaf < len(group.chunks) else None
             for group in self._groups
         ]
-        return self._finds_nulls(leaf) if None in counts else any(counts)
 
-    def _finds_nulls(self, leaf: Outline) -> bool:
-        from tensorferry.formats.tables import values as arrow_values
+    def _look_for_nulls(self, unsure: Mapping[str, Collection[str]]) -> set[str]:
+        """Those leaves of some columns that are null in some row.
 
-        field = self.schema.field(leaf.column)
+        One by one, row groups and columns without end would fit into memory, but not into a
+        lifetime: what is read of them is counted together.
+        """
         groups = range(len(self.rows))
-        # One by one, row groups without end would fit into memory, but not into a lifetime.
-        total = sum(self.memory(group, [leaf.column]) for group in groups)
-        pieces.check_memory(total, held=self.size)
-        for group in groups:
-            chunks = [batch.column(0) for batch in self.batches(group, [leaf.column])]
-            with pieces.translated():
-                found = arrow_values.from_chunks(field, chunks, wanted=[leaf.name])[leaf.name]
-            if isinstance(found, RaggedTensor):
-                return True
-        return False
+        declared = sum(self.memory(group, list(unsure)) for group in groups)
+        pieces.check_memory(declared, held=self.size)
+        found: set[str] = set()
+        read = 0
+        for column, names in unsure.items():
+            left = set(names)
+            for group in groups:
+                batches = self.batches(group, [column])
+                read += sum(batch.nbytes for batch in batches)
+                pieces.check_memory(read, held=self.size)
+                for batch in batches:
+                    left.difference_update(_null_leaves(batch.column(0), column))
+                if not left:
+                    break
+            found |= set(names) - left
+        return found
+
+
+def _null_leaves(array: Any, name: str) -> Iterator[str]:
+    """The names of what is null in some row: the array, or members of its structs."""
+    import pyarrow as pa
+
+    if array.null_count:
+        yield name
+    if isinstance(array.type, pa.BaseExtensionType):
+        array = array.storage
+    if pa.types.is_struct(array.type):
+        for field, member in zip(array.type, array.flatten(), strict=True):
+            yield from _null_leaves(member, f"{name}/{field.name}")
+    elif pa.types.is_fixed_size_list(array.type):
+        yield from _null_leaves(array.flatten(), name)
 
 
 def _unmapped(source: Source) -> Any:

@@ -1,4 +1,7 @@
-"""Row groups to be written: batches are gathered, and encoded in threads meanwhile."""
+"""Row groups to be written: batches are gathered, and encoded in threads meanwhile.
+
+Rows that are one row group in all are PyArrow's own file, written as it is, without a thread.
+"""
 
 from __future__ import annotations
 
@@ -43,19 +46,22 @@ class GroupWriter:
         rows: int | None = None,
         shards: int = 1,
     ) -> None:
+        import pyarrow as pa
+
         encoding.check()
-        self._threads = ThreadPoolExecutor(THREADS, "parquet")
+        self._sink = sink
+        self._threads: ThreadPoolExecutor | None = None
         self._running: deque[Future[Any]] = deque()
         self._schema = schema
         self._encoding = encoding
         self._most_rows = rows or GROUP_ROWS
         self._most_bytes = None if rows else max(SHARED_BYTES, GROUP_BYTES // shards)
-        self._joined = Joined(sink)
+        self._joined: Joined | None = None
         self._batches: list[Any] = []
         self._rows = self._bytes = 0
-        self._groups = 0
         # What a schema cannot be written as, PyArrow says before there are rows.
-        self._empty = _encode(schema.empty_table(), encoding)
+        self._target = pa.BufferOutputStream()
+        self._whole = encoding.writer(self._target, schema)
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
         """Takes a record batch."""
@@ -81,26 +87,40 @@ class GroupWriter:
         if self._batches:
             table = pa.Table.from_batches(self._batches)
             self._batches, self._rows, self._bytes = [], 0, 0
-            self._wait(THREADS)
+            if self._joined is None or self._threads is None:
+                self._joined = Joined(self._sink)
+                self._threads = ThreadPoolExecutor(THREADS, "parquet")
+            self._wait(self._joined, THREADS)
             self._running.append(self._threads.submit(_encode, table, self._encoding))
-            self._groups += 1
 
-    def _wait(self, most: int) -> None:
+    def _wait(self, joined: Joined, most: int) -> None:
         """Writes row groups until so many are being encoded; what was wrong with one is raised."""
         while len(self._running) > most or (self._running and self._running[0].done()):
-            self._joined.add(memoryview(self._running.popleft().result()))
+            joined.add(memoryview(self._running.popleft().result()))
 
     def close(self) -> None:
         """Writes the last row group and the footer."""
         try:
+            if self._joined is None:
+                self._write_whole()
+                return
             self._write()
-            self._wait(0)
-            if not self._groups:
-                self._joined.add(memoryview(self._empty))
+            self._wait(self._joined, 0)
             self._joined.close()
         finally:
             self._running.clear()
-            self._threads.shutdown(cancel_futures=True)
+            self._whole.close()
+            if self._threads is not None:
+                self._threads.shutdown(cancel_futures=True)
+
+    def _write_whole(self) -> None:
+        """Writes all rows as one row group, or the file of no rows."""
+        import pyarrow as pa
+
+        if self._batches:
+            self._whole.write_table(pa.Table.from_batches(self._batches), self._rows)
+        self._whole.close()
+        self._sink.write(memoryview(self._target.getvalue()))
 
 
 def _encode(table: pa.Table, encoding: file.Encoding) -> Any:
@@ -109,6 +129,5 @@ def _encode(table: pa.Table, encoding: file.Encoding) -> Any:
 
     target = pa.BufferOutputStream()
     with encoding.writer(target, table.schema) as writer:
-        if table.num_rows:
-            writer.write_table(table, table.num_rows)
+        writer.write_table(table, table.num_rows)
     return target.getvalue()

@@ -113,12 +113,12 @@ def write_parts(
     order = sorted(
         [(places[array.dtype], name, number) for number, (name, array) in enumerate(gathered)]
     )
-    arrays = [gathered[number][1] for _, _, number in order]
+    ordered = [gathered[number] for _, _, number in order]
     header, begin = _Header(metadata()), 0
-    for (_, name, _), array in zip(order, arrays, strict=True):
+    for name, array in ordered:
         begin = header.add(name, array, begin)
     sink.write(header.encode())
-    write_arrays(arrays, sink)
+    write_arrays([array for _, array in ordered], sink)
 
 
 def _write_stream(
@@ -138,7 +138,8 @@ class _Header:
     def __init__(self, metadata: dict[str, str]) -> None:
         self._tensors: dict[str, str] = {}
         self._metadata = metadata
-        self._shapes: dict[tuple[int, ...], str] = {}  # as text: most arrays share theirs
+        # As text: most arrays share theirs.
+        self._kinds: dict[tuple[np.dtype[Any], tuple[int, ...]], str] = {}
 
     def set_metadata(self, metadata: dict[str, str]) -> None:
         self._metadata = metadata
@@ -148,15 +149,14 @@ class _Header:
         if name == METADATA or name in self._tensors:
             what = "is no name for a tensor" if name == METADATA else "names two tensors"
             raise UnsupportedError(f"{name!r} {what} of a safetensors file", tensor=name)
-        shape = self._shapes.get(array.shape)
-        if shape is None:
-            shape = self._shapes[array.shape] = ",".join(map(str, array.shape))
+        kind = array.dtype, array.shape
+        text = self._kinds.get(kind)
+        if text is None:
+            shape = ",".join(map(str, array.shape))
+            text = self._kinds[kind] = f'"dtype":"{_names()[array.dtype]}","shape":[{shape}]'
         end = begin + array.nbytes
         # json.dumps would take three times as long, and an object for each tensor.
-        self._tensors[name] = (
-            f'{json.quote(name)}:{{"dtype":"{_names()[array.dtype]}","shape":[{shape}],'
-            f'"data_offsets":[{begin},{end}]}}'
-        )
+        self._tensors[name] = f'{json.quote(name)}:{{{text},"data_offsets":[{begin},{end}]}}'
         return end
 
     def encode(self, size: int | None = None) -> bytes:

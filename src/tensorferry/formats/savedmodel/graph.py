@@ -14,8 +14,8 @@ are asked for. Which ops do more than compute is in `tensorferry.formats.savedmo
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -50,25 +50,45 @@ _NODE_OF_GRAPH = find_field(TABLES, "GraphDef", "node").number
 _NODE_OF_FUNCTION = find_field(TABLES, "FunctionDef", "node_def").number
 
 
+# An attribute of a node: its key, which field its value is, and where; a number is in the place of
+# the start itself.
+_Attribute = tuple[str, int, int, int]
+
+# Names of arguments, and the numbers of their dtypes, which were checked.
+_Arguments = Sequence[tuple[str, int]]
+
+
 @dataclass(frozen=True, slots=True)
 class Function:
     """A function of the library.
 
     Attributes:
         name: Such as "__inference_f_12".
-        inputs: Names and dtypes of its arguments; shapes are in the concrete function, if any.
-        outputs: Names and dtypes of what it returns.
         nodes: How many nodes it has.
         calls: The functions that it names, in its nodes and their attributes.
         recursive: Whether it can come to call itself.
     """
 
     name: str
-    inputs: tuple[TensorSpec, ...]
-    outputs: tuple[TensorSpec, ...]
     nodes: int
     calls: tuple[str, ...]
-    recursive: bool = False
+    recursive: bool
+    _inputs: _Arguments = field(repr=False)
+    _outputs: _Arguments = field(repr=False)
+
+    @property
+    def inputs(self) -> tuple[TensorSpec, ...]:
+        """Names and dtypes of its arguments; shapes are in the concrete function, if any."""
+        return _specs_of(self._inputs)
+
+    @property
+    def outputs(self) -> tuple[TensorSpec, ...]:
+        """Names and dtypes of what it returns."""
+        return _specs_of(self._outputs)
+
+
+def _specs_of(arguments: _Arguments) -> tuple[TensorSpec, ...]:
+    return tuple(TensorSpec(name, read_dtype(dtype, 0), None) for name, dtype in arguments)
 
 
 class Constants(Mapping[str, "Stored"]):
@@ -149,7 +169,6 @@ class Graph:
         ops: How often each op is used, functions' bodies included, each counted once.
         functions: The library, by name.
         constants: Of nodes and of functions.
-        variables: The nodes that hold a variable, as TensorFlow 1 has them.
         unusual: How often an op has an attribute that makes it do more than compute.
     """
 
@@ -157,8 +176,24 @@ class Graph:
     ops: Mapping[str, int]
     functions: Mapping[str, Function]
     constants: Constants
-    variables: tuple[TensorSpec, ...]
     unusual: Mapping[str, int]
+    _reader: Reader = field(repr=False, compare=False)
+    _variables: list[tuple[str, list[_Attribute]]] = field(repr=False, compare=False)
+
+    @property
+    def variables(self) -> tuple[TensorSpec, ...]:
+        """The nodes that hold a variable, as TensorFlow 1 has them."""
+        return tuple(_variable(self._reader, *found) for found in self._variables)
+
+
+def _variable(reader: Reader, name: str, attributes: list[_Attribute]) -> TensorSpec:
+    dtype = shape = None
+    for key, number, first, last in attributes:
+        if (key, number) == ("dtype", _TYPE):
+            dtype = read_dtype(first, last)
+        elif (key, number) == ("shape", _SHAPE):
+            shape = read_shape(reader, Span(first, last))
+    return TensorSpec(name, dtype, shape)
 
 
 def read_graph(reader: Reader, span: Span) -> Graph:
@@ -178,17 +213,12 @@ def read_graph(reader: Reader, span: Span) -> Graph:
     functions = walk.finish()
     ops = {op: count for op, count in sorted(walk.ops.items()) if op not in functions}
     constants = Constants(reader, walk.constants)
-    return Graph(nodes, ops, functions, constants, tuple(walk.variables), walk.unusual)
+    return Graph(nodes, ops, functions, constants, walk.unusual, reader, walk.variables)
 
 
 def functions_named(reader: Reader, span: Span) -> tuple[str, ...]:
     """The functions that the attributes of a node name, as a call and a loop do."""
     return tuple(dict.fromkeys(_native.node_functions(reader.data, *span, depth=limits.depth)))
-
-
-# An attribute of a node: its key, which field its value is, and where; a number is in the place of
-# the start itself.
-_Attribute = tuple[str, int, int, int]
 
 
 class _Walk:
@@ -200,28 +230,22 @@ class _Walk:
         self.ops: Counter[str] = Counter()
         self.unusual: Counter[str] = Counter()
         self.constants: list[tuple[str, bytes]] = []
-        self.variables: list[TensorSpec] = []
-        self.functions: dict[str, Function] = {}
+        self.variables: list[tuple[str, list[_Attribute]]] = []
+        self.functions: dict[str, tuple[int, tuple[str, ...], _Arguments, _Arguments]] = {}
 
     def walk_function(self, span: Span) -> None:
         """Takes in a function and its nodes."""
         fields = self.reader.read("FunctionDef", span, without="node_def")
         if "signature" not in fields:
             raise FormatError("a function without a signature", offset=span.start)
-        signature = self.reader.read("OpDef", fields["signature"])
-        name = signature.get("name", "")
+        place = fields["signature"]
+        ((name, inputs, outputs),) = self.reader.rows("OpDef", [place])
         if name in self.functions:
             raise self.reader.twice(f"the function {name[:60]!r}", span.start)
         nodes, called = self.walk_nodes(span, _NODE_OF_FUNCTION, name)
-        inputs, outputs = (
-            tuple(self._arguments(signature.get(side, []))) for side in ("input_arg", "output_arg")
-        )
-        # Which of them are functions is known when all have been read.
-        self.functions[name] = Function(name, inputs, outputs, nodes, called)
-
-    def _arguments(self, spans: list[Span]) -> Iterator[TensorSpec]:
-        for span, (name, dtype) in zip(spans, self.reader.rows("ArgDef", spans), strict=True):
-            yield TensorSpec(name, read_dtype(dtype, span.start), None)
+        for dtype in {dtype for side in (inputs, outputs) for _, dtype in side}:
+            read_dtype(dtype, place.start)
+        self.functions[name] = nodes, called, inputs, outputs
 
     def walk_nodes(self, span: Span, field: int, function: str) -> tuple[int, tuple[str, ...]]:
         """Takes in the nodes of the graph or of a function.
@@ -254,7 +278,10 @@ class _Walk:
             self.constants.append((function, constants))
         for name, op, attributes in watched:
             if op in VARIABLES:
-                self.variables.append(self._variable(name, attributes))
+                for key, number, first, last in attributes:
+                    if number == _TYPE and key == "dtype":
+                        read_dtype(first, last)
+                self.variables.append((name, attributes))
             elif not self._is_harmless(op, attributes):
                 self.unusual[op] += 1
         return count, tuple(op for op, _ in named)
@@ -266,23 +293,15 @@ class _Walk:
                 return number == _TEXT and bytes(self.data[first:last]) in harmless
         return True
 
-    def _variable(self, name: str, attributes: list[_Attribute]) -> TensorSpec:
-        dtype = shape = None
-        for key, number, first, last in attributes:
-            if (key, number) == ("dtype", _TYPE):
-                dtype = read_dtype(first, last)
-            elif (key, number) == ("shape", _SHAPE):
-                shape = read_shape(self.reader, Span(first, last))
-        return TensorSpec(name, dtype, shape)
-
     def finish(self) -> dict[str, Function]:
         """All functions, with what they call."""
+        # Which names are those of functions is known when all have been read.
         calls = {
-            name: tuple(called for called in function.calls if called in self.functions)
-            for name, function in self.functions.items()
+            name: tuple(called for called in named if called in self.functions)
+            for name, (_, named, _, _) in self.functions.items()
         }
         recursive = find_cycles(calls)
         return {
-            name: replace(function, calls=calls[name], recursive=name in recursive)
-            for name, function in self.functions.items()
+            name: Function(name, nodes, calls[name], name in recursive, inputs, outputs)
+            for name, (nodes, _, inputs, outputs) in self.functions.items()
         }

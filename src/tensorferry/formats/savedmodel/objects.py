@@ -12,10 +12,10 @@ graphs are walked together, by the names of children, which is how TensorFlow re
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from tensorferry.codecs.protobuf import Span
 from tensorferry.dtypes import DType
@@ -35,6 +35,7 @@ from tensorferry.formats.savedmodel.specs import (
 # The tensor of an object that is its value, as a checkpoint's object graph calls it.
 VALUE = "VARIABLE_VALUE"
 
+# In the order of the table.
 KINDS = (
     "user_object",
     "asset",
@@ -125,10 +126,9 @@ class CallableObject:
     concrete: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Node:
+class _Node(NamedTuple):
     children: dict[str, int]
-    slots: tuple[tuple[int, str, int], ...]
+    slots: Sequence[tuple[int, str, int]]
     kind: str
     span: Span
 
@@ -177,9 +177,9 @@ class Objects:
         keys: dict[str, str] = {}
         for path, number in self._numbers.items():
             attributes = graph.nodes[twins[number]].attributes if number in twins else ()
-            for attribute in attributes:
-                if attribute.name == VALUE:
-                    keys[path] = attribute.key
+            for name, _, key in attributes:
+                if name == VALUE:
+                    keys[path] = key
         return keys
 
 
@@ -191,7 +191,11 @@ def read_objects(reader: Reader, span: Span) -> Objects:
     """
     fields = reader.read("SavedObjectGraph", span)
     places = fields.get("nodes", [])
-    nodes = tuple(_read_node(reader, place, len(places)) for place in places)
+    count = len(places)
+    nodes = tuple(
+        _NOTHING if place.start == place.end else _make_node(row, place, count)
+        for row, place in zip(reader.rows("SavedObject", places), places, strict=True)
+    )
     paths = _find_paths(nodes, ("variable", "function", "bare_concrete_function"), span)
     variables: dict[str, Variable] = {}
     numbers: dict[str, int] = {}
@@ -228,31 +232,30 @@ def read_objects(reader: Reader, span: Span) -> Objects:
     )
 
 
-def _read_node(reader: Reader, span: Span, count: int) -> _Node:
-    if span.start == span.end:
-        return _NOTHING
-    fields = reader.read("SavedObject", span)
-    children: dict[str, int] = {}
-    slots: list[tuple[int, str, int]] = []
-    targets: list[int] = []
-    if "children" in fields:
-        references = reader.rows("ObjectReference", fields["children"])
-        children = {name: number for number, name in references}
-        targets += children.values()
-    if "slot_variables" in fields:
-        slots = reader.rows("SlotVariableReference", fields["slot_variables"])
-        targets += (number for variable, _, slot in slots for number in (variable, slot))
-    for target in targets:
-        if not 0 <= target < count:
-            raise FormatError(
-                f"an object leads to object {target}, there are {count}", offset=span.start
-            )
-    present = [kind for kind in KINDS if kind in fields]
-    if len(present) > 1:
-        raise FormatError(f"an object is {' and '.join(present)}", offset=span.start)
-    # What else TensorFlow has, or will have, is an object of somebody.
-    kind = present[0] if present else "user_object"
-    return _Node(children, tuple(slots), kind, fields.get(kind, Span(span.end, span.end)))
+def _make_node(row: Sequence[Any], span: Span, count: int) -> _Node:
+    """An object.
+
+    Args:
+        row: Its fields, in the order of the table: children, slots, and what it may be.
+        span: Where it stands.
+        count: How many objects there are.
+    """
+    children = {name: number for number, name in row[0]}
+    try:
+        checkpoint_graph.check_targets(children, row[1], count)
+    except FormatError as error:
+        error.offset = span.start
+        raise
+    kind, place = "", None
+    for each, found in zip(KINDS, row[2:], strict=True):
+        if found is None:
+            continue
+        if place is not None:
+            raise FormatError(f"an object is {kind} and {each}", offset=span.start)
+        kind, place = each, found
+    if place is None:  # what else TensorFlow has, or will have, is an object of somebody
+        return _Node(children, row[1], "user_object", Span(span.end, span.end))
+    return _Node(children, row[1], kind, place)
 
 
 def _find_paths(nodes: tuple[_Node, ...], kinds: tuple[str, ...], span: Span) -> dict[int, str]:

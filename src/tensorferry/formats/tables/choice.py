@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tensorferry import dtypes
+from tensorferry.budget import Budget
 from tensorferry.errors import FerryError, FormatError, UnknownFeatureError, UnsupportedError
 from tensorferry.formats.tables import pieces
 from tensorferry.rows.schema import Feature, Schema
@@ -81,7 +82,8 @@ def _named(outlines: Sequence[Outline], name: str, path: str) -> list[Outline]:
 def legible(files: Files) -> list[str]:
     """The columns of the schema that PyArrow can read, whether tensors have such types or not.
 
-    Only columns with values inside of others are tried, on the first piece: it reads all others.
+    Only columns with values inside of others are tried, on the first piece: it reads all others,
+    and lists of numbers.
     """
     from tensorferry.formats.tables import values as arrow_values
 
@@ -91,7 +93,8 @@ def legible(files: Files) -> list[str]:
     number = next((number for number in range(len(files)) if files.pieces(number)), None)
     refused = set()
     for name in names if number is not None and not arrow_values.is_ours(files.schema) else ():
-        if nests(files.schema.field(name).type):
+        kind = files.schema.field(name).type
+        if nests(kind) and not _lists_numbers(kind):
             try:
                 files.reader(number or 0).batches(files.pieces(number or 0)[0], [name])
             except UnsupportedError:
@@ -111,6 +114,15 @@ def nests(kind: pa.DataType) -> bool:
     if isinstance(kind, pa.BaseExtensionType):
         kind = kind.storage_type
     return bool(kind.num_fields)
+
+
+def _lists_numbers(kind: pa.DataType) -> bool:
+    """Whether values of a type are lists of numbers."""
+    import pyarrow as pa
+
+    types = pa.types
+    is_list = types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
+    return bool(is_list and types.is_primitive(kind.value_type))
 
 
 def columns_of(leaves: Sequence[Outline]) -> list[str]:
@@ -268,26 +280,57 @@ def _read(files: Files, batches: Sequence[Any], leaf: Outline) -> None:
 
 
 def damages(
-    files: Files, number: int, index: int, leaves: Sequence[Outline]
+    files: Files, number: int, index: int, leaves: Sequence[Outline], budget: Budget
 ) -> Iterator[FerryError]:
     """What is damaged in a piece, each column read alone.
 
     What we cannot read, though nothing is wrong with it, is no damage.
+
+    Args:
+        files: The files of a table.
+        number: Of the file.
+        index: Of the piece.
+        leaves: What is read.
+        budget: Of the file: one by one, its pieces would fit into memory, but not into a lifetime.
+
+    Raises:
+        LimitError: The pieces take more than the file may, together.
     """
     reader = files.reader(number)
-    for column in columns_of(leaves):
+    by_column: dict[str, list[Outline]] = {}
+    for leaf in leaves:
+        by_column.setdefault(leaf.column, []).append(leaf)
+    names = list(by_column)
+    for columns in [names] if reader.is_parsed else [[name] for name in names]:
         try:
             with files.located(number):
-                batches = reader.batches(index, [column])
-                for leaf in leaves:
-                    if leaf.column == column:
-                        _read(files, batches, leaf)
+                batches = reader.batches(index, columns)
         except UnsupportedError:
             continue
         except FerryError as error:
-            if error.offset is None:
-                error.offset = reader.offset(index, column)
-            yield error.located(tensor=column)
+            yield _placed(error, reader, index, columns)
+            continue
+        for column in columns:
+            try:
+                with files.located(number):
+                    for leaf in by_column[column]:
+                        _read(files, batches, leaf)
+            except UnsupportedError:
+                continue
+            except FerryError as error:
+                yield _placed(error, reader, index, [column])
+        if reader.memory(index, columns):  # else the file holds all bytes of it
+            size = sum(batch.nbytes for batch in batches)
+            budget.take(size, what="a column", offset=reader.offset(index, columns[0]))
+
+
+def _placed(
+    error: FerryError, reader: pieces.Reader, index: int, columns: Sequence[str]
+) -> FerryError:
+    """An error of some columns of a piece, with its place."""
+    if error.offset is None:
+        error.offset = reader.offset(index, columns[0])
+    return error.located(tensor=columns[0]) if len(columns) == 1 else error
 
 
 # Rows of record batches

@@ -55,6 +55,10 @@ class Opens(ABC):
             like: The schema of the first file of several, for formats whose files do not tell it.
         """
 
+    def prepared(self, how: TableOptions, place: Place) -> TableOptions:
+        """The options with what stands beside the first file."""
+        return how
+
     def settled(self, how: TableOptions, schema: pa.Schema) -> TableOptions:
         """The options with which others open parts of a table, whose schema is known."""
         return how

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from tensorferry.errors import UnsupportedError
 from tensorferry.formats.tables import choice, pieces
+from tensorferry.formats.tables.members import member_of
 from tensorferry.formats.tables.outline import outline
 from tensorferry.formats.tables.values import from_batches, is_list
 from tensorferry.frameworks import frames
@@ -40,18 +41,22 @@ def to_columns(batch: pa.RecordBatch) -> dict[str, Any]:
     batch = _without_decimals(batch)
     names = [field.name for field in batch.schema if not pa.types.is_null(field.type)]
     batch = batch.select(names)
-    optional = {leaf.name for leaf in outline(batch.schema) if not leaf.listed and leaf.nullable}
+    leaves = {leaf.name: leaf for leaf in outline(batch.schema)}
     with pieces.translated():
         whole = from_batches(batch.schema, [batch])
     columns: dict[str, Any] = {}
-    for name, leaf in whole.items():
-        columns[name] = leaf
-        if name in optional and isinstance(leaf, RaggedTensor):
-            columns[name] = choice.row_values(leaf, True)
-        elif name in batch.schema.names and batch.column(name).null_count:  # lists
-            present = batch.column(name).is_valid().to_pylist()
-            rows = zip(choice.row_values(leaf, False), present, strict=True)
-            columns[name] = [row if there else None for row, there in rows]
+    for name, value in whole.items():
+        columns[name], leaf = value, leaves[name]
+        if not leaf.listed and leaf.nullable and isinstance(value, RaggedTensor):
+            columns[name] = choice.row_values(value, True)
+        elif leaf.listed:
+            array = batch.column(leaf.column)
+            if leaf.name != leaf.column:
+                array = member_of(array, name.removeprefix(f"{leaf.column}/"))
+            if array.null_count:
+                present = array.is_valid().to_pylist()
+                rows = zip(choice.row_values(value, False), present, strict=True)
+                columns[name] = [row if there else None for row, there in rows]
     return columns
 
 

@@ -9,6 +9,7 @@ format's `FORMAT`. Here are also PyArrow itself and its errors, translated.
 from __future__ import annotations
 
 import operator
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
@@ -41,11 +42,14 @@ class Reader(Protocol):
         schema: The `pyarrow.Schema` of the file.
         rows: Number of rows of each piece.
         size: Number of bytes of the file.
+        is_parsed: Whether a piece is text, parsed as a whole whichever columns are wanted;
+            several threads may parse several pieces.
     """
 
     schema: pa.Schema
     rows: list[int]
     size: int
+    is_parsed: bool
 
     def batches(self, index: int, columns: Sequence[str]) -> list[pa.RecordBatch]:
         """A piece as record batches, validated.
@@ -139,7 +143,7 @@ def check_names(schema: pa.Schema) -> None:
     """
     names: list[str] = schema.names
     if len(set(names)) != len(names):
-        twice = next(name for name in names if names.count(name) > 1)
+        twice = next(name for name, count in Counter(names).items() if count > 1)
         raise FormatError(
             f"there are several columns {twice!r}, expected different names",
             hint="rename them: pyarrow.Table.rename_columns",

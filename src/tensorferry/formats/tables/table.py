@@ -19,9 +19,11 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from tensorferry.errors import FerryError, FormatError, OptionError, Problem
+from tensorferry.budget import Budget
+from tensorferry.errors import FerryError, FormatError, LimitError, OptionError, Problem
 from tensorferry.formats.table import TABLE
 from tensorferry.formats.tables import choice, pieces
+from tensorferry.formats.tables.ahead import read_ahead
 from tensorferry.formats.tables.contract import TableOptions, reads_of, recognised
 from tensorferry.formats.tables.dealing import CONVERTED, dealt
 from tensorferry.formats.tables.files import Files
@@ -108,6 +110,8 @@ class Table(Rows):
         return table
 
     def _begin(self, parts: list[Part], how: TableOptions, facts: Facts) -> None:
+        reads = reads_of(facts)
+        how = reads.prepared(how, parts[0].place)
         super().__init__(list(dict.fromkeys(part.place for part in parts)), how, facts=facts)
         if how.on_error not in ("raise", "skip"):
             raise OptionError(
@@ -117,7 +121,6 @@ class Table(Rows):
         self._described: tuple[list[Outline], dict[str, TensorInfo]] | None = None
         self._held: tuple[tuple[int, int, tuple[str, ...]], list[Any]] | None = None
         self._window: tuple[int, int] | None = None
-        reads = reads_of(facts)
         try:
             self._files = Files(
                 parts,
@@ -439,6 +442,13 @@ class Table(Rows):
     def _every(self, columns: Sequence[str]) -> Iterator[Any]:
         """The record batches of all pieces, without those that are damaged if they are skipped."""
         for number in range(len(self._files)):
+            indices = self._files.pieces(number)
+            if self._how.on_error != "skip" and len(indices) > 1:
+                reader = self._files.reader(number)
+                if reader.is_parsed:
+                    with self._files.located(number):
+                        yield from read_ahead(reader, indices, columns)
+                    continue
             first = self._parts[number].first
             for index, rows in zip(
                 self._files.pieces(number), self._files.rows(number), strict=True
@@ -577,10 +587,16 @@ class Table(Rows):
                 yield Problem.of(error, self._files.path(number))
                 continue
             first = self._parts[number].first
+            budget = Budget(self._files.reader(number).size if placed else 0)
             for index, rows in placed:
-                for damage in choice.damages(self._files, number, index, self._chosen(None)):
-                    problem = Problem.of(damage, self._files.path(number))
-                    yield dataclasses.replace(problem, record=first)
+                found = choice.damages(self._files, number, index, self._chosen(None), budget)
+                try:
+                    for damage in found:
+                        problem = Problem.of(damage, self._files.path(number))
+                        yield dataclasses.replace(problem, record=first)
+                except LimitError as error:
+                    yield dataclasses.replace(Problem.of(error, self.path), record=first)
+                    return
                 first += rows
                 done += rows
                 if progress is not None:

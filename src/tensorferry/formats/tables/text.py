@@ -1,7 +1,8 @@
 """Text formats of rows, CSV and JSON Lines: a file is cut into blocks of whole lines.
 
 A block is a piece of a table (`tensorferry.formats.tables.pieces`): PyArrow parses it alone, with
-the types that the first block has, or those that the user gives by `schema=`. Cutting looks at
+the types that the first block has, those of the schema beside the file, which a frame left there
+(`tensorferry.formats.tables.typed`), or those that the user gives by `schema=`. Cutting looks at
 every byte once, counts the rows, and holds lines against `tensorferry.limits`.
 
 The formats are `tensorferry.formats.csv` and `tensorferry.formats.jsonlines`.
@@ -11,18 +12,19 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from tensorferry import limits
+from tensorferry import _native, limits
 from tensorferry.errors import (
     FerryError,
     FormatError,
     LimitError,
+    TruncatedError,
     UnknownFeatureError,
 )
 from tensorferry.formats.contract import WriteOptions
@@ -30,11 +32,11 @@ from tensorferry.formats.tables import pieces
 from tensorferry.formats.tables.contract import TableOptions
 from tensorferry.formats.tables.reads import TableReads
 from tensorferry.formats.tables.writer import BatchWriter, TableWriter
-from tensorferry.rows.schema import as_schema
-from tensorferry.storage.place import Target
+from tensorferry.rows import schema as schemas
+from tensorferry.rows.schema import Schema, as_schema
+from tensorferry.storage.place import Place, Target
 from tensorferry.storage.sink import Sink
 from tensorferry.storage.source import Span
-from tensorferry.tensors.values import Array
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,8 +47,6 @@ BLOCK = 1 << 20
 # PyArrow counts the bytes of a block in an int32.
 LONGEST = (1 << 31) - 1
 
-NEWLINE = 10
-
 _ROW = re.compile(r"\bRow #(\d+)")
 
 
@@ -55,11 +55,11 @@ class TextOptions(TableOptions):
     """How text is read.
 
     Attributes:
-        schema: What some columns are; see `tensorferry.rows.schema.as_schema`. By default the first
-            block of the file tells it.
+        schema: What some columns are; see `tensorferry.rows.schema.as_schema`. By default the
+            schema beside the file tells it, where a frame was written, or else the first block.
     """
 
-    schema: pa.Schema = None
+    schema: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,62 +79,34 @@ class Block:
     first: int
 
 
-Ends = Callable[[Array], Array]
-"""The places of the newlines that end rows, among the bytes of some text."""
-
-
-def newlines(text: Array) -> Array:
-    """The places of all newlines."""
-    return np.flatnonzero(text == NEWLINE)
-
-
-def cut(data: memoryview, start: int, ends: Ends) -> list[Block]:
+def cut(data: memoryview, start: int, *, quotes: bool, usual: int | None = None) -> list[Block]:
     """The blocks of a text.
 
     Args:
         data: The whole file.
         start: Where the rows begin.
-        ends: Finds the ends of rows.
+        quotes: Whether a newline between quotes ends no row.
+        usual: Number of bytes of a block, if no line is longer; by default `BLOCK`.
 
     Raises:
         LimitError: A line is longer than `limits.memory` allows.
+        TruncatedError: The text ends inside of quotes.
     """
-    blocks: list[Block] = []
-    size, first = BLOCK, 0
-    while start < len(data):
-        text = np.frombuffer(data[start : start + size], np.uint8)
-        found = ends(text)
-        if start + size >= len(data) and (not len(found) or found[-1] != len(text) - 1):
-            found = np.append(found, len(text))  # the last line has no newline
-        if not len(found):
-            if 2 * size > min(limits.memory, LONGEST):
-                raise LimitError(
-                    f"a line of more than {size} bytes, "
-                    f"{min(limits.memory, LONGEST)} are allowed in memory",
-                    offset=start,
-                    hint="raise tensorferry.limits.memory if the file is to be trusted",
-                )
-            size *= 2
-            continue
-        rows = _count(text, found)
-        stop = min(start + int(found[-1]) + 1, len(data))
-        blocks.append(Block(start, stop, rows, first))
-        start, first, size = stop, first + rows, BLOCK
-    return [block for block in blocks if block.rows]
-
-
-def _count(text: Array, ends: Array) -> int:
-    """Number of lines that are not blank."""
-    starts = np.concatenate([[0], ends[:-1] + 1])
-    lengths = ends - starts
-    inside = starts < len(text)
-    first = np.full(len(starts), NEWLINE, np.uint8)
-    first[inside] = text[starts[inside]]
-    doubtful = (lengths > 0) & np.isin(first, [9, 13, 32])
-    blank = int((lengths == 0).sum())
-    for place in np.flatnonzero(doubtful).tolist():
-        blank += not text[starts[place] : ends[place]].tobytes().strip()
-    return len(ends) - blank
+    most = min(limits.memory, LONGEST)
+    found, is_open, is_too_long = _native.cut_lines(data, start, usual or BLOCK, most, quotes)
+    blocks, first = [], 0
+    for begin, stop, rows in found:
+        blocks.append(Block(begin, stop, rows, first))
+        first += rows
+    if is_too_long:
+        raise LimitError(
+            f"a line of more than {most} bytes, which are allowed in memory",
+            offset=blocks[-1].stop if blocks else start,
+            hint="raise tensorferry.limits.memory if the file is to be trusted",
+        )
+    if is_open:
+        raise TruncatedError("the file ends inside of quotes", offset=len(data))
+    return blocks
 
 
 class TextReader(ABC):
@@ -150,6 +122,8 @@ class TextReader(ABC):
         FormatError: The first block is no such text.
     """
 
+    is_parsed = True
+
     def __init__(
         self, data: memoryview, blocks: Sequence[Block], how: TextOptions, like: Any
     ) -> None:
@@ -158,16 +132,34 @@ class TextReader(ABC):
         self._blocks = blocks
         self.size = len(data)
         self.rows = [block.rows for block in blocks]
-        given = _types(how.schema if like is None else like)
+        self._first: pa.Table | None = (
+            None  # what the first block was found to be, until it is read
+        )
+        from tensorferry.formats.tables.typed import Typed
+
+        self._typed = how.schema if isinstance(how.schema, Typed) else None
+        if self._typed is not None:
+            given = {field.name: self._written(field.type) for field in self._typed.schema}
+        else:
+            given = _types(how.schema if like is None else like)
         whole = like is not None or _is_arrow(how.schema)
         self.schema = self._find_schema(given, whole)
         pieces.check_names(self.schema)
         for name in given:
             if name not in self.schema.names:
                 raise UnknownFeatureError(
-                    f"schema= has a column {name!r}, which the file lacks",
+                    f"its schema has a column {name!r}, which the file lacks",
                     hint=f"there are {', '.join(self.schema.names)[:200]}",
                 )
+        if self._typed is not None:
+            self.schema = self._typed.among(self.schema)
+            if not blocks:  # a frame without rows has categories all the same
+                self._blocks, self.rows = [Block(len(data), len(data), 0, 0)], [0]
+
+    @staticmethod
+    @abstractmethod
+    def _written(kind: pa.DataType) -> Any:
+        """The type that PyArrow reads where a type was written."""
 
     @abstractmethod
     def _find_schema(self, given: dict[str, Any], whole: bool) -> Any:
@@ -191,16 +183,37 @@ class TextReader(ABC):
     def batches(self, index: int, columns: Sequence[str]) -> list[pa.RecordBatch]:
         """A block, parsed."""
         block = self._blocks[index]
+        if not block.rows:
+            return [self._empty(columns)]
+        # In JSON, a line of few bytes may lack thousands of columns.
+        pieces.check_memory(8 * block.rows * len(self.schema), held=self.size)
         with self._located(block):
-            table = self._parse(self._text(index), columns).select(list(columns))
-            table.validate(full=True)
+            first, self._first = (self._first, None) if index == 0 else (None, self._first)
+            table = first if first is not None else self._parse(self._text(index), columns)
+            table = table.select(list(columns))
         if table.num_rows != block.rows and columns:
             raise FormatError(
                 f"rows {block.first} to {block.first + block.rows - 1}: {table.num_rows} rows are "
                 f"in {block.rows} lines",
                 offset=block.start,
             )
-        return list(table.to_batches())
+        if self._typed is None:
+            return list(table.to_batches())
+        typed = self._typed.select(columns, self.schema)
+        with self._located(block):
+            return [
+                typed.restored(dict(zip(columns, batch.columns, strict=True)), batch.num_rows)
+                for batch in table.to_batches()
+            ]
+
+    def _empty(self, columns: Sequence[str]) -> pa.RecordBatch:
+        """The columns of a frame without rows."""
+        import pyarrow as pa
+
+        assert self._typed is not None
+        typed = self._typed.select(columns, self.schema)
+        found = {field.name: pa.array([], self._written(field.type)) for field in typed.schema}
+        return typed.restored(found, 0)
 
     @contextmanager
     def _located(self, block: Block) -> Iterator[None]:
@@ -274,10 +287,28 @@ class TextReads(TableReads):
 
     options = TextOptions
 
+    def prepared(self, how: TableOptions, place: Place) -> TableOptions:
+        """The options with the types of the frame that was written, by the schema beside a file."""
+        assert isinstance(how, TextOptions)
+        if how.schema is None:
+            found = schemas.find_own(place)
+        elif isinstance(how.schema, Schema | str | PathLike):
+            found = as_schema(how.schema)
+        else:
+            return how
+        if found is None or found.frame is None:
+            return how
+        pieces.require_pyarrow()
+        from tensorferry.formats.tables.typed import Typed
+
+        return replace(how, schema=Typed.from_json(found.frame))
+
     def settled(self, how: TableOptions, schema: pa.Schema) -> TableOptions:
         """The options with the types that the first file told."""
+        from tensorferry.formats.tables.typed import Typed
+
         assert isinstance(how, TextOptions)
-        return replace(how, schema=schema)
+        return how if isinstance(how.schema, Typed) else replace(how, schema=schema)
 
 
 class TextWrites(ABC):
@@ -286,8 +317,14 @@ class TextWrites(ABC):
     options = WriteOptions
 
     @abstractmethod
-    def begin(self, sink: Sink, schema: pa.Schema) -> BatchWriter:
-        """Begins a file."""
+    def begin(self, sink: Sink, schema: pa.Schema, *, beside: bool) -> BatchWriter:
+        """Begins a file.
+
+        Args:
+            sink: Takes the bytes.
+            schema: Of the batches.
+            beside: Whether a schema beside the file can keep the types of a frame.
+        """
 
     def writer(
         self,
@@ -298,7 +335,8 @@ class TextWrites(ABC):
         metadata: Mapping[str, Any],
     ) -> TableWriter:
         """Opens a writer of rows."""
-        return TableWriter(target, self.begin, shards=shards, keeps_index=False)
+        begin = partial(self.begin, beside=target.has_neighbours or target.beside is not None)
+        return TableWriter(target, begin, shards=shards, keeps_types=False)
 
 
 def _is_arrow(schema: pa.Schema) -> bool:

@@ -17,6 +17,7 @@ take no bytes, repeated values) is held against `tensorferry.limits` here.
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -38,6 +39,9 @@ if TYPE_CHECKING:
 
 _NAME = b"ARROW:extension:name"
 _PARAMETERS = b"ARROW:extension:metadata"
+
+# Up to so many strings are cut by Python.
+FEW = 10_000
 
 _WITHOUT = "leave it out: columns=[...] names those to read"
 
@@ -336,15 +340,32 @@ def _flat(array: pa.Array, dtype: dtypes.DType | None) -> Array:
         wanted = np.arange(array.offset, array.offset + len(array))
         places = np.searchsorted(array.run_ends.to_numpy(), wanted, side="right")
         return _taken(array.values, pa.array(places), dtype)
+    if types.is_string_view(kind) or types.is_binary_view(kind):
+        _check_views(array)
     if types.is_string_view(kind) or types.is_large_string(kind):
-        return texts.as_text(_strings(array.cast(pa.large_binary())))
+        return texts.as_text(_strings(_cast(array, pa.large_binary())))
     if types.is_string(kind):
         return texts.as_text(_strings(array.view(pa.binary())))  # the same bytes, no cast
     if types.is_binary_view(kind) or types.is_large_binary(kind):
-        return _strings(array.cast(pa.large_binary()))
+        return _strings(_cast(array, pa.large_binary()))
     if types.is_binary(kind) or types.is_fixed_size_binary(kind):
-        return _strings(array.cast(pa.binary()))
+        return _strings(_cast(array, pa.binary()))
     raise no_counterpart(str(kind))
+
+
+def _check_views(array: pa.Array) -> None:
+    """Refuses views of texts that take far more than their buffers: all may be of the same text.
+
+    A view is four int32, the first of which is the number of bytes.
+    """
+    views = _buffer(array.buffers()[1], np.int32, 4 * array.offset, 4 * len(array))
+    total = int(np.maximum(views[::4], 0).sum(dtype=np.int64))
+    check_budget((total,), np.dtype(np.uint8), what="views", held=array.get_total_buffer_size())
+
+
+def _cast(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """An array of another type; a cast imports pyarrow.compute, also if there is nothing to do."""
+    return array if array.type == kind else array.cast(kind)
 
 
 def no_counterpart(kind: str, name: str | None = None) -> UnsupportedError:
@@ -357,8 +378,26 @@ def no_counterpart(kind: str, name: str | None = None) -> UnsupportedError:
 
 
 def _strings(array: pa.Array) -> Array:
-    strings: Array = array.to_numpy(zero_copy_only=False)
-    return strings.astype(object, copy=False)
+    """Bytes as objects, None for nulls.
+
+    PyArrow's own way is the faster one, and imports pandas where that is installed, which takes
+    longer than all of a small table.
+    """
+    if len(array) > FEW:
+        strings: Array = array.to_numpy(zero_copy_only=False)
+        return strings.astype(object, copy=False)
+    width = "i8" if pa.types.is_large_binary(array.type) else "i4"
+    _, offsets, data = array.buffers()
+    strings = np.empty(len(array), object)
+    if not len(array):
+        return strings
+    places = _buffer(offsets, width, array.offset, len(array) + 1).tolist()
+    first = places[0]
+    text = b"" if data is None else data.slice(first, places[-1] - first).to_pybytes()
+    strings[:] = [text[a - first : b - first] for a, b in itertools.pairwise(places)]
+    if array.null_count:
+        strings[~_present(array)] = None
+    return strings
 
 
 def _taken(values: Any, indices: Any, dtype: dtypes.DType | None) -> Array:

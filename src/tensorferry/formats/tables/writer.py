@@ -12,21 +12,26 @@ import operator
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tensorferry import frameworks
+from tensorferry.codecs import json_text
 from tensorferry.errors import LimitError, UnsupportedError
 from tensorferry.formats.contract import choose
 from tensorferry.formats.table import to_write
 from tensorferry.formats.tables import pieces
 from tensorferry.frameworks import frames
+from tensorferry.rows import schema as schemas
 from tensorferry.storage import Sink, shards as names
 from tensorferry.storage.place import Target, size_of
 from tensorferry.tensors.note import Note
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from tensorferry.formats.tables.typed import Typed
 
 _SHORTHAND = re.compile(r"@[0-9]{1,9}(\.[^@/]*)?$")
 
@@ -57,8 +62,9 @@ class TableWriter:
         shards: Number of files. Rows go to them in turn, a batch is divided among them.
         metadata: What the user wants to keep with every file.
         batch_rows: Number of rows that are written together; by default those of a batch.
-        keeps_index: Whether readers find in the metadata of the schema which columns are the index
-            of a pandas frame; otherwise one without a name is left out.
+        keeps_types: Whether the format keeps the types of Arrow, and the metadata of a schema.
+            Otherwise a schema beside each file keeps those of a frame; a target that has nothing
+            beside it, such as a stream, leaves out an index of pandas without a name.
 
     Attributes:
         paths: The files.
@@ -72,14 +78,17 @@ class TableWriter:
         shards: int | None = None,
         metadata: Mapping[str, Any] | None = None,
         batch_rows: int | None = None,
-        keeps_index: bool = True,
+        keeps_types: bool = True,
     ) -> None:
         pieces.require_pyarrow()
         from tensorferry.formats.tables.columns import texts_of
         from tensorferry.formats.tables.gather import Gathered
 
+        self._target = target
         self._begin = begin
-        self._keeps_index = keeps_index
+        self._keeps_types = keeps_types
+        self._typed: Typed | None = None
+        self._beside: list[Callable[[str], Sink]] = []  # opens a file beside each file
         self._texts = texts_of(Note().to_metadata(dict(metadata or {})))
         self._batch_rows = None if batch_rows is None else operator.index(batch_rows)
         if self._batch_rows is not None and self._batch_rows < 1:
@@ -97,9 +106,12 @@ class TableWriter:
             raise
 
     def _open(self, target: Target, stack: ExitStack) -> list[Any]:
-        if self.paths == [target.path]:
+        if not target.is_path:
+            self._beside = [] if target.beside is None else [target.beside]
             return [stack.enter_context(target.sink())]
-        files = stack.enter_context(target.files(together=self.paths))
+        files = stack.enter_context(target.opened(self.paths))
+        if target.has_neighbours:
+            self._beside = [partial(files.join, path) for path in self.paths]
         return [files.open(path) for path in self.paths]
 
     @property
@@ -147,15 +159,26 @@ class TableWriter:
             raise UnsupportedError(
                 f"a batch is {type(columns).__name__}, expected a dict of columns or a table"
             )
-        batches = frames.reader(columns, index=self._keeps_index)
+        is_first = self._schema is None
+        is_typed = bool(self._beside) if is_first else self._typed is not None
+        batches = frames.reader(columns, index=self._keeps_types or is_typed)
         pieces.check_names(batches.schema)
+        if is_first and is_typed and not self._keeps_types:
+            self._typed = self._types_of(batches.schema)
         for batch in batches:
             self._write_batch(batch)
         if self._schema is None:  # a table without rows has a schema all the same
             self._start(batches.schema)
 
+    def _types_of(self, schema: pa.Schema) -> Typed:
+        from tensorferry.formats.tables.typed import Typed, restorable
+
+        return Typed(restorable(schema))
+
     def _write_batch(self, batch: pa.RecordBatch) -> None:
         batch = self._fitted(batch)
+        if self._typed is not None:
+            self._typed.learn(batch)
         block = -(-batch.num_rows // len(self.paths)) or 1
         for first in range(0, batch.num_rows, block):
             self._put(batch.slice(first, block))
@@ -255,11 +278,29 @@ class TableWriter:
             while writers:
                 with _refused():
                     writers.pop(0).close()
+            if kind is None:
+                self._keep_beside()
         except BaseException as failure:
             if kind is None:
                 self._stop(type(failure), failure, failure.__traceback__)
                 raise
         self._stop(kind, error, trace)
+        if (
+            kind is None
+            and not self._keeps_types
+            and self._target.has_neighbours
+            and not self._typed
+        ):
+            schemas.remove_own(self.paths)
+
+    def _keep_beside(self) -> None:
+        """Writes the schemas that have the types of a frame; they appear with the files."""
+        if self._typed is None:
+            return
+        schema = schemas.Schema(frame=self._typed.to_json())
+        self._target.has_beside = True
+        for join in self._beside:
+            join(schemas.SUFFIX).write(json_text.to_text(schema.to_json()))
 
     def _stop(self, *exception: Any) -> None:
         """Closes the files: they appear unless there is an exception."""

@@ -126,7 +126,7 @@ def write(value: Any, sink: Sink, *, string_content: bool = False) -> None:
 
 def _write_strings(array: Array, sink: Sink, as_content: bool) -> None:
     encode = _native.encode_string_list if as_content else _native.encode_string_values
-    strings = encode(array.ravel().tolist())
+    strings = encode(array.ravel())
     _check_size(len(strings))
     content_size = len(strings) if as_content else 0
     sink.write(_native.tensorproto_header(dtypes.STRING.enum, array.shape, content_size))

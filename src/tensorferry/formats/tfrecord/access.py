@@ -81,11 +81,14 @@ class Access:
         passing = self._how.on_error != "raise"
         with self._files.reading(part.place) as source:
             whole = part.start is None and part.stop is None
-            if whole and not passing and source.buffer is not None and part.place.is_named:
-                index = indexes.read(part.place.path, source.buffer)
-                if index is not None:
-                    return index
-            return indexes.build(
+            path = part.place.path if whole and not passing and part.place.is_named else None
+            buffer = None if path is None else source.buffer
+            if path is not None and buffer is not None:
+                known = indexes.read(path, buffer)
+                known = indexes.recall(path, buffer) if known is None else known
+                if known is not None:
+                    return known
+            index = indexes.build(
                 self._files.frames(
                     part,
                     source,
@@ -94,6 +97,9 @@ class Access:
                     damages=self._damages,
                 )
             )
+            if path is not None and buffer is not None:
+                indexes.remember(path, buffer.nbytes, index)
+            return index
 
     def parts_between(self, start: int, stop: int) -> list[Part]:
         """The parts of files that some records lie in, which follow each other."""
@@ -154,7 +160,7 @@ class Access:
         parts = self._files.parts
         starts = self._spans[numbers, 0] - HEADER
         if len(parts) == 1:
-            return [parts[0].place.open().everything()], np.zeros_like(starts), starts
+            return [parts[0].place.open().everything()], np.zeros(len(starts), np.int64), starts
         assert self._starts is not None
         files = np.searchsorted(self._starts, numbers, side="right") - 1
         used, which = np.unique(files, return_inverse=True)
@@ -175,14 +181,16 @@ class Access:
         """
         self.indexes()
         total = self._firsts[-1]
-        if isinstance(where, np.ndarray) and where.dtype == np.int64:
-            numbers = where.copy()
-        else:
+        numbers = np.array(where) if isinstance(where, list | np.ndarray) else None
+        if numbers is None or numbers.dtype != np.int64 or numbers.ndim != 1:
             numbers = np.fromiter(map(operator.index, where), np.int64)
-        if len(numbers) and not -total <= numbers.min() <= numbers.max() < total:
+        # Those below zero are larger than all others here.
+        if not len(numbers) or np.maximum.reduce(numbers.view(np.uint64)) < total:
+            return numbers
+        if not -total <= numbers.min() <= numbers.max() < total:
             wrong = numbers[(numbers < -total) | (numbers >= total)][0]
             raise IndexError(f"record {wrong} of {total}")
-        numbers %= max(total, 1)
+        numbers[numbers < 0] += total
         return numbers
 
     def segments(self, where: Iterable[SupportsIndex]) -> list[Segment]:

@@ -14,7 +14,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from tensorferry import dtypes
 from tensorferry.errors import LimitError
+from tensorferry.formats.tables.typed import Typed, leaves
 from tensorferry.formats.tfrecord.example import BatchDecoder
 from tensorferry.formats.tfrecord.frames import Segment
 from tensorferry.rows.rows import Damage
@@ -30,6 +32,7 @@ class ArrowDecoder(BatchDecoder):
         arrow = self.schema.to_arrow()
         self._arrow = pa.schema([arrow.field(name) for name in self.names])
         self._types = {field.name: field.type for field in self._arrow}
+        self._typed = typed_columns(schema, columns)
 
     def decode(self, segments: Sequence[Segment], *, damages: list[Damage] | None = None) -> Any:
         """The record batch of the records in some segments."""
@@ -37,12 +40,19 @@ class ArrowDecoder(BatchDecoder):
 
     def finish(self, columns: dict[str, Any]) -> Any:
         """The record batch of its columns."""
+        if self._typed is not None:
+            rows = len(next(iter(columns.values()))) if columns else self.native.rows
+            return self._typed.restored(columns, rows)
         return pa.RecordBatch.from_arrays(list(columns.values()), schema=self._arrow)
 
     def _column(
         self, feature: Feature, index: int, rows: int, sizes: list[tuple[int, int, int]]
     ) -> Any:
         count, lists, missing = sizes[index]
+        if self._typed is not None and feature.encoding == "tensor" and feature.shape == (None,):
+            value_type = getattr(pa, dtypes.BY_NAME[feature.dtype].arrow or "")()
+            tensors = super()._column(feature, index, rows, sizes)
+            return pa.array(tensors, pa.list_(value_type))
         if feature.encoding == "tensor" and not pa.types.is_binary(self._types[feature.name]):
             return self._tensors(feature, index, rows, sizes)
         array = self._flat(feature, index, count)
@@ -111,6 +121,23 @@ class ArrowDecoder(BatchDecoder):
         present = np.ones(rows, bool)
         present[absent] = False
         return present
+
+
+def typed_columns(schema: Schema, columns: Sequence[str] | None) -> Typed | None:
+    """The columns of the frame that was written, if one was; None for those of the schema.
+
+    Args:
+        schema: Of the file.
+        columns: The features wanted, by default all. A feature that is no column of the frame has
+            the type that it has in the schema.
+    """
+    if schema.frame is None:
+        return None
+    typed = Typed.from_json(schema.frame)
+    known = {leaf for field in typed.schema for leaf in leaves(field.type, field.name)}
+    if columns is None:
+        columns = [*typed.schema.names, *(name for name in schema if name not in known)]
+    return typed.select(columns, schema.to_arrow())
 
 
 def _splits(parts: int, last: int) -> Array:

@@ -390,8 +390,9 @@ def _cells(column: Any, feature: Feature) -> list[Any]:
     """The value of each row of a column."""
     if not isinstance(column, RaggedTensor) or len(column.nested_row_splits) > 1:
         return list(column)
-    values, splits = column.flat_values, column.nested_row_splits[0].tolist()
+    values, splits = column.flat_values, column.nested_row_splits[0]
     if feature.sequence or feature.is_ragged:
-        return [values[start:end] for start, end in itertools.pairwise(splits)]
+        return _native.slice_rows(values, splits.astype(np.int64, copy=False))
     present = iter(list(values))
-    return [next(present) if start < end else None for start, end in itertools.pairwise(splits)]
+    pairs = itertools.pairwise(splits.tolist())
+    return [next(present) if start < end else None for start, end in pairs]

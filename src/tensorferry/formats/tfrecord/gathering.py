@@ -1,22 +1,21 @@
 """Gathering: batches of records from anywhere in the files.
 
-The records of several batches are decoded together, by native threads. A batch is then a slice of
-the columns, which costs less than columns of its own.
+The records of several batches are decoded together, ahead of the caller, by native threads. A batch
+is then a slice of the columns, which costs less than columns of its own.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
 
 import numpy as np
 
 from tensorferry import _native
 from tensorferry.formats.tfrecord.access import Access
 from tensorferry.formats.tfrecord.example import BatchDecoder
-from tensorferry.rows.columns import rows_between
-from tensorferry.rows.rows import Damage
+from tensorferry.rows.rows import Damage, Gathered
 from tensorferry.tensors.values import Array
 
 ROWS = 4096
@@ -34,6 +33,8 @@ class Gathering:
         make: Makes one more decoder.
         threads: Number of threads, including the caller's.
         damages: As in `BatchDecoder.decode`.
+        ahead: Number of bytes of records, about, that are decoded before they are asked for, unless
+            one batch alone has more.
     """
 
     def __init__(
@@ -42,17 +43,21 @@ class Gathering:
         make: Callable[[], BatchDecoder],
         threads: int,
         damages: list[Damage] | None,
+        ahead: int,
     ) -> None:
         self._access = access
         self._make = make
         self._damages = damages
-        self._team = _native.ExampleTeam(threads - 1)
-        self._ahead = threads + 1 if threads > 1 else 1
+        # Whoever wants records ahead gets a thread for them, if it is the only one.
+        self._team = _native.ExampleTeam(max(threads - 1, min(ahead, 1)))
+        self._ahead = ahead
+        self._held = 0
+        self._most = max(threads, 2) + 1
         self._idle: list[BatchDecoder] = []
         self._running: deque[tuple[BatchDecoder, Group]] = deque()
 
-    def batches(self, wanted: Iterable[Array]) -> Iterator[dict[str, Any]]:
-        """The columns of each list of record numbers.
+    def groups(self, wanted: Iterable[Array]) -> Iterator[Gathered]:
+        """The columns of lists of record numbers, several lists together.
 
         Raises:
             FormatError: As in `BatchDecoder.decode`.
@@ -60,7 +65,7 @@ class Gathering:
         for group in self._groups(wanted):
             decoder = self._idle.pop() if self._idle else self._make()
             self._begin(decoder, group)
-            if len(self._running) == self._ahead:
+            while len(self._running) == self._most or self._held >= max(self._ahead, 1):
                 yield from self._finish()
         while self._running:
             yield from self._finish()
@@ -84,17 +89,20 @@ class Gathering:
         decoder.native.clear()
         self._team.submit_at(decoder.native, buffers, which, starts, self._access.verify)
         self._running.append((decoder, group))
+        self._held += self._size(group)
 
-    def _finish(self) -> Iterator[dict[str, Any]]:
+    def _size(self, group: Group) -> int:
+        return sum(map(len, group)) * max(self._access.average, 1)
+
+    def _finish(self) -> Iterator[Gathered]:
         whole = self._team.wait()
         decoder, group = self._running.popleft()
+        self._held -= self._size(group)
         columns, problems = decoder.columns() if whole else ({}, {0: ""})
-        if problems:
-            for numbers in group:
-                yield decoder.decode(self._access.segments(numbers), damages=self._damages)
-        else:
-            stop = 0
-            for numbers in group:
-                start, stop = stop, stop + len(numbers)
-                yield {name: rows_between(each, start, stop) for name, each in columns.items()}
+        if not problems:
+            yield columns, list(itertools.accumulate(map(len, group)))
+        for numbers in group if problems else ():
+            segments = self._access.segments(numbers)
+            batch = decoder.decode(segments, damages=self._damages)
+            yield batch, [decoder.native.rows]
         self._idle.append(decoder)

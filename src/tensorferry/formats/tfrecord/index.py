@@ -4,24 +4,29 @@
     154 171
 
 Each line is the offset and the length of a frame: DALI and tfrecord (PyPI) read and write the same.
-An index that does not fit its file is passed over, and the file is scanned instead.
+An index that does not fit its file is passed over, and the file is scanned instead. What the scan
+of a large file found is kept in the user's cache, under the name, size and time of the file: the
+lengths of its frames, 8 bytes each.
 """
 
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 
 import numpy as np
 
 from tensorferry import _native
 from tensorferry.errors import UnsupportedError
 from tensorferry.formats.tfrecord.frames import FOOTER, HEADER, Frames, Status, locate
-from tensorferry.storage import Sink
+from tensorferry.storage import Sink, cache, leftovers
 from tensorferry.tensors.values import Array
 
 SUFFIXES = (".idx", ".index")
 # The number of places of an index that are looked at to see whether it fits its file.
 PROBES = 64
+# Files of fewer bytes are scanned each time they are opened, which takes a moment.
+REMEMBERED = 256 << 20
 
 
 def build(frames: Frames) -> Array:
@@ -72,13 +77,53 @@ def _parse(name: str, size: int) -> Array | None:
         frames = np.array(text.split(), np.int64).reshape(-1, 2)
     except (ValueError, OverflowError):
         return None
-    lengths = frames[:, 1] - (HEADER + FOOTER)
-    if ((lengths < 0) | (lengths > size)).any():
+    index = _of_frames(frames[:, 1], size)
+    fits = index is not None and np.array_equal(frames[:, 0], index[:, 0] - HEADER)
+    return index if fits else None
+
+
+def _of_frames(lengths: Array, size: int) -> Array | None:
+    """The index of frames of some lengths, if they follow each other to the end of a file."""
+    if ((lengths < HEADER + FOOTER) | (lengths > size)).any():
         return None
-    starts = np.concatenate([[0], np.cumsum(frames[:, 1])])
-    if starts[-1] != size or not np.array_equal(frames[:, 0], starts[:-1]):
+    ends = np.cumsum(lengths)
+    if (int(ends[-1]) if len(ends) else 0) != size:
         return None
-    return np.stack([frames[:, 0] + HEADER, lengths], axis=1)
+    return np.stack([ends - lengths + HEADER, lengths - (HEADER + FOOTER)], axis=1)
+
+
+def recall(path: str, buffer: memoryview) -> Array | None:
+    """The index of a large file that was scanned before, if it is still the same file."""
+    file = _remembered(path, buffer.nbytes)
+    if file is None:
+        return None
+    data = leftovers.read_bytes(file, buffer.nbytes // (HEADER + FOOTER) * 8)
+    if data is None or len(data) % 8:
+        return None
+    index = _of_frames(np.frombuffer(data, "<i8"), buffer.nbytes)
+    return index if index is not None and _fits(index, buffer) else None
+
+
+def remember(path: str, size: int, index: Array) -> None:
+    """Keeps the index of a large file for the next time; where that is not possible, nothing."""
+    file = _remembered(path, size)
+    if file is not None:
+        lengths = (index[:, 1] + (HEADER + FOOTER)).astype("<i8")
+        with suppress(OSError):
+            cache.keep(lengths.tobytes(), os.path.dirname(file), file)
+
+
+def _remembered(path: str, size: int) -> str | None:
+    """Where the index of a file is kept; None if the file is small, or if there is no cache."""
+    if size < REMEMBERED:
+        return None
+    with suppress(OSError):
+        place = cache.folder("indexes")
+        path = os.path.realpath(path)
+        found = os.stat(path)
+        version = f"{found.st_size} {found.st_mtime_ns} {found.st_ino}"
+        return None if place is None else os.path.join(place, cache.name_of(path, "", version))
+    return None
 
 
 def _fits(index: Array, buffer: memoryview) -> bool:

@@ -62,7 +62,7 @@ def _problem(damage: Damage) -> Problem:
         damage.path,
         damage.record,
         damage.offset,
-        hint=f"ferry repair {shlex.quote(damage.path)} OUT keeps every whole record",
+        hint=f"`ferry repair {shlex.quote(damage.path)} OUT` keeps every whole record",
     )
 
 
@@ -81,5 +81,5 @@ def in_indexes(files: RecordFiles) -> Iterator[Problem]:
             yield Problem(
                 "the index is older than its file, or does not fit it",
                 name,
-                hint=f"ferry index {shlex.quote(path)} writes it again",
+                hint=f"`ferry index {shlex.quote(path)}` writes it again",
             )

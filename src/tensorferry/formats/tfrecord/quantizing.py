@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tensorferry import _native, dtypes, frameworks
-from tensorferry.codecs import json_text, protobuf, quantization
+from tensorferry.codecs import protobuf, quantization
 from tensorferry.codecs.quantization import Recipe, Spec
 from tensorferry.errors import FormatError, UnsupportedError
 from tensorferry.formats.tfrecord.records import Records
@@ -114,9 +114,7 @@ class QuantizingWriter:
             )
         given = Schema() if schema is None else schemas.as_schema(schema)
         self._given = Schema(tuple(one for one in given.features if one.name not in specs))
-        self._out = RecordWriter(
-            target, shards=shards, compression=compression, level=level, beside=True
-        )
+        self._out = RecordWriter(target, shards=shards, compression=compression, level=level)
         self.paths = self._out.paths
         folder = None if target.place().is_url else os.path.dirname(os.path.abspath(target.path))
         self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - closed with the writer
@@ -241,7 +239,7 @@ class QuantizingWriter:
         found = rest.schema.features if self.count else ()
         others = {one.name: one for one in (*found, *self._given.features)}
         schema = Schema((*others.values(), *(column.feature() for column in columns)))
-        self._out.keep_beside(json_text.to_text(schema.to_json()))
+        self._out.keep_beside(schema)
 
 
 class _Column:

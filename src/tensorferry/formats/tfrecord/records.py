@@ -52,6 +52,7 @@ from tensorferry.rows.rows import (
     ROWS,
     Batch,
     Damages,
+    Gathered,
     Indices,
     Rows,
     To,
@@ -151,6 +152,7 @@ class Records(Rows):
         counts = [part.rows for part in parts]
         self._length = None if None in counts else sum(filter(None, counts))
         self._checked: int | None = None
+        self._is_asked = False  # whether a store was asked for the schema beside the file
         self._window: tuple[int, int] | None = None
 
     def close(self) -> None:
@@ -395,7 +397,16 @@ class Records(Rows):
 
     @property
     def arrow_schema(self) -> pa.Schema:
-        """The `pyarrow.Schema` of the columns: see `Schema.to_arrow`."""
+        """The `pyarrow.Schema` of the columns: of the frame, if one was written.
+
+        Otherwise it is that of `Schema.to_arrow`.
+        """
+        if self._has_frame():
+            from tensorferry.formats.tfrecord.arrow import typed_columns
+
+            typed = typed_columns(self._features, self._how.columns)
+            assert typed is not None
+            return typed.schema
         arrow = self.schema.to_arrow()
         return arrow if self.is_raw else columns_of.arranged(arrow, self.columns)
 
@@ -403,7 +414,28 @@ class Records(Rows):
         """The rows as record batches, in the types that the schema has in Arrow."""
         if self._raw and not self._how.fallback:
             return (columns_of.of_bytes(one, "arrow") for one in self.batches())
+        if self._has_frame():
+            return self._frame_batches()
         return self.batches(to="arrow")
+
+    def _has_frame(self) -> bool:
+        """Whether a frame was written, whose types the schema beside the file has.
+
+        That of a remote file is asked for now: only Arrow's tables need it.
+        """
+        if self.is_raw:
+            return False
+        is_inferred = self._how.schema is None and not self._is_asked
+        if self.place.is_url and is_inferred and self._features.frame is None:
+            self._is_asked = True
+            self._found = schemas.find_remote(self.place) or self._found
+        return self._features.frame is not None
+
+    def _frame_batches(self) -> Iterator[pa.RecordBatch]:
+        """The record batches of a frame; of one without rows the one that has its categories."""
+        batches = self.batches(to="arrow")
+        yield next(batches, None) or self.value(to="arrow")
+        yield from batches
 
     def _decoded(
         self, tasks: Iterator[list[Segment]], to: To, *, in_order: bool = True
@@ -444,14 +476,21 @@ class Records(Rows):
             following(progress, self.place.shown, "records") as tell,
         ):
             running: deque[tuple[Segment, Future[int]]] = deque()
+            last = None
             for segment in self._segments(lambda: VERIFY):
-                running.append((segment, workers.submit(segment.check)))
+                if last is not None:
+                    running.append((last, workers.submit(last.check)))
+                last = segment
                 if len(running) > self._threads:
                     done, future = running.popleft()
                     count += future.result()
                     trail.add(done)
                     if tell is not None:
                         tell(count, None)
+            if last is not None and running:
+                running.append((last, workers.submit(last.check)))
+            elif last is not None:
+                count += last.check()  # a small file needs no thread
             count += sum(future.result() for _, future in running)
             if tell is not None:
                 tell(count, count)
@@ -623,18 +662,32 @@ class Records(Rows):
 
     def gathered(self, wanted: Iterable[Array], *, to: To = "numpy") -> Iterator[Any]:
         """A batch for each list of record numbers, decoded in several threads."""
+        if to != "arrow":
+            return super().gathered(wanted, to=to)
+        tasks = (self._access.segments(numbers) for numbers in wanted)
+        return self._decoded(tasks, to, in_order=False)
+
+    @property
+    def reads_ahead(self) -> bool:
+        """Whether the files are few enough to be open at the same time."""
+        return not self.is_raw and bool(self.columns) and self._access.is_held
+
+    def gathered_together(self, wanted: Iterable[Array], *, ahead: int = 0) -> Iterator[Gathered]:
+        """Batches of records by their numbers, decoded in several threads."""
         how = self._how
-        if not self.is_raw and self.columns and to != "arrow" and self._access.is_held:
+        if self.reads_ahead:
             damages = None if how.on_error == "raise" else self.damages
             team = Gathering(
                 self._access,
                 lambda: example.BatchDecoder(self._features, how.columns),
                 self._threads,
                 damages,
+                ahead,
             )
-            return (hand(batch, to) for batch in team.batches(wanted))
+            return team.groups(wanted)
         tasks = (self._access.segments(numbers) for numbers in wanted)
-        return self._decoded(tasks, to, in_order=False)
+        batches = self._decoded(tasks, "numpy", in_order=False)
+        return ((batch, [columns_of.length_of(batch)]) for batch in batches)
 
     def write_index(self, *, progress: Progress | bool | None = None) -> list[str]:
         """Writes an index beside each file, as text, and gives their names.

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 
 from tensorferry import _native
-from tensorferry.formats.tfrecord.frames import HEADER, MANY, Status, detect_compression
+from tensorferry.formats.tfrecord.frames import HEADER, MANY, PIECE, Status, detect_compression
 from tensorferry.rows.splits import Part
 from tensorferry.storage import listing
 from tensorferry.storage.pages import release
@@ -84,6 +84,29 @@ def _with_size(part: Part, *, close: bool) -> Part:
     return replace(part, nbytes=None if size is None else size - (part.start or 0))
 
 
+def _walk(window: memoryview, position: int, most: int) -> tuple[int, int, int]:
+    """Goes over frames piece by piece, and gives back the pages of each.
+
+    Args:
+        window: Whose end is the end of the way.
+        position: Where a frame starts.
+        most: The most frames.
+
+    Returns:
+        Number of whole frames, where the last of them ends, and what is there: see `Status`.
+    """
+    count = 0
+    while True:
+        piece = window[: position + PIECE]
+        found, stop, status = _native.tfrecord_scan(piece, position, most - count, False)
+        if not found and len(piece) < len(window):  # a frame that is longer than a piece
+            found, stop, status = _native.tfrecord_scan(window, position, 1, False)
+        release(window[position:stop])
+        count, position = count + found, stop
+        if not found or count == most or stop == len(window):
+            return count, position, status
+
+
 def _cut(part: Part, ends: Sequence[int], counted: bool) -> Iterator[Part]:
     """A part, cut behind the last record before each of the ends, or behind a longer one."""
     if part.place.is_url:
@@ -101,14 +124,13 @@ def _cut(part: Part, ends: Sequence[int], counted: bool) -> Iterator[Part]:
     number = part.first
     records = MANY
     if len(window) - start <= COUNTED:
-        records = _native.tfrecord_scan(window, start, MANY, False)[0]
+        records = _walk(window, start, MANY)[0]
     for index, end in enumerate(ends):
         # One record at least is left for each of the parts behind.
         most = records - (len(ends) - index)
         if most < 1:
             continue
-        before = window[: max(start + end, position)]
-        found, stop, _ = _native.tfrecord_scan(before, position, most, False)
+        found, stop, _ = _walk(window[: max(start + end, position)], position, most)
         if not found:
             found, stop, _ = _native.tfrecord_scan(window, position, 1, False)
         if not found:  # the end, or damage: whoever reads the rest is told
@@ -121,12 +143,11 @@ def _cut(part: Part, ends: Sequence[int], counted: bool) -> Iterator[Part]:
             found if counted else None,
             stop - position,
         )
-        release(window[position:stop])
         position, number, records = stop, number + found, records - found
     if position == start:
         yield part
     elif position < len(window):
-        found, _, status = _native.tfrecord_scan(window, position, MANY, False)
+        found, _, status = _walk(window, position, MANY)
         rows = found if counted and status == Status.END else None
         yield Part(part.place, position, part.stop, number, rows, len(window) - position)
 

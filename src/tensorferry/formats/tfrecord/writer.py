@@ -14,24 +14,36 @@ import re
 from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tensorferry import _native, frameworks
-from tensorferry.codecs import compression as codecs
-from tensorferry.errors import FerryError, UnsupportedError
+from tensorferry.codecs import compression as codecs, json_text
+from tensorferry.errors import UnsupportedError
 from tensorferry.formats.tfrecord import index
 from tensorferry.formats.tfrecord.encoder import ExampleWriter
 from tensorferry.formats.tfrecord.frames import FOOTER, HEADER, Frames, Segment
 from tensorferry.formats.tfrecord.shard import Gate, Shard
 from tensorferry.frameworks import frames
 from tensorferry.rows import schema as schemas
-from tensorferry.storage import Sink, append_sink, is_url, open_source, shards, url
-from tensorferry.storage.place import Target
+from tensorferry.rows.schema import Schema
+from tensorferry.storage import (
+    Replacement,
+    Sink,
+    append_sink,
+    is_url,
+    open_sink,
+    open_source,
+    shards,
+)
+from tensorferry.storage.place import Place, Target
 from tensorferry.tensors.values import RaggedTensor, SparseTensor
+
+if TYPE_CHECKING:
+    from tensorferry.formats.tfrecord.framed import Framed
 
 # Records are collected and written together: at most so many, or so many bytes of them.
 PENDING_ROWS = 512
@@ -85,7 +97,6 @@ class RecordWriter:
     Args:
         path: As in `tensorferry.writer`; or a target, which says `durable` and the options of its
             store itself, and is compressed only if that is asked for where it takes the bytes.
-        beside: Whether each file gets a schema beside it, which `keep_beside` writes.
 
     Attributes:
         paths: The files.
@@ -103,13 +114,16 @@ class RecordWriter:
         schema: Any = None,
         append: bool = False,
         durable: bool = True,
-        beside: bool = False,
     ) -> None:
         target = path if isinstance(path, Target) else Target(os.fspath(path), durable=durable)
         self.paths = _names(target.path, shards) if target.is_path else [target.path]
         self._written = 0
-        self._beside: list[Sink] = []
-        self._stale: list[str] = []  # files beside that are not about the new records
+        self._files: Replacement | None = None  # with which a schema can appear
+        self._has_neighbours = False  # which a schema can be one of
+        self._before: Schema | None = None  # that of a file that is appended to
+        self._durable = target.durable
+        self._beside = b""
+        self._framed: Framed | None = None
         self._examples = ExampleWriter(None if schema is None else schemas.as_schema(schema))
         self._plan = self._examples.plan
         self._rows = 0  # that are pending in `_examples`
@@ -126,9 +140,7 @@ class RecordWriter:
         self._gate = Gate(self._sinks)
         kind = _compression(self.paths[0] if target.is_path else "", compression)
         try:
-            sinks = self._open_all(target, kind, append, beside)
-            if not beside and not append and target.is_path:
-                self._stale = _schemas_of_quantized(self.paths)
+            sinks = self._open_all(target, kind, append)
             self._shards = [
                 Shard(sink, kind, level, self._sinks, streams=len(sinks)) for sink in sinks
             ]
@@ -150,29 +162,31 @@ class RecordWriter:
         sizes = [shard.size for shard in self._shards]
         return None if None in sizes else sum(filter(None, sizes))
 
-    def _open_all(self, target: Target, kind: str | None, append: bool, beside: bool) -> list[Sink]:
+    def _open_all(self, target: Target, kind: str | None, append: bool) -> list[Sink]:
         assert self._stack is not None
-        if append or (len(self.paths) == 1 and not beside):
-            return [self._open(target, name, kind, append) for name in self.paths]
-        schemas_of = [url.extended(name, schemas.SUFFIX) for name in self.paths if beside]
-        together = [*self.paths, *schemas_of]
-        files = self._stack.enter_context(target.files(together=together))
-        sinks: list[Sink] = [files.open(name) for name in self.paths]
-        self._beside = [files.open(name) for name in schemas_of]
-        return sinks
+        self._has_neighbours = target.has_neighbours
+        if append:
+            if any(map(_has_records, self.paths)):
+                self._before = schemas.find_own(Place(self.paths[0]))
+                typed = self._before is not None and self._before.frame is not None
+                self._has_neighbours = self._has_neighbours and typed
+            return [self._appended(target, name, kind) for name in self.paths]
+        if not target.is_path:
+            return [self._stack.enter_context(target.sink())]
+        self._files = self._stack.enter_context(target.opened(self.paths))
+        return [self._files.open(name) for name in self.paths]
 
-    def keep_beside(self, schema: bytes) -> None:
-        """Writes the schema that appears beside each file, together with it."""
-        for sink in self._beside:
-            sink.write(schema)
+    def keep_beside(self, schema: Schema) -> None:
+        """Takes the schema that appears beside each file, together with it."""
+        self._beside = json_text.to_text(schema.to_json())
 
-    def _open(self, target: Target, name: str, kind: str | None, append: bool) -> Sink:
+    def _appended(self, target: Target, name: str, kind: str | None) -> Sink:
         assert self._stack is not None
-        if append and is_url(name):
+        if is_url(name):
             raise UnsupportedError(
                 "a remote file cannot be appended to", path=name, hint="write a new shard"
             )
-        if append and target.is_path and os.path.exists(name):
+        if target.is_path and os.path.exists(name):
             if kind is not None:
                 raise UnsupportedError(
                     "a compressed file cannot be appended to", path=name, hint="write a new shard"
@@ -270,10 +284,20 @@ class RecordWriter:
             raise UnsupportedError(
                 f"a batch is {type(columns).__name__}, expected a dict of columns or a table"
             )
-        from tensorferry.formats.tables.frames import to_columns
+        from tensorferry.formats.tfrecord.framed import Framed
 
-        for batch in frames.reader(columns, index=False):
-            self._write_some(to_columns(batch))
+        if self._framed is None:
+            self._framed = Framed(self._before)
+        batches = frames.reader(columns, index=self._keeps_types)
+        self._framed.begin(batches.schema)
+        for batch in batches:
+            self._write_some(self._framed.columns(batch))
+
+    @property
+    def _keeps_types(self) -> bool:
+        """Whether a schema beside can say what the columns of frames were: all rows are theirs."""
+        framed = self._framed
+        return self._has_neighbours and framed is not None and self.count == framed.rows
 
     def _write_some(self, columns: Mapping[str, Any]) -> None:
         accepted = {
@@ -386,6 +410,14 @@ class RecordWriter:
         self._wait()
         for shard in self._shards:
             shard.finish()
+        if self._framed is not None and self._keeps_types and not self._beside:
+            self.keep_beside(self._framed.schema(self._examples.schema))
+        for name in self.paths if self._beside else ():
+            if self._files is not None:
+                self._files.join(name, schemas.SUFFIX).write(self._beside)
+            else:
+                with open_sink(f"{name}{schemas.SUFFIX}", durable=self._durable) as sink:
+                    sink.write(self._beside)
 
     def _stop(self, stack: ExitStack, *exception: Any) -> None:
         """Ends the thread, then closes the files: they appear unless there is an exception."""
@@ -394,20 +426,9 @@ class RecordWriter:
         if self._worker is not None:
             self._worker.shutdown(cancel_futures=True)
         stack.__exit__(*exception)
-        for name in self._stale if exception[0] is None else ():
-            os.remove(name)
-
-
-def _schemas_of_quantized(paths: list[str]) -> list[str]:
-    """The schemas beside files whose quantized columns nothing but our own writer describes."""
-    found = []
-    for name in (f"{path}{schemas.SUFFIX}" for path in paths if not is_url(path)):
-        if os.path.isfile(name):
-            with suppress(FerryError, OSError):
-                features = schemas.read(name).features
-                if any(feature.quantized is not None for feature in features):
-                    found.append(name)
-    return found
+        is_new = self._files is not None and self._has_neighbours
+        if exception[0] is None and is_new and not self._beside:
+            schemas.remove_own(self.paths)
 
 
 def _accept(value: Any) -> Any:
@@ -447,6 +468,10 @@ def _compression(path: str, given: str | None) -> str | None:
     parsed = shards.parse_shard(path)
     names = (path,) if parsed is None else (path, parsed[0])
     return next((kind for name in names if (kind := codecs.split_suffix(name)[1])), None)
+
+
+def _has_records(path: str) -> bool:
+    return os.path.isfile(path) and os.path.getsize(path) > 0
 
 
 def _end_of(path: str) -> int:

@@ -6,7 +6,7 @@ whether rows may lack it. A value of another dtype stands in a feature as one by
 serialized tensor: encoding "tensor". A schema is inferred from a survey of the records, given by
 the user, or found in a file beside the data:
 
-    our own JSON     {"version": 1, "features": [{"name": ..., "kind": ..., ...}]}
+    our own JSON     {"version": 1, "features": [{"name": ..., "kind": ..., ...}], "frame": ...}
     features.json    of TensorFlow Datasets, `tensorferry.rows.schema.tfds`
     schema.pbtxt     of TensorFlow Metadata (TFMD), `tensorferry.rows.schema.tfmd`
 
@@ -20,6 +20,7 @@ import difflib
 import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -51,11 +52,13 @@ __all__ = [
     "Shape",
     "as_schema",
     "find_beside",
+    "find_own",
     "find_remote",
     "from_tfds",
     "from_tfmd",
     "infer",
     "read",
+    "remove_own",
 ]
 
 
@@ -66,10 +69,13 @@ class Schema(Mapping[str, Feature]):
     Attributes:
         features: All of them.
         notes: What the source of the schema says that a schema cannot hold; ignored by comparisons.
+        frame: The columns of the frame that was written, in Arrow's types, as plain data for JSON:
+            see `tensorferry.rows.schema.arrow`; None without a frame. Ignored by comparisons.
     """
 
     features: tuple[Feature, ...] = ()
     notes: tuple[str, ...] = field(default=(), compare=False)
+    frame: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
     _by_name: dict[str, Feature] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -120,7 +126,7 @@ class Schema(Mapping[str, Feature]):
 
     def to_json(self) -> dict[str, Any]:
         """The schema as plain data for JSON: dicts, lists, strings and numbers."""
-        return schema_json.to_tree(self.features)
+        return schema_json.to_tree(self.features, self.frame)
 
     @classmethod
     def from_json(cls, tree: Mapping[str, Any] | str | bytes) -> Schema:
@@ -131,7 +137,7 @@ class Schema(Mapping[str, Feature]):
         """
         if isinstance(tree, str | bytes):
             tree = schema_json.parse(tree)
-        return cls(schema_json.from_tree(tree))
+        return cls(schema_json.from_tree(tree), frame=schema_json.frame_of(tree))
 
     def to_tf_spec(self) -> str:
         """Python source of the spec with which `tf.io.parse_example` reads the records.
@@ -382,6 +388,31 @@ def find_beside(path: str | os.PathLike[str]) -> Schema | None:
         except OSError as error:
             raise FormatError(f"cannot be read: {error.strerror}", path=str(candidate)) from error
     return None
+
+
+def find_own(place: Place) -> Schema | None:
+    """The schema that a file has for itself, beside it.
+
+    Raises:
+        FormatError: The schema is broken.
+    """
+    if place.is_url:
+        return find_remote(place)
+    path = place.path + SUFFIX
+    return read(path) if place.path != storage.STANDARD_STREAM and os.path.isfile(path) else None
+
+
+def remove_own(paths: Iterable[str]) -> None:
+    """Removes the schemas of local files that were replaced, if our own writers wrote them.
+
+    A schema that a user wrote has neither the columns of a frame nor quantized features.
+    """
+    for name in (path + SUFFIX for path in paths if not storage.is_url(path)):
+        if os.path.isfile(name):
+            with suppress(FerryError, OSError):
+                found = read(name)
+                if found.frame is not None or any(one.quantized for one in found.features):
+                    os.remove(name)
 
 
 def find_remote(place: Place) -> Schema | None:

@@ -9,7 +9,7 @@
 from the defaults of `Feature`. "quantized" is the recipe of tensors that stand for floats:
 {"kind": "int8", "scheme": "symmetric", "dtype": "float32", "axis": null, "scale": 0.01,
 "zero_point": 0}. In a default, bytes are {"hex": "..."} and a float that is not finite is
-{"float": "nan"}.
+{"float": "nan"}. "frame", where a frame was written, is `tensorferry.rows.schema.arrow`.
 """
 
 from __future__ import annotations
@@ -37,9 +37,12 @@ def is_schema(tree: Any) -> bool:
     )
 
 
-def to_tree(features: tuple[Feature, ...]) -> dict[str, Any]:
-    """The features as plain data for JSON."""
-    return {"version": VERSION, "features": [_to_json(feature) for feature in features]}
+def to_tree(
+    features: tuple[Feature, ...], frame: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """The features, and the columns of a frame, as plain data for JSON."""
+    tree = {"version": VERSION, "features": [_to_json(feature) for feature in features]}
+    return tree if frame is None else {**tree, "frame": frame}
 
 
 def from_tree(tree: Any) -> tuple[Feature, ...]:
@@ -58,6 +61,18 @@ def from_tree(tree: Any) -> tuple[Feature, ...]:
     if not isinstance(tree["features"], list):
         raise FormatError("the schema's features are no list")
     return tuple(map(_from_json, tree["features"]))
+
+
+def frame_of(tree: Any) -> Mapping[str, Any] | None:
+    """The columns of a frame in what `to_tree` gave, if there are any.
+
+    Raises:
+        FormatError: They are something else.
+    """
+    frame = tree.get("frame")
+    if frame is not None and not isinstance(frame, Mapping):
+        raise FormatError(f"the schema's frame is {frame!r:.80}, expected an object")
+    return frame
 
 
 def _to_json(feature: Feature) -> dict[str, Any]:

@@ -1,0 +1,260 @@
+#include "json_numbers.h"
+
+#include <charconv>
+#include <cfloat>
+#include <cstdlib>
+#include <cstring>
+#include <type_traits>
+
+#include "json_text.h"
+
+namespace ferry::json {
+
+namespace {
+
+constexpr std::size_t most_dimensions = 254;
+constexpr std::uint64_t unknown = ~std::uint64_t{0};
+constexpr int most_digits = 18;  // that an int64 has room for, whichever they are
+constexpr double powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
+                             1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+
+bool is_digit(std::uint8_t byte) noexcept { return byte >= '0' && byte <= '9'; }
+
+// The double that a decimal number is nearest to; false if it is beyond all, or next to nothing.
+bool nearest(const std::uint8_t* start, const std::uint8_t* end, double& number) {
+  const auto* const text = reinterpret_cast<const char*>(start);
+  const auto size = static_cast<std::size_t>(end - start);
+#if defined(__cpp_lib_to_chars) && !defined(__APPLE__)
+  return std::from_chars(text, text + size, number).ec == std::errc();
+#else
+  number = std::strtod(std::string(text, size).c_str(), nullptr);
+  return number != 0 && number <= DBL_MAX;
+#endif
+}
+
+}  // namespace
+
+void Numbers::add(double number) {
+  if (are_integers) {
+    floats.assign(integers.begin(), integers.end());
+    integers.clear();
+    are_integers = false;
+  }
+  floats.push_back(number);
+}
+
+bool Reader::word(std::string_view expected) noexcept {
+  if (static_cast<std::size_t>(end_ - at_) < expected.size()) return false;
+  if (std::memcmp(at_, expected.data(), expected.size()) != 0) return false;
+  at_ += expected.size();
+  return true;
+}
+
+bool Reader::number(Numbers& found) {
+  next();
+  const bool negative = at_ != end_ && *at_ == '-';
+  if (negative) ++at_;
+  const double sign = negative ? -1 : 1;
+  if (at_ == end_) return false;
+  if (!is_digit(*at_)) {
+    if (word("Infinity")) {
+      found.add(sign * std::numeric_limits<double>::infinity());
+    } else if (!negative && word("NaN")) {
+      found.add(std::numeric_limits<double>::quiet_NaN());
+    } else {
+      return false;
+    }
+    return true;
+  }
+  const std::uint8_t* const start = at_;
+  std::uint64_t digits = 0;
+  int count = 0, exponent = 0;
+  const auto take_digits = [&](int step) {
+    const std::uint8_t* const first = at_;
+    for (; at_ != end_ && is_digit(*at_); ++at_) {
+      if (digits != 0 || *at_ != '0') ++count;
+      if (count <= most_digits) digits = digits * 10 + (*at_ - '0');
+      exponent -= step;
+    }
+    return at_ != first;
+  };
+  take_digits(0);
+  if (*start == '0' && at_ - start > 1) return false;
+  const bool is_integer = at_ == end_ || (*at_ != '.' && *at_ != 'e' && *at_ != 'E');
+  if (is_integer) {
+    if (count > most_digits) return false;
+    const auto whole = static_cast<std::int64_t>(digits);
+    found.add(negative ? -whole : whole);
+    return true;
+  }
+  if (*at_ == '.') {
+    ++at_;
+    if (!take_digits(1)) return false;
+  }
+  if (at_ != end_ && (*at_ == 'e' || *at_ == 'E')) {
+    ++at_;
+    const bool down = at_ != end_ && *at_ == '-';
+    if (at_ != end_ && (*at_ == '-' || *at_ == '+')) ++at_;
+    if (at_ == end_ || !is_digit(*at_)) return false;
+    int power = 0;
+    for (; at_ != end_ && is_digit(*at_); ++at_) power = power < 10000 ? power * 10 + (*at_ - '0') : power;
+    exponent += down ? -power : power;
+  }
+  double number;
+  // A whole number of at most 53 bits times or over an exact power of ten is rounded once.
+  const bool is_exact = FLT_EVAL_METHOD == 0 && count <= most_digits && digits <= 1ULL << 53 &&
+                        exponent >= -22 && exponent <= 22;
+  if (is_exact) {
+    number = static_cast<double>(digits);
+    number = exponent < 0 ? number / powers[-exponent] : number * powers[exponent];
+  } else if (!nearest(start, at_, number)) {
+    return false;
+  }
+  found.add(sign * number);
+  return true;
+}
+
+bool Reader::numbers(Numbers& found) {
+  std::vector<std::uint64_t> counts;  // of the lists that are open
+  while (true) {
+    while (take('[')) {
+      counts.push_back(0);
+      if (counts.size() > most_dimensions) return false;
+    }
+    if (found.shape.empty()) found.shape.assign(counts.size(), unknown);
+    if (counts.empty() || counts.size() != found.shape.size()) return false;
+    do {
+      if (!number(found)) return false;
+      ++counts.back();
+    } while (take(','));
+    while (true) {
+      if (!take(']')) return false;
+      std::uint64_t& size = found.shape[counts.size() - 1];
+      if (size == unknown) size = counts.back();
+      if (size != counts.back()) return false;
+      counts.pop_back();
+      if (counts.empty()) return true;
+      ++counts.back();
+      if (take(',')) break;
+    }
+  }
+}
+
+}  // namespace ferry::json
+
+namespace ferry::json_numbers {
+
+namespace {
+
+constexpr std::size_t room = 4096;  // for numbers that are written before they are appended
+
+template <typename Element>
+char* put(char* to, const std::uint8_t* place) noexcept {
+  if constexpr (std::is_same_v<Element, bool>) {
+    const std::string_view word = *place != 0 ? "true" : "false";
+    std::memcpy(to, word.data(), word.size());
+    return to + word.size();
+  } else {
+    Element number;
+    std::memcpy(&number, place, sizeof(number));
+    if constexpr (std::is_floating_point_v<Element>) {
+      return json_text::put(to, number);
+    } else {
+      return std::to_chars(to, to + json_text::most_characters, number).ptr;
+    }
+  }
+}
+
+template <typename Element>
+constexpr std::size_t width = std::is_same_v<Element, bool> ? 1 : sizeof(Element);
+
+}  // namespace
+
+template <typename Element>
+void append(std::string& out, const std::uint8_t* data, std::span<const std::uint64_t> shape) {
+  if (shape.empty()) {
+    char text[json_text::most_characters];
+    out.append(text, put<Element>(text, data));
+    return;
+  }
+  if (shape.size() > 1) {
+    std::size_t step = width<Element>;
+    for (const std::uint64_t size : shape.subspan(1)) step *= size;
+    out += '[';
+    for (std::uint64_t i = 0; i < shape[0]; ++i) {
+      if (i > 0) out += ',';
+      append<Element>(out, data + i * step, shape.subspan(1));
+    }
+    out += ']';
+    return;
+  }
+  char text[room + json_text::most_characters];
+  char* at = text;
+  *at++ = '[';
+  for (std::uint64_t i = 0; i < shape[0]; ++i) {
+    if (i > 0) *at++ = ',';
+    at = put<Element>(at, data + i * width<Element>);
+    if (at - text >= static_cast<std::ptrdiff_t>(room)) {
+      out.append(text, at);
+      at = text;
+    }
+  }
+  out.append(text, at);
+  out += ']';
+}
+
+using Places = const std::uint8_t*;
+using Shape = std::span<const std::uint64_t>;
+template void append<bool>(std::string&, Places, Shape);
+template void append<signed char>(std::string&, Places, Shape);
+template void append<short>(std::string&, Places, Shape);
+template void append<int>(std::string&, Places, Shape);
+template void append<long>(std::string&, Places, Shape);
+template void append<long long>(std::string&, Places, Shape);
+template void append<unsigned char>(std::string&, Places, Shape);
+template void append<unsigned short>(std::string&, Places, Shape);
+template void append<unsigned int>(std::string&, Places, Shape);
+template void append<unsigned long>(std::string&, Places, Shape);
+template void append<unsigned long long>(std::string&, Places, Shape);
+template void append<float>(std::string&, Places, Shape);
+template void append<double>(std::string&, Places, Shape);
+
+namespace {
+
+bool read_members(json::Reader& reader, std::vector<Entry>& entries, bool nested) {
+  if (!reader.take('{')) return false;
+  do {
+    if (reader.next() != '"') return false;
+    Entry& entry = entries.emplace_back();
+    entry.name = reader.string();
+    if (!reader.take(':')) return false;
+    const char next = reader.next();
+    if (next == '[') {
+      entry.kind = Entry::Kind::numbers;
+      if (!reader.numbers(entry.numbers)) return false;
+    } else if (next == '"' && !nested) {
+      entry.kind = Entry::Kind::text;
+      entry.text = reader.string();
+    } else if (next == '{' && !nested) {
+      entry.kind = Entry::Kind::object;
+      if (!read_members(reader, entry.members, true)) return false;
+    } else {
+      return false;
+    }
+  } while (reader.take(','));
+  return reader.take('}');
+}
+
+}  // namespace
+
+bool read(json::Reader& reader, std::vector<Entry>& entries) {
+  try {
+    if (!read_members(reader, entries, false)) return false;
+    reader.finish();
+    return true;
+  } catch (const Error&) {  // in a string, or behind the end
+    return false;
+  }
+}
+
+}  // namespace ferry::json_numbers
