@@ -6,6 +6,7 @@ import io
 import itertools
 import json
 import pickle
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,13 @@ from hypothesis import given, settings, strategies as st
 
 import tensorferry as ferry
 from tensorferry import feeds
-from tensorferry.errors import ChecksumError, FormatError, UnsupportedError
+from tensorferry.errors import (
+    ChecksumError,
+    FormatError,
+    MissingExtraError,
+    UnknownFeatureError,
+    UnsupportedError,
+)
 from tensorferry.tensors.values import RaggedTensor
 
 ROWS = 211
@@ -363,3 +370,69 @@ def test_an_error_comes_behind_the_batches_before_it(tmp_path: Path) -> None:
         for batch in feeds.Feed(tmp_path / "a.tfrecord", batch=10, schema=schema):
             seen += ids(batch)
     assert seen == list(range(430))
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"pad": {"tokenz": 0}},
+        {"images": ["tokenz"]},
+        {"bucket": {"tokenz": (2, 4)}},
+        {"pack": {"tokenz": 9}},
+    ],
+)
+def test_columns_that_are_not_there_are_refused_at_once(
+    data: dict[str, str], how: dict[str, Any]
+) -> None:
+    with pytest.raises(UnknownFeatureError, match=r"(?s)tokenz.*did you mean 'tokens'"):
+        feeds.Feed(data["one"], **how)
+
+
+def test_a_length_below_zero_is_refused(data: dict[str, str]) -> None:
+    with pytest.raises(UnsupportedError, match="-3"):
+        feeds.Feed(data["one"], pad={"tokens": (0, -3)})
+
+
+@pytest.mark.parametrize("kind", ["plain", "gzip"])
+def test_records_of_bytes_are_one_column(data: dict[str, str], kind: str) -> None:
+    """`raw=True` feeds the bytes of records, for messages that are no Examples."""
+    feed = feeds.Feed(data[kind], raw=True, batch=16, shuffle=True, seed=3, window=50)
+    seen = [record for batch in feed for record in batch["record"].tolist()]
+    assert sorted(seen) == sorted(ferry.Records(data[kind], raw=True))
+    assert seen != list(ferry.Records(data[kind], raw=True))
+    with pytest.raises(UnsupportedError, match="raw=True"):
+        feeds.Feed(ferry.Records(data[kind], raw=True))
+
+
+@pytest.mark.parametrize(("times", "groups"), [(0, 1), (0.5, 1), (1.5, 2), (100, 4)])
+def test_records_are_decoded_ahead_as_far_as_was_asked(
+    tmp_path: Path, times: float, groups: int
+) -> None:
+    """What native threads decode before it is asked for is bounded by bytes, and by threads."""
+    with ferry.writer(tmp_path / "a.tfrecord", durable=False) as out:
+        out.write_batch({"id": np.arange(60_000)})
+    asked = []
+
+    def wanted() -> Any:
+        for start in range(0, 60_000, 1000):
+            asked.append(start)
+            yield np.arange(start, start + 1000)
+
+    with ferry.open(tmp_path / "a.tfrecord", threads=3) as found:
+        assert isinstance(found, ferry.Records)
+        size = 5000 * found._access.average
+        gathered = found.gathered_together(wanted(), ahead=int(times * size))
+        _, ends = next(gathered)
+        assert len(asked) == groups * len(ends)
+        rest = [end for _, group in gathered for end in group]
+        assert len(rest) + len(ends) == 60
+
+
+def test_images_without_pillow_say_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ferry.writer(tmp_path / "i.tfrecord") as out:
+        out.write({"image": b"\x89PNG"})
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    with pytest.raises(MissingExtraError, match="pip install pillow"):
+        list(feeds.Feed(tmp_path / "i.tfrecord", images=["image"]))

@@ -92,3 +92,27 @@ def test_a_damaged_file_is_passed_over(s3: Any) -> None:
         feed = feeds.Feed(url, batch=8, shuffle=True, on_error="skip")
         seen = list(itertools.chain(*epoch(feed)))
         assert len(seen) == len(set(seen)) == 49
+
+
+def test_a_dataset_of_tensorflow_datasets_in_a_store(s3: Any) -> None:
+    """The splits and the features are read beside the files, wherever they are."""
+    tensor = {"pythonClassName": "tensorflow_datasets.core.features.tensor_feature.Tensor"}
+    scalar = {**tensor, "tensor": {"shape": {}, "dtype": "int64", "encoding": "none"}}
+    features = {
+        "pythonClassName": "tensorflow_datasets.core.features.features_dict.FeaturesDict",
+        "featuresDict": {"features": {"id": scalar}},
+    }
+    info = {"name": "mine", "splits": [{"name": "train", "shardLengths": ["3", "2"]}]}
+    folder = f"s3://{s3.bucket}/mine/1.0.0"
+    for name, content in (("dataset_info", info), ("features", features)):
+        text = np.frombuffer(json.dumps(content).encode(), np.uint8)
+        ferry.save(text, f"{folder}/{name}.json", format="raw")
+    for number, rows in enumerate([[0, 1, 2], [3, 4]]):
+        path = f"{folder}/mine-train.tfrecord-0000{number}-of-00002"
+        with ferry.writer(path, format="tfrecord") as out:
+            for row in rows:
+                out.write({"id": row, "other": 1.5})
+
+    found = feeds.tfds.rows(folder, "train")
+    assert found.columns == ["id"]  # what features.json has
+    assert [batch["id"].tolist() for batch in feeds.Feed(found, batch=4)] == [[0, 1, 2, 3], [4]]

@@ -118,6 +118,54 @@ def test_episodes_of_rlds() -> None:
     assert len(episode["steps/observation/natural_language_instruction"]) == steps
 
 
+def test_nested_steps_are_ragged_columns(tmp_path: Path) -> None:
+    """Episodes that TensorFlow Datasets wrote, with steps of steps, by name and by shape."""
+    tfds = pytest.importorskip("tensorflow_datasets")
+    state = tfds.features.Tensor(shape=(7,), dtype=np.float32)
+    step = {"reward": np.float32, "observation": {"state": state, "text": tfds.features.Text()}}
+
+    def episode(number: int) -> dict[str, Any]:
+        return {
+            "number": number,
+            "steps": [
+                {
+                    "reward": float(place),
+                    "observation": {"state": np.full(7, place, "f4"), "text": f"{number}-{place}"},
+                }
+                for place in range(number + 2)
+            ],
+        }
+
+    class Walks(tfds.core.GeneratorBasedBuilder):
+        VERSION = tfds.core.Version("1.0.0")
+        code_path = None  # a class of a test is no package
+
+        def _info(self) -> Any:
+            features = {"number": np.int64, "steps": tfds.features.Dataset(step)}
+            return tfds.core.DatasetInfo(
+                builder=self, features=tfds.features.FeaturesDict(features)
+            )
+
+        def _split_generators(self, _: Any) -> Any:
+            return {"train": ((number, episode(number)) for number in range(5))}
+
+        def _generate_examples(self) -> Any:
+            raise NotImplementedError
+
+    builder = Walks(data_dir=tmp_path)
+    builder.download_and_prepare()
+    rows = feeds.tfds.rows(builder.data_dir, "train[:60%]")
+    assert len(rows) == 3
+    for row in feeds.tfds.rows(builder.data_dir, "train"):
+        number = int(row["number"])
+        assert row["steps/reward"].tolist() == list(range(number + 2))
+        assert row["steps/observation/state"].shape == (number + 2, 7)
+        assert row["steps/observation/text"][1] == f"{number}-1".encode()
+    how: Any = {"batch": 5, "pad": {"steps/reward": (-1, 6)}}
+    (batch,) = feeds.Feed(feeds.tfds.rows(builder.data_dir, "train"), **how)
+    assert batch["steps/reward"].shape == (5, 6)
+
+
 def test_it_reads_as_tensorflow_datasets_does(folder: Path) -> None:
     tfds = pytest.importorskip("tensorflow_datasets")
     builder = tfds.builder_from_directory(folder)

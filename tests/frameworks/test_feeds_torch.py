@@ -228,3 +228,26 @@ def test_ragged_columns_have_to_be_padded(tmp_path: Path) -> None:
         list(feeds.torch.loader(tmp_path / "r.tfrecord", infer="all"))
     (batch,) = feeds.torch.loader(tmp_path / "r.tfrecord", infer="all", pad={"t": -1})
     assert batch["t"].tolist() == [[0, 1, 2, -1, -1], [0, 1, 2, 3, 4]]
+
+
+def test_tensors_share_the_memory_of_the_batch() -> None:
+    """Arrays of numbers are not copied, unless they cannot be written to."""
+    batch = {
+        "x": np.arange(6.0).reshape(2, 3),
+        "id": np.arange(2),
+        "text": np.array([b"a"], object),
+    }
+    tensors = feeds.torch.as_tensors(batch)
+    assert tensors["x"].data_ptr() == batch["x"].ctypes.data
+    assert tensors["id"].data_ptr() == batch["id"].ctypes.data
+    assert tensors["text"] is batch["text"]
+    batch["x"].flags.writeable = False
+    assert feeds.torch.as_tensors(batch)["x"].data_ptr() != batch["x"].ctypes.data
+
+
+def test_a_feed_of_torch_tensors_gives_the_batches_of_its_columns(path: str) -> None:
+    how: dict[str, Any] = {"batch": 16, "shuffle": True, "seed": 1, "columns": ["id"]}
+    found = [batch["id"] for batch in feeds.Feed(path, **how, to="torch")]
+    wanted = [batch["id"] for batch in feeds.Feed(path, **how)]
+    assert all(isinstance(one, torch.Tensor) for one in found)
+    assert [one.tolist() for one in found] == [one.tolist() for one in wanted]

@@ -10,7 +10,8 @@ that a feed can go on in the middle of a chunk by reading it again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -18,6 +19,7 @@ import numpy as np
 
 from tensorferry.errors import UnsupportedError
 from tensorferry.rows.columns import length_of, rows_between, taken
+from tensorferry.tensors.ragged import pad_parts
 from tensorferry.tensors.values import Array, RaggedTensor
 
 Batch = dict[str, Any]
@@ -41,8 +43,8 @@ class Batching(Protocol):
     def is_plain(self) -> bool:
         """Whether a chunk is one batch."""
 
-    def batches(self, columns: Batch) -> Iterator[Batch]:
-        """The batches of a chunk; a last one may be shorter."""
+    def batches(self, columns: Batch, pad: Mapping[str, Any]) -> Iterator[Batch]:
+        """The batches of a chunk, padded as in `cut`; a last one may be shorter."""
 
 
 @dataclass(frozen=True)
@@ -65,15 +67,10 @@ class Plain:
         """Whether a chunk is one batch."""
         return self.chunk == self.rows
 
-    def batches(self, columns: Batch) -> Iterator[Batch]:
+    def batches(self, columns: Batch, pad: Mapping[str, Any]) -> Iterator[Batch]:
         """The batches of a chunk."""
         total = rows_of(columns)
-        if total <= self.rows:
-            yield from [columns] if total else []
-            return
-        for start in range(0, total, self.rows):
-            stop = min(start + self.rows, total)
-            yield {name: rows_between(column, start, stop) for name, column in columns.items()}
+        return cut(columns, [*range(self.rows, total, self.rows), total] if total else [], pad)
 
 
 @dataclass(frozen=True)
@@ -100,7 +97,7 @@ class Bucketed:
         """A chunk is many batches."""
         return False
 
-    def batches(self, columns: Batch) -> Iterator[Batch]:
+    def batches(self, columns: Batch, pad: Mapping[str, Any]) -> Iterator[Batch]:
         """The batches of a chunk, in the order in which their first rows come."""
         buckets = np.searchsorted(self.bounds, lengths_of(columns, self.column), side="left")
         groups = []
@@ -108,7 +105,8 @@ class Bucketed:
             rows = np.flatnonzero(buckets == bucket)
             groups += [rows[start : start + self.rows] for start in range(0, len(rows), self.rows)]
         for group in sorted(groups, key=lambda group: int(group[0])):
-            yield {name: taken(column, group) for name, column in columns.items()}
+            batch = {name: taken(column, group) for name, column in columns.items()}
+            yield from cut(batch, [len(group)], pad)
 
 
 @dataclass(frozen=True)
@@ -141,8 +139,8 @@ class Packed:
         """A chunk is many batches."""
         return False
 
-    def batches(self, columns: Batch) -> Iterator[Batch]:
-        """The batches of a chunk."""
+    def batches(self, columns: Batch, pad: Mapping[str, Any]) -> Iterator[Batch]:
+        """The batches of a chunk, which need no padding."""
         lengths = np.minimum(lengths_of(columns, self.column), self.length)
         tokens = columns[self.column]
         bins = _bins(lengths.tolist(), self.length)
@@ -205,22 +203,27 @@ def lengths_of(columns: Batch, name: str) -> Array:
     return column.row_lengths
 
 
-def padded(columns: Batch, pad: Mapping[str, Any]) -> Batch:
-    """A batch whose ragged columns are arrays: short rows are filled at their end.
+def cut(columns: Batch, ends: Sequence[int], pad: Mapping[str, Any]) -> Iterator[Batch]:
+    """The batches of columns; ragged ones that are padded become arrays.
 
     Args:
-        columns: The batch.
-        pad: For each column what to fill with, or that and a length: `{"tokens": (0, 512)}`. Rows
-            longer than the length are cut.
+        columns: Of all batches, one behind the other.
+        ends: The row behind the last of each batch.
+        pad: For each column what to fill the end of short rows with, or that and a length:
+            `{"tokens": (0, 512)}`. Rows longer than the length are cut.
     """
-    return {
-        name: _padded(column, pad[name]) if name in pad else column
-        for name, column in columns.items()
-    }
+    if not columns:
+        return ({} for _ in ends)
+    bounds = list(itertools.pairwise([0, *ends]))
+    names = tuple(columns)
+    parts = [_parts(columns[name], bounds, name in pad, pad.get(name)) for name in names]
+    return (dict(zip(names, batch, strict=True)) for batch in zip(*parts, strict=True))
 
 
-def _padded(column: Any, how: Any) -> Any:
-    if not isinstance(column, RaggedTensor):
-        return column
-    fill, length = how if isinstance(how, tuple) else (how, None)
-    return column.pad_to([length, *[None] * (column.ragged_rank - 1)], fill)
+def _parts(column: Any, bounds: Sequence[tuple[int, int]], padded: bool, how: Any) -> Iterable[Any]:
+    if padded and isinstance(column, RaggedTensor):
+        fill, length = how if isinstance(how, tuple) else (how, None)
+        return pad_parts(column, bounds, length, fill)
+    if isinstance(column, np.ndarray):
+        return [column[start:stop] for start, stop in bounds]
+    return (rows_between(column, start, stop) for start, stop in bounds)

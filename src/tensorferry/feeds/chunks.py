@@ -9,6 +9,7 @@ chunk again, and those behind it, without reading what is before it.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
@@ -17,7 +18,7 @@ import numpy as np
 
 from tensorferry.feeds.batching import Batch, rows_of
 from tensorferry.feeds.order import Order
-from tensorferry.rows.columns import joined, rows_between, taken
+from tensorferry.rows.columns import joined, slice_rows, taken
 from tensorferry.rows.permutation import Permutation
 from tensorferry.rows.rows import Rows
 from tensorferry.rows.splits import Split
@@ -44,6 +45,20 @@ class Mark(NamedTuple):
     row: int = 0
 
 
+class Group(NamedTuple):
+    """Chunks that were read together.
+
+    Attributes:
+        marks: Where each chunk begins.
+        columns: Of all chunks, one behind the other.
+        ends: The row behind the last of each chunk.
+    """
+
+    marks: list[Mark]
+    columns: Batch
+    ends: list[int]
+
+
 class Chunks(Protocol):
     """The rows of one shard of an epoch."""
 
@@ -51,8 +66,8 @@ class Chunks(Protocol):
     def size(self) -> int | None:
         """Number of rows; None if only reading them tells."""
 
-    def read(self, mark: Mark, size: int, every: tuple[int, int]) -> Iterator[tuple[Mark, Batch]]:
-        """Chunks from a mark on.
+    def read(self, mark: Mark, size: int, every: tuple[int, int]) -> Iterator[Group]:
+        """Chunks from a mark on, one or several at a time.
 
         Args:
             mark: Where to begin.
@@ -70,25 +85,29 @@ class Seeking:
         order: Of the epoch.
         span: The positions of this shard.
         total: Number of rows; positions behind it start over.
+        ahead: Number of bytes that may be read before they are asked for.
     """
 
     rows: Rows
     order: Order
     span: range
     total: int
+    ahead: int
 
     @property
     def size(self) -> int:
         """Number of rows of this shard."""
         return len(self.span)
 
-    def read(self, mark: Mark, size: int, every: tuple[int, int]) -> Iterator[tuple[Mark, Batch]]:
-        """Chunks from a mark on."""
+    def read(self, mark: Mark, size: int, every: tuple[int, int]) -> Iterator[Group]:
+        """Chunks from a mark on; those that are decoded together come together."""
         first, step = every
         starts = range(mark.position + first * size, self.size, step * size)
-        marks = (Mark(start) for start in starts)
         wanted = (self._numbers(start, min(start + size, self.size)) for start in starts)
-        return zip(marks, self.rows.gathered(wanted), strict=True)
+        places = iter(starts)
+        for columns, ends in self.rows.gathered_together(wanted, ahead=self.ahead):
+            marks = list(map(Mark, itertools.islice(places, len(ends))))
+            yield Group(marks, columns, ends)
 
     def _numbers(self, start: int, stop: int) -> Array:
         start, stop = self.span.start + start, self.span.start + stop
@@ -153,12 +172,12 @@ class Streaming:
             before -= self.sizes[piece]
         return Mark(0, len(self._turn) if before else 0, 0)
 
-    def read(self, mark: Mark, size: int, every: tuple[int, int]) -> Iterator[tuple[Mark, Batch]]:
+    def read(self, mark: Mark, size: int, every: tuple[int, int]) -> Iterator[Group]:
         """Chunks from a mark on; all of them are read, and those asked for are given."""
         first, step = every
         for number, (at, columns) in enumerate(self._chunks(mark, size)):
             if number >= first and (number - first) % step == 0:
-                yield at, self._shuffled(columns, at)
+                yield Group([at], self._shuffled(columns, at), [rows_of(columns)])
 
     def _shuffled(self, columns: Batch, at: Mark) -> Batch:
         count = rows_of(columns)
@@ -177,8 +196,8 @@ class Streaming:
                 if not count:
                     at = where._replace(position=position)
                 wanted = min(size - count, there, there if left is None else left)
-                held.append(_between(columns, 0, wanted))
-                columns = _between(columns, wanted, there)
+                held.append(slice_rows(columns, 0, wanted))
+                columns = slice_rows(columns, wanted, there)
                 where = where._replace(row=where.row + wanted)
                 count, position = count + wanted, position + wanted
                 left = None if left is None else left - wanted
@@ -200,13 +219,9 @@ class Streaming:
                     there = rows_of(columns)
                     if row + there > skip:
                         start = max(skip - row, 0)
-                        yield Mark(0, number, row + start), _between(columns, start, there)
+                        yield Mark(0, number, row + start), slice_rows(columns, start, there)
                     row += there
             skip = 0
-
-
-def _between(columns: Batch, start: int, stop: int) -> Batch:
-    return {name: rows_between(column, start, stop) for name, column in columns.items()}
 
 
 def span_of(rows: int, shard: tuple[int, int]) -> range:

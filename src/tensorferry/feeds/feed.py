@@ -13,7 +13,7 @@ number of threads, workers and machines give the same one.
 from __future__ import annotations
 
 import copy
-import itertools
+import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Literal, Unpack
@@ -21,11 +21,12 @@ from typing import Any, Literal, Unpack
 from tensorferry import frameworks
 from tensorferry.errors import UnsupportedError
 from tensorferry.feeds import ahead, counts, images
-from tensorferry.feeds.batching import Batch, Batching, Bucketed, Packed, Plain, padded, rows_of
-from tensorferry.feeds.chunks import Chunks, Mark, Seeking, Streaming, span_of
+from tensorferry.feeds.batching import Batch, Batching, Bucketed, Packed, Plain, cut, rows_of
+from tensorferry.feeds.chunks import Chunks, Group, Mark, Seeking, Streaming, span_of
 from tensorferry.feeds.order import InTurn, Order, Shuffled
 from tensorferry.files import keywords
 from tensorferry.files.open import open as open_rows
+from tensorferry.formats.tfrecord.records import Records
 from tensorferry.rows.rows import Rows
 from tensorferry.rows.splits import Split
 
@@ -79,6 +80,7 @@ class Feed:
 
     Raises:
         UnsupportedError: The data has no rows, or the arguments do not go together.
+        UnknownFeatureError: A column that is named is not there.
 
     Examples:
         >>> with ferry.writer("train.tfrecord") as out:
@@ -118,12 +120,13 @@ class Feed:
             )
         if drop_remainder and pad_remainder:
             raise UnsupportedError("a remainder is dropped or padded, not both")
-        self.rows = _rows(data, storage_options, options)
+        self.rows = _with_columns(data, storage_options, options)
+        _check_columns(self.rows, pad or {}, [*images, *(bucket or {}), *(pack or {})])
         self.batch, self.shuffle, self.seed, self.shard = batch, shuffle, seed, (rank, world)
         self._batching = _batching(batch, bucket, pack)
         self._pad, self._images = dict(pad or {}), tuple(images)
         self._transform, self._to, self._window = transform, to, window
-        self._drop, self._fill = drop_remainder, pad_remainder
+        self._drop, self._fill = drop_remainder, batch if pad_remainder else 0
         self._prefetch, self._threads = prefetch, transform_threads
         self.epoch = 0
         self._mark: Mark | None = None
@@ -215,37 +218,51 @@ class Feed:
         """
         first, step = every
         made = self._made((first + skip * step, step))
-        if not self._prefetch:
-            return ((mark, given, self._finished(batch)) for mark, given, batch in made)
-        return ahead.finished(
-            made,
-            self._finished,
-            self._prefetch,
-            self._threads,
-            together=TOGETHER if self._transform is None and not self._images else 1,
-        )
+        is_left = self._has_calls or self._to != "numpy"
+        # Padded batches that others make ahead need no threads here, which would share the GIL.
+        is_quick = not self._has_calls and self._to in ("numpy", "torch")
+        if self._prefetch and not (is_quick and self._is_plain and self.rows.reads_ahead):
+            together = 1 if self._has_calls else TOGETHER
+            return ahead.finished(
+                made, self._finished, self._prefetch, self._threads, together=together
+            )
+        if not is_left:
+            return made
+        return ((mark, given, self._finished(batch)) for mark, given, batch in made)
+
+    @property
+    def _has_calls(self) -> bool:
+        """Whether batches go through code that takes its time."""
+        return self._transform is not None or bool(self._images)
 
     def _made(self, every: tuple[int, int]) -> Iterator[tuple[Mark, int, Batch]]:
-        chunks = self._chunks()
+        chunks = self._chunks(self._prefetch)
         begin = chunks.begin() if isinstance(chunks, Streaming) else Mark()
         mark, skip = self._mark or begin, self._given
         first, step = every
         if self._is_plain:
             if skip:  # all of the chunk was given
                 mark, skip = mark._replace(position=mark.position + self._chunk), 0
-            for at, columns in chunks.read(mark, self._chunk, every):
-                if self._is_wanted(columns):
-                    yield at, 1, columns
+            for marks, columns, ends in chunks.read(mark, self._chunk, every):
+                for at, batch in zip(marks, cut(columns, ends, self._pad), strict=True):
+                    if self._is_wanted(batch):
+                        yield at, 1, batch
             return
         number = 0
-        for at, columns in chunks.read(mark, self._chunk, (0, 1)):
-            for given, batch in enumerate(self._batching.batches(columns), 1):
+        for at, chunk in self._whole(chunks.read(mark, self._chunk, (0, 1))):
+            for given, batch in enumerate(self._batching.batches(chunk, self._pad), 1):
                 if given <= skip or not self._is_wanted(batch):
                     continue
                 if number >= first and (number - first) % step == 0:
                     yield at, given, batch
                 number += 1
             skip = 0
+
+    @staticmethod
+    def _whole(groups: Iterator[Group]) -> Iterator[tuple[Mark, Batch]]:
+        """Each chunk for itself."""
+        for marks, columns, ends in groups:
+            yield from zip(marks, cut(columns, ends, {}), strict=True)
 
     def _is_wanted(self, batch: Batch) -> bool:
         return not self._drop or rows_of(batch) == self.batch
@@ -265,22 +282,22 @@ class Feed:
     @cached_property
     def _size(self) -> int | None:
         """Number of rows of this shard, which all epochs have; None if only reading them tells."""
-        return self._chunks().size
+        return self._chunks(0).size
 
     @cached_property
     def _pieces(self) -> list[Split]:
         """The parts that files are read in; finding them looks at each file once."""
         return self.rows.splits(PIECES)
 
-    def _chunks(self) -> Chunks:
+    def _chunks(self, prefetch: int) -> Chunks:
         if self.rows.is_seekable:
             total = len(self.rows)
             order: Order = Shuffled(total, self.seed, self.epoch) if self.shuffle else InTurn()
             span = span_of(total, self.shard)
             if self._fill and total:
                 most = -(-total // self.shard[1])
-                span = range(span.start, span.start + -(-most // self.batch) * self.batch)
-            return Seeking(self.rows, order, span, total)
+                span = range(span.start, span.start + -(-most // self._fill) * self._fill)
+            return Seeking(self.rows, order, span, total, prefetch)
         pieces = self._pieces
         seed = self.seed if self.shuffle else None
         if self.shard == (0, 1):
@@ -291,8 +308,7 @@ class Feed:
     def _finished(self, batch: Batch) -> Any:
         for name in self._images:
             batch = {**batch, name: images.decoded(batch, name)}
-        made: Any = padded(batch, self._pad)
-        made = made if self._transform is None else self._transform(made)
+        made: Any = batch if self._transform is None else self._transform(batch)
         return made if self._to == "numpy" else frameworks.give(made, self._to)
 
     # What frameworks ask for
@@ -306,6 +322,11 @@ class Feed:
     def padded_openly(self) -> frozenset[str]:
         """The columns that are padded to the longest row of each batch, and not to one length."""
         return frozenset(name for name, how in self._pad.items() if not isinstance(how, tuple))
+
+    @property
+    def has_transform(self) -> bool:
+        """Whether batches are given to a function first."""
+        return self._transform is not None
 
     @property
     def has_begun(self) -> bool:
@@ -328,17 +349,25 @@ class Feed:
             raise UnsupportedError("the batches can only be read in order", path=self.rows.files[0])
         if not 0 <= number < len(self):
             raise IndexError(f"batch {number} of {len(self)}")
-        chunks = self._chunks()
-        ((_, columns),) = itertools.islice(
-            chunks.read(Mark(number * self.batch), self.batch, (0, 1)), 1
-        )
-        return self._finished(columns)
+        # No other batch is among every so many.
+        groups = self._chunks(0).read(Mark(number * self.batch), self.batch, (0, len(self)))
+        ((_, columns, ends),) = groups
+        (batch,) = cut(columns, ends, self._pad)
+        return self._finished(batch)
 
     def first(self) -> Any:
-        """The first batch of the epoch; the feed stays where it is."""
+        """The first batch of the epoch; the feed stays where it is.
+
+        Raises:
+            UnsupportedError: There is none.
+        """
+        if self._is_plain and len(self):
+            return self.batch_at(0)
         other = copy.copy(self)
         other.set_epoch(self.epoch)
-        return next(iter(other))
+        for batch in other:
+            return batch
+        raise UnsupportedError("there are no rows to see the columns of", path=self.rows.files[0])
 
     def in_batches_of(self, rows: int) -> Feed:
         """The same rows in larger or smaller batches, from the place where this feed is.
@@ -349,12 +378,28 @@ class Feed:
         if not self._is_plain:
             raise UnsupportedError("the batches can only be read in order", path=self.rows.files[0])
         other = copy.copy(self)
-        other.__dict__.pop("_size", None)  # padding depends on the batch
         other.batch, other._batching, other._drop = rows, Plain(rows), False
-        if self._mark is not None:
-            done = min(self._mark.position + self.batch * bool(self._given), 1 << 62)
-            other.goto(Mark(done), 0)
+        return other.at(self.epoch, self.rows_done)
+
+    def at(self, epoch: int, row: int) -> Feed:
+        """The same feed at another place: behind so many rows of an epoch."""
+        other = copy.copy(self)
+        other.set_epoch(epoch)
+        if row:
+            other.goto(Mark(row), 0)
         return other
+
+    @property
+    def rows_done(self) -> int:
+        """Number of rows of this epoch that were given, where any row can be read alone."""
+        mark = self._mark or Mark()
+        return mark.position + self.batch * bool(self._given)
+
+    @property
+    def batches_left(self) -> int:
+        """Number of batches that are left of this epoch, where any row can be read alone."""
+        left = max(0, (self._size or 0) - self.rows_done)
+        return left // self.batch if self._drop else -(-left // self.batch)
 
     def __len__(self) -> int:
         """Number of batches of an epoch.
@@ -407,6 +452,20 @@ def seekable_rows(data: Any, options: keywords.Reading, *, instead: str) -> Rows
     return found
 
 
+def _with_columns(
+    data: Any, storage_options: Mapping[str, Any] | None, options: keywords.Reading
+) -> Rows:
+    """Rows that have columns: the bytes of records are one, called "record"."""
+    if isinstance(data, Records) and data.raw:
+        raise UnsupportedError(
+            "records that were opened with raw=True have no columns",
+            path=data.files[0],
+            hint="give the feed the path of the file, and raw=True: the column is 'record'",
+        )
+    chosen: Any = {**options, "fallback": True} if options.get("raw") else options
+    return _rows(data, storage_options, chosen)
+
+
 def _rows(data: Any, storage_options: Mapping[str, Any] | None, options: keywords.Reading) -> Rows:
     if isinstance(data, Rows):
         found = data.select(columns) if (columns := options.get("columns")) is not None else data
@@ -424,6 +483,17 @@ def _rows(data: Any, storage_options: Mapping[str, Any] | None, options: keyword
             hint="copy it into a file",
         )
     return found
+
+
+def _check_columns(rows: Rows, pad: Mapping[str, Any], others: Sequence[str]) -> None:
+    """Refuses options for columns that are not there, and impossible lengths."""
+    if pad or others:
+        rows.check_names([*pad, *others])
+    for name, how in pad.items():
+        if isinstance(how, tuple) and (len(how) != 2 or operator.index(how[1]) < 0):
+            raise UnsupportedError(
+                f"pad has {how} for {name!r}, expected what to fill with and a length from 0 on"
+            )
 
 
 def _batching(

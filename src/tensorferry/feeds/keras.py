@@ -69,7 +69,7 @@ class FeedDataset(keras.utils.PyDataset):
         if self._targets is not None:
             found.append(_chosen(batch, self._targets))
         if self._weights is not None:
-            found.append(batch[self._weights])
+            found.append(_chosen(batch, self._weights))
         return tuple(found) if len(found) > 1 else found[0]
 
     def on_epoch_end(self) -> None:
@@ -84,4 +84,9 @@ def _names(given: str | Sequence[str] | None) -> list[str]:
 def _chosen(batch: dict[str, Any], names: str | Sequence[str]) -> Any:
     """One column alone, several as a dict."""
     wanted = _names(names)
+    for name in wanted:
+        if name not in batch:
+            raise UnsupportedError(
+                f"the batches have no column {name!r}", hint=f"they have {', '.join(batch)}"
+            )
     return batch[wanted[0]] if len(wanted) == 1 else {name: batch[name] for name in wanted}

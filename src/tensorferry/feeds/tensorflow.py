@@ -4,8 +4,11 @@
     model.fit(data)
 
 TensorFlow gets large batches, which it cuts: a call into Python for each small one would cost more
-than reading it. Each pass over the dataset is one epoch of the feed. TensorFlow's own iterator
-checkpoints do not hold a Python generator: keep `feed.state_dict()` instead.
+than reading it. Each pass over the dataset is one epoch of the feed.
+
+Where any row can be read alone, TensorFlow asks for large batches by epoch and number, so that its
+own checkpoints of iterators hold the place. Other rows come from a Python generator, whose place
+TensorFlow cannot keep: it refuses to save such an iterator.
 """
 
 from __future__ import annotations
@@ -19,14 +22,20 @@ import tensorflow as tf
 from tensorferry import frameworks
 from tensorferry.feeds.feed import Feed
 from tensorferry.feeds.options import FeedOptions
-from tensorferry.tensors.values import RaggedTensor, SparseTensor
+from tensorferry.tensors.values import Array, RaggedTensor, SparseTensor
 
 LARGE = 4096
 """Number of rows, about, that TensorFlow is given at a time."""
 
+PASSES = 4
+"""Number of passes over a dataset that are made ahead at the same time."""
+
 
 def dataset(data: Any, **options: Unpack[FeedOptions]) -> tf.data.Dataset:
     """A `tf.data.Dataset` of batches, with their shapes, dtypes and number.
+
+    A column that is padded to its longest row may be wider than the batch needs: rows are padded
+    before they are cut into batches.
 
     Args:
         data: What `tensorferry.open` takes, or a `Feed`.
@@ -34,15 +43,22 @@ def dataset(data: Any, **options: Unpack[FeedOptions]) -> tf.data.Dataset:
     """
     chosen: Any = options
     feed = data if isinstance(data, Feed) else Feed(data, **chosen)
+    if not feed.is_seekable:
+        return tf.data.Dataset.from_generator(
+            lambda: _tensors(feed), output_signature=_signature(feed)
+        ).prefetch(2)
     batch = feed.batch
-    large = feed.in_batches_of(max(1, LARGE // batch) * batch) if feed.is_seekable else feed
-    made = tf.data.Dataset.from_generator(
-        lambda: _tensors(large), output_signature=_signature(large)
-    )
-    if large is not feed:
+    if feed.has_transform:  # which is to see the batches that were asked for
+        made = _by_number(feed.at(feed.epoch, feed.rows_done))
+    else:
+        made = _by_number(feed.in_batches_of(max(1, LARGE // batch) * batch)).prefetch(2)
         made = made.rebatch(batch, drop_remainder=feed.drops_remainder)
+    if not feed.has_begun:  # the first pass would be shorter
         made = made.apply(tf.data.experimental.assert_cardinality(len(feed)))
-    return made.prefetch(2)
+    policy = tf.data.Options()
+    # The functions that are called depend on nothing but their arguments.
+    policy.experimental_external_state_policy = tf.data.experimental.ExternalStatePolicy.IGNORE
+    return made.prefetch(max(2, LARGE // batch)).with_options(policy)
 
 
 def _tensors(feed: Feed) -> Iterator[Any]:
@@ -54,6 +70,88 @@ def _plain(column: Any) -> Any:
     if isinstance(column, RaggedTensor | SparseTensor):
         return frameworks.give(column, "tensorflow")
     return column
+
+
+def _by_number(feed: Feed) -> tf.data.Dataset:
+    """Passes over the batches of a feed, each with its epoch and the row that it begins with."""
+    specs, source = _signature(feed), _Passes(feed)
+    dtypes = [dtype for spec in specs.values() for dtype in _dtypes(spec)]
+
+    def begin(_: Any) -> Any:
+        return tf.ensure_shape(tf.numpy_function(source.begin, [], tf.int64), [3])
+
+    def numbered(place: Any) -> tf.data.Dataset:
+        def fetch(number: Any) -> Any:
+            arrays = iter(tf.numpy_function(source.fetch, [place, number], dtypes))
+            return {name: _tensor(spec, arrays) for name, spec in specs.items()}
+
+        return tf.data.Dataset.range(place[2]).map(fetch)
+
+    return tf.data.Dataset.from_tensors(0).map(begin).flat_map(numbered)
+
+
+class _Passes:
+    """The batches of a feed by the place where a pass begins, and their number in it.
+
+    A batch depends on these alone. Those of a pass that are asked for in order are made ahead.
+    """
+
+    def __init__(self, feed: Feed) -> None:
+        self._feed = feed
+        self._running: dict[tuple[int, int], tuple[int, Iterator[Any]]] = {}
+
+    def begin(self) -> Array:
+        """Begins the next pass: its epoch, its first row, and its number of batches."""
+        feed = self._feed
+        place = np.array([feed.epoch, feed.rows_done, feed.batches_left])
+        feed.set_epoch(feed.epoch + 1)
+        return place
+
+    def fetch(self, place: Array, number: Array) -> list[Array]:
+        """The arrays of a batch."""
+        epoch, first, count = place.tolist()
+        wanted = int(number)
+        known, batches = self._running.pop((epoch, first), (-1, iter(())))
+        if known != wanted:
+            batches = iter(self._feed.at(epoch, first + wanted * self._feed.batch))
+        batch = next(batches)
+        if wanted + 1 < count:
+            self._running[epoch, first] = (wanted + 1, batches)
+        while len(self._running) > PASSES:  # of loops that were left
+            del self._running[next(iter(self._running))]
+        return [array for column in batch.values() for array in _arrays(column)]
+
+
+def _arrays(column: Any) -> list[Array]:
+    """What a column is made of."""
+    if isinstance(column, RaggedTensor):
+        return [column.flat_values, *column.nested_row_splits]
+    if isinstance(column, SparseTensor):
+        return [column.indices, column.values, column.dense_shape]
+    return [column]
+
+
+def _dtypes(spec: Any) -> list[Any]:
+    """The dtypes of these arrays."""
+    if isinstance(spec, tf.RaggedTensorSpec):
+        return [spec.dtype, *[spec.row_splits_dtype] * spec.ragged_rank]
+    return (
+        [tf.int64, spec.dtype, tf.int64] if isinstance(spec, tf.SparseTensorSpec) else [spec.dtype]
+    )
+
+
+def _tensor(spec: Any, arrays: Iterator[Any]) -> Any:
+    """A column of these arrays, which are tensors now."""
+    if isinstance(spec, tf.RaggedTensorSpec):
+        values = tf.ensure_shape(next(arrays), [None, *spec.shape[1 + spec.ragged_rank :]])
+        splits = [tf.ensure_shape(next(arrays), [None]) for _ in range(spec.ragged_rank)]
+        return tf.RaggedTensor.from_nested_row_splits(values, splits, validate=False)
+    if isinstance(spec, tf.SparseTensorSpec):
+        rank = spec.shape.rank
+        indices = tf.ensure_shape(next(arrays), [None, rank])
+        values = tf.ensure_shape(next(arrays), [None])
+        return tf.SparseTensor(indices, values, tf.ensure_shape(next(arrays), [rank]))
+    return tf.ensure_shape(next(arrays), spec.shape)
 
 
 def _signature(feed: Feed) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from tensorferry.codecs import json_text
 from tensorferry.errors import FormatError, UnsupportedError
 from tensorferry.files import keywords
 from tensorferry.files.open import open as open_rows
+from tensorferry.rows import schema as schemas
 from tensorferry.rows.rows import Rows
 from tensorferry.storage.place import Place
 
@@ -83,9 +84,8 @@ def rows(
             first = before if first is None else first
             wanted.append(shard.path)
         before += shard.rows
-    features = os.path.join(os.fspath(folder), FEATURES)
-    if options.get("schema") is None and os.path.exists(features):
-        options = {**options, "schema": features}
+    if options.get("schema") is None:
+        options = {**options, "schema": _features(Place(folder, options=storage_options))}
     paths = wanted or [found[name][0].path]
     opened = open_rows(paths, format="tfrecord", storage_options=storage_options, **options)
     assert isinstance(opened, Rows)
@@ -103,6 +103,18 @@ def rows(
             f"the files of split {name!r} have fewer rows than {INFO} says: {error}",
             path=os.path.join(os.fspath(folder), INFO),
         ) from None
+
+
+def _features(folder: Place) -> Any:
+    """What features.json says the columns are; None if there is no such file."""
+    place = folder.at(os.path.join(folder.path, FEATURES))
+    if not place.exists():
+        return None
+    with place.reader() as source:
+        try:
+            return schemas.as_schema(json_text.parse(bytes(source.everything())))
+        except FormatError as error:
+            raise error.located(path=place.path) from None
 
 
 def _splits(folder: str | os.PathLike[str], options: Any) -> dict[str, list[Shard]]:
