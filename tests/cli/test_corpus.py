@@ -13,7 +13,7 @@ COMMANDS = (
     ["head"],
     ["tail"],
     ["cat", "-n", 20],
-    ["verify", "--nan", "--duplicates"],
+    ["verify", "--nan"],
     ["hash"],
     ["stats"],
     ["schema"],

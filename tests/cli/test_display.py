@@ -7,6 +7,7 @@ import json
 import os
 import pty
 import select
+import shutil
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -63,6 +64,57 @@ def test_commands(evil, call, command, as_json):
     if as_json and command == "ls":
         (listed,) = json.loads(call("ls", evil / "x.safetensors", "--json").out)["files"]
         assert listed["tensors"][0]["name"] == EVIL
+
+
+MORE = [
+    ["show", "x.safetensors", EVIL],
+    ["show", "x.safetensors", f"no{EVIL}"],
+    ["tail", "x.parquet"],
+    ["count", "x.tfrecord"],
+    ["head", "x.parquet", "--columns", f"no{EVIL}"],
+    ["sql", "select * from x", "x.parquet"],
+    ["sql", f'select "{EVIL}"', "x.parquet"],
+    ["slice", "x.parquet", "out.jsonl", "--where", f"{EVIL} > 1"],
+    ["slice", "x.parquet", "out.jsonl", "--rows", "0:1"],
+    ["sample", "x.parquet", "out.jsonl", "--rows", "1"],
+    ["split", "x.parquet", "out.jsonl", "--shards", "2"],
+    ["merge", "x.parquet", "x.tfrecord", "out.jsonl"],
+    ["convert", "x.parquet", "out.csv"],
+    ["convert", "x.parquet", f"out{EVIL}.tfrecord"],
+    ["convert", "x.safetensors", f"out.{EVIL}"],
+    ["edit", "x.safetensors", "out.safetensors", "--drop", f"no{EVIL}"],
+    ["edit", "x.safetensors", "out.safetensors", "--rename", f"{EVIL}=b"],
+    ["bench", "x.safetensors"],
+    ["index", "x.tfrecord"],
+    ["repair", "x.tfrecord", "out.tfrecord"],
+    ["info", f"x{EVIL}"],
+    [f"no{EVIL}"],
+    ["info", f"--no{EVIL}"],
+    ["help", EVIL],
+]
+
+
+@pytest.mark.parametrize("arguments", MORE, ids=[ascii(one[0]) for one in MORE])
+def test_other_commands(evil, call, arguments, monkeypatch, tmp_path):
+    """The same for all other commands, and for what they say of arguments that are wrong."""
+    for path in evil.iterdir():
+        shutil.copy(path, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    for more in ([], ["--json"]):
+        ran = call(*arguments, *more)
+        assert not unsafe(ran.out + ran.err), ran
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such names")
+def test_names_of_files_that_are_no_text(evil, call, tmp_path):
+    """Bytes that are no UTF-8, and escapes, in the name of a file itself."""
+    path = os.fsencode(tmp_path) + b"/\xff\x1b[2J\xc2\x9b.safetensors"
+    Path(os.fsdecode(path)).write_bytes((evil / "x.safetensors").read_bytes())
+    for command in ("info", "ls", "tree", "verify", "hash", "stats"):
+        for more in ([], ["--json"]):
+            ran = call(command, os.fsdecode(path), *more)
+            assert not unsafe(ran.out + ran.err), ran
+            assert ran.code == 0
 
 
 def test_terminal(evil):

@@ -158,3 +158,64 @@ def test_convert(tmp_path, call):
     assert ferry.open(tmp_path / "x.arrow").metadata["a"] == "b"
     ran = call("convert", tmp_path / "model.npz", tmp_path / "x.npz", "--drop", "stepp")
     assert "did you mean 'step'?" in ran.err
+
+
+def _trained(tf):
+    """A checkpoint of two variables and the slots that an optimizer has for each."""
+    module, optimizer = tf.Module(), tf.compat.v1.train.AdamOptimizer(0.1)
+    module.w, module.b = tf.Variable(np.ones((3, 2), "f4")), tf.Variable(np.ones(2, "f4"))
+    checkpoint = tf.train.Checkpoint(model=module, optimizer=optimizer)
+
+    def step():
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum((tf.ones((1, 3)) @ module.w + module.b) ** 2)
+        variables = [module.w, module.b]
+        optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables, strict=True))
+
+    return checkpoint, step
+
+
+def test_slots_of_an_optimizer(tf, call, tmp_path):
+    """A variable is set in place, and TensorFlow restores it, the slots and everything else."""
+    first, train = _trained(tf)
+    train()
+    path = first.save(str(tmp_path / "x.ckpt"))
+    reader = tf.train.load_checkpoint(path)
+    before = {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
+    np.save(tmp_path / "new.npy", np.full((3, 2), 9, "f4"))
+    line = ["edit", path, "--set", f"model/w={tmp_path / 'new.npy'}", "--cast", "model/*=float64"]
+    ran = call(*line, "-o", tmp_path / "y.ckpt")
+    assert (ran.code, "9 tensors" in ran.err) == (0, True), ran.err
+    assert (
+        tf.train.load_checkpoint(str(tmp_path / "y.ckpt"))
+        .get_tensor("model/b/.ATTRIBUTES/VARIABLE_VALUE")
+        .dtype
+        == np.float64
+    )
+    assert call(*line[:4]).code == 0
+
+    after = tf.train.load_checkpoint(path)
+    assert after.get_variable_to_shape_map().keys() == before.keys()
+    second, again = _trained(tf)
+    status = second.restore(path)
+    again()  # makes the slots
+    status.assert_consumed()
+    changed = [name for name, value in before.items() if np.any(after.get_tensor(name) != value)]
+    assert changed == ["model/w/.ATTRIBUTES/VARIABLE_VALUE"]
+    assert (after.get_tensor(changed[0]) == 9).all()
+
+
+def test_slots_are_not_lost(tf, call, tmp_path):
+    """New names would part slots from their variables: that is refused, with what can be done."""
+    first, train = _trained(tf)
+    train()
+    path = first.save(str(tmp_path / "x.ckpt"))
+    for change in (["--rename", "model/w=model/kernel"], ["--drop", "optimizer/m/*"]):
+        ran = call("edit", path, *change)
+        assert ran.code == 2
+        assert "hint: leave out the optimizer, too: optimizer/*" in ran.err
+    assert call("edit", path, "--drop", "optimizer/*", "--rename", "model/w=model/k").code == 0
+    module = tf.Module()
+    module.k = tf.Variable(np.zeros((3, 2), "f4"))
+    tf.train.Checkpoint(model=module).restore(path).assert_existing_objects_matched()
+    assert module.k.numpy().any()

@@ -241,13 +241,13 @@ def test_formats(call):
     assert (rows["savedmodel"]["reads"], rows["savedmodel"]["writes"]) == (True, False)
     assert found["places"][0]["available"]
     code = (
-        "import sys; sys.modules['h5py'] = sys.modules['obstore'] = None\n"
+        "import sys; sys.modules['pyarrow'] = sys.modules['obstore'] = None\n"
         "from tensorferry.cli import main; sys.exit(main(['formats']))"
     )
     shown = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, env=environment()
     ).stdout
-    assert re.search(r"^keras .* read +pip install 'tensorferry\[keras\]'$", shown, re.MULTILINE)
+    assert re.search(r"^parquet .* pip install 'tensorferry\[arrow\]'$", shown, re.MULTILINE)
     assert "no: pip install 'tensorferry[cloud]'" in shown
     narrow = run_on_terminal("formats", columns=80).out
     plain = re.sub(r"\x1b\[[0-9;]*m", "", narrow)

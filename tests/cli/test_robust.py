@@ -197,6 +197,7 @@ def test_nulls_inside_lists_are_shown(call, tmp_path):
     rows = [json.loads(line) for line in ran.out.splitlines()]
     assert [row["tokens"] for row in rows] == [[1, None], [], None]
     assert [row["inner/words"] for row in rows] == [["a", None], None, None]
+    assert "[1, null]" in run_on_terminal("head", tmp_path / "nulls.parquet").out
     ran = call("tail", "-1", tmp_path / "nulls.parquet", "--where", "id < 3", "-s", "id,tokens")
     assert json.loads(ran.out) == {"id": 2, "tokens": []}
 
@@ -204,7 +205,7 @@ def test_nulls_inside_lists_are_shown(call, tmp_path):
 def test_waiting(monkeypatch, capfd):
     """What tells no progress says on a terminal for how long it goes on, and clears its line."""
     monkeypatch.setattr(progress, "SILENT", 0.01)
-    with progress.WaitingLine("a" * 200, shown=True):
+    with progress.WaitingLine("a" * 200, unit="records", shown=True):
         time.sleep(0.3)
     drawn = capfd.readouterr().err
     lines = drawn.split("\r")
@@ -212,6 +213,12 @@ def test_waiting(monkeypatch, capfd):
     assert max(map(len, lines)) < 80
     assert lines[-1] == ""
     assert not lines[-2].strip()
-    with progress.WaitingLine("a", shown=None):
+    with progress.WaitingLine("a", unit="records", shown=None):
         time.sleep(0.05)
     assert capfd.readouterr().err == ""
+    with progress.WaitingLine("b" * 200, unit="records", shown=True) as tell:
+        tell(1000, 4000)
+        time.sleep(0.3)
+    lines = capfd.readouterr().err.split("\r")
+    assert any(" 25%  " in line and " records/s  " in line and "█" in line for line in lines)
+    assert max(map(len, lines)) < 80

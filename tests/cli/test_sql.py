@@ -59,6 +59,24 @@ def test_tables():
              union select 1 from (select * from "l") -- from "m"
              /* from "n" */"""
     assert tables_in(sql) == ["c.csv", "d.csv", 'e"f', "l"]
+    sql = """select $$ from "a" $$, 'ä', e'\\' from "b"' /* /* */ from "c" */ from "ö ü.csv" """
+    assert tables_in(sql) == ["ö ü.csv"]
+
+
+def test_names_in_two_cases(query, folder):
+    """Two files whose names differ in case alone are two tables; DuckDB would take one for both."""
+    for name, first in (("T.parquet", 1), ("t.parquet", 5)):
+        ferry.save({"id": np.array([first])}, folder / name, durable=False)
+    both = 'select * from "T.parquet" union all select * from "t.parquet"'
+
+    assert "differ in upper and lower case alone" in query(both).err
+    assert query(both.replace('"t', '"./t')).out == '{"id": 1}\n{"id": 5}\n'
+
+
+def test_no_temporary_files(query):
+    """What does not fit into memory is an error, and lies in no file."""
+    ran = query("select current_setting('temp_directory') as folder")
+    assert json.loads(ran.out) == {"folder": ""}
 
 
 def test_into_a_file(query, folder, tmp_path):

@@ -11,6 +11,7 @@ from commands import run, run_on_terminal
 
 import tensorferry as ferry
 from tensorferry.cli.application import COMMANDS, application
+from tensorferry.cli.examples import EXAMPLES
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +30,6 @@ def layers(tmp_path_factory):
         (["layers.{0..11}.w"], 12),
         (["layers.{2..3}.*,head"], 5),
         (["head", "layers.11.{w,b}"], 3),
-        (["nothing"], 0),
     ],
 )
 def test_select(layers, call, option, given, count):
@@ -146,6 +146,12 @@ def test_help(call):
         assert call("help", name).out == call(name, "--help").out
     assert call("help").out == call("--help").out
     assert "did you mean `ferry convert`" in call("help", "covnert").err
+
+
+def test_examples_fit():
+    """The examples of the help stand on one line of a terminal of 80 columns."""
+    lines = [line for examples in EXAMPLES.values() for line in examples]
+    assert max(map(len, lines)) <= 80 - len("    ")
 
 
 def test_version(call):

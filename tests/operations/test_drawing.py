@@ -100,3 +100,4 @@ def test_first_function():
     assert first_function(names, 10) == 1
     assert first_function(names, 1000) == -1
     assert first_function([], 10) == -1
+    assert first_function(names, 1000, ["__inference_g_2"]) == 2

@@ -66,7 +66,7 @@ def opens(monkeypatch) -> Counter[str]:
 READING = {
     "inspect": ferry.inspect,
     "verify": ferry.verify,
-    "verify nan": lambda path: ferry.verify(path, nan=True, duplicates=True),
+    "verify nan": lambda path: ferry.verify(path, nan=True),
     "verify quick": lambda path: ferry.verify(path, quick=True),
     "hash": ferry.hash,
     "stats": ferry.stats,

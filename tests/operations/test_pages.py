@@ -7,7 +7,8 @@ import pytest
 
 import tensorferry as ferry
 from tensorferry.errors import UnsupportedError
-from tensorferry.operations.pages import Pages, column_distribution, search
+from tensorferry.operations.column_spread import column_distribution
+from tensorferry.operations.pages import Pages, search
 from tensorferry.operations.subject import open_one
 
 ROWS = 3000
@@ -40,6 +41,41 @@ def test_rows_by_number(files, name):
                 assert row.problem is None
                 assert int(row.values["id"]) == row.number
                 assert bytes(row.values["text"]).decode() == f"Row {row.number}"
+
+
+def test_first_rows_of_a_large_file(tmp_path):
+    """They are read before all others are found, and have the same numbers afterwards."""
+    path = tmp_path / "x.tfrecord"
+    blob = b"x" * (1 << 20)
+    with ferry.writer(path, durable=False) as writer:
+        for number in range(20):
+            writer.write({"id": number, "blob": blob})
+    with open_one(path, lenient=True) as subject:
+        pages = Pages(subject)
+        first = pages.take([2, 0])
+        assert [int(row.values["id"]) for row in first] == [2, 0]
+        assert subject.opened.known_count() is None
+        assert pages.locate() == 20
+        assert subject.opened.known_count() == 20
+        assert [int(row.values["id"]) for row in pages.take([19, 2, 20])] == [19, 2]
+
+
+def test_first_rows_with_one_that_does_not_fit(tmp_path):
+    """A row that cannot be decoded counts from the start: numbers do not change later."""
+    blob = np.array([b"x" * (1 << 20)], object)
+    parts = [{"id": np.array([n]), "blob": blob} for n in range(20)]
+    parts[3] = {"id": np.array([b"text"], object), "blob": blob}
+    path = tmp_path / "x.tfrecord"
+    for number, part in enumerate(parts):
+        with ferry.writer(tmp_path / f"{number}.tfrecord", durable=False) as writer:
+            writer.write_batch(part)
+    path.write_bytes(b"".join((tmp_path / f"{n}.tfrecord").read_bytes() for n in range(20)))
+    schema = ferry.open(tmp_path / "0.tfrecord").schema
+    with open_one(path, lenient=True, options={"schema": schema}) as subject:
+        found = Pages(subject).take(range(6))
+    assert [row.number for row in found] == list(range(6))
+    assert [row.problem is None for row in found] == [True, True, True, False, True, True]
+    assert int(found[5].values["id"]) == 5
 
 
 @pytest.mark.parametrize("name", ["x.tfrecord", "x.parquet", "x.tfrecord.gz"])

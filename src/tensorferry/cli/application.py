@@ -108,8 +108,14 @@ class Application(click.Group):
         output.SCREEN.begin(args[0])
         found = super().resolve_command(ctx, args)
         if found[1] is not None:
-            VOCABULARY.begin(name for param in found[1].params for name in param.opts)
+            VOCABULARY.begin(
+                _options_of(found[1]), lambda: _options_of(self.get_command(ctx, "convert"))
+            )
         return found
+
+
+def _options_of(command: click.Command | None) -> list[str]:
+    return [name for param in command.params for name in param.opts] if command else []
 
 
 def _is_path(name: str) -> bool:

@@ -54,6 +54,8 @@ def scalar(value: Any, digits: int = 6) -> str:
 
     from tensorferry.operations.images import Extracted
 
+    if value is None:
+        return "null"
     if isinstance(value, bytes):
         return _string(value) or EMPTY
     if isinstance(value, Extracted):

@@ -15,6 +15,18 @@ if TYPE_CHECKING:
     from tensorferry.operations.convert import ConvertReport
 
 
+def _parse_quantize(context: Any, parameter: Any, given: str | None) -> Any:
+    """A kind, or all that `quantize=` takes as an object of JSON."""
+    if given is None or not given.startswith("{"):
+        return given
+    import json
+
+    try:
+        return json.loads(given)
+    except ValueError:
+        raise click.UsageError(f"--quantize is {given!r}, expected a kind, or JSON") from None
+
+
 @click.command("convert")
 @click.argument(
     "paths", nargs=-1, required=True, metavar="IN... OUT", shell_complete=completing.files
@@ -35,7 +47,8 @@ if TYPE_CHECKING:
 @click.option(
     "--quantize",
     metavar="KIND",
-    help="Floats become int8, uint8, float16, ...",
+    callback=_parse_quantize,
+    help='Floats become int8, uint8, float16, ..., or as \'{"kind": "int8", "axis": 0}\' says.',
     shell_complete=completing.quantizations,
 )
 @shared.compression

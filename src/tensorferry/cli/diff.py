@@ -64,6 +64,8 @@ def diff_command(
     memory, and all of B if it is compressed or a bundle: give the larger file as A. Tensors that
     have the same content under another name are told as renamed.
     """
+    if everything and summary:
+        raise click.UsageError("--all lists everything, and --summary nothing: expected one")
     from tensorferry.files.find import counted_in
     from tensorferry.operations.diff import diff
 

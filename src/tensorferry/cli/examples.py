@@ -38,8 +38,8 @@ EXAMPLES: dict[str, tuple[str, str]] = {
         "ferry convert model.npz small.safetensors --dtype bfloat16 --verify",
     ),
     "edit": (
-        "ferry edit model.npz --drop 'encoder/bias' --metadata stage=final -o slim.npz",
-        "ferry edit model.npz --rename 'encoder/*=enc/*' --cast '*=float16' -o half.npz",
+        "ferry edit model.npz --drop encoder/bias --metadata stage=1 -o slim.npz",
+        "ferry edit model.npz --rename 'encoder/*=e/*' --cast '*=float16' -o half.npz",
     ),
     "stats": ("ferry stats model.npz", "ferry stats train.parquet -s label,score"),
     "schema": ("ferry schema train.tfrecord", "ferry schema train.parquet --as arrow"),
@@ -70,7 +70,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     ),
     "sql": (
         """ferry sql 'select label, count(*) from "train.parquet" group by label'""",
-        """ferry sql 'select max(score) from "train.tfrecord" where label > 0' --to csv""",
+        """ferry sql 'select max(score) from "train.tfrecord" where label=1' --to csv""",
     ),
     "bench": ("ferry bench model.npz --runs 1", "ferry bench --shape 100,10 --runs 1"),
     "formats": ("ferry formats", "ferry formats --json"),

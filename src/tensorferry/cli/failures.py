@@ -10,7 +10,6 @@ import errno
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -94,19 +93,15 @@ class Inputs:
     def __len__(self) -> int:
         return len(self._inputs)
 
-    def each(
-        self, work: Callable[[Found | str], Result], *, waiting: bool = False
-    ) -> Iterator[Result]:
+    def each(self, work: Callable[[Found | str], Result]) -> Iterator[Result]:
         """What some work gives for each input that can be read.
 
         Args:
             work: Takes what was found, or a path that names nothing: the error is its own.
-            waiting: Whether to say that it takes its time, where the work itself tells nothing.
         """
         for given in self._inputs:
             try:
-                with output.waiting(name_of(given)) if waiting else nullcontext():
-                    result = work(given)
+                result = work(given)
             except Exception as error:
                 self.note(error, name_of(given))
             else:

@@ -1,35 +1,36 @@
 """Hints: what the library says to those who write Python, for those who write commands.
 
 A hint in the words of a command line works when it is typed: it names the file that the error is
-about, and options that commands have.
+about, and options that the command has, or says which command has them.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 TERMS = {
     'as in loads(data, format="raw", dtype="float32", shape=[-1, 3])': (
-        "as in --option dtype=float32 --option shape=[-1,3]"
+        "as in `--option dtype=float32 --option shape=[-1,3]`"
     ),
     "name the format: format=...": "name the format with --format; `ferry formats` lists them",
-    "format=...": "--format NAME",
     "pass format=, one": "name it with --format or --to: one",
     "name it with --to or format=: one": "name it with --to: one",
-    "on_error='skip'": "`--option on_error=skip`",
     "tensorferry.repair(path, target)": "`ferry repair IN OUT`",
-    "verify=False gives": "`--option verify=false` gives",
-    ", pass paths=, or write like a file": ": --rename 'OLD=layers/dense/vars/0'",
+    ", or pass paths=;": ": `--rename OLD=layers/dense/vars/0`;",
     "use shard_size": "use --shard-size",
     "dtype= makes": "--dtype makes",
     'format="arrow" reads': "--format arrow reads",
     "columns=[...] names those to read": "--select names those to read",
     "leave it out: select= or --select names the others": "leave it out: --select names the others",
     "choose a wider dtype, or quantize=": "choose a wider --dtype, or --quantize",
-    "raw=True": "`--option raw=true`",
-    'hdf5="h5py" reads': "`--option hdf5=h5py` reads",
-    "tags= chooses": "`--option tags=NAME` chooses",
+    "pass a schema= that fits, infer": "infer",
+    "say what it holds in schema=; ": "",
+    "a schema= of the others leaves it out; ": "",
+    "say which in schema=, or read": "read",
+    "pass a schema= that says what it is to be, or give": "give",
+    "pass a schema=, or arrays, which have a dtype": "give every row the same type",
+    "leave engine= out": "leave --engine out",
     "drop, rename, set, cast or metadata says what": (
         "--drop, --rename, --set, --cast or --metadata says what"
     ),
@@ -40,26 +41,38 @@ TERMS = {
     "raise tensorferry.limits.depth": "raise the limit with --limit depth=1000",
     "and keep it with tensorferry.save": "and write safetensors",
     "and keep its arrays with tensorferry.save": "and write its arrays as npz or safetensors",
+    "or use tensorferry.save": "or use `ferry convert`",
     "tensorferry.convert turns": "`ferry convert` turns",
+    "tensorferry.open(path) has all of them": "`ferry ls` lists all of them",
+    "as in array.astype('float32')": "with --dtype float32",
+    "as in array.astype('float64')": "with --dtype float64",
 }
+"""What is said in Python, and in the words of a command."""
 
-
-_OPTION = re.compile(r"`(--option [^`]+)`")
+# `format="npz", "structure" and "json"`: in a hint they are what to write.
+_FORMATS = re.compile(r'(?:format=)?"([a-z]+)"')
+_OPTIONS = re.compile(r"\b([a-z0-9_]+)=(?:(True|False)\b|['\"]([a-z0-9]+)['\"])")
+_QUANTIZE = re.compile(r"quantize=(\{[^}]*\})")
+_QUOTED = re.compile(r"`(--(?:option|rename) [^`]+)`|`[^`]*`|--[a-z-]+")
 
 
 class Vocabulary:
-    """The options of the command that runs: a hint names no others."""
+    """The options of the command that runs: a hint says of all others which command has them."""
 
     def __init__(self) -> None:
         self._options: frozenset[str] | None = None
+        self._converting: Callable[[], Iterable[str]] = tuple
 
-    def begin(self, options: Iterable[str]) -> None:
-        """Takes the options of a command."""
+    def begin(self, options: Iterable[str], converting: Callable[[], Iterable[str]]) -> None:
+        """Takes the options of a command, and what gives those of `convert`."""
         self._options = frozenset(options)
+        self._converting = converting
 
-    def has(self, option: str) -> bool:
-        """Whether the command has an option; without a command, all are there."""
-        return self._options is None or option in self._options
+    def is_of_convert(self, option: str) -> bool:
+        """Whether `convert` has an option, and the command has it not."""
+        if self._options is None or option in self._options:
+            return False
+        return option in self._converting()
 
 
 VOCABULARY = Vocabulary()
@@ -72,13 +85,34 @@ def for_command(hint: str | None, path: str | None = None) -> str | None:
         hint: As the library has it.
         path: The file that the error is about.
     """
+    if not hint:
+        return hint
+    from tensorferry.files.keywords import Opening
+    from tensorferry.formats.table import TABLE
+
     for python, command in TERMS.items():
-        hint = hint and hint.replace(python, command)
-    if hint and not VOCABULARY.has("--option"):
-        # Another command has it, and writes a file that this one takes.
-        hint = _OPTION.sub(r"`ferry convert IN OUT \1`", hint)
-    if hint and path:
+        hint = hint.replace(python, command)
+
+    def typed(found: re.Match[str]) -> str:
+        is_option = found[1] in Opening.__annotations__
+        return f"`--option {found[1]}={(found[2] or found[3]).lower()}`" if is_option else found[0]
+
+    hint = _QUANTIZE.sub(lambda found: f"--quantize '{found[1].replace('True', 'true')}'", hint)
+    hint = _OPTIONS.sub(typed, hint)
+    hint = _FORMATS.sub(lambda found: found[1] if found[1] in TABLE else found[0], hint)
+    hint = _QUOTED.sub(_somewhere, hint)
+    if path:
         import shlex
 
         hint = hint.replace(" IN OUT", f" {shlex.quote(path)} OUT")
     return hint
+
+
+def _somewhere(found: re.Match[str]) -> str:
+    """An option, with the command that has it if this one does not: `convert` has nearly all."""
+    option = (found[1] or found[0]).split()[0]
+    if not VOCABULARY.is_of_convert(option):
+        return found[0]
+    return (
+        f"{option} of `ferry convert`" if found[1] is None else f"`ferry convert IN OUT {found[1]}`"
+    )

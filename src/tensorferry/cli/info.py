@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from tensorferry.cli import options as shared, output, text
-from tensorferry.cli.failures import Inputs
+from tensorferry.cli.failures import Inputs, name_of
 from tensorferry.errors import Problem
 from tensorferry.operations.inspect import FileInfo
+
+if TYPE_CHECKING:
+    from tensorferry.files.find import Found
 
 NOUNS = {"tensors": "tensor", "records": "record", "rows": "row"}
 
@@ -33,9 +36,13 @@ def info_command(
     """
     from tensorferry.operations.inspect import inspect
 
+    def work(given: Found | str) -> FileInfo:
+        with output.waiting(name_of(given), "records") as progress:
+            return inspect(given, format=format, progress=progress, **options)
+
     inputs = Inputs(paths)
     found: list[FileInfo] = []
-    for info in inputs.each(lambda given: inspect(given, format=format, **options), waiting=True):
+    for info in inputs.each(work):
         if not as_json:
             if found:
                 output.line()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tensorferry.cli import options as shared, output, text
-from tensorferry.cli.failures import Inputs
+from tensorferry.cli.failures import Inputs, name_of
 from tensorferry.errors import FormatError
 
 if TYPE_CHECKING:
@@ -47,6 +47,8 @@ def ls_command(
     paths: tuple[str, ...], everything: bool, names_only: bool, as_json: bool, **wanted: Any
 ) -> int:
     """Tensors, features or columns with dtype, shape and size; repeated layers on one line."""
+    if names_only and (as_json or everything):
+        raise click.UsageError("-1 prints names, one a line: expected no --json and no --all")
     inputs = Inputs(paths)
     listings = []
     for _, listing in _headed(inputs, wanted, quiet=as_json):
@@ -125,16 +127,17 @@ def _headed(
     from tensorferry.operations.list import list_tensors
 
     def work(given: Found | str) -> tuple[Found | str, Listing]:
-        listing = list_tensors(
-            given,
-            match=wanted["select"],
-            sort=wanted["sort"],
-            format=wanted["format"],
-            **wanted["options"],
-        )
+        with output.waiting(name_of(given)):
+            listing = list_tensors(
+                given,
+                match=wanted["select"],
+                sort=wanted["sort"],
+                format=wanted["format"],
+                **wanted["options"],
+            )
         return given, listing
 
-    for place, (found, listing) in enumerate(inputs.each(work, waiting=True)):
+    for place, (found, listing) in enumerate(inputs.each(work)):
         if len(inputs) > 1 and not quiet:
             if place:
                 output.line()

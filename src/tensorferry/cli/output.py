@@ -108,9 +108,9 @@ def progress(about: str, unit: Unit) -> ProgressLine:
     return ProgressLine(about, unit=unit, shown=False if MANNER.quiet else None)
 
 
-def waiting(about: str) -> WaitingLine:
-    """A line that says for how long something goes on, unless the user wants it quiet."""
-    return WaitingLine(about, shown=False if MANNER.quiet else None)
+def waiting(about: str, unit: Unit = "rows") -> WaitingLine:
+    """A line that says for how long something goes on, or how far it is if it tells."""
+    return WaitingLine(about, unit=unit, shown=False if MANNER.quiet else None)
 
 
 def notes(text: str) -> None:

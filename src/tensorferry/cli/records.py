@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from tensorferry.cli import completing, options as shared, output as out, text
-from tensorferry.cli.failures import Inputs
+from tensorferry.cli.failures import Inputs, name_of
+
+if TYPE_CHECKING:
+    from tensorferry.files.find import Found
 
 # The most damages that are listed.
 LISTED = 20
@@ -52,11 +55,15 @@ def repair_command(
 @shared.as_json
 def index_command(paths: tuple[str, ...], as_json: bool) -> int:
     """Writes an index beside TFRecord files, which makes random access quick."""
-    from tensorferry.operations.reshard import write_indexes
+    from tensorferry.operations.reshard import write_index
+
+    def work(given: Found | str) -> list[str]:
+        with out.waiting(name_of(given), "files") as progress:
+            return write_index(given, progress)
 
     inputs = Inputs(paths)
     names: list[str] = []
-    for written in inputs.each(lambda found: write_indexes([found]), waiting=True):
+    for written in inputs.each(work):
         names += written
         if not as_json:
             shared.echo(map(text.clean, written))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -101,6 +102,8 @@ def _print(
 
         rows = images.extract(rows, extract)
     print_rows(command, rows, as_json, to)
+    if extract is not None and not os.listdir(extract):
+        output.report(f"{text.clean(extract)}: empty, because there is no image in these rows")
 
 
 def print_rows(

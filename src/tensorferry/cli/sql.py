@@ -23,6 +23,8 @@ def sql_command(query: str, to: str | None, output: str | None, force: bool, as_
     from tensorferry.cli.rows import print_rows
     from tensorferry.operations import sql
 
+    if output is None and force:
+        raise click.UsageError("--force replaces a file, and none is written\nhint: add -o OUT")
     if output is None:
         with sql.query(query) as result:
             print_rows("sql", sql.rows_of(result), as_json, to)

@@ -32,6 +32,8 @@ def verify_command(
     paths: tuple[str, ...], as_json: bool, options: dict[str, Any], **wanted: Any
 ) -> int:
     """Checks every checksum, offset and length; the exit code is 1 if something is wrong."""
+    if wanted["quick"] and wanted["nan"]:
+        raise click.UsageError("--quick looks at no values, and --nan does: expected one of them")
     from tensorferry.files.find import counted_in
     from tensorferry.operations.verify import verify
 

@@ -36,6 +36,8 @@ def view_command(
     from tensorferry.viewer.api import Api
     from tensorferry.viewer.opening import find_files
 
+    if static is not None and (port or no_browser or keep):
+        raise click.UsageError("--port, --no-browser and --keep are for a page that is served")
     files = find_files(paths, format=format, options=options)  # type: ignore[arg-type]
     if static is not None:
         from tensorferry.viewer.static import write

@@ -29,8 +29,8 @@ from tensorferry.formats import table
 from tensorferry.formats.contract import Facts
 from tensorferry.formats.table import TABLE
 from tensorferry.operations.hash import TensorHasher
+from tensorferry.operations.oddities import arrays_in
 from tensorferry.operations.subject import Subject, open_one
-from tensorferry.operations.verify import arrays_in
 from tensorferry.rows.rows import ROWS, Rows
 from tensorferry.tensors.held import values_of
 from tensorferry.tensors.values import Array
@@ -225,7 +225,7 @@ def _compressions(facts: Facts) -> Sequence[str]:
 def _encodings(name: str, compression: str | None, value: Mapping[str, Any]) -> list[str | None]:
     """The encodings that are tried: where a format can split the bytes of floats, both ways."""
     writes = table.to_write(name).writes
-    has_floats = any(array.dtype.kind == "f" for array in arrays_in(dict(value)))
+    has_floats = any(array.dtype.kind == "f" for array in arrays_in([*value.values()]))
     if compression is None or writes is None or not has_floats:
         return [None]
     known = {field.name for field in fields(writes.options)}

@@ -114,7 +114,7 @@ class _Parser:
         return UnsupportedError(
             f"the condition {self._text!r} has {found} at character {token.place + 1}, "
             f"expected {expected}",
-            hint="as in: --where 'label == 3 and not (score < 0.5)'",
+            hint="as in: label == 3 and not (score < 0.5)",
         )
 
     def expect_end(self) -> None:

@@ -21,6 +21,9 @@ from tensorferry.progress import Progress, following
 from tensorferry.rows.rows import Rows
 from tensorferry.rows.splits import Split
 
+# After so many rows progress is told.
+TOLD = 1000
+
 
 @keywords.shown(keywords.Opening)
 def count(
@@ -64,7 +67,8 @@ def count(
     with open_one(path, format=format, storage_options=storage_options, options=options) as subject:
         opened = subject.opened
         if where is not None:
-            return _count_fitting(subject, conditions.parse(where), engine)
+            with following(progress, subject.name, "rows") as tell:
+                return _count_fitting(subject, conditions.parse(where), engine, tell)
         if not isinstance(opened, Rows):
             return len(opened)
         records = records_in(opened)
@@ -78,14 +82,24 @@ def count(
             return sum(counts)
 
 
-def _count_fitting(subject: Subject, condition: conditions.Condition, engine: Choice | None) -> int:
+def _count_fitting(
+    subject: Subject,
+    condition: conditions.Condition,
+    engine: Choice | None,
+    progress: Progress | None,
+) -> int:
     """How many rows fit a condition."""
     if engine is not None:
         raise UnsupportedError("a condition is counted without an engine", hint="leave one out")
     names = list(condition.names) or list(subject.infos)[:1]
     subject.check_names(names)
     subject.check_readable(names)
-    return sum(map(condition.holds, subject.rows(names)))
+    found = 0
+    for number, row in enumerate(subject.rows(names), 1):
+        found += condition.holds(row)
+        if progress is not None and not number % TOLD:
+            progress(number, None)
+    return found
 
 
 @dataclass(frozen=True)

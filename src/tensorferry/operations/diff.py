@@ -23,7 +23,6 @@ from tensorferry.errors import UnsupportedError
 from tensorferry.files import keywords
 from tensorferry.operations.counterparts import find_renamed
 from tensorferry.operations.differences import Difference, TensorDiff
-from tensorferry.operations.names import Renaming
 from tensorferry.operations.nulls import Missing, missing_lists
 from tensorferry.operations.shares import Opening, all_processors, groups_of
 from tensorferry.operations.subject import Subject, some
@@ -204,7 +203,7 @@ class DiffJob(Job["tuple[str, ...]", DiffReport, DiffReport]):
 
     def plan(self, size: int) -> list[tuple[str, ...]]:
         """Names of tensors or columns that both have."""
-        names = Renaming.parse(self.how.map).apply(self.first.matching(self.how.match))
+        names = self.first.renaming(self.how.map).apply(self.first.matching(self.how.match))
         both = [old for old, new in names.items() if new in self.second.infos]
         groups = groups_of(self.first, both, size)
         groups_of(self.second, [], size)  # refuses a stream
@@ -286,7 +285,7 @@ def compare(
 
     With `only`, some tensors of the first are compared; names that only one has are told all.
     """
-    names = Renaming.parse(map).apply(first.matching(match))
+    names = first.renaming(map).apply(first.matching(match))
     others = [name for name in second.infos if not match or name in names.values()]
     wanted = names if only is None else {old: names[old] for old in only}
     pairs = _pairs(first, second, wanted, rtol=rtol, atol=atol, ignore_dtype=ignore_dtype)

@@ -110,7 +110,7 @@ class Difference:
         self._elements = self._differing = self._rows = 0
         self._largest = self._sum = self._squares = 0.0
         self._finite = 0
-        self._products = np.zeros(3)
+        self._products = 0.0, 0.0, 0.0
         self._numeric = False
         self._first: tuple[int, ...] | None = None
         self._values: tuple[Any, Any] | None = None
@@ -300,8 +300,12 @@ class Difference:
         self._sum += found.sum
         self._squares += found.squares
         self._finite += found.finite
-        self._products += found.products
+        self._add_products(*found.products)
         return found.differing, found.first
+
+    def _add_products(self, dot: float, left: float, right: float) -> None:
+        before = self._products
+        self._products = before[0] + dot, before[1] + left, before[2] + right
 
     def _compare_numbers(self, left: Array, right: Array) -> Array:
         """Where numbers differ; takes note of how far."""
@@ -323,7 +327,7 @@ class Difference:
                 self._sum += float(distance.sum())
                 self._squares += _dot(distance, distance)
                 self._finite += distance.size
-                self._products += (_dot(one, two), _dot(one, one), _dot(two, two))
+                self._add_products(_dot(one, two), _dot(one, one), _dot(two, two))
         differs: Array = np.logical_not(near)
         return differs
 
@@ -334,7 +338,7 @@ class Difference:
             numbers = numbers if finite.all() else numbers[finite]
         wide = numbers.astype(np.complex128 if numbers.dtype.kind == "c" else np.float64)
         with np.errstate(all="ignore"):
-            self._products += _dot(wide, wide)
+            self._add_products(*[_dot(wide, wide)] * 3)
         self._finite += wide.size
         return _NOWHERE
 
@@ -354,7 +358,7 @@ class Difference:
     def result(self) -> TensorDiff:
         """What was found."""
         numbers = self._numeric and self._finite > 0
-        dot, left, right = self._products.tolist()
+        dot, left, right = self._products
         length = math.sqrt(left) * math.sqrt(right)
         return TensorDiff(
             self.name,

@@ -87,15 +87,20 @@ class Drawing:
 _OWN = ("__inference__traced_save", "__inference__traced_restore", "__inference_signature_wrapper")
 
 
-def first_function(names: Sequence[str], nodes: int) -> int:
+def first_function(names: Sequence[str], nodes: int, methods: Iterable[str] = ()) -> int:
     """The place of the function that is drawn first; -1 for the nodes outside of functions.
 
     Args:
         names: Of the functions, the largest first.
         nodes: How many nodes are outside of functions: in a graph of TensorFlow 1, most are.
+        methods: The functions behind methods of objects, which no graph of TensorFlow 1 has.
     """
-    chosen = next((n for n, name in enumerate(names) if not name.startswith(_OWN)), -1)
-    return -1 if nodes >= MOST / 2 else chosen
+    called = set(methods)
+    others = [(n, name) for n, name in enumerate(names) if not name.startswith(_OWN)]
+    method = next((n for n, name in others if name in called), None)
+    if method is not None:
+        return method
+    return -1 if nodes >= MOST / 2 or not others else others[0][0]
 
 
 def by_scope(

@@ -10,17 +10,25 @@ old or the new one. The format stays, unless the name of an output says another.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from tensorferry.errors import UnsupportedError
+from tensorferry.formats.checkpoint import graph as checkpoint_graph
 from tensorferry.operations.convert import ConvertReport, Reading, convert, opening_of
-from tensorferry.operations.names import Renaming
+from tensorferry.operations.glance import CHECKPOINT
+from tensorferry.operations.names import is_match
 from tensorferry.operations.subject import Subject, open_one, some
 from tensorferry.progress import Progress
 from tensorferry.storage import STANDARD_STREAM
 from tensorferry.tensors.bundle import Bundle
 from tensorferry.tensors.infos import ROOT
+
+if TYPE_CHECKING:
+    from tensorferry.formats.checkpoint.reader import Checkpoint
 
 
 def edit(
@@ -83,25 +91,34 @@ def edit(
         written = source if target is None else os.fspath(target)
         if target is None:
             _check_in_place(subject)
-        layout = _layout_of(subject)
-        own = subject.format if target is None else None
-    return convert(
+        form = subject.format if target is None else _named(written, subject.format)
+        graph = _graph_of(subject) if form == CHECKPOINT else None
+        are_there = all(name in subject.infos for name in set or {})
+        keeps = graph is not None and are_there and not drop and not rename
+        changes: dict[str, Any] = {"set": set, "casts": casts, "options": options}
+        if graph is not None and keeps:
+            changes = _by_keys(subject, graph, changes)
+        elif graph is not None:
+            _check_slots(subject, graph, drop)
+            changes["layout"] = "objects"
+        elif form == subject.format == CHECKPOINT:
+            changes["layout"] = "names"
+    report = convert(
         source,
         written,
-        format=own or _named(written, subject.format),
+        format=form,
         drop=drop,
         rename=rename,
-        set=set,
-        casts=casts,
         metadata=metadata,
-        layout=layout if (own or "") == "checkpoint" else None,  # type: ignore[arg-type]
         force=force or target is None,
         dry_run=dry_run,
         durable=durable,
         progress=progress,
-        options=options,
         storage_options=storage_options,
+        **changes,
     )
+    # The graph is one more, and no tensor of the user's.
+    return replace(report, count=len(subject.infos)) if keeps else report
 
 
 def _named(path: str, format: str) -> str:
@@ -127,19 +144,8 @@ def _check(
             path=subject.name,
             hint="`ferry convert` drops and renames columns, into another file",
         )
-    rules = Renaming.parse(rename).rules
-    for old, new in rules:
-        if all(Renaming(((old, new),))(name) == name for name in subject.infos) and old != new:
-            raise _fits_none(subject, old)
-    for pattern in (*drop, *(casts or {})):
-        if not subject.matching([pattern]):
-            raise _fits_none(subject, pattern)
-
-
-def _fits_none(subject: Subject, pattern: str) -> UnsupportedError:
-    return UnsupportedError(
-        f"no tensor fits {pattern!r}", path=subject.name, hint=subject.nearest([pattern])
-    )
+    subject.renaming(rename)
+    subject.matching([*drop, *(casts or {})])
 
 
 def _check_in_place(subject: Subject) -> None:
@@ -167,15 +173,51 @@ def _check_in_place(subject: Subject) -> None:
         )
 
 
-def _layout_of(subject: Subject) -> str | None:
-    """How keys of a checkpoint are made: as they were."""
+def _graph_of(subject: Subject) -> Checkpoint | None:
+    """A checkpoint that has a graph of objects, which says what its keys belong to."""
     from tensorferry.formats.checkpoint.reader import Checkpoint
 
-    bundle = subject.opened
-    assert isinstance(bundle, Bundle)
-    if not isinstance(bundle.details, Checkpoint):
-        return None
-    return "names" if bundle.details.graph is None else "objects"
+    details = subject.opened.details if isinstance(subject.opened, Bundle) else None
+    return details if isinstance(details, Checkpoint) and details.graph is not None else None
+
+
+def _by_keys(subject: Subject, graph: Checkpoint, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """The same changes by the keys of a checkpoint, all of which stay, and the graph with them."""
+    keys = {name: graph.keys.get(name, name) for name in subject.infos}
+    tensors = {keys[name]: tensor for name, tensor in (changes["set"] or {}).items()}
+    tensors[checkpoint_graph.KEY] = np.array(graph.graph_bytes, object)
+    return {
+        "set": tensors,
+        "casts": {keys[name]: dtype for name, dtype in _each(subject, changes["casts"])},
+        "options": {**(changes["options"] or {}), "names": "keys"},
+        "layout": "names",
+    }
+
+
+def _each(subject: Subject, casts: Mapping[str, str] | None) -> Iterator[tuple[str, str]]:
+    """The tensors that are cast, each with its new dtype: that of the first pattern that fits."""
+    given = list((casts or {}).items())
+    for name in subject.infos:
+        for pattern, dtype in given:
+            if is_match(name, [pattern]):
+                yield name, dtype
+                break
+
+
+def _check_slots(subject: Subject, graph: Checkpoint, drop: Sequence[str]) -> None:
+    """Refuses names that would take the slots of an optimizer from their variables.
+
+    Raises:
+        UnsupportedError: A slot would be left, which TensorFlow would no longer find.
+    """
+    left = [name for name in graph.slots if not (drop and is_match(name, drop))]
+    if left:
+        raise UnsupportedError(
+            f"{left[0]!r} is a slot of an optimizer, which belongs to a variable: with new names, "
+            "or without some, TensorFlow would not find it",
+            path=subject.name,
+            hint=f"leave out the optimizer, too: {graph.slots[left[0]].optimizer}/*",
+        )
 
 
 def tensors_in(pairs: Sequence[str]) -> dict[str, Any]:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from tensorferry.errors import FormatError
 from tensorferry.files.find import Found, find, resolve
+from tensorferry.formats import signatures
+from tensorferry.formats.contract import HEAD, Glimpse
 from tensorferry.storage import STANDARD_STREAM, listing
 from tensorferry.storage.place import Place
 
@@ -24,6 +26,7 @@ MODEL = "savedmodel"
 CHECKPOINT = "checkpoint"
 NPY = "npy"
 SAFETENSORS = "safetensors"
+TFRECORD = "tfrecord"
 
 
 def find_one(path: Any, *, format: str | None = None, options: Options = None) -> Found:
@@ -77,6 +80,18 @@ def header_of(found: Found) -> Header | None:
         return headers.read(place.path)
     except OSError:  # whoever opens the file says what is wrong with it
         return None
+
+
+def starts_with_record(found: Found) -> bool:
+    """Whether a local file starts with a whole header of a record: it can be opened."""
+    place = found.place
+    if found.format not in (None, TFRECORD) or place.is_url or not place.is_named:
+        return False
+    try:
+        with open(place.path, "rb") as file:
+            return signatures.tfrecord(Glimpse(place.path, file.read(HEAD))) == "surely"
+    except OSError:  # whoever opens the file says what is wrong with it
+        return False
 
 
 def total_size(places: Iterable[Place]) -> int | None:

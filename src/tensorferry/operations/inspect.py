@@ -171,6 +171,24 @@ def inspect(
         ('checkpoint', [(2, 3)])
     """
     found = glance.find_one(path, format=format, options=storage_options)
+    return look(found, options, progress=progress)
+
+
+def look(
+    found: Found,
+    options: keywords.Opening,
+    *,
+    counted: bool = True,
+    progress: Progress | bool | None = None,
+) -> FileInfo:
+    """The same, for something that was found.
+
+    Args:
+        found: What is looked at.
+        options: Of the format.
+        counted: Count rows though that takes time.
+        progress: As that of `inspect`.
+    """
     if glance.is_model(found):
         return _inspect_model(found, options)
     outline = None if keywords.given(options) else glance.outline_of(found)
@@ -203,7 +221,7 @@ def inspect(
     with open_one(found, options=options, verify=False, lenient=True) as subject:
         if subject.format != glance.MODEL:
             with following(progress, subject.name, "rows") as tell:
-                return describe(subject, tell)
+                return describe(subject, tell, counted=counted)
     return _inspect_model(found, options)  # a frozen graph, known by its bytes
 
 
@@ -301,16 +319,19 @@ def _read_keras(place: Place, model: SavedModel) -> tuple[KerasModel | None, lis
         return None, [Problem.of(error, path)]
 
 
-def describe(subject: Subject, progress: Progress | None = None) -> FileInfo:
+def describe(
+    subject: Subject, progress: Progress | None = None, *, counted: bool = True
+) -> FileInfo:
     """What is in something that was opened.
 
     Args:
         subject: What was opened.
         progress: Is told how many rows are counted.
+        counted: Count rows though that takes time.
     """
     # Of a stream, everything is read: what is wrong shows up now.
     infos, problems = _infos(subject)
-    count = subject.count(progress)
+    count = subject.count(progress) if counted else subject.known_count()
     opened = subject.opened
     problems += subject.damages()
     model = model_outline.model_of(opened)

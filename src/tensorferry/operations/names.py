@@ -97,6 +97,16 @@ def _glob(text: str) -> str:
     return translate(text)[4:-3]  # without the flags around it, and the end
 
 
+def _match(name: str, old: str) -> re.Match[str] | None:
+    """What each `*` of a rule's old name stands for in a name."""
+    return re.fullmatch("(.*)".join(map(re.escape, old.split("*"))), name, re.DOTALL)
+
+
+def is_renamed(name: str, old: str) -> bool:
+    """Whether a rule with this old name is about a tensor."""
+    return _match(name, old) is not None
+
+
 @dataclass(frozen=True)
 class Renaming:
     """Rules, in their order.
@@ -133,8 +143,7 @@ class Renaming:
     def __call__(self, name: str) -> str:
         """The new name of a tensor."""
         for old, new in self.rules:
-            pattern = "(.*)".join(map(re.escape, old.split("*")))
-            match = re.fullmatch(pattern, name, re.DOTALL)
+            match = _match(name, old)
             if match is not None:
                 parts = new.split("*")
                 pieces = [parts[0]]

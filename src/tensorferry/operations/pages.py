@@ -4,9 +4,10 @@
     pages.take(range(500_000, 500_050))         # Row(number, values, problem) each
     for number in search(subject, where="label == 3"): ...
 
-Uncompressed files have random access. Others are read from their start, and the place where the
-last page ended is kept, so that going on costs nothing. A row that cannot be decoded is given with
-the reason, and its neighbours are given as they are.
+Uncompressed files have random access, once `locate` has found where the rows are; the first rows
+are there before. Other files are read from their start, and the place where the last page ended is
+kept, so that going on costs nothing. A row that cannot be decoded is given with the reason, and its
+neighbours are given as they are.
 """
 
 from __future__ import annotations
@@ -20,14 +21,12 @@ import numpy as np
 
 from tensorferry.errors import FerryError, UnsupportedError
 from tensorferry.operations import conditions
-from tensorferry.operations.distribution import Distribution, Spread, pieces_of
 from tensorferry.operations.subject import Subject
-from tensorferry.rows.columns import length_of
 from tensorferry.rows.rows import Rows
 from tensorferry.tensors.values import RaggedTensor
 
-FREQUENT = 4096
-"""Up to how many different values of a column are counted."""
+FIRST = 500
+"""So many rows of a large file are read from its start until it is known where all rows are."""
 
 Progress = Callable[[int, int | None], None]
 
@@ -53,6 +52,10 @@ class Pages:
     Args:
         subject: Rows that were opened; a stream cannot be.
 
+    Attributes:
+        columns: The names of those that can be read.
+        total: Number of rows, once `locate` or reading to the end has told it.
+
     Raises:
         UnsupportedError: There are no rows, or they can be read only once.
     """
@@ -64,12 +67,38 @@ class Pages:
         rows = subject.opened
         self._rows = rows if len(readable) == len(subject.infos) else rows.select(readable)
         self.columns = readable
+        self.total: int | None = None
         self._random = True
+        self._is_located = rows.known_count() is not None
         self._forward: Iterator[Any] | None = None
         self._next = 0
 
+    def locate(self, progress: Progress | None = None) -> int | None:
+        """Finds where all rows are, and what is damaged between them; the number of rows.
+
+        Args:
+            progress: Is told how many rows are counted, of files that have to be read for that.
+
+        Returns:
+            None where only reading everything would tell.
+        """
+        rows = self._rows
+        # The places of rows tell their number: files that have them are not read twice.
+        self.total = rows.count() if rows.is_seekable else rows.count(progress)
+        self._is_located = True
+        return self.total
+
     def take(self, numbers: Sequence[int]) -> list[Row]:
         """Some rows, in the order asked for; fewer where the file ends."""
+        if self.total is not None:
+            numbers = [number for number in numbers if number < self.total]
+        if not self._is_located and max(numbers, default=0) < FIRST:
+            known = len(self._rows.damages)
+            found = self._walked(numbers)
+            # Rows that cannot be decoded are passed over when others are read in their order.
+            if len(self._rows.damages) == known and not any(row.problem for row in found):
+                return found
+            self.locate()
         if self._random:
             try:
                 return self._taken(numbers)
@@ -94,6 +123,10 @@ class Pages:
         except FerryError as error:
             return Row(number, {}, error.message)
 
+    def close(self) -> None:
+        """Lets go of what was read ahead."""
+        self._forward = None
+
     def _walked(self, numbers: Sequence[int]) -> list[Row]:
         """Reads on from where the last page ended, or from the start."""
         found: dict[int, Row] = {}
@@ -101,13 +134,14 @@ class Pages:
             if self._forward is None or number < self._next:
                 self._forward, self._next = iter(self._rows), 0
             try:
-                values = next(islice(self._forward, number - self._next, None), None)
+                self._next += sum(1 for _ in islice(self._forward, number - self._next))
+                values = next(self._forward, None)
             except FerryError as error:
                 self._forward = None
                 found[number] = Row(number, {}, error.message)
                 break
             if values is None:
-                self._forward = None
+                self.total, self._forward = self._next, None
                 break
             self._next = number + 1
             found[number] = Row(number, values)
@@ -168,85 +202,3 @@ def _has(value: Any, wanted: bytes) -> bool:
     if isinstance(value, np.generic):
         value = value.item()
     return value is not None and str(value).encode() == wanted
-
-
-@dataclass(frozen=True)
-class ColumnDistribution:
-    """How the values of a column are spread.
-
-    Attributes:
-        name: Of the column.
-        rows: How many rows were looked at.
-        missing: How many of them lack it.
-        values: The values of all rows together; of strings, their lengths.
-        frequent: The most frequent values and how often each is there, if there are not too many
-            different ones.
-    """
-
-    name: str
-    rows: int
-    missing: int
-    values: Distribution
-    frequent: tuple[tuple[str, int], ...] | None
-
-
-def column_distribution(
-    subject: Subject, name: str, *, progress: Progress | None = None
-) -> ColumnDistribution:
-    """How the values of a column are spread, in one pass over the rows.
-
-    Raises:
-        UnsupportedError: There is no such column, or it cannot be read.
-    """
-    subject.check_names([name])
-    subject.check_readable([name])
-    spread, counts = Spread(), _Counts()
-    rows = missing = 0
-    total = subject.count()
-    optional = name in subject.optional
-    for batch in subject.batches([name]):
-        column = batch[name]
-        rows += length_of(column)
-        if isinstance(column, list):
-            missing += sum(value is None for value in column)
-        elif optional and isinstance(column, RaggedTensor):
-            missing += int((column.row_lengths == 0).sum())
-        for piece in pieces_of(column):
-            spread.add(piece)
-            counts.add(piece)
-        if progress is not None:
-            progress(rows, total)
-    return ColumnDistribution(name, rows, missing, spread.result(), counts.result())
-
-
-class _Counts:
-    """Counts different values, as long as there are not too many."""
-
-    def __init__(self) -> None:
-        self._counts: dict[Any, int] | None = {}
-
-    def add(self, piece: Any) -> None:
-        if self._counts is None:
-            return
-        if piece.dtype == object:
-            for value in piece.tolist():
-                self._counts[value] = self._counts.get(value, 0) + 1
-        elif piece.dtype.kind in "iub":
-            for value, count in zip(*np.unique(piece, return_counts=True), strict=True):
-                key = value.item()
-                self._counts[key] = self._counts.get(key, 0) + int(count)
-        else:
-            self._counts = None
-            return
-        if len(self._counts) > FREQUENT:
-            self._counts = None
-
-    def result(self, most: int = 20) -> tuple[tuple[str, int], ...] | None:
-        if self._counts is None:
-            return None
-        order = sorted(self._counts.items(), key=lambda pair: (-pair[1], str(pair[0])))
-        return tuple((_text(value), count) for value, count in order[:most])
-
-
-def _text(value: Any) -> str:
-    return value.decode(errors="replace")[:80] if isinstance(value, bytes) else str(value)

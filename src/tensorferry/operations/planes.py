@@ -20,6 +20,7 @@ import numpy as np
 from tensorferry.errors import UnsupportedError
 from tensorferry.operations.measures import as_numbers
 from tensorferry.operations.subject import Subject
+from tensorferry.rows.columns import length_of, rows_between
 from tensorferry.storage.pages import release_file
 from tensorferry.tensors.infos import TensorInfo
 from tensorferry.tensors.values import Array
@@ -316,3 +317,38 @@ def filters(
         start = min(max(start, 0), shape[axis] - 1)
         index[axis] = slice(start, start + count)
     return sendable(numbers_at(subject, name, tuple(index)).transpose(axes))
+
+
+@dataclass(frozen=True)
+class Entries:
+    """Some values of a tensor that is no plane of numbers.
+
+    Attributes:
+        size: How many there are in all.
+        places: The index of each; empty for that of a scalar.
+        values: The values: strings, numbers, or rows.
+    """
+
+    size: int
+    places: list[list[int]]
+    values: list[Any]
+
+
+def entries(subject: Subject, name: str, start: int, count: int) -> Entries:
+    """The entries of a sparse tensor, the rows of any other, or a scalar."""
+    info = subject.infos[name]
+    if not info.shape:
+        return Entries(1, [[]], [subject.tensor(name)])
+    if info.kind == "sparse":
+        tensor = subject.tensor(name)
+        part = slice(start, start + count)
+        return Entries(len(tensor.values), tensor.indices[part].tolist(), list(tensor.values[part]))
+    size = info.shape[0]
+    if size is None or info.kind in ("ragged", "list"):
+        tensor = subject.tensor(name)
+        size = length_of(tensor)
+        rows: Any = rows_between(tensor, start, min(start + count, size)) if start < size else []
+    else:
+        rows = subject.part(name, (slice(start, start + count),)) if start < size else []
+    values = [rows[number] for number in range(max(min(count, size - start), 0))]
+    return Entries(size, [[start + number] for number in range(len(values))], values)

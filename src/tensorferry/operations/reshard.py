@@ -10,7 +10,7 @@ several files.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -251,14 +251,15 @@ class RepairJob(Job[None, "tuple[int, list[Damage]]", "tuple[int, list[Damage]]"
         return next(iter(partials))
 
 
-def write_indexes(sources: Sequence[Any]) -> list[str]:
-    """Writes an index beside each TFRecord file, and gives their names.
+def write_index(source: Any, progress: Progress | None = None) -> list[str]:
+    """Writes an index beside each file of some TFRecords, and gives their names.
+
+    Args:
+        source: What `tensorferry.open` takes.
+        progress: Is told how many files are done, and how many there are.
 
     Raises:
-        UnsupportedError: One of them is compressed, or something else.
+        UnsupportedError: A file is compressed, or something else.
     """
-    names = []
-    for source in sources:
-        with open_one(source) as subject:
-            names += _records_of(subject).write_index()
-    return names
+    with open_one(source) as subject:
+        return _records_of(subject).write_index(progress=progress)

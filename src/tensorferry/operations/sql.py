@@ -36,15 +36,9 @@ SETTINGS = {
     "autoload_known_extensions": "false",
     "allow_community_extensions": "false",
     "python_enable_replacements": "false",
+    "temp_directory": "",  # else it is a folder in the current one, into which rows are written
 }
 """What DuckDB is not allowed to do; afterwards the settings are locked."""
-
-_TOKEN = re.compile(
-    r"""\s+|--[^\n]*|/\*.*?\*/
-    |(?P<quoted>"(?:[^"]|"")*"|'(?:[^']|'')*')
-    |(?P<word>[^\W0-9]\w*)|(?P<sign>.)""",
-    re.VERBOSE | re.DOTALL,
-)
 
 
 @contextmanager
@@ -110,21 +104,41 @@ def _check(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
 
 
 def tables_in(sql: str) -> list[str]:
-    """The names in quotes that stand where a query names its tables."""
-    found: list[str] = []
+    """The names in quotes that stand where a query names its tables.
+
+    Raises:
+        UnsupportedError: Two of them are one name for DuckDB, which ignores upper and lower case.
+    """
+    found: dict[str, str] = {}
     before, listing = "", False
-    for token in _TOKEN.finditer(sql):
-        if token.lastgroup is None:
-            continue
-        text = token[0]
-        if token.lastgroup == "quoted":
-            is_table = before in ("from", "join") or (listing and before == ",")
-            if is_table:
-                found.append(text[1:-1].replace(text[0] * 2, text[0]))
-        elif token.lastgroup == "word" and text.lower() in ("from", "join", *_ENDS):
-            listing = text.lower() not in _ENDS
-        before = text.lower()
-    return list(dict.fromkeys(found))
+    for text in _tokens(sql):
+        word = text.lower()
+        if text[0] in "\"'":
+            if before in ("from", "join") or (listing and before == ","):
+                name = text[1:-1].replace(text[0] * 2, text[0])
+                other = found.setdefault(name.casefold(), name)
+                if other != name:
+                    raise UnsupportedError(
+                        f"the tables {other!r} and {name!r} differ in upper and lower case alone",
+                        hint=f'write one of them as "./{name}"',
+                    )
+        elif word in ("from", "join", *_ENDS):
+            listing = word not in _ENDS
+        before = word
+    return list(found.values())
+
+
+def _tokens(sql: str) -> Iterator[str]:
+    """The words, names and signs of a query, as DuckDB tells them apart; no comments."""
+    import duckdb
+
+    data = sql.encode(errors="surrogateescape")
+    tokens = duckdb.tokenize(sql)
+    ends = [start for start, _ in tokens[1:]]
+    for (start, kind), end in zip(tokens, [*ends, len(data)], strict=False):
+        text = data[start:end].decode(errors="surrogateescape").strip()
+        if kind != duckdb.token_type.comment and text:
+            yield text
 
 
 # Behind these, a comma leads to no other table.

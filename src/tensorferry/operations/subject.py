@@ -24,7 +24,7 @@ from tensorferry.files.find import resolve
 from tensorferry.files.open import Reading
 from tensorferry.formats.contract import Facts
 from tensorferry.operations.glance import total_size
-from tensorferry.operations.names import is_match
+from tensorferry.operations.names import Renaming, is_match, is_renamed
 from tensorferry.progress import Progress
 from tensorferry.rows.columns import part_of
 from tensorferry.rows.rows import ROWS, Rows
@@ -141,6 +141,11 @@ class Subject:
         """
         return self.opened.count(progress)
 
+    def known_count(self) -> int | None:
+        """Number of tensors or rows, if telling it takes no time."""
+        opened = self.opened
+        return opened.known_count() if isinstance(opened, Rows) else opened.count()
+
     def nbytes(self) -> int | None:
         """Number of bytes of the files; None for a stream."""
         opened = self.opened
@@ -153,8 +158,40 @@ class Subject:
         )
 
     def matching(self, patterns: Sequence[str]) -> dict[str, TensorInfo]:
-        """The tensors or columns whose names fit one of some patterns; without patterns, all."""
-        return {name: info for name, info in self.infos.items() if is_match(name, patterns)}
+        """The tensors or columns whose names fit one of some patterns; without patterns, all.
+
+        Raises:
+            UnsupportedError: A pattern fits no name: it is a typing error.
+        """
+        if not patterns:
+            return dict(self.infos)
+        loose = [pattern for pattern in patterns if pattern not in self.infos]
+        for pattern in loose:
+            if not any(is_match(name, [pattern]) for name in self.infos):
+                raise self._unfit(pattern)
+        exact = set(patterns)
+        return {
+            name: info
+            for name, info in self.infos.items()
+            if name in exact or (loose and is_match(name, loose))
+        }
+
+    def renaming(self, given: Iterable[str] | Mapping[str, str] | None) -> Renaming:
+        """Rules for new names.
+
+        Raises:
+            UnsupportedError: A rule is none, or fits no name.
+        """
+        found = Renaming.parse(given)
+        for old, _ in found.rules:
+            if not any(is_renamed(name, old) for name in self.infos):
+                raise self._unfit(old)
+        return found
+
+    def _unfit(self, pattern: str) -> UnsupportedError:
+        return UnsupportedError(
+            f"no {self.noun} fits {pattern!r}", path=self.name, hint=self.nearest([pattern])
+        )
 
     def check_names(self, names: Iterable[str]) -> None:
         """Refuses names that are not there.
@@ -323,6 +360,6 @@ def rows_in(subject: Subject, names: Sequence[str]) -> int:
         raise UnsupportedError(
             f"the tensors are no columns of one length ({found or 'there are none'})",
             path=subject.name,
-            hint="choose some that are with --select, or look at one: ferry show",
+            hint="choose some that are with --select, or look at one: `ferry show`",
         )
     return next(length for length in lengths.values() if length is not None)

@@ -11,10 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Unpack
-
-import numpy as np
 
 from tensorferry import display, engines
 from tensorferry.cards import Card, Shown, Tone
@@ -24,15 +21,16 @@ from tensorferry.errors import (
     FerryError,
     FormatError,
     MissingExtraError,
+    OptionError,
     Problem as Problem,
     UnknownFormatError,
+    UnsupportedError,
 )
 from tensorferry.files import keywords
 from tensorferry.files.find import Found
 from tensorferry.files.splitting import splits_of
-from tensorferry.operations import glance, hash as digests
+from tensorferry.operations import glance, hash as digests, oddities
 from tensorferry.operations.inspect import model_problems
-from tensorferry.operations.measures import as_numbers, chunks_of
 from tensorferry.operations.shares import Opening, all_processors, groups_of, records_in
 from tensorferry.operations.subject import Subject
 from tensorferry.progress import Progress, Unit, following
@@ -40,8 +38,6 @@ from tensorferry.rows.rows import Rows
 from tensorferry.rows.splits import Split
 from tensorferry.storage.place import Place
 from tensorferry.tensors.bundle import Bundle
-from tensorferry.tensors.held import values_of
-from tensorferry.tensors.values import RaggedTensor, SparseTensor
 
 if TYPE_CHECKING:
     from tensorferry.formats.tfrecord.survey import Survey
@@ -49,8 +45,6 @@ if TYPE_CHECKING:
 PARQUET = "parquet"
 # How many columns a note names.
 NAMED = 5
-# The number of bytes by which records are told apart.
-DIGEST = 16
 
 
 @dataclass(frozen=True, repr=False)
@@ -133,7 +127,9 @@ def verify(
 
     Raises:
         UnknownFormatError: No format recognises the file.
-        OptionError: The format has no such option.
+        OptionError: The format has no such option; `quick` and `nan` are given; `duplicates` is
+            given for a file without records.
+        UnsupportedError: `nan` or `duplicates` is given for a stream.
         OSError: The file cannot be read at all.
 
     Examples:
@@ -142,6 +138,8 @@ def verify(
         True
     """
     name = path.name if isinstance(path, Found) else shown(str(path))
+    if quick and nan:
+        raise OptionError("quick looks at no values, and nan does: expected one of them")
     try:
         opening = Opening.of(
             path,
@@ -166,16 +164,34 @@ def verify(
     chosen = all_processors(opening, subject) if engine is None else engines.choose(engine)
     unit: Unit = "rows" if isinstance(subject.opened, Rows) else "tensors"
     with subject, following(progress, name, unit if chosen is None else "tasks") as tell:
+        _check_wishes(subject, nan, duplicates)
         if chosen is None or (quick and not subject.facts.records):
             report = _verified(subject, quick, nan, duplicates, tell)
         else:
-            job = VerifyJob(opening, subject, quick, nan, duplicates and subject.facts.records)
+            job = VerifyJob(opening, subject, quick, nan, duplicates)
             found = engines.run(job, chosen, tell)
             report = _merged(subject, found, quick, opening, chosen)
-        if duplicates and not subject.facts.records:
-            note = f"duplicates are looked for among records only, and not in {subject.format}"
-            report = replace(report, notes=(*report.notes, note))
         return report
+
+
+def _check_wishes(subject: Subject, nan: bool, duplicates: bool) -> None:
+    """Refuses to look for what cannot be found.
+
+    Raises:
+        OptionError: Only records are told apart.
+        UnsupportedError: A stream would have to be read twice.
+    """
+    if duplicates and not subject.facts.records:
+        raise OptionError(
+            f"duplicates are looked for among records, found {subject.holds} ({subject.format})",
+            path=subject.name,
+        )
+    if subject.is_stream and (nan or duplicates):
+        raise UnsupportedError(
+            "a stream is read once, and looking for NaN or duplicates reads it again",
+            path=subject.name,
+            hint="copy the stream into a file",
+        )
 
 
 @dataclass(frozen=True)
@@ -238,7 +254,7 @@ class VerifyJob(Job["Split | tuple[str, ...]", Checked, "list[Checked]"]):
             with self.opening.again() as subject:
                 assert isinstance(subject.opened, Bundle)
                 problems = _problems(subject.opened.problems(names=task or None), subject.name)
-                numbers = _count_not_finite(subject, task) if self.nan else {}
+                numbers = oddities.count_not_finite(subject, task) if self.nan else {}
                 return Checked(problems, numbers=numbers)
         name = self.opening.found.name
         if task.facts.records:
@@ -246,7 +262,7 @@ class VerifyJob(Job["Split | tuple[str, ...]", Checked, "list[Checked]"]):
         with task.open() as rows:
             subject = Subject(name, rows)
             problems = _problems(rows.problems(), name)
-            numbers = _count_not_finite(subject) if self.nan and not self.quick else {}
+            numbers = oddities.count_not_finite(subject) if self.nan else {}
         first = [part.place for part in task.parts if not part.start]
         return Checked(problems, numbers=numbers, pages=tuple(_pages_of(task.facts.name, first)))
 
@@ -274,11 +290,11 @@ class VerifyJob(Job["Split | tuple[str, ...]", Checked, "list[Checked]"]):
                     except FormatError as error:
                         survey = Problem.of(error, rows.place.path)
                 if self.duplicates:
-                    records += b"".join(map(_digest_of, rows.bytes_of_records()))
+                    records += b"".join(map(oddities.digest_of, rows.bytes_of_records()))
         numbers: Mapping[str, tuple[int, int]] | None = {}
-        if self.nan and not self.quick:
+        if self.nan:
             with split.open() as rows:
-                numbers = _count_not_finite(Subject(name, rows))
+                numbers = oddities.count_not_finite(Subject(name, rows))
         return Checked(
             tuple(problems), tuple(indexes), tuple(counts), survey or surveys, numbers, records
         )
@@ -315,10 +331,11 @@ def _merged(
         problems += model_problems(subject.opened.place)
     if not quick and not problems:
         problems += _wrong_digest(subject, opening, engine)
-    problems += _told_not_finite([one.numbers for one in found], subject.name)
+    problems += oddities.not_finite([one.numbers for one in found], subject.name)
     digests_of_records = b"".join(one.records for one in found)
-    each = range(0, len(digests_of_records), DIGEST)
-    problems += _told_duplicates((digests_of_records[at : at + DIGEST] for at in each), subject)
+    each = range(0, len(digests_of_records), oddities.DIGEST)
+    known = (digests_of_records[at : at + oddities.DIGEST] for at in each)
+    problems += oddities.duplicates(known, subject)
     pages = [note for one in found for note in one.pages]
     count = sum(part[2] for one in found for part in one.counts)
     return VerifyReport(
@@ -368,10 +385,11 @@ def _verified(
         problems += model_problems(subject.opened.place)
     if not quick and not problems:
         problems += _wrong_digest(subject)
-    if nan and not quick:
-        problems += _not_finite(subject)
-    if duplicates and subject.facts.records:
-        problems += _duplicates(subject)
+    if nan:
+        problems += oddities.not_finite([oddities.count_not_finite(subject)], subject.name)
+    if duplicates and isinstance(subject.opened, Rows):
+        records = subject.opened.bytes_of_records()
+        problems += oddities.duplicates(map(oddities.digest_of, records), subject)
     pages = _pages_without_checksum(subject)
     return VerifyReport(
         subject.name,
@@ -446,83 +464,6 @@ def _notes(subject: Subject, problems: list[Problem]) -> tuple[str, ...]:
         for name, reason in reasons.items()
         if name not in wrong
     )
-
-
-def _not_finite(subject: Subject) -> Iterator[Problem]:
-    """Tells of numbers that are NaN or infinite."""
-    if not subject.is_stream:
-        yield from _told_not_finite([_count_not_finite(subject)], subject.name)
-
-
-def _count_not_finite(
-    subject: Subject, names: Sequence[str] | None = None
-) -> dict[str, tuple[int, int]] | None:
-    """Of each column, how many values are NaN, and how many infinite; None on damage."""
-    counts: dict[str, list[int]] = {}
-    try:
-        every = subject.infos if names is None else names
-        names = [name for name in every if name not in subject.unreadable]
-        for batch in subject.batches(names):
-            for name, column in batch.items():
-                for array in arrays_in(column):
-                    found = counts.setdefault(name, [0, 0])
-                    for chunk in chunks_of(array):
-                        numbers = as_numbers(chunk)
-                        if numbers.dtype.kind in "fc" and not np.isfinite(numbers).all():
-                            found[0] += int(np.isnan(numbers).sum())
-                            found[1] += int(np.isinf(numbers).sum())
-    except FerryError:
-        return None  # it is among the problems already
-    return {name: (nan, infinite) for name, (nan, infinite) in counts.items()}
-
-
-def _told_not_finite(
-    found: Sequence[Mapping[str, tuple[int, int]] | None], path: str
-) -> Iterator[Problem]:
-    total: dict[str, tuple[int, int]] = {}
-    for counts in found:
-        if counts is None:
-            return
-        for name, (nan, infinite) in counts.items():
-            before = total.get(name, (0, 0))
-            total[name] = before[0] + nan, before[1] + infinite
-    for name, (nan, infinite) in total.items():
-        if nan or infinite:
-            what = f"{nan} values are NaN and {infinite} infinite"
-            yield Problem(what, path, tensor=name)
-
-
-def arrays_in(column: Any) -> Iterator[Any]:
-    """The arrays of numbers or strings that a column of any kind is made of."""
-    if isinstance(column, list):
-        for part in column:
-            if part is not None:
-                yield from arrays_in(part)
-    elif isinstance(column, SparseTensor | RaggedTensor):
-        yield values_of(column)
-    else:
-        array = np.asarray(column)
-        if array.dtype != object:
-            yield array
-
-
-def _duplicates(subject: Subject) -> Iterator[Problem]:
-    """Tells of records that are the same as one before."""
-    if not isinstance(subject.opened, Rows) or subject.is_stream:
-        return
-    yield from _told_duplicates(map(_digest_of, subject.opened.bytes_of_records()), subject)
-
-
-def _digest_of(record: bytes) -> bytes:
-    return blake2b(record, digest_size=DIGEST).digest()
-
-
-def _told_duplicates(records: Iterable[bytes], subject: Subject) -> Iterator[Problem]:
-    known: dict[bytes, int] = {}
-    for number, record in enumerate(records):
-        first = known.setdefault(record, number)
-        if first != number:
-            yield Problem(f"the same as record {first}", subject.name, record=number)
 
 
 def _wrong_digest(

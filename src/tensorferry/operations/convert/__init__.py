@@ -295,7 +295,7 @@ def _transfer(
         written=False,
         notes=_notes(subject, facts, changes),
     )
-    if not (in_arrow and facts.typed):
+    if not (in_arrow and _keeps_types(facts, path)):
         lost = tables.lost_types(subject, names, facts.name)
         report = replace(report, notes=(*report.notes, *lost), retyped=bool(lost))
     if dry_run:
@@ -304,7 +304,8 @@ def _transfer(
     transfer = Transfer(subject, names, changes, facts, path, files, how, in_arrow, progress)
     count, saved = transfer.run() if run is None else run.convert(transfer)
     report = replace(report, damages=tuple(subject.damages()))
-    if in_arrow and facts.typed and path != STANDARD_STREAM and tables.has_rare_types(subject):
+    is_kept = _keeps_types(facts, path) and path != STANDARD_STREAM
+    if in_arrow and is_kept and tables.has_rare_types(subject):
         with open_one(files[0], storage_options=how.storage_options) as target:
             changed = tables.changed_types(subject, names, target)
         report = replace(report, notes=(*report.notes, *changed), retyped=bool(changed))
@@ -324,6 +325,11 @@ def _goes_in_arrow(
         return False
     is_whole = codecs.split_suffix(path)[1] is not None or how.quantize is not None
     return changes.dtype is None and not changes.casts and not is_whole
+
+
+def _keeps_types(facts: Facts, path: str) -> bool:
+    """Whether files of a format say Arrow's types, themselves or by the schema beside them."""
+    return facts.typed or (facts.types_beside and path != STANDARD_STREAM)
 
 
 def tensors_of(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -376,7 +382,8 @@ def _verified(
     target = list(report.files) if len(report.files) > 1 else report.target
     written = Opening.of(target, storage_options=storage_options, thorough=True)
     with opening.open() as first, written.open() as second:
-        if tables.is_table(first) and facts.typed and not new and not report.quantized:
+        is_kept = _keeps_types(facts, report.target)
+        if tables.is_table(first) and is_kept and not new and not report.quantized:
             names = changes.names(first, as_tensors=False)
             if isinstance(second.opened, Rows) and tables.same(first, names, second):
                 return replace(report, verified=not report.retyped)
@@ -416,6 +423,8 @@ def _files(
 ) -> tuple[str, ...]:
     """The files that will be there; parts of a safetensors model are named when they are known."""
     bytes_each = None if size is None else parse_size(size)
+    if size is not None and count is not None:
+        raise UnsupportedError("shards and shard_size both say how many files: expected one")
     in_shards = facts.records or (facts.streams_rows and subject.holds != "tensors")
     writes = table.to_write(facts.name).writes
     splits = facts.records or (writes is not None and "shard_size" in option_names(writes.options))
@@ -427,7 +436,7 @@ def _files(
             path=path,
             hint="use shard_size" if splits else "leave the number out",
         )
-    if facts.records and bytes_each is not None and count is None:
+    if facts.records and bytes_each is not None:
         count = max(1, -(-(subject.nbytes() or 0) // bytes_each))
     shorthand = in_shards and "@" in os.path.basename(path)
     if count is None and not shorthand:

@@ -68,14 +68,11 @@ class Changes:
             as_tensors: Whether all of them must be readable as tensors.
 
         Raises:
-            UnsupportedError: No name fits, or a tensor that is wanted cannot be read.
+            UnsupportedError: A pattern fits no name, or a tensor that is wanted cannot be read.
         """
         matching = subject.matching(self.select)
-        if not matching and subject.infos:
-            raise _no_name(subject, self.select)
-        for pattern in self.drop:
-            if not subject.matching([pattern]):
-                raise _no_name(subject, [pattern])
+        subject.matching(self.drop)
+        subject.renaming(dict(self.rename.rules))
         wanted = [name for name in matching if not (self.drop and is_match(name, self.drop))]
         if not wanted and matching and not self.added:
             raise UnsupportedError("nothing would be left of it", path=subject.name)
@@ -99,12 +96,6 @@ class Changes:
         return bool(
             self.select or self.rename or self.dtype or self.drop or self.casts or self.added
         )
-
-
-def _no_name(subject: Subject, patterns: Sequence[str]) -> UnsupportedError:
-    return UnsupportedError(
-        f"no name fits {', '.join(patterns)}", path=subject.name, hint=subject.nearest(patterns)
-    )
 
 
 def metadata_kept(subject: Subject, target: Facts, *, in_arrow: bool) -> dict[str, Any]:
