@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import random
+import threading
 import time
 from io import BytesIO
+from urllib.parse import urlencode
 
 import numpy as np
 import pytest
@@ -186,6 +189,29 @@ def test_rows(rows):
     assert b"".join(rows.answer("table", "where=id+%3C+0").body) == b"row,id,list,text\r\n"
 
 
+def test_rows_before_they_are_counted(tmp_path):
+    """The first rows of a large file are there at once; a job counts them and finds damage."""
+    path = tmp_path / "large.tfrecord"
+    with ferry.writer(path, durable=False) as writer:
+        for number in range(20):
+            writer.write({"id": number, "blob": b"x" * (1 << 20)})
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2 + 100] ^= 1
+    path.write_bytes(data)
+    api = Api(find_files([path]))
+    assert ask(api, "files")["files"][0]["count"] is None
+    info = ask(api, "info")
+    assert (info["count"], info["damages"]) == (None, None)
+    first = ask(api, "rows", "count=3")["rows"]
+    assert [row["cells"][1]["text"] for row in first] == ["0", "1", "2"]
+    (located,) = follow(api, "located")
+    assert (located["count"], [one["record"] for one in located["damages"]]) == (19, [10])
+    assert ask(api, "info")["count"] == 19
+    assert ask(api, "rows", "start=18")["rows"][0]["cells"][1]["text"] == "19"
+    assert ask(api, "row_copy", "start=3&stop=9")["copy"]["command"].endswith("-n 9")
+    api.close()
+
+
 def test_search(rows):
     """Conditions and text, and a condition that is none."""
     assert follow(rows, "search", "where=id+%3E+997") == [998, 999]
@@ -227,6 +253,24 @@ def test_comparison(tmp_path):
     api.close()
 
 
+def test_a_question_that_another_thread_loads(api):
+    """A question whose answers are still being imported elsewhere waits for them."""
+    api.answer("rows", "")
+    load, loading, go = api._loaders[-1], threading.Event(), threading.Event()
+
+    def slowly(shown):
+        loading.set()
+        assert go.wait(10)
+        return load(shown)
+
+    api._loaders = [slowly]
+    threading.Thread(target=api.prepare).start()
+    assert loading.wait(10)
+    threading.Timer(0.2, go.set).start()
+    assert api.answer("model", "").status in (200, 422)
+    assert api.answer("no such question", "").status == 404
+
+
 @pytest.mark.skipif(not CORPUS.exists(), reason="no corpus")
 def test_files_of_others():
     """Every question about every file, sound or broken, has an answer or a reason."""
@@ -247,7 +291,7 @@ def test_files_of_others():
             api.close()
             continue
         shown += 1
-        for name in ("info", "tensors", "model", "layers", "rows", "damages", "graph"):
+        for name in ("info", "tensors", "model", "layers", "rows", "damages", "located", "graph"):
             answer = api.answer(name, "")
             assert answer.status in (200, 422), (path, name, answer.body)
         for number in range(min(len(ask(api, "tensors").get("tensors", ())), 4)):
@@ -256,3 +300,72 @@ def test_files_of_others():
                 assert answer.status in (200, 422), (path, name, answer.body)
         api.close()
     assert shown > 8
+
+
+VALUES = [
+    *("0", "1", "3", "-1", "17", "999999999999999999", "-999999999999999999", "9" * 30, "1e9"),
+    *("nan", "inf", "", "0,1", "5,3,9,1", "-5,-1,-9,-2", "0,999999999,0,99999999", "0:0", "1:-3"),
+    *("99:99", "-1:2", "a:b", "../../etc/passwd", "/etc/passwd", "<script>", "\u202e", "x" * 900),
+    *("None", "id > 3", "1/0", "id > 10**10**10", "__import__('os')", "(" * 300, "largest"),
+]
+
+
+PARAMETERS = [
+    *("file", "tensor", "row", "column", "start", "stop", "count", "numbers", "window", "most"),
+    *("at", "rows", "columns", "rank", "reduce", "points", "first", "left", "right", "a", "b"),
+    *("key", "where", "text", "graph", "function", "scope", "search", "after", "item"),
+]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_hostile_questions(weights, tmp_path, monkeypatch, seed):
+    """Whatever stands in any parameter, there is an answer or a reason, and no other file."""
+    with ferry.writer(tmp_path / "x.tfrecord") as writer:
+        writer.write_batch({"id": np.arange(30), "text": np.array([b"a"] * 30, object)})
+    api = Api(find_files([weights[0], tmp_path / "x.tfrecord"]))
+    crashed = []
+    monkeypatch.setattr("threading.excepthook", crashed.append)
+    chance = random.Random(seed)
+    for name in sorted(api.names) * 12:
+        chosen = chance.sample(PARAMETERS, chance.randint(0, 5))
+        query = {one: chance.choice(VALUES) for one in chosen}
+        query.setdefault("file", chance.choice(["0", "1"]))
+        answer = api.answer(name, urlencode(query))
+        assert answer.status in (200, 422), (name, query, answer.body)
+        body = answer.body if isinstance(answer.body, bytes) else b"".join(answer.body)
+        assert b"root:" not in body
+    follow(api, "column", "file=1&column=0")  # which waits for the jobs before it
+    api.close()
+    assert crashed == []
+
+
+def test_file_replaced(tmp_path):
+    """A page that is loaded anew shows the new file; one that is open gets reasons."""
+    path = tmp_path / "x.npz"
+    ferry.save({"a": np.ones((2, 2)), "b": np.zeros(3)}, path)
+    api = Api(find_files([path]))
+    assert list(numbers(api)) == ["a", "b"]
+    ferry.save({"c": np.full((4, 4), 7.0)}, path)
+    assert api.answer("tensor", "tensor=1").status in (200, 422)
+    assert ask(api, "files")["files"][0]["count"] == 1
+    assert list(numbers(api)) == ["c"]
+    assert (arrays(api, "plane", "tensor=0")["values"] == 7).all()
+    (found,) = follow(api, "statistics")
+    assert found["values"]["maximum"] == 7
+    path.unlink()
+    assert "error" in ask(api, "files")["files"][0]
+    api.close()
+
+
+def test_rows_replaced(tmp_path):
+    """The same for rows, which were counted before."""
+    path = tmp_path / "x.tfrecord"
+    for count in (5, 9):
+        with ferry.writer(path) as writer:
+            writer.write_batch({"id": np.arange(count)})
+        if count == 5:
+            api = Api(find_files([path]))
+        assert len(ask(api, "files")["files"]) == 1
+        assert ask(api, "info")["count"] == count
+        assert len(ask(api, "rows")["rows"]) == count
+    api.close()

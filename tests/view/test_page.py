@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from conftest import CORPUS, ROOT
 from savedmodels import save_module
+from servers import Web
 
 import tensorferry as ferry
 
@@ -219,6 +220,45 @@ def test_rows(show, records):
     assert len(asked) < 25
 
 
+@pytest.fixture(scope="module")
+def large(tmp_path_factory):
+    """Rows that are shown before they are counted."""
+    path = tmp_path_factory.mktemp("large") / "large.tfrecord"
+    with ferry.writer(path, durable=False) as writer:
+        for number in range(300):
+            writer.write({"id": number, "name": f"row {number}".encode(), "blob": b"x" * 60_000})
+    return path
+
+
+def test_rows_before_they_are_counted(show, large):
+    """The first rows come with few questions; a row far behind is found once all are counted."""
+    shown = show(large)
+    page = shown.page
+    page.wait_for_selector(".list .row:has-text('row 3')")
+    asked = {url.split("?")[0] for url in shown.requests}
+    assert len(asked) <= 16, sorted(asked)
+    page.wait_for_selector("dl.facts >> text=300")
+    page.get_by_label("Go to row").fill("290")
+    page.get_by_label("Go to row").press("Enter")
+    page.wait_for_selector(".list .row.chosen:has-text('row 290')")
+    shown.until(lambda: "row=" in shown.address)
+    shown.until(lambda: re.search(r"rows\[\d+:\d+\]", shown.program))
+    shown.go("#/0/rows?row=200")
+    page.wait_for_selector(".list .row:has-text('row 200')")
+
+
+def test_rows_that_nobody_can_count(show, large):
+    """Of a remote file, rows are shown as far as they were read, and the end is found."""
+    web = Web(large.read_bytes())
+    page = show(web.url("large.tfrecord")).page
+    page.wait_for_selector(".list .row:has-text('row 3')")
+    page.get_by_label("Go to row").fill("1000")
+    page.get_by_label("Go to row").press("Enter")
+    page.wait_for_selector(".list .row:has-text('row 299')")
+    assert page.locator(".list").get_attribute("aria-rowcount") == "300"
+    web.stop()
+
+
 def test_filters(show, records):
     """Conditions as on the command line; what is wrong with one is said."""
     page = show(records).page
@@ -230,6 +270,7 @@ def test_filters(show, records):
     where.fill("idd > 3")
     where.press("Enter")
     page.wait_for_selector("[role=alert] >> text=did you mean 'id'?")
+    page.wait_for_selector(".list .row:has-text('row 0')")  # all rows are shown again
     where.fill("id < 0")
     where.press("Enter")
     page.wait_for_selector("text=No row fits.")
@@ -494,6 +535,43 @@ def test_contrast():
             assert contrast(tone[ink], tone[ground]) >= 4.5, (ink, ground)
 
 
+def test_hostile_addresses(show, weights, records):
+    """An address may say anything: the page shows something, or a reason."""
+    shown = show(weights[0], records, address="#/0/tensors")
+    for address in (
+        *("#/9", "#/-1/tensors", "#/0/nothing", "#/constructor/x", "#/0/constructor", "#/%E0%A4"),
+        *("#/0/tensor/~-1", "#/0/tensor/~1e99", "#/0/tensor/%3D%3Cscript%3E", "#/compare/0/9"),
+        f"{link('cube')}?window=9,3,5,1&at=0:99,7:7&axes=9,9",
+        f"{link('cube')}?window=NaN,1,2,3&at=x:y",
+        f"{link('photo')}?image=-4",
+        *("#/1/rows?row=NaN", "#/1/rows?row=-5", "#/1/rows?row=1e300", "#/1/rows?where=%00"),
+        "#/0/statistics?sort=__proto__-",
+        "#/0/tensors?sort=constructor",
+    ):
+        shown.go(address)
+        assert shown.page.locator("main *").count() > 0
+        assert width(shown.page) <= 1280
+    shown.go("#/1/rows?row=1e300")
+    shown.page.wait_for_selector(".list .row >> text=/^row 199\\d\\d$/")  # near the end
+
+
+def test_colours_follow_the_theme(show, weights):
+    """A heat map that is on the screen gets the colours of the other theme."""
+    shown = show(weights[0], address=link("cube"), color_scheme="light")
+    page = shown.page
+    page.wait_for_selector(".legend span:has-text('each cell')")
+    mean = """canvas => {
+      const data = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
+      let sum = 0;
+      for (let at = 0; at < data.length; at += 4) sum += data[at] + data[at + 1] + data[at + 2];
+      return sum / data.length;
+    }"""
+    canvas = page.locator("main canvas").first
+    shown.until(lambda: canvas.evaluate(mean) > 120)
+    page.keyboard.press("t")
+    shown.until(lambda: canvas.evaluate(mean) < 90)
+
+
 def test_server_gone(show, weights):
     """A page whose server has ended says so."""
     shown = show(weights[0])
@@ -501,6 +579,12 @@ def test_server_gone(show, weights):
     shown.page.get_by_role("link", name="Statistics").click()
     shown.page.wait_for_selector("text=The server has ended")
     shown.errors.clear()  # the browser tells that it cannot connect
+
+
+def test_several_files_are_counted(show, weights, large):
+    """Rows of large files are counted when the list is on the screen."""
+    page = show(weights[0], large, weights[0]).page
+    page.wait_for_selector("tr:has-text('large.tfrecord') td >> text=/^300$/")
 
 
 def test_several_files(show, weights, records, tmp_path):

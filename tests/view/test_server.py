@@ -207,6 +207,27 @@ def test_many_connections(view):
     pytest.fail("the server does not answer any more")
 
 
+def test_many_questions(view):
+    """A thousand quick questions of several tabs are all answered, and alike."""
+    parts = urlsplit(view.url)
+    answers = []
+
+    def ask_often():
+        connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=60)
+        for _ in range(125):
+            connection.request("GET", f"{parts.path}api/tensors?file=0")
+            answers.append(connection.getresponse().read())
+        connection.close()
+
+    tabs = [threading.Thread(target=ask_often) for _ in range(8)]
+    for tab in tabs:
+        tab.start()
+    for tab in tabs:
+        tab.join(60)
+    assert len(answers) == 1000
+    assert len(set(answers)) == 1
+
+
 def test_tokens_differ(tmp_path):
     """Each page has an address that cannot be guessed."""
     ferry.save({"x": np.ones(1)}, tmp_path / "x.npz")
@@ -263,9 +284,20 @@ def test_closing(tmp_path):
         get(shown, "api/alive")
 
 
-def test_the_page_names_all_its_modules() -> None:
-    """Every module is fetched at once, not one behind the other as they import each other."""
-    page = read_page()
-    named = set(re.findall(r'(?:href|src)="page/([a-z]+\.js)"', page["index.html"].decode()))
+def test_the_page_names_what_every_view_needs() -> None:
+    """Modules of all views are fetched at once, those of one view when it is shown."""
+    page = {name: data.decode() for name, data in read_page().items()}
 
-    assert named == {name for name in page if name.endswith(".js")}
+    def reached(pattern):
+        found, left = set(), ["main.js"]
+        while left:
+            name = left.pop()
+            if name not in found:
+                found.add(name)
+                left += re.findall(pattern, page[name])
+        return found
+
+    named = set(re.findall(r'(?:href|src)="page/([a-z]+\.js)"', page["index.html"]))
+    assert named == reached(r'from "\./([a-z]+\.js)"') | {"list.js"}
+    modules = {name for name in page if name.endswith(".js")}
+    assert reached(r'(?:from |import\()"\./([a-z]+\.js)"') == modules

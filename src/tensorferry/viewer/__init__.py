@@ -2,6 +2,8 @@
 
     server.py     HTTP on loopback: who may ask, and how answers are sent
     api.py        each question of the page, answered by an operation
+    listing.py    the questions that come first: files, and their tensors or columns
+    tensors.py, rows.py, modelling.py, comparing.py    all others
     files.py      the files that are shown, opened once
     jobs.py       work that takes longer than a question may, with its progress
     queries.py    the parameters of a question, checked

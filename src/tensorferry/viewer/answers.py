@@ -12,10 +12,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tensorferry.operations.plain import plain
-from tensorferry.tensors.values import Array
+
+if TYPE_CHECKING:
+    from tensorferry.tensors.values import Array
 
 JSON = "application/json"
 ARRAYS = "application/octet-stream"

@@ -5,20 +5,24 @@
 A question is a name and parameters. Those about what takes long start a job, and are asked again
 until it has finished. Nothing of a file is changed, and no file can be reached but those shown.
 
-What answers them is imported while a browser fetches the page, so that the page is soon there.
+What answers most of them is imported behind the first list of tensors, so that the list is soon
+there.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+import traceback
+from collections.abc import Callable, Mapping, Sequence
 
-import tensorferry
 from tensorferry.errors import FerryError
 from tensorferry.viewer.answers import Answer, of_json
 from tensorferry.viewer.files import File
+from tensorferry.viewer.listing import ListQuestions
 from tensorferry.viewer.queries import Query
 from tensorferry.viewer.shown import Question, Shown
+
+Loader = Callable[[Shown], Mapping[str, Question]]
 
 
 class Api:
@@ -30,13 +34,9 @@ class Api:
 
     def __init__(self, files: Sequence[File]) -> None:
         self.shown = Shown(files)
-        self._questions: dict[str, Question] = {
-            "alive": lambda query: of_json({"alive": True}),
-            "files": self.list_files,
-            "info": self.info,
-        }
+        self._questions = dict(ListQuestions(self.shown).questions())
         self._loading = threading.Lock()
-        self._is_whole = False
+        self._loaders: list[Loader] = [_rows, _tensors, _pairs, _models]
 
     @property
     def names(self) -> list[str]:
@@ -44,84 +44,69 @@ class Api:
         self.prepare()
         return list(self._questions)
 
+    def open(self) -> None:
+        """Opens the files, which takes as long as a browser needs to fetch the page."""
+        for file in self.shown.files:
+            file.summary()
+
     def prepare(self) -> None:
-        """Imports what answers the questions, once."""
+        """Imports what answers the questions."""
+        while self._load():
+            pass
+
+    def _load(self) -> bool:
+        """Imports what answers some more questions; whether there were any."""
         with self._loading:
-            if self._is_whole:
-                return
-            from tensorferry.viewer.rows import RowQuestions
-            from tensorferry.viewer.tensors import TensorQuestions
-
-            self._questions |= TensorQuestions(self.shown).questions()
-            self._questions |= RowQuestions(self.shown).questions()
-
-            from tensorferry.viewer.comparing import PairQuestions
-            from tensorferry.viewer.modelling import ModelQuestions
-
-            self._questions |= PairQuestions(self.shown).questions()
-            self._questions |= ModelQuestions(self.shown).questions()
-            self._is_whole = True
+            if not self._loaders:
+                return False
+            self._questions |= self._loaders.pop(0)(self.shown)
+            return True
 
     def answer(self, name: str, query: str) -> Answer:
         """The answer to a question; what went wrong is an answer, too."""
-        found = self._questions.get(name)
-        if found is None:
-            self.prepare()
-            found = self._questions.get(name)
-        if found is None:
+        while name not in self._questions and self._load():
+            pass
+        # Another thread may have loaded the last questions while this one waited for the lock.
+        question = self._questions.get(name)
+        if question is None:
             return of_json({"error": "there is no such question"}, 404)
         try:
-            return found(Query(query))
+            answer = question(Query(query))
+            if name == "tensors" and self._loaders:
+                threading.Thread(target=self.prepare, daemon=True).start()
+            return answer
         except FerryError as error:
             return of_json({"error": error.message, "hint": error.hint, "where": error.path}, 422)
         except (OSError, MemoryError, IndexError, TypeError, ValueError) as error:
             return of_json({"error": f"{type(error).__name__}: {error}"[:500]}, 422)
+        except Exception as error:  # a bug of ours: the page goes on, and the terminal tells where
+            traceback.print_exc()
+            return of_json({"error": f"{type(error).__name__}: {error}"[:500]}, 500)
 
     def close(self) -> None:
         """Ends all jobs, and closes the files."""
         self.shown.close()
 
-    def list_files(self, query: Query) -> Answer:
-        """The files, and what to do with two of them."""
-        return of_json(
-            {
-                "version": tensorferry.__version__,
-                "files": [file.summary() for file in self.shown.files],
-            }
-        )
 
-    def info(self, query: Query) -> Answer:
-        """What is in a file, without its tensors."""
-        from tensorferry.operations import snippets
-        from tensorferry.operations.cells import expand
+def _rows(shown: Shown) -> Mapping[str, Question]:
+    from tensorferry.viewer.rows import RowQuestions
 
-        file = self.shown.file(query)
-        with file.lock:
-            info = file.info
-            count = info.count
-            if file.holds_rows:
-                # Rows that are damaged are left out, which only those who read them know.
-                with file.paging() as pages, file.reading() as subject:
-                    pages.take([0])
-                    count = subject.count()
-        return of_json(
-            {
-                "path": info.path,
-                "format": info.format,
-                "holds": info.holds,
-                "count": count,
-                "files": info.files[:100],
-                "file_count": len(info.files),
-                "nbytes": info.nbytes,
-                "version": info.version,
-                "compression": info.compression,
-                "metadata": expand(dict(info.metadata))[0],
-                "problems": info.problems[:100],
-                "notes": info.notes[:100],
-                "dtypes": info.dtypes,
-                "elements": info.elements,
-                "tensors": len(info.tensors),
-                "verified": file.is_verified,
-                "copy": snippets.of_file(file.name),
-            }
-        )
+    return RowQuestions(shown).questions()
+
+
+def _tensors(shown: Shown) -> Mapping[str, Question]:
+    from tensorferry.viewer.tensors import TensorQuestions
+
+    return TensorQuestions(shown).questions()
+
+
+def _pairs(shown: Shown) -> Mapping[str, Question]:
+    from tensorferry.viewer.comparing import PairQuestions
+
+    return PairQuestions(shown).questions()
+
+
+def _models(shown: Shown) -> Mapping[str, Question]:
+    from tensorferry.viewer.modelling import ModelQuestions
+
+    return ModelQuestions(shown).questions()

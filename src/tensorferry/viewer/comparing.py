@@ -14,10 +14,11 @@ from tensorferry.operations.row_pairs import RowPair, differing_rows
 from tensorferry.viewer.answers import Answer, of_arrays, of_json
 from tensorferry.viewer.files import File
 from tensorferry.viewer.jobs import Job
+from tensorferry.viewer.listing import NAMED
 from tensorferry.viewer.queries import Query
 from tensorferry.viewer.rows import ROWS, row_cells
 from tensorferry.viewer.shown import Question, Shown
-from tensorferry.viewer.tensors import NAMED, plane_options
+from tensorferry.viewer.tensors import plane_options
 
 
 class PairQuestions:
@@ -66,7 +67,7 @@ class PairQuestions:
                     yield {**_side(places, change.name, change.other), "change": change}
                 job.progress(len(names), len(names))
 
-        job = self._shown.jobs.get(("comparison", a.number, b.number), work)
+        job = self._shown.jobs.get(("comparison", a.key, b.key), work)
         found = job.since(query.number("after", 0))
         return of_json({**found, "copy": snippets.of_comparison(a.name, b.name)})
 
@@ -105,7 +106,7 @@ class PairQuestions:
                     job.progress(pair.a if pair.a is not None else job.done, total)
                     yield _pair(pair)
 
-        job = self._shown.jobs.get(("rows", a.number, b.number, key), work)
+        job = self._shown.jobs.get(("rows", a.key, b.key, key), work)
         found = job.since(query.number("after", 0), 50_000)
         return of_json({**found, "copy": snippets.of_comparison(a.name, b.name, key=key)})
 
@@ -141,5 +142,5 @@ def _pair(pair: RowPair) -> list[Any]:
     return [
         -1 if pair.a is None else pair.a,
         -1 if pair.b is None else pair.b,
-        list(pair.columns[:50]),
+        [name[:NAMED] for name in pair.columns[:50]],
     ]

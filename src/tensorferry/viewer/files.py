@@ -5,25 +5,50 @@ Tensors and columns are known by their numbers: names come from files, and may b
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from tensorferry.errors import FerryError, UnsupportedError
+from tensorferry.errors import FerryError, Problem, UnsupportedError
 from tensorferry.files import keywords
 from tensorferry.files.find import Found
-from tensorferry.operations.glance import total_size
-from tensorferry.operations.inspect import FileInfo, inspect
+from tensorferry.operations.glance import starts_with_record, total_size
+from tensorferry.operations.inspect import FileInfo, look
+from tensorferry.tensors.infos import TensorInfo
 
 if TYPE_CHECKING:
     from tensorferry.operations.pages import Pages
     from tensorferry.operations.subject import Subject
+    from tensorferry.progress import Progress
+
+SMALL = 1 << 22
+"""Up to how many bytes rows are counted before the first of them is shown."""
+
+STAMPED = 1000
+"""Of how many files it is noticed that they were replaced."""
+
+DAMAGES = 1000
+"""How many damaged places are told."""
 
 VERIFIED = 1 << 30
-"""Up to how many bytes the checksums of rows are verified before the first of them is shown."""
+"""Up to how many bytes the checksums of rows are verified when they are counted."""
+
+
+@dataclass(frozen=True)
+class Located:
+    """What is known of rows once all of them were found.
+
+    Attributes:
+        count: Their number; None where only reading everything would tell.
+        damages: What was passed over.
+    """
+
+    count: int | None
+    damages: Sequence[Problem]
 
 
 class File:
@@ -40,6 +65,9 @@ class File:
         self.found = found
         self.lock = threading.RLock()
         self._options = options
+        self._version = 0
+        self._stamp: Sequence[object] = ()
+        self._located: Located | None = None
         self._subject: Subject | None = None
         self._pages: Pages | None = None
 
@@ -48,16 +76,73 @@ class File:
         """As the user named it."""
         return self.found.name
 
-    @cached_property
-    def info(self) -> FileInfo:
-        """What is in it."""
-        return inspect(self._apart(), **self._options)
+    @property
+    def key(self) -> tuple[int, int]:
+        """What tells it from other files, and from what it was before it was replaced."""
+        return self.number, self._version
 
     @cached_property
+    def info(self) -> FileInfo:
+        """What is in it; large files of rows are not counted."""
+        info = look(self._apart(), self._options, counted=False)
+        self._stamp = _stamp(info)
+        return info
+
+    def refresh(self) -> None:
+        """Forgets what is known of a local file that was written or replaced since."""
+        with self.lock:
+            if "info" in self.__dict__ and _stamp(self.info) != self._stamp:
+                self._close()
+                self._located = None
+                self._version += 1
+                for name in ("info", "infos", "names", "_size"):
+                    self.__dict__.pop(name, None)
+
+    @cached_property
+    def _size(self) -> int | None:
+        return total_size(self.found.places)
+
+    @property
     def is_verified(self) -> bool:
-        """Whether checksums of rows are verified before they are shown: not in large files."""
-        size = total_size(self.found.places)
-        return size is not None and size <= VERIFIED
+        """Whether checksums of rows are verified when they are counted: not in large files."""
+        return self._size is not None and self._size <= VERIFIED
+
+    @property
+    def located(self) -> Located | None:
+        """What is known of all rows: of small files at once, of others after `locate`."""
+        if self._located is None and self._size is not None and self._size <= SMALL:
+            self.locate()
+        return self._located
+
+    def locate(self, progress: Progress | None = None) -> Located:
+        """Finds all rows, while others go on reading the first of them."""
+        from tensorferry.operations.pages import Pages
+
+        if self._located is not None:
+            return self._located
+        version, subject = self._version, self.open()
+        try:
+            pages = Pages(subject)
+            located = Located(pages.locate(progress), subject.damages()[:DAMAGES])
+        except BaseException:
+            subject.close()
+            raise
+        with self.lock:
+            if self._version == version:
+                self._close()
+                self._subject, self._pages, self._located = subject, pages, located
+                return located
+        subject.close()
+        return self.locate(progress)  # the file was replaced meanwhile
+
+    def check(self) -> None:
+        """Opens the file, but for records, which can wait until a browser has started.
+
+        Raises:
+            FormatError: It cannot be opened.
+        """
+        if keywords.given(self._options) or not starts_with_record(self.found):
+            _ = self.info
 
     def open(self) -> Subject:
         """Opens it anew, for whoever reads it beside others."""
@@ -97,10 +182,19 @@ class File:
             yield self._pages
 
     @cached_property
+    def infos(self) -> Mapping[str, TensorInfo]:
+        """What is known of its tensors or columns."""
+        tensors = self.info.tensors
+        if not self.holds_rows and all(info.nbytes is not None for info in tensors):
+            return {info.name: info for info in tensors}
+        # Who opens a compressed file knows how large its tensors are.
+        with self.reading() as subject:
+            return subject.infos
+
+    @cached_property
     def names(self) -> Sequence[str]:
         """The names of its tensors or columns."""
-        with self.reading() as subject:
-            return list(subject.infos)
+        return list(self.infos)
 
     def name_at(self, number: int) -> str:
         """The name of a tensor or column.
@@ -118,8 +212,10 @@ class File:
         try:
             with self.lock:
                 info = self.info
-        except (FerryError, OSError) as error:
-            return {**base, "error": str(error)}
+        except FerryError as error:
+            return {**base, "error": error.message, "hint": error.hint}
+        except OSError as error:
+            return {**base, "error": error.strerror or str(error)}
         kind = None if info.model is None else info.model.kind
         facts = {"format": info.format, "holds": info.holds, "count": info.count}
         return {**base, **facts, "nbytes": info.nbytes, "model": kind}
@@ -127,6 +223,25 @@ class File:
     def close(self) -> None:
         """Closes the file."""
         with self.lock:
-            if self._subject is not None:
-                self._subject.close()
-                self._subject = None
+            self._close()
+
+    def _close(self) -> None:
+        if self._pages is not None:
+            self._pages.close()
+            self._pages = None
+        if self._subject is not None:
+            self._subject.close()
+            self._subject = None
+
+
+def _stamp(info: FileInfo) -> Sequence[object]:
+    """What changes when local files are written or replaced."""
+    stamps: list[object] = []
+    for path in info.files[:STAMPED]:
+        try:
+            found = os.stat(path)
+        except (OSError, ValueError):  # a URL, or a file that is gone
+            stamps.append(None)
+        else:
+            stamps.append((found.st_ino, found.st_size, found.st_mtime_ns))
+    return stamps

@@ -22,7 +22,10 @@ KEPT = 48
 """How many jobs are remembered."""
 
 PATIENCE = 60.0
-"""After so many seconds without a question, a job ends."""
+"""After so many seconds without a question, a job ends; a page that is hidden asks seldom."""
+
+LEFT = 5.0
+"""After so many seconds without a question, a job gives way to one that waits."""
 
 ITEMS = 200_000
 """The most items of a job."""
@@ -62,9 +65,23 @@ class Job:
         if self._ended or time.monotonic() - self._asked > PATIENCE:
             raise Cancelled
 
+    @property
+    def is_left(self) -> bool:
+        """Whether nobody seems to wait for it."""
+        return not self.finished and time.monotonic() - self._asked > LEFT
+
+    @property
+    def is_ended(self) -> bool:
+        """Whether the work was asked to end."""
+        return self._ended
+
     def end(self) -> None:
         """Asks the work to end."""
         self._ended = True
+
+    def stop(self) -> None:
+        """Takes note that the work ended before it was done."""
+        self.error, self.finished = "stopped", True
 
     def asked(self) -> None:
         """Takes note that somebody wants it."""
@@ -96,7 +113,7 @@ class Job:
                     self.full = True
                     break
         except Cancelled:
-            self.error = "stopped"
+            self.stop()
         except FerryError as error:
             self.error, self.hint = error.message, error.hint
         except (OSError, MemoryError) as error:
@@ -131,8 +148,18 @@ class Jobs:
             return job
 
     def _run(self, job: Job, work: Callable[[Job], Iterator[Any]]) -> None:
-        with self._turns:
+        while not self._turns.acquire(timeout=0.5):
+            if job.is_ended:
+                job.stop()
+                return
+            with self._lock:
+                for other in self._jobs.values():
+                    if other.is_left and other is not job:
+                        other.end()
+        try:
             job.run(work)
+        finally:
+            self._turns.release()
 
     def end(self) -> None:
         """Asks all of them to end."""

@@ -45,7 +45,11 @@ class ModelQuestions:
                 "variables": graph.variables[:NAMED],
                 "variable_count": len(graph.variables),
                 "nodes": graph.nodes,
-                "start": first_function(_largest_first(graph), graph.nodes),
+                "start": first_function(
+                    _largest_first(graph),
+                    graph.nodes,
+                    (name for names in graph.callables.values() for name in names),
+                ),
                 "ops": sorted(graph.ops.items(), key=lambda pair: -pair[1])[:NAMED],
                 "op_count": sum(graph.ops.values()),
                 "custom_ops": graph.custom_ops[:NAMED],
@@ -96,7 +100,7 @@ class ModelQuestions:
 
     def _read(self, file: File, graph: int, function: str) -> tuple[Node, ...]:
         """The nodes of a function; those of the last question are kept."""
-        key = (file.number, graph, function)
+        key = (file.key, graph, function)
         if self._nodes is None or self._nodes[0] != key:
             self._nodes = key, read_nodes(file.found.place, graph=graph, function=function)
         return self._nodes[1]

@@ -58,7 +58,7 @@ def find_files(
         )
     files = [File(number, each, options or {}) for number, each in enumerate(found)]
     if len(files) == 1:
-        _ = files[0].info  # what cannot be opened is an error here: there is nothing else to show
+        files[0].check()
     return files
 
 

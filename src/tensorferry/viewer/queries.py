@@ -29,18 +29,9 @@ class Query:
         if len(self._given) != len(pairs):
             raise UnsupportedError("a parameter is given twice")
 
-    @property
-    def key(self) -> tuple[tuple[str, str], ...]:
-        """What tells the question from others."""
-        return tuple(sorted(self._given.items()))
-
     def text(self, name: str, default: str = "") -> str:
         """A parameter that is text."""
         return self._given.get(name, default)
-
-    def flag(self, name: str) -> bool:
-        """A parameter that is 1, or not there."""
-        return self._given.get(name) == "1"
 
     def number(self, name: str, default: int, *, least: int = 0, most: int = 1 << 53) -> int:
         """A parameter that is an integer, moved into a range.

@@ -11,8 +11,9 @@ import numpy as np
 from tensorferry.errors import UnsupportedError
 from tensorferry.operations import exports, snippets
 from tensorferry.operations.cells import Cell, expand, present
-from tensorferry.operations.pages import Row, column_distribution, search
+from tensorferry.operations.pages import Row, search
 from tensorferry.viewer.answers import Answer, of_json
+from tensorferry.viewer.files import File
 from tensorferry.viewer.jobs import Job
 from tensorferry.viewer.queries import Query
 from tensorferry.viewer.shown import Question, Shown, safe_name
@@ -34,32 +35,45 @@ class RowQuestions:
         """The questions by name."""
         return {
             "rows": self.rows,
+            "row_copy": self.row_copy,
             "value": self.value,
             "media": self.media,
             "column": self.column,
+            "located": self.located,
             "search": self.search,
             "damages": self.damages,
             "table": self.table,
         }
 
+    def _file(self, query: Query) -> File:
+        """The file that a question is about.
+
+        Raises:
+            UnsupportedError: It has no rows.
+        """
+        file = self._shown.file(query)
+        if not file.holds_rows:
+            raise UnsupportedError("rows of a file are expected", path=file.name)
+        return file
+
     def rows(self, query: Query) -> Answer:
         """Rows by their numbers."""
-        file = self._shown.file(query)
+        file = self._file(query)
         start, count = query.number("start", 0), query.number("count", 100, most=ROWS)
         numbers: Sequence[int] = query.numbers("numbers", most=ROWS) or range(start, start + count)
         with file.paging() as pages:
             found = pages.take([number for number in numbers if number >= 0])
-            return of_json(
-                {
-                    "rows": [row_cells(row, pages.columns) for row in found],
-                    "copy": snippets.of_rows(
-                        file.name, start, start + count, query.text("where") or None
-                    ),
-                }
-            )
+            cells = [row_cells(row, pages.columns) for row in found]
+            return of_json({"rows": cells, "total": pages.total})
+
+    def row_copy(self, query: Query) -> Answer:
+        """What to type to get some rows."""
+        file, start = self._file(query), query.number("start", 0)
+        stop, where = query.number("stop", start, least=start), query.text("where") or None
+        return of_json({"copy": snippets.of_rows(file.name, start, stop, where)})
 
     def _value(self, query: Query) -> Any:
-        file = self._shown.file(query)
+        file = self._file(query)
         with file.paging() as pages:
             column = query.number("column", 0)
             if column >= len(pages.columns):
@@ -88,50 +102,55 @@ class RowQuestions:
 
     def column(self, query: Query) -> Answer:
         """How the values of a column are spread: a job."""
-        file, number = self._shown.file(query), query.number("column", 0)
+        from tensorferry.operations.column_spread import column_distribution
+
+        file, number = self._file(query), query.number("column", 0)
         name = file.name_at(number)
 
         def work(job: Job) -> Iterator[Any]:
             with file.open() as subject:
                 yield column_distribution(subject, name, progress=job.progress)
 
-        job = self._shown.jobs.get(("column", file.number, number), work)
+        job = self._shown.jobs.get(("column", file.key, number), work)
         found = job.since(query.number("after", 0))
         return of_json({**found, "copy": snippets.of_column(file.name, name)})
 
     def search(self, query: Query) -> Answer:
         """The numbers of rows that are looked for: a job."""
-        file = self._shown.file(query)
+        file = self._file(query)
         where, text = query.text("where") or None, query.text("text") or None
-        if not file.holds_rows:
-            raise UnsupportedError("rows of a file are expected", path=file.name)
 
         def work(job: Job) -> Iterator[Any]:
             with file.open() as subject:
                 yield from search(subject, where=where, text=text, progress=job.progress)
 
-        job = self._shown.jobs.get(("search", file.number, where, text), work)
+        job = self._shown.jobs.get(("search", file.key, where, text), work)
         return of_json(job.since(query.number("after", 0), 50_000))
 
+    def located(self, query: Query) -> Answer:
+        """How many rows there are, and what is damaged between them: a job."""
+        file = self._file(query)
+
+        def work(job: Job) -> Iterator[Any]:
+            yield file.locate(job.progress)
+
+        job = self._shown.jobs.get(("located", file.key), work)
+        return of_json(job.since(query.number("after", 0)))
+
     def damages(self, query: Query) -> Answer:
-        """What is damaged: known at once as far as it was met, or a job that reads everything."""
-        file = self._shown.file(query)
-        if not query.flag("all"):
-            with file.paging() as pages, file.reading() as subject:
-                pages.take([0])  # finds where all rows are, and what lies between them
-                known = subject.damages()[:1000]
-            return of_json({"items": known, "finished": True, "next": len(known)})
+        """What is damaged: a job that reads everything."""
+        file = self._file(query)
 
         def work(job: Job) -> Iterator[Any]:
             with file.open() as subject:
                 yield from subject.opened.problems(job.progress)
 
-        job = self._shown.jobs.get(("damages", file.number), work)
+        job = self._shown.jobs.get(("damages", file.key), work)
         return of_json(job.since(query.number("after", 0)))
 
     def table(self, query: Query) -> Answer:
         """Rows as a CSV file."""
-        file = self._shown.file(query)
+        file = self._file(query)
         start = query.number("start", 0)
         stop = min(query.number("stop", start + EXPORTED), start + EXPORTED)
         where, text = query.text("where") or None, query.text("text") or None

@@ -122,7 +122,7 @@ class Server(ThreadingHTTPServer):
     def run(self) -> None:
         """Serves until it is closed, or the page has been gone for long."""
         threading.Thread(target=self._watch, daemon=True).start()
-        threading.Thread(target=self.api.prepare, daemon=True).start()
+        threading.Thread(target=self.api.open, daemon=True).start()
         try:
             self.serve_forever(poll_interval=0.2)
         finally:
@@ -167,6 +167,9 @@ class Handler(BaseHTTPRequestHandler):
     server_version = "ferry"
     sys_version = ""
     timeout = 60
+    # An answer goes out in one piece, and does not wait until the one before was confirmed.
+    disable_nagle_algorithm = True
+    wbufsize = 1 << 16
 
     def do_GET(self) -> None:  # the base class calls it by this name
         """Answers a question, or gives a file of the page."""

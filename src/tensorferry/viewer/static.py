@@ -144,7 +144,7 @@ def page(recording: Mapping[str, Any]) -> bytes:
     files = {name: data.decode() for name, data in read_page().items()}
     modules = {
         f"ferry/{name}": "data:text/javascript;base64,"
-        + base64.b64encode(text.replace('from "./', 'from "ferry/').encode()).decode()
+        + base64.b64encode(_named_modules(text).encode()).decode()
         for name, text in files.items()
         if name.endswith(".js")
     }
@@ -169,6 +169,11 @@ def page(recording: Mapping[str, Any]) -> bytes:
         f'<script type="application/json" id="recording">{data}</script>\n'
         f'<script type="module">{start}</script>\n</body>\n</html>\n'
     ).encode()
+
+
+def _named_modules(text: str) -> str:
+    """The text of a module that imports others by the names that the import map has."""
+    return text.replace('from "./', 'from "ferry/').replace('import("./', 'import("ferry/')
 
 
 def _hash(text: str) -> str:
@@ -279,8 +284,8 @@ def _picture(info: TensorInfo) -> tuple[str | None, dict[str, Any]]:
 
 def _record_rows(recorder: _Recorder, file: File) -> Iterator[str]:
     recorder.keep("rows", file=file.number)
-    recorder.keep("damages", file=file.number)
-    count = file.info.count
+    recorder.keep("located", file=file.number)
+    count = file.locate().count
     if count is None or count > ROWS:
         yield f"rows of {file.name} from {ROWS} on"
     names = len(file.names)

@@ -1,4 +1,4 @@
-"""Questions about tensors: lists, distributions, and what a screen shows of one."""
+"""Questions about tensors: distributions, and what a screen shows of one."""
 
 from __future__ import annotations
 
@@ -7,23 +7,16 @@ from typing import Any, Literal
 
 from tensorferry.errors import FerryError, UnsupportedError
 from tensorferry.operations import exports, planes, snippets
-from tensorferry.operations.branches import branches
 from tensorferry.operations.cells import expand, present
 from tensorferry.operations.distribution import distribution
 from tensorferry.operations.subject import Subject
-from tensorferry.rows.columns import length_of, rows_between
 from tensorferry.tensors.infos import TensorInfo
 from tensorferry.viewer.answers import Answer, of_arrays, of_json
 from tensorferry.viewer.files import File
 from tensorferry.viewer.jobs import Job
+from tensorferry.viewer.listing import NAMED, listed
 from tensorferry.viewer.queries import Query
 from tensorferry.viewer.shown import Question, Shown, safe_name
-
-LISTED = 20_000
-"""How many tensors are listed at once."""
-
-NAMED = 2000
-"""How many characters of a name are sent: longer ones are cut."""
 
 SAMPLED = 1 << 22
 """Up to how many values a distribution is exact at once; of more, a sample comes first."""
@@ -37,12 +30,10 @@ class TensorQuestions:
 
     def __init__(self, shown: Shown) -> None:
         self._shown = shown
-        self._lists: dict[int, Answer] = {}
 
     def questions(self) -> Mapping[str, Question]:
         """The questions by name."""
         return {
-            "tensors": self.tensors,
             "tensor": self.tensor,
             "distribution": self.distribution,
             "plane": self.plane,
@@ -54,31 +45,9 @@ class TensorQuestions:
             "download": self.download,
         }
 
-    def tensors(self, query: Query) -> Answer:
-        """The tensors or columns, as a list and as a tree."""
-        file, text = self._shown.file(query), query.text("search").lower()
-        with file.reading() as subject:
-            if text:
-                return self._list(file, subject, text)
-            if file.number not in self._lists:
-                self._lists[file.number] = self._list(file, subject)
-            return self._lists[file.number]
-
-    def _list(self, file: File, subject: Subject, text: str = "") -> Answer:
-        infos = list(subject.infos.values())
-        chosen = [n for n, info in enumerate(infos) if not text or text in info.name.lower()]
-        shown = chosen[:LISTED]
-        some = [infos[number] for number in shown]
-        return of_json(
-            {
-                "tensors": [listed(n, info) for n, info in zip(shown, some, strict=True)],
-                "tree": branches(some) if not file.holds_rows else [],
-                "total": len(chosen),
-            }
-        )
-
     def _tensor(self, query: Query, subject: Subject, file: File) -> tuple[str, TensorInfo]:
         name = file.name_at(query.number("tensor", 0))
+        subject.check_names([name])  # the file may have been replaced
         return name, subject.infos[name]
 
     def tensor(self, query: Query) -> Answer:
@@ -108,7 +77,7 @@ class TensorQuestions:
             with file.open() as subject:
                 yield distribution(subject, name, progress=job.progress)
 
-        job = self._shown.jobs.get(("distribution", file.number, number), work)
+        job = self._shown.jobs.get(("distribution", file.key, number), work)
         return of_json(job.since(query.number("after", 0)))
 
     def plane(self, query: Query) -> Answer:
@@ -169,21 +138,10 @@ class TensorQuestions:
         file = self._shown.file(query)
         start, count = query.number("start", 0), query.number("count", 100, most=ROWS)
         with file.reading() as subject:
-            name, info = self._tensor(query, subject, file)
-            tensor = subject.tensor(name)
-            if info.kind == "sparse":
-                size = len(tensor.values)
-                places = tensor.indices[start : start + count].tolist()
-                cells = list(map(present, tensor.values[start : start + count]))
-            elif not info.shape:
-                size, places, cells = 1, [[]], [present(tensor)]
-            else:
-                size = length_of(tensor)
-                stop = min(start + count, size)
-                part = rows_between(tensor, start, stop) if start < stop else []
-                cells = [present(part[number]) for number in range(max(stop - start, 0))]
-                places = [[start + number] for number in range(len(cells))]
-        return of_json({"size": size, "places": places, "cells": cells})
+            name, _ = self._tensor(query, subject, file)
+            found = planes.entries(subject, name, start, count)
+            cells = list(map(present, found.values))
+        return of_json({"size": found.size, "places": found.places, "cells": cells})
 
     def statistics(self, query: Query) -> Answer:
         """Statistics of all tensors, one after the other: a job."""
@@ -197,7 +155,7 @@ class TensorQuestions:
                         yield {"tensor": number, **_statistics(subject, name)}
             job.progress(len(file.names), len(file.names))
 
-        job = self._shown.jobs.get(("statistics", file.number), work)
+        job = self._shown.jobs.get(("statistics", file.key), work)
         found = job.since(query.number("after", 0))
         return of_json({**found, "copy": snippets.of_statistics(file.name)})
 
@@ -211,21 +169,6 @@ class TensorQuestions:
         return Answer(
             _closing(first, pieces, subject), "application/x-npy", name=safe_name(name, "npy")
         )
-
-
-def listed(number: int, info: TensorInfo) -> Mapping[str, Any]:
-    """A tensor in a list."""
-    return {
-        "number": number,
-        "name": info.name[:NAMED],
-        "cut": len(info.name) > NAMED,
-        "dtype": info.dtype[:80],
-        "shape": info.shape,
-        "nbytes": info.nbytes,
-        "kind": info.kind,
-        "quantized": info.quantized,
-        "unreadable": None if info.unreadable is None else info.unreadable[:500],
-    }
 
 
 def _statistics(subject: Subject, name: str) -> Mapping[str, Any]:

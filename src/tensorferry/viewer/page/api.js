@@ -96,6 +96,16 @@ export async function follow(name, parameters, take, signal = undefined) {
   }
 }
 
+/** The only item of a job, or null if there is none; `tell` is called with how far it is. */
+export async function finished(name, parameters, tell, signal = undefined) {
+  let item = null;
+  await follow(name, parameters, (answer) => {
+    item = answer.items[0] ?? item;
+    tell?.(answer);
+  }, signal);
+  return item;
+}
+
 const listeners = [];
 let isLost = false;
 

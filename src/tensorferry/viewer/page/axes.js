@@ -63,7 +63,8 @@ export function slices(here, { shape, label, range, diverging, height, load }) {
   const isChoosable = rank > 2 && !recording;
   if (isChoosable) fill();
   const window = (given.get("window") ?? "").split(",").map(Number);
-  make(window.length === 4 && window.every(Number.isFinite) ? window : undefined);
+  const isInside = (start, end, size) => start >= 0 && start < end && end <= size;
+  make(window.length === 4 && sizes().every((size, axis) => isInside(window[2 * axis], window[2 * axis + 1], size)) ? window : undefined);
   return {
     tools, reload: (next) => map.reload(next),
     body: [isChoosable ? controls : null, rank > 2 && recording ? h("p.caption", { style: { "margin-bottom": "8px" } }, "The last two axes; all others at 0.") : null, holder],

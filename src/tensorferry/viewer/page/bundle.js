@@ -1,57 +1,11 @@
-// Weights: the tree of names, where the bytes are, and statistics of all tensors.
+// Weights: the tree of names, where the bytes are, and a list of all tensors.
 
-import { ask, follow, recording } from "./api.js";
+import { facts, link, listing, metadata, remarks, step, tensorOf } from "./about.js";
+import { ask, recording } from "./api.js";
 import { treemap } from "./charts.js";
 import { append, h, later, named, replace, visible } from "./dom.js";
 import * as format from "./format.js";
-import { list } from "./list.js";
-import { link, step } from "./main.js";
-import { tensorPage } from "./tensor.js";
-
-const listings = new Map();
-
-/** The tensors of a file, asked for once. */
-export function listing(file) {
-  if (!listings.has(file.number)) listings.set(file.number, ask("tensors", { file: file.number }).then((found) => {
-    found.byNumber = new Map(found.tensors.map((tensor) => [tensor.number, tensor]));
-    return found;
-  }));
-  return listings.get(file.number);
-}
-
-/** The tensor that an address names. */
-export function tensorOf(found, text) {
-  if (text.startsWith("~")) return found.byNumber.get(Number(text.slice(1)));
-  return found.tensors.find((tensor) => tensor.name === text.slice(1));
-}
-
-/** What a file is, in a row of words. */
-export function facts(info) {
-  const dtypes = Object.entries(info.dtypes).slice(0, 4).map(([name, count]) => `${name} (${count})`).join(", ");
-  const pairs = [
-    ["Format", [info.format, info.version].filter(Boolean).join(" ")], ["Size", format.size(info.nbytes)],
-    [info.holds === "tensors" ? "Tensors" : info.holds === "records" ? "Records" : "Rows", format.count(info.count)],
-    ...(info.holds === "tensors" ? [["Values", format.count(info.elements)], ["Dtypes", dtypes || "–"]] : [["Columns", format.count(info.tensors)]]),
-    ...(info.compression ? [["Compression", info.compression]] : []), ...(info.file_count > 1 ? [["Files", format.count(info.file_count)]] : []),
-  ];
-  return h("dl.facts", null, pairs.map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, visible(value)))));
-}
-
-/** Problems, notes and metadata of a file. */
-export function remarks(info) {
-  const lines = [];
-  if (info.problems.length) lines.push(h("div.note.bad", { role: "alert" }, format.plural(info.problems.length, "problem"), h("ul", null,
-    info.problems.slice(0, 12).map((each) => h("li", null, visible([each.record !== null ? `at ${each.record}` : "", each.problem].filter(Boolean).join(": ")))))));
-  if (info.notes.length) lines.push(h("div.note", null, info.notes.slice(0, 12).map((text) => h("p", null, visible(text)))));
-  return lines;
-}
-
-export function metadata(info) {
-  const entries = Object.entries(info.metadata ?? {});
-  if (!entries.length) return null;
-  return h("section.card", null, h("header", null, h("h2", null, "Metadata")), h("div.wide", null, h("table", null, h("tbody", null,
-    entries.slice(0, 100).map(([name, value]) => h("tr", null, h("td", null, named(name)), h("td", { style: { "white-space": "normal" } }, h("bdi.mono", null, visible(typeof value === "string" ? value : JSON.stringify(value)).slice(0, 2000)))))))));
-}
+import { list, natural, sorter } from "./list.js";
 
 const sides = new Map();
 
@@ -199,7 +153,7 @@ function bytes(here, file, found) {
     replace(path, trail.flatMap((part, place) => [place ? h("span.sep", null, "›") : null,
       place < trail.length - 1 ? h("a", { href: location.hash || "#/", onclick: (event) => { event.preventDefault(); openAt(part.below, trail.slice(0, place + 1)); } }, visible(part.name).slice(0, 60)) : h("span", null, visible(part.name).slice(0, 60))]));
     const item = (before) => (branch) => ({
-      label: visible(branch.name).slice(0, 200), path: visible(before + (branch.alike ? "" : branch.name)).slice(0, 200), size: branch.nbytes, branch,
+      label: visible(branch.name).slice(0, 200).replace(/[./]$/, ""), path: visible(before + (branch.alike ? "" : branch.name)).slice(0, 200), size: branch.nbytes, branch,
       detail: branch.tensor === null ? format.plural(branch.tensors, "tensor") : format.shape(found.tensors[branch.tensor].shape),
       items: () => branch.below.map(item(before + (branch.alike ? "" : branch.name))),
     });
@@ -210,26 +164,6 @@ function bytes(here, file, found) {
   while (first.length === 1 && first[0].below.length) first = first[0].below;
   openAt(first, [{ name: "All", below: first }]);
   return h("section.card", null, h("header", null, h("h2", null, "Where the bytes are"), path), holder);
-}
-
-const natural = new Intl.Collator("en", { numeric: true });
-
-function sorter(columns, start, change) {
-  let [by, down] = start;
-  const heads = columns.map(({ key, text, right }) => {
-    const cell = h("div", { class: right ? "num" : "", role: "columnheader" }, h("button", { type: "button", onclick: () => {
-      down = by === key ? !down : Boolean(right);
-      by = key;
-      mark();
-      change(by, down);
-    } }, text));
-    return { key, cell };
-  });
-  function mark() {
-    for (const { key, cell } of heads) if (key === by) cell.setAttribute("aria-sort", down ? "descending" : "ascending"); else cell.removeAttribute("aria-sort");
-  }
-  mark();
-  return heads.map(({ cell }) => cell);
 }
 
 function compare(a, b, key) {
@@ -278,90 +212,6 @@ export async function showTensor(here, file, parts) {
   if (!tensor) throw new Error("there is no such tensor");
   const content = h("div.stack");
   sided(here, file, found, tensor.number, content);
+  const { tensorPage } = await import("./tensor.js");
   await tensorPage(here, file, tensor, content, found);
 }
-
-// Statistics
-
-function verdict(found, dtype = "float32") {
-  if (!found) return null;
-  if (found.error) return ["bad", "cannot be read"];
-  const { count, zeros, nan, infinite, minimum, maximum, deviation } = found.values;
-  if (nan || infinite) return ["bad", [nan && `${format.count(nan)} NaN`, infinite && `${format.count(infinite)} infinite`].filter(Boolean).join(", ")];
-  if (!count) return ["", "empty"];
-  if (found.values.distinct !== null) return null;
-  if (zeros === count) return ["warn", "all zero"];
-  if (minimum === maximum && count > 1) return ["warn", "constant"];
-  if (dtype.includes("float") && Math.max(Math.abs(minimum), Math.abs(maximum)) > 1e4 && deviation > 1e3) return ["warn", "very large"];
-  if (count > 16 && deviation < 1e-6 && deviation > 0) return ["warn", "nearly constant"];
-  if (zeros > count * 0.5) return ["", `${format.percent(zeros, count)} zero`];
-  return null;
-}
-
-/** Statistics of all tensors: what is dead, exploding, all zero. */
-export async function showStatistics(here, file) {
-  const found = await listing(file);
-  const rows = found.tensors.map((tensor) => ({ tensor, name: tensor.name, number: tensor.number, found: null }));
-  const byNumber = new Map(rows.map((row) => [row.number, row]));
-  let order = [...rows];
-  let [by, down] = (here.query.get("sort") ?? "number").endsWith("-") ? [here.query.get("sort").slice(0, -1), true] : [here.query.get("sort") ?? "number", false];
-  const columns = "minmax(190px, 1.4fr) 150px repeat(6, minmax(84px, .5fr))";
-  const keys = [["name", "Name"], ["verdict", "Remarkable"], ["minimum", "Min"], ["maximum", "Max"], ["mean", "Mean"], ["deviation", "Std"], ["zeros", "Zeros"], ["median", "Median"]];
-  const value = (row, key) => {
-    if (key === "name" || key === "number") return row[key];
-    if (!row.found || row.found.error) return null;
-    const values = row.found.values;
-    if (key === "verdict") { const told = verdict(row.found, row.tensor.dtype); return told ? (told[0] === "bad" ? 3 : told[0] === "warn" ? 2 : 1) : 0; }
-    if (key === "zeros") return values.count ? values.zeros / values.count : null;
-    const number = key === "median" ? values.quantiles["0.5"] : values[key];
-    return number === undefined || number === null ? null : Number(number);
-  };
-  const arrange = () => {
-    order = [...rows];
-    order.sort((a, b) => {
-      const [x, y] = [value(a, by), value(b, by)];
-      if (x === null || y === null) return (x === null) - (y === null) || a.number - b.number;
-      return (down ? -1 : 1) * (typeof x === "string" ? natural.compare(x, y) : x - y) || a.number - b.number;
-    });
-    shown.refresh(order.length);
-  };
-  const heads = h("div.heads", { role: "row", style: { "grid-template-columns": columns } }, sorter(keys.map(([key, text], place) => ({ key, text, right: place > 1 || key === "verdict" })), [by, down], (next, way) => {
-    [by, down] = [next, way];
-    here.keep({ sort: `${by}${down ? "-" : ""}` });
-    arrange();
-  }));
-  for (const cell of [...heads.children].slice(1, 2)) cell.className = "";
-  const shown = list({
-    height: `${Math.min(Math.max(rows.length, 1) * 32, 640)}px`, count: rows.length, rowHeight: 32, label: "Statistics", columns: () => columns, head: heads,
-    render: (place) => {
-      const row = order[place], told = verdict(row.found, row.tensor.dtype), values = row.found?.values, target = link(file.number, "tensor", step(row.tensor));
-      const cells = ["minimum", "maximum", "mean", "deviation", "zeros", "median"].map((key) => {
-        if (row.tensor.unreadable) return "";
-        if (!row.found) return h("i.ghost");
-        if (!values) return "";
-        if (key === "zeros") return format.percent(values.zeros, values.count);
-        return format.number(key === "median" ? values.quantiles["0.5"] : values[key], 4);
-      });
-      return h("div.link", { onclick: () => here.go(target) }, h("a", { href: target, role: "gridcell" }, h("bdi.name", { title: visible(row.name).slice(0, 400) }, visible(row.name).slice(0, 300))),
-        h("span", { role: "gridcell" }, row.tensor.unreadable ? h("span.tag.bad", { title: visible(row.tensor.unreadable) }, "unreadable") : told ? h(`span.tag.${told[0] || "quiet"}`, { title: row.found.error ? visible(row.found.error) : null }, told[1]) : ""),
-        cells.map((cell) => h("span.num.mono", { role: "gridcell" }, cell)));
-    },
-  });
-  const bar = h("i"), progress = h("div.progress", { role: "progressbar", "aria-label": "Statistics" }, bar), state = h("span.hint", { role: "status" }, "");
-  here.put(h("section.card", null, h("header", null, h("h2", null, "Statistics of all tensors"), state), progress, h("div", { style: { height: "10px" } }), heads, h("div.flush", null, shown.box)));
-  let drawn = 0;
-  const end = await follow("statistics", { file: file.number }, (answer) => {
-    for (const item of answer.items) { const row = byNumber.get(item.tensor); if (row) row.found = item; }
-    const part = answer.total ? answer.done / answer.total : 1;
-    bar.style.width = `${100 * part}%`;
-    state.textContent = answer.finished ? "" : `${format.count(answer.done)} of ${format.count(answer.total ?? rows.length)} tensors`;
-    here.setCopy(answer.copy);
-    if (answer.items.length && (answer.finished || performance.now() - drawn > 250)) { drawn = performance.now(); arrange(); }
-  }, here.signal);
-  arrange();
-  progress.classList.add("done");
-  const warnings = rows.filter((row) => row.found && ["bad", "warn"].includes(verdict(row.found, row.tensor.dtype)?.[0])).length;
-  state.textContent = end.error ? visible(end.error) : warnings ? `${format.plural(warnings, "tensor")} to look at` : "nothing remarkable";
-  progress.setAttribute("aria-valuenow", "100");
-}
-

@@ -4,25 +4,24 @@ import { h, later, resized } from "./dom.js";
 import * as format from "./format.js";
 
 let known = null;
-const redraws = new Set();
+const drawings = new Set();
 
 /** The colours of the page, as it is now. */
 export function colours() {
   if (!known) {
     const style = getComputedStyle(document.documentElement);
-    known = new Proxy({}, { get: (_, name) => style.getPropertyValue(`--${name}`).trim() });
-    known = Object.fromEntries(["ground", "card", "line", "faint", "ink", "soft", "mute", "accent", "bad", "low", "mid", "high",
-      "seq-0", "seq-1", "seq-2", "seq-3", "seq-4"].map((name) => [name, known[name]]));
+    known = Object.fromEntries(["line", "faint", "ink", "soft", "mute", "accent", "bad", "low", "mid", "high",
+      "seq-0", "seq-1", "seq-2", "seq-3", "seq-4"].map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
   }
   return known;
 }
 
 /** Draws everything anew, in other colours. */
-export function recolour() {
+addEventListener("recolour", () => {
   known = null;
   tables.clear();
-  for (const redraw of [...redraws]) redraw();
-}
+  for (const drawing of drawings) drawing.redraw();
+});
 
 function rgb(text) {
   const value = parseInt(text.slice(1), 16);
@@ -60,13 +59,9 @@ export function chart(height, label, draw) {
   const tip = h("div.tip");
   const box = h("div.chart", null, canvas, tip);
   const redraw = () => {
-    if (!canvas.isConnected) {
-      if (box.wasShown) redraws.delete(redraw);
-      return;
-    }
-    box.wasShown = true;
     const width = canvas.clientWidth;
-    if (!width) return;
+    if (!canvas.isConnected || !width) return;
+    drawing.wasShown = true;
     const scale = window.devicePixelRatio || 1;
     canvas.width = Math.round(width * scale);
     canvas.height = Math.round(height * scale);
@@ -76,9 +71,12 @@ export function chart(height, label, draw) {
     context.font = "11.5px system-ui, sans-serif";
     draw(context, width, height);
   };
-  redraws.add(redraw);
+  // Charts of views that were left are forgotten; one that comes back is drawn, as its size changes.
+  for (const other of drawings) if (other.wasShown && !other.box.isConnected) drawings.delete(other);
+  const drawing = { box, canvas, redraw, wasShown: false, show: (x, y, text) => showTip(tip, box, x, y, text) };
+  drawings.add(drawing);
   resized(canvas, redraw);
-  return { box, canvas, redraw, show: (x, y, text) => showTip(tip, box, x, y, text) };
+  return drawing;
 }
 
 function showTip(tip, box, x, y, text) {
@@ -117,7 +115,8 @@ export function histogram(found, options) {
     });
     context.fillStyle = c.mute;
     context.textBaseline = "bottom";
-    ticks(bars, context, width).forEach(({ text, x, align }) => {
+    const ends = state.across === "linear" ? [found.summary.minimum, found.summary.maximum] : [bars[0]?.at, bars.at(-1)?.end];
+    ticks(bars, context, left, right, ends).forEach(({ text, x, align }) => {
       context.textAlign = align;
       context.fillText(text, x, height - 4);
     });
@@ -148,24 +147,22 @@ function magnitudeBars(found) {
   if (!sizes) return linearBars(found);
   const power = (place) => 10 ** ((sizes.start + place) / 10);
   const text = (sign, place) => `${sign}${format.number(power(place), 3)} to ${sign}${format.number(power(place + 1), 3)}`;
-  const negative = sizes.negative.map((count, place) => ({ count, tone: "low", at: -power(place + 1), text: text("−", place) })).reverse();
-  const positive = sizes.positive.map((count, place) => ({ count, tone: "high", at: power(place), text: text("", place) }));
+  const negative = sizes.negative.map((count, place) => ({ count, tone: "low", at: -power(place + 1), end: -power(place), text: text("−", place) })).reverse();
+  const positive = sizes.positive.map((count, place) => ({ count, tone: "high", at: power(place), end: power(place + 1), text: text("", place) }));
   const someNegative = negative.some((bar) => bar.count), somePositive = positive.some((bar) => bar.count);
-  const zero = sizes.zeros ? [{ count: sizes.zeros, tone: "zero", at: 0, text: "exactly 0" }] : [];
+  const zero = sizes.zeros ? [{ count: sizes.zeros, tone: "zero", at: 0, end: 0, text: "exactly 0" }] : [];
   return [...(someNegative ? negative : []), ...zero, ...(somePositive ? positive : [])];
 }
 
-function ticks(bars, context, width) {
+/** The numbers below a histogram: its ends, and zero where there is room for it. */
+function ticks(bars, context, left, right, ends) {
   if (!bars.length) return [];
-  const first = bars[0], last = bars[bars.length - 1];
-  const found = [{ text: format.number(first.at, 3), x: 8, align: "left" },
-    { text: format.number(last.end ?? last.at, 3), x: width - 8, align: "right" }];
-  const zero = bars.findIndex((bar) => bar.at >= 0 && !Object.is(bar.at, -0));
-  if (zero > bars.length * 0.12 && zero < bars.length * 0.88) {
-    const x = 8 + ((width - 16) * zero) / bars.length;
-    found.push({ text: "0", x, align: "center" });
-  }
-  return found;
+  const [low, high] = ends.map((value) => format.number(value, 3));
+  if (low === high) return [{ text: low, x: (left + right) / 2, align: "center" }];
+  const found = [{ text: low, x: left, align: "left" }, { text: high, x: right, align: "right" }];
+  const zero = bars.findIndex((bar) => bar.at >= 0 && !Object.is(bar.at, -0)), x = left + ((right - left) * zero) / bars.length;
+  const gap = 14, isFree = x > left + context.measureText(low).width + gap && x < right - context.measureText(high).width - gap;
+  return zero > 0 && isFree ? [...found, { text: "0", x, align: "center" }] : found;
 }
 
 /** A line of numbers, with the least and the largest of each point. */
@@ -284,7 +281,8 @@ export function treemap(items, { open, height = 280 }) {
       const light = (tone & 255) * 0.3 + ((tone >> 8) & 255) * 0.59 + ((tone >> 16) & 255) * 0.11;
       context.fillStyle = light > 140 ? "#14181f" : "#ffffff";
       context.fillText(fit(context, item.label, w - 12), x + 6, y + 5);
-      if (hh > 36) { context.globalAlpha = 0.78; context.fillText(fit(context, format.size(item.size), w - 12), x + 6, y + 20); context.globalAlpha = 1; }
+      const size = format.size(item.size);
+      if (hh > 36 && context.measureText(size).width <= w - 12) { context.globalAlpha = 0.78; context.fillText(size, x + 6, y + 20); context.globalAlpha = 1; }
     }
     if (!leaves.length) { context.fillStyle = c.mute; context.fillText("The sizes are not known before the values are read.", 4, 20); }
   });

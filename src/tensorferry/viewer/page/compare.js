@@ -2,12 +2,11 @@
 
 import { ask, askArrays, follow, recording } from "./api.js";
 import { slices } from "./axes.js";
-import { listing, tensorOf } from "./bundle.js";
+import { listing, step, tensorOf } from "./about.js";
 import { chart, colours, palette } from "./charts.js";
 import { append, choice, failure, h, named, replace, visible } from "./dom.js";
 import * as format from "./format.js";
-import { list } from "./list.js";
-import { step } from "./main.js";
+import { list, natural, sorter } from "./list.js";
 
 export async function showComparison(here, a, b) {
   if (!a || !b || a.error || b.error) throw new Error((a?.error || b?.error) ?? "two files are expected");
@@ -28,25 +27,23 @@ async function compareTensors(here, a, b) {
   const rows = [];
   let names = null, order = [], by = "relative", down = true, show = here.query.get("show") ?? "changed";
   const bar = h("i"), progress = h("div.progress", { role: "progressbar", "aria-label": "Comparison" }, bar), state = h("span.hint", { role: "status" }), sums = h("dl.facts"), grid = h("div");
-  const value = (row) => (by === "name" ? row.name : by === "cosine" ? row.change?.cosine : row.change?.[by]);
+  const value = (row) => (by === "name" ? row.name : row.change?.[by]);
   const arrange = () => {
     order = rows.filter((row) => (show === "all" ? true : show === "changed" ? row.change && !row.change.equal : show === "renamed" ? row.renamed : show === "a" ? row.side === "a" : show === "b" ? row.side === "b" : row.change?.equal));
     order.sort((x, y) => {
       const [one, other] = [value(x) ?? (x.change && !x.change.equal ? Infinity : null), value(y) ?? (y.change && !y.change.equal ? Infinity : null)];
       if (one === null || other === null) return (one === null) - (other === null);
-      if (typeof one === "string") return (down ? -1 : 1) * one.localeCompare(other, "en", { numeric: true });
+      if (typeof one === "string") return (down ? -1 : 1) * natural.compare(one, other);
       return one === other ? 0 : (down ? -1 : 1) * (one - other);
     });
     shown.refresh(order.length);
     empty.hidden = order.length > 0;
   };
-  const trouble = h("div"), heads = h("div.heads", { role: "row" }, [["name", "Tensor"], ["relative", "Relative change"], ["largest", "Largest"], ["mean", "Mean"], ["cosine", "Cosine"], ["differing", "Differ"]].map(([key, text], place) => h("div", { role: "columnheader", class: place > 1 ? "num" : "" }, h("button", { type: "button", onclick: (event) => {
-    down = by === key ? !down : key !== "name" && key !== "cosine";
-    by = key;
-    for (const each of heads.children) each.removeAttribute("aria-sort");
-    event.target.parentElement.setAttribute("aria-sort", down ? "descending" : "ascending");
+  const trouble = h("div"), keys = [["name", "Tensor"], ["relative", "Relative change"], ["largest", "Largest"], ["mean", "Mean"], ["cosine", "Cosine"], ["differing", "Differ"]];
+  const heads = h("div.heads", { role: "row" }, sorter(keys.map(([key, text], place) => ({ key, text, right: place > 1, falls: !["name", "cosine"].includes(key) })), [by, down], (key, falls) => {
+    [by, down] = [key, falls];
     arrange();
-  } }, text))));
+  }));
   const most = () => Math.max(...rows.map((row) => Math.min(row.change?.relative ?? 0, 1)), 1e-12);
   const shown = list({ height: "420px", count: 0, rowHeight: 34, label: "Tensors of both files", head: heads, render: (place) => {
     const row = order[place], change = row.change;
@@ -123,7 +120,7 @@ function layerGrid(here, a, b, found, rows, listed) {
     found.columns.forEach((name, x) => {
       context.save();
       context.translate(room + x * wide + wide / 2, found.rows.length * high + 8);
-      context.rotate(-Math.PI / 5);
+      context.rotate(wide < 40 ? -Math.PI / 2.7 : -Math.PI / 5);
       context.textAlign = "right";
       context.fillText(visible(name).replace(/^[./]/, "").slice(0, 26), 0, 0);
       context.restore();
@@ -224,9 +221,9 @@ async function compareRows(here, a, b) {
   const placeB = new Map(listedB.tensors.map((column, place) => [column.name, place]));
   let pairs = [], key = here.query.get("key") ?? "", running = null;
   const cache = new Map(), state = h("span.hint", { role: "status" }), holder = h("div.flush"), headBox = h("div.heads", { role: "row" });
-  const columns = `84px 84px ${shared.map(() => "minmax(120px, 1fr)").join(" ")}`;
+  const columns = `var(--number, 84px) var(--number, 84px) ${shared.map(() => "minmax(120px, 1fr)").join(" ")}`;
   headBox.style.gridTemplateColumns = columns;
-  replace(headBox, h("div.num", null, "Row of A"), h("div.num", null, "Row of B"), shared.map((column) => h("div", null, named(column.name.slice(0, 100)))));
+  replace(headBox, h("div.num", null, "Row A"), h("div.num", null, "Row B"), shared.map((column) => h("div", null, named(column.name.slice(0, 100)))));
   const fetchPage = async (page) => {
     if (cache.has(page)) return;
     cache.set(page, null);
@@ -255,8 +252,7 @@ async function compareRows(here, a, b) {
   async function run() {
     running?.abort();
     running = new AbortController();
-    here.signal.addEventListener("abort", () => running.abort(), { once: true });
-    const own = running.signal;
+    const own = AbortSignal.any([running.signal, here.signal]);
     pairs = [];
     cache.clear();
     shown.refresh(0);

@@ -44,7 +44,7 @@ export function replace(element, ...children) {
 
 /** A name out of a file: it keeps its own direction of writing, and says nothing about ours. */
 export function named(text, attributes) {
-  return h("bdi.name", { title: text.length > 400 ? `${text.slice(0, 400)}…` : text, ...attributes }, visible(text));
+  return h("bdi.name", { title: visible(text.length > 400 ? `${text.slice(0, 400)}…` : text), ...attributes }, visible(text));
 }
 
 /** Text with signs in the place of characters that cannot be seen, or that turn the direction. */
@@ -64,6 +64,11 @@ export function resized(element, action) {
   });
   observer.observe(element);
   return () => observer.disconnect();
+}
+
+/** A number from 0 on out of an address, which may say anything. */
+export function whole(text) {
+  return Math.min(Math.max(Math.floor(Number(text)), 0) || 0, Number.MAX_SAFE_INTEGER);
 }
 
 /** Calls a function a little later, once for many calls. */

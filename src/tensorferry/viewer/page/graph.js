@@ -28,7 +28,7 @@ export function graph(drawing, { open, opens, kind }) {
   });
   const svg = s("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": `${kind ?? "Graph"} of ${drawing.boxes.length} boxes` }, s("defs", null, marker), lines, boxes);
   const view = h("div.graph", { tabindex: 0 }, svg);
-  return h("div.drawn", null, view, zooms(view, svg, width, height));
+  return h("div.drawn", null, zooms(view, svg, width, height), view);
 }
 
 /** Buttons that make a drawing larger and smaller; it starts as wide as its room, as long as it can be read. */

@@ -22,9 +22,9 @@ export function heatmap({ size, load, range, diverging, height = 440, changed, l
     context.fillRect(0, 0, w, height);
     if (failed) { context.fillStyle = c.bad; context.fillText(failed, 12, 22); return; }
     if (!found) return;
-    if (!picture) picture = paint();
+    if (picture?.shades !== palette(kind())) picture = paint();
     context.imageSmoothingEnabled = false;
-    const [r0, r1, c0, c1] = found.window;
+    const [r0, , c0] = found.window;
     const x = ((c0 - window[2]) / (window[3] - window[2])) * w, y = ((r0 - window[0]) / (window[1] - window[0])) * height;
     const shownColumns = found.columns * found.steps[1], shownRows = found.rows * found.steps[0];
     context.drawImage(picture, x, y, (shownColumns / (window[3] - window[2])) * w, (shownRows / (window[1] - window[0])) * height);
@@ -33,9 +33,10 @@ export function heatmap({ size, load, range, diverging, height = 440, changed, l
   drawing.canvas.tabIndex = 0;
   drawing.canvas.classList.add("grab");
 
+  const kind = () => (diverging ? "diverging" : "sequential");
+
   function paint() {
-    const kind = diverging ? "diverging" : "sequential";
-    const shades = palette(kind), c = colours();
+    const shades = palette(kind()), c = colours();
     if (!scale) scale = rangeOf(found.values, diverging);
     const [low, high] = scale, span = high - low || 1;
     const image = new ImageData(found.columns, found.rows), pixels = new Uint32Array(image.data.buffer);
@@ -53,7 +54,8 @@ export function heatmap({ size, load, range, diverging, height = 440, changed, l
     const cells = found.steps[0] * found.steps[1];
     const about = cells === 1 ? "each cell is one value" : found.whole
       ? `a cell is the ${found.reduce ?? "mean"} of ${found.steps.join(" × ")} values` : `every ${found.steps[0]}th row and ${found.steps[1]}th column`;
-    colourBar.set(scale, kind, odds ? `${about}, NaN is red` : about);
+    colourBar.set(scale, kind(), odds ? `${about}, NaN is red` : about);
+    canvas.shades = shades;
     return canvas;
   }
 
@@ -61,18 +63,20 @@ export function heatmap({ size, load, range, diverging, height = 440, changed, l
     const across = w / (window[3] - window[2]), down = height / (window[1] - window[0]);
     if (found.steps[0] !== 1 || found.steps[1] !== 1 || across < 42 || down < 15) return;
     const digits = across < 58 ? 2 : across < 70 ? 3 : 4;
-    const [r0, , c0] = found.window, shades = palette(diverging ? "diverging" : "sequential");
+    const [r0, , c0] = found.window, shades = palette(kind());
     context.textAlign = "center";
     context.textBaseline = "middle";
     context.font = "11px ui-monospace, monospace";
     for (let row = Math.max(Math.floor(window[0]), r0); row < Math.min(window[1], r0 + found.rows); row += 1) {
       for (let column = Math.max(Math.floor(window[2]), c0); column < Math.min(window[3], c0 + found.columns); column += 1) {
+        const x = (column - window[2] + 0.5) * across, y = (row - window[0] + 0.5) * down;
+        if (x < across * 0.45 || x > w - across * 0.45 || y < 8 || y > height - 8) continue;  // the cell is cut
         const value = found.values[(row - r0) * found.columns + column - c0];
         const place = Math.max(0, Math.min(255, Math.round(((Number(value) - scale[0]) / (scale[1] - scale[0] || 1)) * 255)));
         const tone = shades[Number.isNaN(place) ? 0 : place];
         const light = (tone & 255) * 0.3 + ((tone >> 8) & 255) * 0.59 + ((tone >> 16) & 255) * 0.11;
         context.fillStyle = light > 140 ? "#14181f" : "#ffffff";
-        context.fillText(format.number(typeof value === "bigint" ? value : Number(value), digits), (column - window[2] + 0.5) * across, (row - window[0] + 0.5) * down);
+        context.fillText(format.number(typeof value === "bigint" ? value : Number(value), digits), x, y);
       }
     }
   }
@@ -165,12 +169,10 @@ export function heatmap({ size, load, range, diverging, height = 440, changed, l
     box: h("div", null, drawing.box, colourBar.box), controls,
     reload(next = {}) {
       if ("range" in next) scale = next.range;
-      if ("diverging" in next) diverging = next.diverging;
       found = null;
       fetchNow();
     },
     show: (row, column) => move([row - 6, row + 6, column - 8, column + 8]),
-    get window() { return window; },
   };
 }
 

@@ -86,3 +86,24 @@ export function list({ height, count, render, rowHeight = 34, label, columns, sc
   };
   return self;
 }
+
+export const natural = new Intl.Collator("en", { numeric: true });
+
+/** Heads of columns that sort a list when they are pressed; `falls` says that the largest comes first. */
+export function sorter(columns, start, change) {
+  let [by, down] = start;
+  const heads = columns.map(({ key, text, right, falls = right }) => {
+    const cell = h("div", { class: right ? "num" : "", role: "columnheader" }, h("button", { type: "button", onclick: () => {
+      down = by === key ? !down : Boolean(falls);
+      by = key;
+      mark();
+      change(by, down);
+    } }, text));
+    return { key, cell };
+  });
+  function mark() {
+    for (const { key, cell } of heads) if (key === by) cell.setAttribute("aria-sort", down ? "descending" : "ascending"); else cell.removeAttribute("aria-sort");
+  }
+  mark();
+  return heads.map(({ cell }) => cell);
+}

@@ -1,13 +1,9 @@
 // The frame of the page: where the address leads, what can be copied, keys, light and dark.
 
-import { ask, onLost, recording } from "./api.js";
-import { recolour } from "./charts.js";
+import { link } from "./about.js";
+import { ask, finished, onLost, recording } from "./api.js";
 import { append, failure, h, named, replace, s, visible, waiting } from "./dom.js";
 import * as format from "./format.js";
-import { showBundle, showStatistics, showTensor } from "./bundle.js";
-import { showComparison } from "./compare.js";
-import { showGraph, showModel } from "./model.js";
-import { showRows } from "./rows.js";
 
 const crumbs = h("div.crumbs");
 const tabs = h("nav.tabs", { "aria-label": "Views" });
@@ -30,7 +26,7 @@ function brand() {
     h("span", null, "ferry"));
 }
 
-export function say(text) {
+function say(text) {
   toast.textContent = text;
   toast.hidden = false;
   clearTimeout(toast.timer);
@@ -60,11 +56,16 @@ function setCopy(next) {
   document.body.dataset.command = snippet?.command ?? "";
 }
 
+let isThemeChosen = false;
+
 function setTheme(next) {
   const wanted = next ?? (document.documentElement.dataset.theme === "dark" ? "light" : "dark");
   document.documentElement.dataset.theme = wanted;
-  if (!next) try { localStorage.setItem("ferry-theme", wanted); } catch { /* a frame may have no storage */ }
-  recolour();
+  if (!next) {
+    isThemeChosen = true;
+    try { localStorage.setItem("ferry-theme", wanted); } catch { /* a frame may have no storage */ }
+  }
+  dispatchEvent(new Event("recolour"));
 }
 
 function firstTheme() {
@@ -72,7 +73,7 @@ function firstTheme() {
   try { kept = localStorage.getItem("ferry-theme"); } catch { /* the same */ }
   const media = matchMedia("(prefers-color-scheme: dark)");
   setTheme(kept ?? (media.matches ? "dark" : "light"));
-  if (!kept) media.addEventListener("change", () => setTheme(media.matches ? "dark" : "light"));
+  if (!kept) media.addEventListener("change", () => { if (!isThemeChosen) setTheme(media.matches ? "dark" : "light"); });
 }
 
 const KEYS = [["/", "search"], ["c", "copy as Python"], ["v", "copy as command"], ["g", "go to a row"], ["t", "light or dark"],
@@ -103,15 +104,6 @@ document.addEventListener("keydown", (event) => {
 
 // Where the address leads
 
-export function link(...parts) {
-  return `#/${parts.map((part) => encodeURIComponent(part)).join("/")}`;
-}
-
-/** How the address names a tensor: by its name, or by its number if that is too long. */
-export function step(tensor) {
-  return tensor.cut || tensor.name.length > 300 || tensor.name === "" || !tensor.name.isWellFormed() ? `~${tensor.number}` : `=${tensor.name}`;
-}
-
 function route() {
   const [path, search] = location.hash.replace(/^#\/?/, "").split("?");
   const parts = path.split("/").filter(Boolean).map((part) => { try { return decodeURIComponent(part); } catch { return part; } });
@@ -122,7 +114,7 @@ function route() {
 function context(parts, query) {
   const signal = leaving.signal;
   return {
-    parts, query, signal, files, setCopy: (next) => !signal.aborted && setCopy(next),
+    parts, query, signal, files, setCopy: (next) => !signal.aborted && setCopy(next), say,
     go: (hash) => { location.hash = hash; },
     /** Shows something in the place of what was there. */
     put(...children) {
@@ -151,7 +143,16 @@ function viewsOf(file) {
   ];
 }
 
-const SHOW = { tensors: showBundle, tensor: showTensor, statistics: showStatistics, rows: showRows, model: showModel, graph: showGraph };
+// A view is fetched when it is shown first.
+const VIEWS = {
+  tensors: async (...given) => (await import("./bundle.js")).showBundle(...given),
+  tensor: async (...given) => (await import("./bundle.js")).showTensor(...given),
+  statistics: async (...given) => (await import("./statistics.js")).showStatistics(...given),
+  rows: async (...given) => (await import("./rows.js")).showRows(...given),
+  model: async (...given) => (await import("./model.js")).showModel(...given),
+  graph: async (...given) => (await import("./model.js")).showGraph(...given),
+  compare: async (...given) => (await import("./compare.js")).showComparison(...given),
+};
 
 async function show() {
   leaving.abort();
@@ -179,7 +180,7 @@ async function show() {
 async function choose(parts, here) {
   if (parts[0] === "compare") {
     head(null, [files[Number(parts[1])], files[Number(parts[2])]], "compare");
-    return showComparison(here, files[Number(parts[1])], files[Number(parts[2])]);
+    return VIEWS.compare(here, files[Number(parts[1])], files[Number(parts[2])]);
   }
   if (!parts.length) {
     const [first, second] = files;
@@ -189,12 +190,12 @@ async function choose(parts, here) {
   }
   const file = files[Number(parts[0])];
   if (!file) throw new Error("there is no such file");
-  if (file.error) { head(file, null, ""); throw new Error(file.error); }
+  if (file.error) { head(file, null, ""); throw Object.assign(new Error(file.error), { hint: file.hint }); }
   const views = viewsOf(file);
-  const name = SHOW[parts[1]] ? parts[1] : views[0][0];
+  const name = Object.hasOwn(VIEWS, parts[1]) && parts[1] !== "compare" ? parts[1] : views[0][0];
   head(file, null, name === "tensor" ? "tensors" : name);
-  document.title = `${file.name.split("/").pop()} · ferry`;
-  return SHOW[name](here, file, parts.slice(2));
+  document.title = `${visible(file.name.replace(/[/\\]+$/, "").split(/[/\\]/).pop()).slice(0, 200)} · ferry`;
+  return VIEWS[name](here, file, parts.slice(2));
 }
 
 /** A path: its folders give way first, so that the name of the file can be read. */
@@ -218,15 +219,24 @@ function head(file, pair, current) {
   tabs.hidden = !tabs.children.length;
 }
 
-function showFiles(here) {
+async function showFiles(here) {
   replace(crumbs, h("bdi", null, format.plural(files.length, "file")));
   replace(tabs);
   tabs.hidden = true;
-  const rows = files.map((file) => h("tr.link", { onclick: () => here.go(link(file.number)) },
+  const counts = files.map((file) => h("span", null, file.error ? "" : format.count(file.count)));
+  const about = (file) => (file.error ? [visible(file.error).slice(0, 300), file.hint ? h("p.hint", null, visible(file.hint)) : null] : file.holds);
+  const rows = files.map((file, place) => h("tr.link", { onclick: () => here.go(link(file.number)) },
     h("td", null, h("a", { href: link(file.number) }, named(file.name, { class: "name path" }))), h("td", null, file.error ? h("span.tag.bad", null, "cannot be read") : file.format),
-    h("td.num", null, file.error ? "" : format.count(file.count)), h("td", { style: { "white-space": "normal" } }, file.error ? visible(file.error).slice(0, 200) : file.holds), h("td.num", null, format.size(file.nbytes))));
+    h("td.num", null, counts[place]), h("td", { style: { "white-space": "normal", "min-width": file.error ? "240px" : null } }, about(file)), h("td.num", null, format.size(file.nbytes))));
   here.put(h("section.card", null, h("header", null, h("h2", null, "Files")),
     h("div.wide", null, h("table", null, h("thead", null, h("tr", null, h("th", null, "File"), h("th", null, "Format"), h("th.num", null, "Count"), h("th", null, "Of"), h("th.num", null, "Size"))), h("tbody", null, rows)))));
+  // Rows of large files are counted one file after the other.
+  for (const [place, file] of files.entries()) {
+    if (file.error || file.count !== null || recording) continue;
+    counts[place].textContent = "…";
+    file.count = (await finished("located", { file: file.number }, null, here.signal))?.count ?? null;
+    counts[place].textContent = format.count(file.count);
+  }
 }
 
 function leftOut() {

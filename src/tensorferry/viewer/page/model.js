@@ -1,11 +1,10 @@
 // A model: how it is called, what it would do, its layers and its graph.
 
 import { ask, recording } from "./api.js";
-import { facts, listing, metadata, remarks } from "./bundle.js";
-import { append, failure, h, named, replace, visible, waiting } from "./dom.js";
+import { facts, link, listing, metadata, remarks, step } from "./about.js";
+import { append, failure, h, named, replace, visible, waiting, whole } from "./dom.js";
 import * as format from "./format.js";
 import { graph } from "./graph.js";
-import { link, step } from "./main.js";
 
 export async function showModel(here, file) {
   const [info, model] = await Promise.all([ask("info", { file: file.number }, here.signal), ask("model", { file: file.number }, here.signal)]);
@@ -69,7 +68,7 @@ async function layersCard(here, file, content) {
 /** The graph of a model, or of one function of it. */
 export async function showGraph(here, file) {
   const model = await ask("model", { file: file.number }, here.signal);
-  let number = Number(here.query.get("graph") ?? 0), place = Number(here.query.get("function") ?? model.graphs[number]?.start ?? -1), scope = here.query.get("scope") ?? "";
+  let number = Math.min(whole(here.query.get("graph")), Math.max(model.graphs.length - 1, 0)), place = Number(here.query.get("function") ?? model.graphs[number]?.start ?? -1), scope = here.query.get("scope") ?? "";
   const holder = h("div", null, waiting()), trail = h("div.crumbs"), state = h("span.hint", { role: "status" });
   const select = h("select", { "aria-label": "Function", style: { "max-width": "min(420px, 70vw)" }, onchange: () => { place = Number(select.value); scope = ""; load(); } });
   const fillSelect = () => replace(select, h("option", { value: -1 }, `outside of functions (${format.plural(model.graphs[number].nodes, "node")})`), model.graphs[number].functions.map(([name, nodes], at) => h("option", { value: at }, `${visible(name).slice(0, 60)} (${nodes})`)));

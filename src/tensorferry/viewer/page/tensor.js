@@ -1,17 +1,18 @@
 // One tensor: how its values are spread, and a picture of them.
 
+import { link, step } from "./about.js";
 import { address, ask, askArrays, follow, recording } from "./api.js";
 import { slices } from "./axes.js";
 import { histogram, line } from "./charts.js";
-import { append, choice, failure, h, later, named, replace, visible, waiting } from "./dom.js";
+import { append, choice, failure, h, later, named, replace, visible, waiting, whole } from "./dom.js";
 import * as format from "./format.js";
 import { rangeBy, rangeOf } from "./heatmap.js";
-import { link, step } from "./main.js";
 
 /** The page of a tensor. */
 export async function tensorPage(here, file, tensor, content, listed) {
   append(content, [title(here, file, tensor, listed), waiting("Reading the values")]);
   const found = await ask("tensor", { file: file.number, tensor: tensor.number }, here.signal);
+  if (found.name !== tensor.name) throw new Error("the file has changed since: load the page anew");
   here.setCopy(found.copy);
   content.lastChild.remove();
   if (found.unreadable) return append(content, [h("div.note.bad", { role: "alert" }, `This tensor cannot be read: ${visible(found.unreadable)}`)]);
@@ -26,7 +27,7 @@ function title(here, file, tensor, listed) {
     const other = listed.tensors[place + offset];
     return h("a.button", { "aria-label": label, title: label, href: other ? link(file.number, "tensor", step(other)) : null, "aria-disabled": other ? null : "true" }, text);
   };
-  const npy = ["dense"].includes(tensor.kind) && !tensor.unreadable && !recording ? h("a.button", { href: address("download", { file: file.number, tensor: tensor.number }), download: "" }, "Download npy") : null;
+  const npy = tensor.kind === "dense" && !tensor.unreadable && !recording ? h("a.button", { href: address("download", { file: file.number, tensor: tensor.number }), download: "" }, "Download npy") : null;
   return h("div.title", null, h("h1", null, named(tensor.name.slice(0, 400) || "(no name)"), tensor.cut ? "…" : ""),
     h("div", null, h("span.tag", null, visible(tensor.dtype)), " ", tensor.quantized ? [h("span.tag", null, `stored as ${tensor.quantized}`), " "] : null, h("span.tag", null, format.shape(tensor.shape)), " ",
       h("span.tag", null, format.size(tensor.nbytes)), tensor.kind === "dense" || tensor.kind === "string" ? null : [" ", h("span.tag", null, tensor.kind)]),
@@ -63,7 +64,7 @@ function distributionCard(here, file, found, show) {
 }
 
 /** A histogram with its numbers. */
-export function distribution(found, { show, exact, of } = {}) {
+export function distribution(found, { show, exact } = {}) {
   const summary = found.summary;
   const strings = summary.distinct !== null;
   const parts = [];
@@ -83,7 +84,6 @@ export function distribution(found, { show, exact, of } = {}) {
   if (quantiles.length) parts.push(h("dl.pairs", null, quantiles.map(([name, value]) => h("div", null, h("dt", null, `${Number((Number(name) * 100).toPrecision(3))}%`), h("dd", null, format.number(value, 4))))));
   if (summary.complex) parts.push(h("p.caption", null, "The numbers are complex: all this is about their magnitudes."));
   if (summary.approximate) parts.push(h("p.caption", { style: { "margin-top": "8px" } }, "Quantiles are estimated from a sample."));
-  if (of) parts.push(of);
   if (exact) parts.push(exact);
   return parts;
 }
@@ -154,7 +154,7 @@ function tone(values, kind) {
 function image(here, found, base) {
   const holder = h("div", null, waiting());
   const batch = found.shape.length === 4 ? found.shape[0] : 1;
-  let index = Number(here.query.get("image") ?? 0);
+  let index = Math.min(whole(here.query.get("image")), batch - 1);
   const load = async () => {
     try {
       const answer = await askArrays("picture", { ...base, at: index ? `0:${index}` : undefined }, here.signal);
@@ -191,8 +191,7 @@ function tiles(here, found, base) {
   const { inputs, outputs } = found.arrangement;
   const [reads, writes] = [found.shape[inputs], found.shape[outputs]];
   const holder = h("div", null, waiting());
-  const most = [24, reads === 3 ? 3 : 16];
-  let first = [0, 0];
+  const most = [24, reads === 3 ? 3 : 16], limits = [writes, reads], first = [0, 0];
   const state = h("span.caption");
   const load = async () => {
     try {
@@ -200,6 +199,7 @@ function tiles(here, found, base) {
       replace(holder, draw(answer));
       const end = [Math.min(first[0] + most[0], writes), Math.min(first[1] + most[1], reads)];
       state.textContent = `Outputs ${first[0]} to ${end[0] - 1} of ${writes}${reads === 3 ? ", in the colours they read" : `; inputs ${first[1]} to ${end[1] - 1} of ${reads}`}`;
+      for (const axis of [0, 1]) { buttons[axis][0].disabled = first[axis] <= 0; buttons[axis][1].disabled = end[axis] >= limits[axis]; }
     } catch (error) { if (error.name !== "AbortError") replace(holder, failure(error)); }
   };
   function draw(answer) {
@@ -219,12 +219,15 @@ function tiles(here, found, base) {
       }
     }, `Filters of a convolution, ${format.shape(found.shape)}`, 560);
   }
-  const turn = (axis, way) => () => { const limit = axis ? reads : writes; first[axis] = Math.max(0, Math.min(first[axis] + way * most[axis], Math.floor((limit - 1) / most[axis]) * most[axis])); load(); };
-  const buttons = recording ? null : h("div.bar", { style: { "margin-top": "10px" } }, writes > most[0] ? [h("button.button", { type: "button", onclick: turn(0, -1) }, "‹ outputs"), h("button.button", { type: "button", onclick: turn(0, 1) }, "outputs ›")] : null,
-    reads > most[1] ? [h("button.button", { type: "button", onclick: turn(1, -1) }, "‹ inputs"), h("button.button", { type: "button", onclick: turn(1, 1) }, "inputs ›")] : null);
+  const buttons = [0, 1].map((axis) => [-1, 1].map((way) => {
+    const name = axis ? "inputs" : "outputs";
+    return h("button.button", { type: "button", hidden: limits[axis] <= most[axis], onclick: () => { first[axis] += way * most[axis]; load(); } }, way < 0 ? `‹ ${name}` : `${name} ›`);
+  }));
   load();
-  return switched(here, found, base, "Filters", h("div", null, holder, h("p", { style: { "margin-top": "8px" } }, state), buttons));
+  return switched(here, found, base, "Filters", h("div", null, holder, h("p", { style: { "margin-top": "8px" } }, state), recording ? null : h("div.bar", { style: { "margin-top": "10px" } }, buttons)));
 }
+
+const NOUNS = { string: "string", sparse: "entry", ragged: "row", list: "array" };
 
 /** Strings, sparse, ragged and single values: as what they are. */
 function values(here, found, base) {
@@ -238,7 +241,7 @@ function values(here, found, base) {
       append(body, answer.cells.map((cell, place) => h("tr", null, answer.places[place].length ? h("td.num.soft", null, `[${answer.places[place].join(", ")}]`) : null, h("td", { style: { "white-space": "normal", width: "100%" } }, h("bdi.mono", null, visible(cell.text), cell.more && cell.kind === "text" ? "…" : "")))));
       start += answer.cells.length;
       more.hidden = start >= answer.size || Boolean(recording);
-      state.textContent = `${format.count(start)} of ${format.count(answer.size)}`;
+      state.textContent = start < answer.size ? `${format.count(start)} of ${format.count(answer.size)}` : found.shape.length ? format.plural(answer.size, NOUNS[found.arrangement.look] ?? "value") : "";
     } catch (error) { if (error.name !== "AbortError") replace(state, visible(error.message)); }
     more.disabled = false;
   };
