@@ -71,7 +71,8 @@ faults: $(VENV)/package.stamp $(VENV)/test.stamp
 PYTHONS ?=
 TESTS ?= tests
 matrix: $(VENV)/release.stamp
-	$(BIN)/python release/matrix.py $(PYTHONS) --tests $(TESTS) $(if $(TENSORFLOW),--tensorflow)
+	$(BIN)/python release/matrix.py $(PYTHONS) --tests $(TESTS) $(if $(RESUME),--resume) \
+		--kinds lowest newest $(if $(TENSORFLOW),tensorflow)
 
 # What is uploaded: the source distribution and the wheels, checked and tried out, in dist/.
 dist: $(VENV)/release.stamp

@@ -17,17 +17,18 @@ MINORS = range(11, 15)
 
 def find_python(name: str) -> Path | None:
     """An interpreter by its path or version: on PATH, or among those of pyenv."""
+    if os.path.dirname(name):
+        return Path(name) if os.path.isfile(name) else None
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
     numbered = sorted(
         pyenv.glob(f"{name}.*/bin/python"),
         key=lambda path: [int(part) for part in re.findall(r"\d+", path.parts[-3])],
     )
-    for path in (name, shutil.which(f"python{name}"), *reversed(numbered)):
-        if path is not None and os.path.isfile(path):
-            # Of a version that is not chosen, pyenv has a program on PATH that only complains.
-            run = subprocess.run([path, "-c", ""], capture_output=True, check=False)
-            if run.returncode == 0:
-                return Path(path)
+    on_path = shutil.which(f"python{name}")
+    for path in [*([Path(on_path)] if on_path else []), *reversed(numbered)]:
+        # Of a version that is not chosen, pyenv has a program on PATH that only complains.
+        if subprocess.run([path, "-c", ""], capture_output=True, check=False).returncode == 0:
+            return path
     return None
 
 
