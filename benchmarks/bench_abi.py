@@ -1,13 +1,16 @@
 """What does the stable ABI cost, beside a module that is built for one Python?
 
+    python benchmarks/bench_abi.py                       builds both for Python 3.12
+    python benchmarks/bench_abi.py ONE.whl STABLE.whl    takes these
+
 The released wheel for Python 3.12 and later is built once and serves them all. It has to call
-Python where another module looks into objects: see native/objects.h. Both modules are built here
-for the same Python, the newest that is found, and take turns, a process each. The bytes they write
-are compared before anything is timed.
+Python where another module looks into objects: see native/objects.h. Both modules take turns in
+many short processes, and the shortest time of each job counts. What they give is compared.
 """
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import json
 import subprocess
@@ -20,9 +23,9 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
-BUILDS = {"one Python": "-Cwheel.py-api=", "stable ABI": "-Cwheel.py-api=cp312"}
-ROUNDS = 5
-SECONDS = 0.4  # for each answer of a process
+APIS = ("", "cp312")  # for one Python, and for all from 3.12 on
+ROUNDS = 15
+SECONDS = 0.15  # for each job of a process
 
 
 def measure(folder: str) -> dict[str, tuple[str, float]]:
@@ -113,55 +116,58 @@ def make_jobs(folder: str) -> dict[str, Callable[[], Any]]:
     }
 
 
-def build(python: Path, folder: Path, option: str) -> str:
-    """The interpreter of a new environment that has the package, built with an option."""
+def install(python: Path, folder: Path, what: list[str]) -> str:
+    """The interpreter of a new environment that has the package."""
     subprocess.run([python, "-m", "venv", folder], check=True)
     inside = str(folder / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python"))
     pip = [inside, "-m", "pip", "--disable-pip-version-check", "-q", "install", "--no-cache-dir"]
-    subprocess.run([*pip, option, str(ROOT)], check=True)
+    subprocess.run([*pip, *what], check=True)
     return inside
 
 
-def find_newest() -> Path | None:
-    """The newest Python that has the stable ABI."""
-    sys.path.append(str(ROOT / "release"))
-    from pythons import MINORS, find_python
-
-    found = (find_python(f"3.{minor}") for minor in reversed(MINORS) if minor >= 12)
-    return next(filter(None, found), None)
+def take_turns(insides: list[str], scratch: str) -> dict[str, list[float]]:
+    """The shortest times of each job, one for each interpreter."""
+    best: dict[str, list[float]] = {}
+    answers: dict[str, set[str]] = {}
+    for _ in range(ROUNDS):
+        for turn, inside in enumerate(insides):
+            command = [inside, str(Path(__file__).resolve()), "--measure", scratch]
+            run = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+            for job, (found, seconds) in json.loads(run.stdout).items():
+                answers.setdefault(job, set()).add(found)
+                times = best.setdefault(job, [seconds] * len(insides))
+                times[turn] = min(times[turn], seconds)
+    assert all(len(found) == 1 for found in answers.values()), answers
+    return best
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("wheels", nargs="*", help="of one Python, and of the stable ABI")
+    parser.add_argument("--python", default="3.12", help="version or path of an interpreter")
+    parser.add_argument("--measure", metavar="FOLDER", help="what each process is called with")
+    arguments = parser.parse_args()
+    if arguments.measure:
+        print(json.dumps(measure(arguments.measure)))
+        return
     from measure import Report, duration
 
-    python = find_newest()
+    sys.path.append(str(ROOT / "release"))
+    from pythons import find_python, version_of
+
+    python = find_python(arguments.python)
     if python is None:
-        print("no Python from 3.12 on is found: there is nothing to compare")
-        return
-    best: dict[str, dict[str, float]] = {name: {} for name in BUILDS}
-    answers: dict[str, set[str]] = {}
+        raise SystemExit(f"no Python {arguments.python} is found")
+    given = [[wheel] for wheel in arguments.wheels]
+    sources = given or [[f"-Cwheel.py-api={api}", str(ROOT)] for api in APIS]
     with tempfile.TemporaryDirectory() as scratch:
-        insides = {
-            name: build(python, Path(scratch) / name.replace(" ", "-"), option)
-            for name, option in BUILDS.items()
-        }
-        for _ in range(ROUNDS):
-            for name, inside in insides.items():
-                command = [inside, str(Path(__file__).resolve()), scratch]
-                run = subprocess.run(command, check=True, capture_output=True, text=True)
-                for job, (found, seconds) in json.loads(run.stdout).items():
-                    answers.setdefault(job, set()).add(found)
-                    best[name][job] = min(best[name].get(job, seconds), seconds)
-    assert all(len(found) == 1 for found in answers.values()), answers
-    report = Report(f"The stable ABI beside a module for {python.resolve().name} alone")
-    for job in answers:
-        one, stable = (best[name][job] for name in BUILDS)
+        insides = [install(python, Path(scratch) / str(i), what) for i, what in enumerate(sources)]
+        best = take_turns(insides, scratch)
+    report = Report(f"The stable ABI beside a module for Python {version_of(python)} alone")
+    for job, (one, stable) in best.items():
         report.add(job=job, one=duration(one), stable=duration(stable), ratio=stable / one)
     report.finish("abi")
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
-        print(json.dumps(measure(sys.argv[1])))
-    else:
-        main()
+    main()

@@ -1,10 +1,12 @@
 """How fast do rows reach a training loop, in order and shuffled, beside tf.data and others?
 
-The 200,000 records of bench_tfrecord.py, in batches of 256 with the tokens padded. Every reader's
-rows are counted and their ids compared before anything is timed. Peers that are not installed
-(torch, grain, array_record, webdataset, tfrecord) are left out: `make frameworks` installs all but
-the last. Peers that give bytes parse them by `tf.train.Example`, as their users do. An epoch of a
-file of 2 GB, or of FEEDS_GB, tells how much memory a loop takes.
+The 200,000 records of bench_tfrecord.py, in batches of 256 with the tokens padded; each epoch
+begins with the opening of the file. The columns of every reader are compared before anything is
+timed. Peers that parse row by row in Python read the first 20,000 records. Peers that are not
+installed (torch, grain, array_record, webdataset, tfrecord) are left out: `make frameworks`
+installs all but the last. Peers that give bytes parse them by `tf.train.Example`, as their users
+do. An epoch of a file of 2 GB, or of FEEDS_GB, tells how much memory a loop takes. MosaicML's
+streaming is not beside them: it needs a NumPy below 2.2.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -32,34 +35,78 @@ from tensorferry import feeds
 
 BATCH = 256
 BUFFER = 10_000
+PART = 20_000
+"""Number of records of peers that parse row by row in Python."""
+
+TENSORFLOW, TENSORFLOW_FEED = "tf.data + parse_example", "tf.data from our feed"
+TORCH, TORCH_PEER = "torch from our feed", "vahidk/tfrecord in a DataLoader"
+GRAIN, GRAIN_PEER = "grain from our feed", "grain's TFRecords + tf.train.Example"
+FLOOR = "tf.data repeating one ready batch"
+
+Readers = dict[str, Callable[[], Any]]
 
 
 def main() -> None:
     report = Report("How fast do rows reach a training loop, beside tf.data and others")
     with tempfile.TemporaryDirectory() as folder:
-        path = str(Path(folder, "data.tfrecord"))
-        write_ours(path, columns())
+        path, part = str(Path(folder, "data.tfrecord")), str(Path(folder, "part.tfrecord"))
+        data = columns()
+        write_ours(path, data)
+        write_ours(part, {name: column[:PART] for name, column in data.items()})
         for shuffle in (False, True):
-            readers: dict[str, Callable[[], Any]] = {
-                "tensorferry": partial(feed, path, shuffle),
-                "tf.data + parse_example": partial(tensorflow, path, shuffle),
-                "tf.data from our feed": partial(
-                    feeds.tensorflow.dataset, path, batch=BATCH, shuffle=shuffle, pad={"tokens": 0}
-                ),
-                **torch_readers(path, shuffle),
-                **grain_readers(path, shuffle),
-                **({} if shuffle else in_order_readers(path)),
-            }
-            for name, make in readers.items():
-                check(name, make())
-            work = "an epoch, shuffled" if shuffle else "an epoch, in order"
-            times = best({name: drain(make) for name, make in readers.items()}, seconds=3)
-            report_rates(report, work, times, RECORDS)
+            bench_epochs(report, path, part, shuffle)
+        bench_rows(report, path)
     report.notes.append(
         f"shuffled: ours is a permutation of all rows; tf.data has a buffer of {BUFFER:,} rows"
     )
+    report.notes.append(f"peers that parse rows in Python read the first {PART:,} records")
     bench_memory(report)
     report.finish("feeds")
+
+
+def bench_epochs(report: Report, path: str, part: str, shuffle: bool) -> None:
+    """Epochs of all readers, and how many times faster ours are."""
+    fast: Readers = {
+        "tensorferry": partial(feed, path, shuffle),
+        TENSORFLOW: partial(tensorflow, path, shuffle),
+        TENSORFLOW_FEED: partial(
+            feeds.tensorflow.dataset, path, batch=BATCH, shuffle=shuffle, pad={"tokens": 0}
+        ),
+        **torch_readers(path, shuffle),
+        **grain_readers(path, shuffle),
+    }
+    slow: Readers = {
+        **torch_peers(part, shuffle),
+        **({} if shuffle else {**grain_peers(part), **file_peers(part)}),
+    }
+    expected = summaries([columns()])
+    for name, make in fast.items():
+        check(name, make(), expected)
+    for name, make in slow.items():
+        check(name, make(), {name: column[:PART] for name, column in expected.items()})
+    fast[FLOOR] = partial(one_batch, path)
+    times = best({name: drain(make) for name, make in fast.items()}, seconds=3)
+    for name, seconds in best({name: drain(make) for name, make in slow.items()}).items():
+        times[name] = seconds * RECORDS / PART
+    work = "an epoch, shuffled" if shuffle else "an epoch, in order"
+    report_rates(report, work, times, RECORDS)
+    pairs = [(TORCH, TENSORFLOW), (TORCH, TORCH_PEER), (GRAIN, GRAIN_PEER)]
+    for ours, peer in [*pairs, (TENSORFLOW_FEED, TENSORFLOW)]:
+        if ours in times and peer in times:
+            report.notes.append(f"{work}: {ours} is {times[peer] / times[ours]:.3g} times {peer}")
+
+
+def bench_rows(report: Report, path: str) -> None:
+    """Single rows and lists of rows, anywhere in the file."""
+    with ferry.open(path) as rows:
+        assert isinstance(rows, ferry.Rows)
+        numbers = np.random.default_rng(1).integers(0, RECORDS, 64).tolist()
+        assert [int(row["id"]) for row in rows[numbers]] == numbers
+        times = best({"one": lambda: rows[numbers[7]], "many": lambda: rows[numbers]})
+    report.notes.append(
+        f"rows[i] takes {times['one'] * 1e6:.2g} us, rows[[64 numbers]] "
+        f"{times['many'] / 64 * 1e6:.2g} us a row"
+    )
 
 
 def bench_memory(report: Report) -> None:
@@ -74,7 +121,7 @@ def bench_memory(report: Report) -> None:
         taken = []
         loop = feeds.Feed(path, batch=BATCH, shuffle=True, prefetch=16 << 20)
         for number, _ in enumerate(loop):
-            if number % 16 == 8:
+            if number % 4 == 3:
                 taken.append(held_bytes())
         early, late = max(taken[: len(taken) // 4]), max(taken[len(taken) // 4 :])
         assert late < early + (64 << 20), (early, late)
@@ -92,11 +139,31 @@ def held_bytes() -> int:
     return 0
 
 
-def check(name: str, batches: Iterable[Any]) -> None:
-    """Refuses a reader that loses rows, or gives some twice."""
-    ids = np.concatenate([np.asarray(batch["id"]).ravel() for batch in batches])
-    assert len(ids) == RECORDS, (name, len(ids))
-    assert np.array_equal(np.sort(ids), np.arange(RECORDS)), name
+def summaries(batches: Iterable[Any]) -> dict[str, Any]:
+    """What batches hold, by the ids of the rows: the sum of the tokens, and all other columns."""
+    parts: dict[str, list[Any]] = {}
+    for batch in batches:
+        for name, column in batch.items():
+            found = column if name != "tokens" else token_sums(column)
+            parts.setdefault(name, []).append(np.asarray(found))
+    joined = {name: np.concatenate(found) for name, found in parts.items()}
+    order = np.argsort(joined["id"].ravel(), kind="stable")
+    return {name: found[order] for name, found in joined.items()}
+
+
+def token_sums(column: Any) -> Any:
+    """The sum of the tokens of each row, padded or not."""
+    if isinstance(column, ferry.RaggedTensor):
+        return np.add.reduceat(column.flat_values, column.nested_row_splits[0][:-1])
+    return np.asarray(column).sum(axis=1)
+
+
+def check(name: str, batches: Iterable[Any], expected: dict[str, Any]) -> None:
+    """Refuses a reader that loses or changes rows, or gives some twice."""
+    for column, found in summaries(batches).items():
+        wanted = expected[column]
+        assert len(found) == len(wanted), (name, column, len(found))
+        assert np.array_equal(found.reshape(wanted.shape), wanted), (name, column)
 
 
 def feed(path: str, shuffle: bool) -> Any:
@@ -117,53 +184,67 @@ def tensorflow(path: str, shuffle: bool) -> Any:
     return dataset.as_numpy_iterator()
 
 
-def torch_readers(path: str, shuffle: bool) -> dict[str, Callable[[], Any]]:
+def one_batch(path: str) -> Any:
+    """As many batches as an epoch has, without reading anything: what TensorFlow's loop costs."""
+    first = feeds.Feed(path, batch=BATCH, pad={"tokens": 0}).first()
+    tensors = {name: tf.constant(column) for name, column in first.items()}
+    return tf.data.Dataset.from_tensors(tensors).repeat(-(-RECORDS // BATCH))
+
+
+def torch_readers(path: str, shuffle: bool) -> Readers:
     try:
-        import torch
+        from torch.utils.data import DataLoader
     except ImportError:
         return {}
-    readers: dict[str, Callable[[], Any]] = {
-        "torch from our feed": lambda: feeds.torch.loader(
-            path, batch=BATCH, shuffle=shuffle, pad={"tokens": 0}
+    how: Any = {"batch": BATCH, "shuffle": shuffle, "pad": {"tokens": 0}}
+    return {
+        TORCH: lambda: feeds.torch.loader(path, **how),
+        "torch from our dataset in a DataLoader": lambda: DataLoader(
+            feeds.torch.dataset(path, **how), batch_size=None
         ),
     }
+
+
+def torch_peers(path: str, shuffle: bool) -> Readers:
     # Its own copies of the messages cannot be registered beside TensorFlow's, which are the same.
     messages = ModuleType("tfrecord.example_pb2")
     vars(messages).update({**vars(feature_pb2), **vars(example_pb2)})
     sys.modules["tfrecord.example_pb2"] = messages
     try:
+        import torch
         from tfrecord.torch.dataset import TFRecordDataset
     except ImportError:
-        return readers
+        return {}
     kinds = {"id": "int", "label": "int", "embedding": "float", "tokens": "int", "text": "byte"}
 
     def collate(rows: list[Any]) -> Any:
         return {"id": torch.as_tensor(np.concatenate([row["id"] for row in rows]))}
 
-    readers["vahidk/tfrecord in a DataLoader"] = lambda: torch.utils.data.DataLoader(
-        TFRecordDataset(path, None, kinds, shuffle_queue_size=BUFFER if shuffle else None),
-        batch_size=BATCH,
-        collate_fn=collate,
-    )
-    return readers
+    return {
+        TORCH_PEER: lambda: torch.utils.data.DataLoader(
+            TFRecordDataset(path, None, kinds, shuffle_queue_size=BUFFER if shuffle else None),
+            batch_size=BATCH,
+            collate_fn=collate,
+        )
+    }
 
 
-def grain_readers(path: str, shuffle: bool) -> dict[str, Callable[[], Any]]:
+def grain_readers(path: str, shuffle: bool) -> Readers:
+    if find_spec("grain") is None:
+        return {}
+    return {
+        GRAIN: lambda: feeds.grain.dataset(path, batch=BATCH, shuffle=shuffle, pad={"tokens": 0})
+    }
+
+
+def grain_peers(path: str) -> Readers:
+    """Grain's own way, which reads in order only."""
     try:
         import grain
     except ImportError:
         return {}
-    readers: dict[str, Callable[[], Any]] = {
-        "grain from our feed": lambda: feeds.grain.dataset(
-            path, batch=BATCH, shuffle=shuffle, pad={"tokens": 0}
-        )
-    }
-    if not shuffle:  # it reads in order only
-        records = grain.experimental.TFRecordIterDataset(path)
-        readers["grain's TFRecords + tf.train.Example"] = lambda: records.map(parsed).batch(
-            BATCH, batch_fn=stacked
-        )
-    return readers
+    records = grain.experimental.TFRecordIterDataset(path)
+    return {GRAIN_PEER: lambda: records.map(parsed).batch(BATCH, batch_fn=stacked)}
 
 
 def parsed(record: bytes) -> dict[str, Any]:
@@ -191,9 +272,9 @@ def in_batches(rows: Iterable[Any]) -> Iterator[Any]:
         yield stacked(part)
 
 
-def in_order_readers(path: str) -> dict[str, Callable[[], Any]]:
+def file_peers(path: str) -> Readers:
     """Peers with files of their own, made of the same records."""
-    readers: dict[str, Callable[[], Any]] = {}
+    readers: Readers = {}
     try:
         from array_record.python import array_record_module
     except ImportError:

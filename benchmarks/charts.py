@@ -20,7 +20,8 @@ IMAGES = ROOT / "docs/images"
 
 # Differences below this are noise.
 NOISE = 0.95
-WIDTH, ROW, LEFT, RIGHT = 800, 30, 345, 90
+WIDTH, ROW, RIGHT = 860, 30, 90
+LABEL, LETTER = 60, 7.6  # the most letters of a label, and the width of one
 STYLE = """
 text { font: 14px system-ui, -apple-system, "Segoe UI", sans-serif; fill: #1f2937 }
 .title { font-weight: 600 } .small { font-size: 12px; fill: #57606a }
@@ -70,15 +71,22 @@ README = (
     Wanted("savedmodel", "mobilenet", "saved_model_cli show --all", "what is in a SavedModel?"),
 )
 
+# Charts of the jobs that bench_everything.py measures, by words in their names.
+GROUPS = {
+    "rows": ("Rows one by one: how many times longer others take", "^rows|rows, one by one"),
+    "tables": ("Tables: how many times longer others take", "Parquet|CSV|Arrow"),
+    "frameworks": ("Tensors of frameworks: how many times longer others take", "torch|tf\\.|Eager"),
+}
+
 
 def tables() -> dict[str, list[dict[str, str]]]:
-    """The tables of the page by their marks; that of everything has an order of its own."""
+    """The tables of the page by their marks."""
     found = {}
-    page = re.sub(
-        r"<!-- everything -->.*<!-- /everything -->", "", PAGE.read_text(), flags=re.DOTALL
-    )
-    for name, text in re.findall(r"<!-- (\w+) -->\n(.*?)<!-- end -->", page, re.DOTALL):
+    marks = r"<!-- (\w+) -->\n(.*?)<!-- (?:end|/\1) -->"
+    for name, text in re.findall(marks, PAGE.read_text(), re.DOTALL):
         lines = [line for line in text.splitlines() if line.startswith("|")]
+        if not lines:
+            continue
         head, _, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
         found[name] = [dict(zip(head, row, strict=True)) for row in rows]
     return found
@@ -113,14 +121,27 @@ def whole(rows: list[dict[str, str]], column: str) -> list[Bar]:
     return bars
 
 
+def largest(rows: list[dict[str, str]], words: str) -> list[Bar]:
+    """A bar for every peer in the jobs that match, each at the largest size that was measured."""
+    bars: dict[tuple[str, str], Bar] = {}
+    for size in ("small", "medium", "large"):
+        for row in rows:
+            ratio = number(row["ratio"])
+            if ratio and row["size"].startswith(size) and re.search(words, row["job"]):
+                bars[row["job"], row["by"]] = Bar(f"{row['job']}: {row['by']}", ratio)
+    return list(bars.values())
+
+
 def drawn(title: str, bars: list[Bar]) -> str:
     """Bars beside tensorferry's 1; the scale is logarithmic where they differ a lot."""
     height = 66 + ROW * len(bars)
+    labels = [bar.label if len(bar.label) < LABEL else bar.label[: LABEL - 2] + "…" for bar in bars]
+    left = max(map(len, labels)) * LETTER + 16
     plain = all(1 <= bar.ratio <= 100 for bar in bars)
     lengths = [bar.ratio if plain else log10(bar.ratio) for bar in bars]
     low, high = min(0.0, *lengths), max(1.0, *lengths)
-    scale = (WIDTH - LEFT - RIGHT) / (high - low)
-    zero = LEFT - low * scale
+    scale = (WIDTH - left - RIGHT) / (high - low)
+    zero = left - low * scale
     one = zero + scale if plain else zero
     legend = "tensorferry = 1" if plain else "tensorferry = 1, a logarithmic scale"
     parts = [
@@ -134,9 +155,9 @@ def drawn(title: str, bars: list[Bar]) -> str:
         y = 40 + ROW * place
         end = zero + length * scale
         kind = "bar" if bar.ratio >= 1 else "slow"
-        label = bar.label if len(bar.label) < 44 else bar.label[:42] + "…"
         parts += [
-            f'<text x="{LEFT - 8}" y="{y + 15}" text-anchor="end">{escape(label)}</text>',
+            f'<text x="{left - 8:.1f}" y="{y + 15}" text-anchor="end">'
+            f"{escape(labels[place])}</text>",
             f'<rect class="{kind}" x="{min(zero, end):.1f}" y="{y}" '
             f'width="{max(abs(end - zero), 1):.1f}" height="{ROW - 10}" rx="3"/>',
             f'<text x="{max(zero, end) + 6:.1f}" y="{y + 15}">{_shown(bar.ratio)}</text>',
@@ -158,8 +179,10 @@ def slower() -> str:
     """The rows of all tables in which somebody else is faster, worst first, as a table."""
     found = []
     for name, rows in tables().items():
+        if name == "since":  # the other is an older version
+            continue
         for row in rows:
-            first = row[next(iter(row))]
+            first = row[next(iter(row))] + (f", {row['size']}" if "job" in row else "")
             by = row.get("by", "others")
             for column in ("ratio", "write_ratio", "read_ratio"):
                 ratio = number(row.get(column, ""))
@@ -198,9 +221,12 @@ def charts() -> dict[str, str]:
         "checkpoint": ("Checkpoints: how many times longer others take", "ratio"),
         "savedmodel": ("Looking into models: how many times longer others take", "ratio"),
         "convert": ("Conversion: how many times longer others take", "ratio"),
+        "feeds": ("Training loops: how many times longer others take", "ratio"),
     }
     for name, (title, column) in titles.items():
         made[f"{name}.svg"] = drawn(title, whole(page[name], column))
+    for name, (title, words) in GROUPS.items():
+        made[f"{name}.svg"] = drawn(title, largest(page["everything"], words))
     written = [
         Bar(f"{row['size']}: {row['by']}", ratio)
         for row in page["tensorproto"]

@@ -1,6 +1,7 @@
 """Runs every benchmark, or those named: python benchmarks/run.py [NAME ...].
 
-With --docs, the tables go into docs/performance.md, between the marks that name them.
+With --docs, the tables go into docs/performance.md, between the marks that name them. `since` has
+to be told what it compares with, and runs only by itself.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ PAGE = HERE.parent / "docs/performance.md"
 
 def main() -> int:
     names = [name for name in sys.argv[1:] if name != "--docs"]
-    names = names or sorted(path.stem.removeprefix("bench_") for path in HERE.glob("bench_*.py"))
+    known = {path.stem.removeprefix("bench_") for path in HERE.glob("bench_*.py")}
+    names = names or sorted(known - {"since"})
     for name in names:
         code = subprocess.run([sys.executable, str(HERE / f"bench_{name}.py")]).returncode
         if code:
@@ -34,7 +36,8 @@ def publish(name: str) -> None:
     machine = ", ".join(f"{key} {value}" for key, value in result["machine"].items())
     notes = "\n".join(f"- {note}" for note in result["notes"])
     table = markdown(result["rows"])
-    text = f"{result['question']}.\n\n{table}\n\n{notes}\n\nMeasured with {machine}.\n"
+    question = result["question"] + ("" if result["question"].endswith("?") else ".")
+    text = f"{question}\n\n{table}\n\n{notes}\n\nMeasured with {machine}.\n"
     marks = rf"(<!-- {name} -->\n).*?(<!-- (?:end|/{name}) -->)"
     page, found = re.subn(marks, lambda m: m[1] + text + m[2], PAGE.read_text(), flags=re.DOTALL)
     if not found:

@@ -31,7 +31,7 @@ HELD = {
     "thirty recipes": "tests/test_docs.py",
     "every format](": "tests/test_layout.py",
     "The first five": "tests/first_hour/test_recipes.py",
-    "reading needs nothing": "tests/test_wheel.py",
+    "tensorferry[all]": "tests/test_release.py",
     "Python 3.11 or later": "pyproject.toml",
     "Apache-2.0": "LICENSE",
     "There is no file format of our own": "tests/formats/test_contract.py",

@@ -39,6 +39,6 @@ def test_examples(thing, tmp_path, monkeypatch):
 
     said: list[str] = []
     flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
-    doctest.DocTestRunner(optionflags=flags).run(test, out=said.append)
+    doctest.DocTestRunner(optionflags=flags, verbose=False).run(test, out=said.append)
 
     assert not said, "".join(said)

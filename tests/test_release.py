@@ -103,7 +103,7 @@ def test_workflows():
     for text in texts.values():
         for target in re.findall(r"\bmake ([a-z-]+)", text):
             assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
-        for path in re.findall(r"run: (?:python )?([\w./]+/[\w.]+)", text):
+        for path in re.findall(r"run: (?:(?:.venv/bin/)?python )?([\w./]+/[\w.]+)", text):
             assert (ROOT / path).exists(), path
         assert "permissions:\n  contents: read" in text
         assert "secrets." not in text
