@@ -13,7 +13,7 @@ from __future__ import annotations
 import itertools
 import math
 import operator
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -280,27 +280,54 @@ def _table(values: Array, splits: Array, size: int | None, pad: Any) -> Array:
 
 
 def _tables(
-    values: Array, splits: Array, bounds: Iterable[tuple[int, int]], size: int | None, pad: Any
+    values: Array, splits: Array, bounds: Sequence[tuple[int, int]], size: int | None, pad: Any
 ) -> Iterator[Array]:
     """The same for several parts of the rows, one table each."""
     lengths = splits[1:] - splits[:-1]
-    splits = splits.astype(np.int64, copy=False)
+    widths = _longest(lengths, bounds) if size is None else [size] * len(bounds)
     inner, dtype = values.shape[1:], values.dtype
-    if not dtype.hasobject:
-        item, flat = _bytes_of(np.full(inner, pad, dtype)), _bytes_of(values)
-    for start, stop in bounds:
-        width = int(lengths[start:stop].max(initial=0)) if size is None else size
-        shape = (stop - start, width, *inner)
-        Budget(0).take(math.prod(shape) * values.itemsize, what="the dense form")
-        if dtype.hasobject:
-            table = np.full(shape, pad, dtype)
-            inside = np.arange(width) < lengths[start:stop, None]
-            places = splits[start:stop, None] + np.arange(width)
-            table[inside] = values[places[inside]]
-        else:
-            table = np.empty(shape, dtype)
-            if table.size:
-                _native.lay_out_rows(flat, splits[start : stop + 1], item, _bytes_of(table))
+    each = math.prod(inner) * dtype.itemsize
+    sizes = [
+        (stop - start) * width * each for (start, stop), width in zip(bounds, widths, strict=True)
+    ]
+    Budget(0).take(max(sizes, default=0), what="the dense form")
+    if dtype.hasobject:
+        return _object_tables(values, splits, bounds, widths, pad)
+    return _number_tables(values, splits, bounds, widths, pad)
+
+
+def _longest(lengths: Array, bounds: Sequence[tuple[int, int]]) -> list[int]:
+    """The longest row of each part."""
+    if bounds and all(start < stop for start, stop in bounds):
+        # Between two starts lie the rows of a part, and perhaps some that are in none.
+        edges = np.array(bounds).reshape(-1)
+        inside = edges[:-1] if edges[-1] == len(lengths) else edges
+        longest: list[int] = np.maximum.reduceat(lengths, inside)[::2].tolist()
+        return longest
+    return [int(lengths[start:stop].max(initial=0)) for start, stop in bounds]
+
+
+def _number_tables(
+    values: Array, splits: Array, bounds: Sequence[tuple[int, int]], widths: list[int], pad: Any
+) -> Iterator[Array]:
+    inner, dtype = values.shape[1:], values.dtype
+    splits = splits.astype(np.int64, copy=False)
+    item, flat = _bytes_of(np.full(inner, pad, dtype)), _bytes_of(values)
+    for (start, stop), width in zip(bounds, widths, strict=True):
+        lines = np.empty((stop - start) * width * item.nbytes, np.uint8)
+        if lines.size:
+            _native.lay_out_rows(flat, splits[start : stop + 1], item, lines)
+        yield lines.view(dtype).reshape(stop - start, width, *inner)
+
+
+def _object_tables(
+    values: Array, splits: Array, bounds: Sequence[tuple[int, int]], widths: list[int], pad: Any
+) -> Iterator[Array]:
+    for (start, stop), width in zip(bounds, widths, strict=True):
+        table = np.full((stop - start, width, *values.shape[1:]), pad, values.dtype)
+        places = splits[start:stop, None] + np.arange(width)
+        inside = places < splits[start + 1 : stop + 1, None]
+        table[inside] = values[places[inside]]
         yield table
 
 
