@@ -18,6 +18,8 @@ ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs/performance.md"
 IMAGES = ROOT / "docs/images"
 
+# What the list of slower jobs calls tables whose mark says little.
+TITLES = {"tensorproto": "a tensor to bytes", "savedmodel": "inspecting a SavedModel"}
 # Differences below this are noise.
 NOISE = 0.95
 WIDTH, ROW, RIGHT = 860, 30, 90
@@ -193,7 +195,11 @@ def slower() -> str:
                 ratio = number(row.get(column, ""))
                 if ratio and ratio < NOISE:
                     doing = {"write_ratio": "writing ", "read_ratio": "reading "}.get(column, "")
-                    job = f"{name}: {doing}{first}" if name != "everything" else first
+                    job = (
+                        f"{TITLES.get(name, name)}: {doing}{first}"
+                        if name != "everything"
+                        else first
+                    )
                     size = row.get("size", "").partition(":")[0] if "job" in row else ""
                     found.setdefault(job, []).append((ratio, by, size))
     lines = ["| job | sizes | who is faster | they take, of our time |", "|---|---|---|---:|"]

@@ -47,7 +47,7 @@ TOGETHER = 16
 
 
 class Feed:
-    """Batches of rows for a training loop: see the top of this module.
+    """Batches of rows for a training loop: shuffled, sharded and resumable.
 
     Each loop over a feed is one epoch. A feed can be pickled, including its position.
 
