@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import re
 import runpy
+import shlex
 import subprocess
 import sys
 import tomllib
 from importlib.util import find_spec
 
+import click
 import pytest
 from conftest import ROOT
+
+from tensorferry.cli.application import application
 
 # The repository, as pyproject.toml names it.
 HOME = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["urls"]["Homepage"]
@@ -64,6 +68,29 @@ def test_python_blocks(page, request, tmp_path, monkeypatch):
             pytest.skip(f"needs {name}, which `make frameworks` installs")
     monkeypatch.chdir(tmp_path)
     runpy.run_path(str(program))
+
+
+def command_lines() -> list[tuple[str, str]]:
+    """The command lines in blocks of shell code, with their page; docs/cli.md is generated."""
+    found = []
+    for page in PAGES:
+        for block in re.findall(r"```sh\n(.*?)```", page.read_text(), re.DOTALL):
+            name = str(page.relative_to(ROOT))
+            found += [(name, line) for line in block.splitlines() if line.startswith("ferry ")]
+    return [(name, line) for name, line in found if name != "docs/cli.md"]
+
+
+@pytest.mark.parametrize(("page", "line"), command_lines())
+def test_command_lines(page, line):
+    """A command line parses: the command exists and has these options."""
+    name, *words = shlex.split(line, comments=True)[1:]
+    command = application.get_command(click.Context(application), name)
+    if command is None:  # `ferry FILE` is `ferry info FILE`
+        name, words = "info", [name, *words]
+        command = application.get_command(click.Context(application), name)
+
+    assert command is not None
+    command.make_context(name, words)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
