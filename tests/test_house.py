@@ -193,3 +193,26 @@ def test_recognising_imports_no_format(tmp_path):
 
     assert formats_in(modules) == set()
     assert "numpy" not in modules
+
+
+def test_nothing_is_unpickled_or_evaluated(trees):
+    """No module loads pickles or bytecode or evaluates text; diagnosis only writes pickles."""
+    loaders = {"marshal", "shelve", "dill", "joblib", "cloudpickle"}
+    calls = {"eval", "exec", "compile", "__import__"}
+    found = []
+    for path, tree in trees.items():
+        for node in ast.walk(tree):
+            where = f"{name_of(path)}:{getattr(node, 'lineno', 0)}"
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                named = {alias.name.partition(".")[0] for alias in node.names}
+                named |= {(getattr(node, "module", None) or "").partition(".")[0]}
+                allowed = set() if "diagnosis" not in where else {"pickle"}
+                found += [
+                    f"{where} imports {name}" for name in named & {*loaders, "pickle"} - allowed
+                ]
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                found += [f"{where} calls {node.func.id}"] * (node.func.id in calls)
+            elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+                loading = node.value.id == "pickle" and node.attr in {"load", "loads", "Unpickler"}
+                found += [f"{where} uses pickle.{node.attr}"] * loading
+    assert found == []
