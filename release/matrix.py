@@ -62,6 +62,7 @@ class Row:
     dependencies: str
     versions: str
     wheel: str
+    commit: str
     result: str
     seconds: float
     passed: bool
@@ -69,7 +70,7 @@ class Row:
     def __str__(self) -> str:
         return (
             f"{self.python:<10}{self.dependencies:<14}{self.versions:<24}{self.wheel:<14}"
-            f"{self.result} ({self.seconds:.0f} s)"
+            f"{self.commit:<16}{self.result} ({self.seconds:.0f} s)"
         )
 
 
@@ -86,6 +87,13 @@ def find_pythons(wanted: Iterable[str]) -> Iterator[Path]:
 def uv(*arguments: str | Path) -> None:
     """Runs uv, whose cache makes many environments cheap."""
     subprocess.run([sys.executable, "-m", "uv", "-q", *map(str, arguments)], check=True, cwd=ROOT)
+
+
+def find_commit() -> str:
+    """The commit that is tested, and whether files have changed since."""
+    describe = ["git", "describe", "--always", "--dirty", "--exclude=*"]
+    run = subprocess.run(describe, capture_output=True, text=True, cwd=ROOT, check=False)
+    return run.stdout.strip() or "unknown"
 
 
 def build_wheel(python: Path) -> Path:
@@ -122,6 +130,7 @@ def run_tests(python: Path, tests: Iterable[str], *, tensorflow: bool) -> tuple[
     ignored = [f"--ignore={ROOT / 'tests' / name}" for name in ELSEWHERE]
     chosen = " and ".join(f"not {word}" for word in SLOW)
     options = ["-v", "-p", "no:cacheprovider", "-c", str(ROOT / "pyproject.toml"), "-k", chosen]
+    options += ["-n", "2", "--dist", "loadfile"]
     log = python.parent.parent / "tests.log"
     with tempfile.TemporaryDirectory() as empty, log.open("w") as output:
         run = subprocess.run(
@@ -144,7 +153,7 @@ def try_out(python: Path, tests: Iterable[str], kind: str, *, resume: bool) -> R
     kept = folder / "row.json"
     if resume and kept.exists():
         return Row(**json.loads(kept.read_text()))
-    started = time.monotonic()
+    started, commit = time.monotonic(), find_commit()
     wheel = build_wheel(python)
     inside = make_environment(python, wheel, folder, kind)
     program = f"from importlib.metadata import version as v; print(*map(v, {PACKAGES}))"
@@ -152,7 +161,8 @@ def try_out(python: Path, tests: Iterable[str], kind: str, *, resume: bool) -> R
     result, passed = run_tests(inside, tests, tensorflow=kind == "tensorflow")
     tag = "-".join(wheel.stem.split("-")[2:4])
     seconds = time.monotonic() - started
-    row = Row(version_of(python), kind, listed.stdout.strip(), tag, result, seconds, passed)
+    versions = listed.stdout.strip()
+    row = Row(version_of(python), kind, versions, tag, commit, result, seconds, passed)
     if passed:
         kept.write_text(json.dumps(asdict(row)))
     return row
@@ -169,7 +179,7 @@ def main() -> int:
     if not arguments.resume:
         shutil.rmtree(BUILD, ignore_errors=True)
     rows = []
-    head = f"{'python':<10}{'dependencies':<14}{' '.join(PACKAGES):<24}{'wheel':<14}"
+    head = f"{'python':<10}{'dependencies':<14}{' '.join(PACKAGES):<24}{'wheel':<14}{'commit':<16}"
     print(f"{head}tests", flush=True)
     for python in find_pythons(arguments.pythons):
         for kind in arguments.kinds:
