@@ -127,6 +127,8 @@ def run_tests(python: Path, tests: Iterable[str], *, tensorflow: bool) -> tuple[
     if not tensorflow:
         environment["FERRY_WITHOUT"] = ",".join(WITHOUT)
     environment.pop("PYTHONPATH", None)
+    # Tests start hundreds of processes: modules are compiled once, as in any installed package.
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     ignored = [f"--ignore={ROOT / 'tests' / name}" for name in ELSEWHERE]
     chosen = " and ".join(f"not {word}" for word in SLOW)
     options = ["-v", "-p", "no:cacheprovider", "-c", str(ROOT / "pyproject.toml"), "-k", chosen]
