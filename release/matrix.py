@@ -112,7 +112,8 @@ def make_environment(python: Path, wheel: Path, folder: Path, kind: str) -> Path
     resolution = "lowest-direct" if kind == "lowest" else "highest"
     what: list[str | Path] = ["--python", inside, "-r", "pyproject.toml", *extras, "--group", group]
     uv("pip", "install", *what, "--resolution", resolution, "--only-binary", ":all:")
-    uv("pip", "install", "--python", inside, "--no-deps", wheel)
+    alone = ["--group", "test-alone"] if kind == "tensorflow" else []
+    uv("pip", "install", "--python", inside, "--no-deps", wheel, *alone)
     return inside
 
 
