@@ -23,6 +23,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import tomllib
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -32,12 +33,9 @@ from pythons import MINORS, find_python, minor_of, version_of
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build/matrix"
 EXTRAS = ("arrow", "cloud", "keras", "sql")
-# Packages that no group of `matrix` brings; tests that import one are left out.
-WITHOUT = (
-    *("tensorflow", "keras", "tf_keras", "tensorflow_serving", "tensorflow_datasets", "torch"),
-    *("torchdata", "jax", "grain", "ray", "playwright", "pandas", "polars", "moto"),
-    *("grpc", "importlinter", "mypy", "google"),
-)
+# Packages that the group `matrix` does not bring, as the workflow for wheels has it, too.
+_WHEELS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["cibuildwheel"]
+WITHOUT = _WHEELS["test-environment"]["FERRY_WITHOUT"]
 # What looks at the sources, drives a browser, or kills writers for minutes is the same everywhere;
 # examples in docs and docstrings use all frameworks.
 ELSEWHERE = (
@@ -114,7 +112,8 @@ def make_environment(python: Path, wheel: Path, folder: Path, kind: str) -> Path
     resolution = "lowest-direct" if kind == "lowest" else "highest"
     what: list[str | Path] = ["--python", inside, "-r", "pyproject.toml", *extras, "--group", group]
     uv("pip", "install", *what, "--resolution", resolution, "--only-binary", ":all:")
-    uv("pip", "install", "--python", inside, "--no-deps", wheel)
+    alone = ["--group", "test-alone"] if kind == "tensorflow" else []
+    uv("pip", "install", "--python", inside, "--no-deps", wheel, *alone)
     return inside
 
 
@@ -125,8 +124,10 @@ def run_tests(python: Path, tests: Iterable[str], *, tensorflow: bool) -> tuple[
     """
     environment = {**os.environ, "HYPOTHESIS_PROFILE": "matrix"}
     if not tensorflow:
-        environment["FERRY_WITHOUT"] = ",".join(WITHOUT)
+        environment["FERRY_WITHOUT"] = WITHOUT
     environment.pop("PYTHONPATH", None)
+    # Tests start hundreds of processes: modules are compiled once, as in any installed package.
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     ignored = [f"--ignore={ROOT / 'tests' / name}" for name in ELSEWHERE]
     chosen = " and ".join(f"not {word}" for word in SLOW)
     options = ["-v", "-p", "no:cacheprovider", "-c", str(ROOT / "pyproject.toml"), "-k", chosen]
