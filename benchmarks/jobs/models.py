@@ -68,7 +68,7 @@ def load_model(folder: Path, units: int) -> Work:
     )
 
 
-@job("a SavedModel looked into", {"small": 3, "large": 300}, "layers")
+@job("a SavedModel inspected", {"small": 3, "large": 300}, "layers")
 def inspect_model(folder: Path, layers: int) -> Work:
     path = str(folder / "model")
     stacked = [keras.layers.Dense(4) for _ in range(layers)]

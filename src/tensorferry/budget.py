@@ -1,9 +1,9 @@
 """Budgets: what one file may make us allocate beyond the bytes that it holds.
 
-Every open file has one `Budget` (`Source.budget`). Whatever makes many bytes of few takes its size
-from the budget before it allocates: a compressed member, a chunk, one number that fills a shape.
-The limit is `limits.memory`, or `RATIO` times the size of the file where that is more. A tensor
-that is read a second time is not counted again.
+Every open file has one `Budget` (`Source.budget`). Code that expands few bytes to many (a
+compressed member, a chunk, one number that fills a shape) takes the size from the budget before it
+allocates. The limit is `limits.memory`, or `RATIO` times the size of the file where that is more. A
+tensor that is read a second time is not counted again.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Budget:
             size: Number of bytes.
             what: Names in errors what takes them.
             key: Identifies it, so that reading it again counts nothing; None counts always.
-            offset: Where it stands in the file.
+            offset: Its position in the file.
             path: The file.
 
         Raises:

@@ -1,11 +1,11 @@
-"""Cards: what is shown of a bundle, of rows or of a report, as one line, as text and as HTML.
+"""Cards: bundles, rows and reports as one line, as text and as HTML.
 
     class DiffReport(Shown):
         def _card(self) -> Card: ...
 
-`repr` is the first line, `print` shows all of it, and notebooks show the HTML. Names and values
-come out of files: each passes through `tensorferry.display`, and no other module makes markup of
-them.
+`repr` shows the first line, `print` shows everything, and notebooks show the HTML. Names and values
+come from files, so each passes through `tensorferry.display`. No other module turns them into
+markup.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ class Grid:
     """A table of a card.
 
     Attributes:
-        headers: Of the columns.
+        headers: The column headers.
         rows: Cells, row by row; only as many as are shown have to be there.
         right: The columns that are aligned to the right: numbers.
         total: Number of rows that there are.
-        noun: What each row is, as in "and 12 more tensors".
+        noun: The noun for a row, as in "and 12 more tensors".
     """
 
     headers: tuple[str, ...]
@@ -57,7 +57,7 @@ class Grid:
 
     @property
     def used(self) -> list[int]:
-        """The columns in which something stands."""
+        """The columns that are not empty."""
         found = self.shown
         return [place for place in range(len(self.headers)) if any(row[place] for row in found)]
 
@@ -70,11 +70,11 @@ class Grid:
 
 @dataclass(frozen=True)
 class Card:
-    """What is shown of something.
+    """How an object is shown.
 
     Attributes:
         kind: The name of its class.
-        name: What it is about: a path.
+        name: The subject: a path.
         summary: The rest of its first line.
         tone: Whether that is good news.
         fields: Names and values; those without a value are left out.
@@ -91,7 +91,7 @@ class Card:
     lines: Sequence[tuple[Tone, str]] = field(default=())
 
     def line(self) -> str:
-        """One line: what it is, and how it stands."""
+        """The card as one line."""
         return f"{self.kind}({cell(display.scrub(self.name))}: {display.clean(self.summary)})"
 
     def text(self) -> str:
@@ -144,7 +144,7 @@ _NOTHING: tuple[Any, ...] = (None, "", (), {})
 
 
 def pairs(metadata: Mapping[str, Any]) -> str:
-    """A user's metadata on one line, without what libraries keep there for themselves."""
+    """A user's metadata on one line, without the keys that libraries use for themselves."""
     return ", ".join(
         f"{name}={value}" for name, value in metadata.items() if not is_technical(name)
     )
@@ -205,7 +205,7 @@ def _row(cells: Sequence[str], right: tuple[int, ...], header: int | None = -1) 
 
 
 class Shown:
-    """Something that is shown by a card: short as `repr`, whole as `str`, as HTML in notebooks."""
+    """Shown as a card: one line as `repr`, everything as `str`, and HTML in notebooks."""
 
     __slots__ = ()
 

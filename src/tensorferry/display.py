@@ -1,8 +1,8 @@
-r"""Display: text that came out of a file, made safe for the place where it is shown.
+r"""Display: text from files, made safe to show.
 
-Names and strings of a file may hold characters that a terminal obeys (escape sequences, the C1
-controls), that turn the order of what is read around (bidirectional controls), or that end a line.
-Whatever is shown of a file goes through one of these functions:
+Names and strings in a file may contain characters that control a terminal (escape sequences, C1
+controls), that reverse the reading order (bidirectional controls), or that end a line. All text
+from files passes through one of these functions:
 
     clean           a terminal, a log or an error: such characters become escapes, as in "\x1b"
     clean_lines     the same for a text of several lines
@@ -10,7 +10,7 @@ Whatever is shown of a file goes through one of these functions:
     escape_html     a page: cleaned, and without markup
     shown, scrub    a URL, and a text with URLs: without passwords and signatures
 
-Sizes, numbers and shapes are written here, too, so that terminals and notebooks show the same.
+Sizes, numbers and shapes are formatted here as well, so that terminals and notebooks show the same.
 
 Python's own `str.isprintable` decides: it is false for control, format, private and unassigned
 characters, for halves of characters, and for all spaces but " ".
@@ -42,7 +42,7 @@ def clean(text: Any) -> str:
 
 
 def clean_lines(text: Any) -> str:
-    """The text with its line ends; lines behind the first are indented, so that they look it."""
+    """The text with its line breaks; lines after the first are indented."""
     first, *others = (clean(line) for line in str(text).split("\n"))
     indented = (line if line.startswith("  ") or not line else f"  {line}" for line in others)
     return "\n".join((first, *indented))
@@ -52,7 +52,7 @@ def escape_json(text: str) -> str:
     r"""A JSON document in which characters that cannot be seen are `\u` escapes, as JSON has them.
 
     Args:
-        text: What `json.dumps` gave, with `ensure_ascii=False` or without.
+        text: The output of `json.dumps`, with or without `ensure_ascii=False`.
     """
     return "\n".join(map(_escape_json_line, text.split("\n")))
 
@@ -105,7 +105,7 @@ def shown(url: str) -> str:
 
 
 def scrub(text: str) -> str:
-    """A text of others, such as an error of a library, in which URLs are as errors show them."""
+    """A text from elsewhere, such as a library's error, with URLs as our errors show them."""
     return _INSIDE.sub(lambda found: shown(found[0]), text)
 
 

@@ -30,9 +30,9 @@ class FerryError(Exception):
 
     Args:
         message: What was found and what was expected, in lower case and without a final period.
-        path: The file, or whatever names the source of the bytes; of a URL, passwords and the query
-            are left out.
-        offset: The byte in it where the problem lies.
+        path: The file, or another name for the source of the bytes; passwords and the query of a
+            URL are removed.
+        offset: The byte where the problem is.
         tensor: The name or place of the tensor inside a file or structure.
         hint: One thing to do next.
     """
@@ -77,7 +77,7 @@ class FerryError(Exception):
         return _rebuild, (type(self), self.message, places)
 
     def located(self, *, path: str | None = None, tensor: str | None = None) -> Self:
-        """The same error, with the places it did not know yet."""
+        """The same error, with the locations that it lacks."""
         self.path = self.path or (path and shown(path))
         self.tensor = self.tensor or tensor
         return self
@@ -92,7 +92,7 @@ class FormatError(FerryError, ValueError):
 
 
 class UnknownFormatError(FormatError):
-    """No format recognises the bytes, or none has the name asked for."""
+    """No format recognises the bytes, or no format has that name."""
 
 
 class TruncatedError(FormatError):
@@ -116,7 +116,7 @@ class OptionError(UnsupportedError, TypeError):
 
 
 class MissingDtypeError(OptionError):
-    """Raw bytes were to be read without the one option that this needs."""
+    """Raw bytes cannot be read without a dtype."""
 
 
 class MissingExtraError(FerryError, ImportError):
@@ -165,7 +165,7 @@ class Problem:
         problem: What is wrong.
         path: The file.
         record: The number of the record or row, counted from 0.
-        offset: The byte where it lies, in the decompressed file.
+        offset: The byte in the decompressed file where the problem is.
         tensor: The tensor or column.
         hint: One thing to do next.
     """
@@ -189,7 +189,7 @@ class Problem:
 
     @classmethod
     def of(cls, error: FerryError, path: str | None = None) -> Problem:
-        """The problem that an error tells of."""
+        """The problem that an error describes."""
         return cls(
             error.message,
             path=error.path or (path and shown(path)),

@@ -3,10 +3,10 @@
     kernels.moments(array).mean
     kernels.compare(array, other).largest
 
-An array may lie at any address. A kernel needs its elements one behind the other, in the byte order
-of the machine: `raw` copies an array that is laid out otherwise, so callers give large ones piece
-by piece. A result does not depend on the number of processors. An array that changes while a kernel
-reads it gives a result of old and new numbers.
+An array may start at any address. A kernel needs contiguous elements in native byte order: `raw`
+copies any other array, so callers pass large ones piece by piece. Results do not depend on the
+number of processors. If an array changes while a kernel reads it, the result mixes old and new
+numbers.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Moments(NamedTuple):
         finite: How many are finite.
         low: The lowest finite number; integers stay integers.
         high: The highest finite number.
-        mean: Of the finite numbers.
+        mean: The mean of the finite numbers.
         squares: The sum of the squares of their distances from the mean.
     """
 
@@ -110,13 +110,13 @@ def compare(left: Array, right: Array, *, rtol: float = 0.0, atol: float = 0.0) 
 
 
 def count_bins(array: Array, *, exponent: int, first: int, counts: Array) -> None:
-    """Adds to the counts of bins how many finite numbers of an array lie in each.
+    """Adds the finite numbers of an array to the counts of histogram bins.
 
     Args:
         array: The numbers; those outside of all bins do not count.
         exponent: A bin is 2**exponent wide.
         first: The first bin starts at this number of widths.
-        counts: Of the bins, uint64.
+        counts: The counts of the bins, uint64.
     """
     _native.count_bins(raw(array), name_of(array.dtype), exponent, float(first), counts)
 

@@ -1,15 +1,15 @@
 """Limits on the memory and nesting that a file may ask for.
 
-A declared size is always checked against the bytes that are there. Some formats still let a few
+A declared size is always checked against the bytes that are present. Some formats still let a few
 bytes stand for many (compression, or one number that fills a shape), or nest without end. These
 limits bound that, for the whole process:
 
     import tensorferry as ferry
     ferry.limits.memory = 64 << 30
 
-What a file expands to is counted over everything that is read from it, once for each tensor. It
-may take `memory` bytes, or a hundred times the size of the file, whichever is more. Bytes that the
-file really holds do not count: a file of any size can be read.
+Everything that is read from one file counts towards its limit, each tensor once. A file may expand
+to `memory` bytes or to a hundred times its size, whichever is more. Bytes that the file really
+contains do not count, so a file of any size can be read.
 """
 
 memory: int = 1 << 30

@@ -1,11 +1,11 @@
-"""Progress: how far a long call is, told to a function, or shown on the standard error.
+"""Progress of long calls, reported to a function or shown on the standard error.
 
     ferry.convert("a.tfrecord", "b.parquet", progress=True)
     ferry.verify("a.tfrecord", progress=lambda done, total: print(done, total))
 
-Whatever takes long calls a `Progress` with what is done, and with how much there is, if that is
-known. `progress=True` shows a bar: that of tqdm where it is installed, which notebooks draw as
-their own, and else one line on a terminal, as the command does.
+A long call reports to a `Progress` how much is done, and the total if it is known. `progress=True`
+shows a bar: tqdm's if it is installed, which also works in notebooks, or else one line on a
+terminal, as the command does.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ SECONDS = 0.1
 SILENT = 1.0
 # The bar is as wide as the line has room for, between these two.
 BAR, SHORTEST = 24, 6
-# Of what there are many of one size, the speed is told.
+# The units for which the speed is shown.
 RATED = ("bytes", "rows", "records")
 
 
 def following(
     given: Progress | bool | None, about: object, unit: Unit
 ) -> AbstractContextManager[Progress | None]:
-    """What a long call tells its progress to; None if nobody wants to know.
+    """Returns the function that a long call reports to; None if there is none.
 
     Args:
         given: What the user passed as `progress=`.
-        about: What is being done: a path.
+        about: The path that is shown.
         unit: What is counted.
     """
     if given is None or given is False:
@@ -55,18 +55,18 @@ def following(
 
 
 class Tally:
-    """Adds up what is done piece by piece, and tells the sum.
+    """Adds up the amounts of pieces, and reports the sum.
 
     Args:
-        tell: Takes the sums; None if nobody wants to know.
-        total: How much there is, if that is known.
+        tell: Receives the sums; None to report nothing.
+        total: The total amount, if known.
     """
 
     def __init__(self, tell: Progress | None, total: int | None = None) -> None:
         self._tell, self._total, self._done = tell, total, 0
 
     def add(self, count: int) -> None:
-        """Takes how much the last piece was."""
+        """Adds the amount of the last piece."""
         self._done += count
         if self._tell is not None:
             self._tell(self._done, self._total)
@@ -110,11 +110,11 @@ class TqdmBar:
 
 
 class ProgressLine:
-    """Draws how far something is, if the standard error is a terminal; use it as a callback.
+    """Draws the progress on one line, if the standard error is a terminal; use it as a callback.
 
     Args:
-        about: What is being done.
-        unit: Of the counts: bytes, or the noun of what is counted.
+        about: The name that is shown.
+        unit: The unit of the counts: bytes, or a noun.
         shown: Whether to draw; by default if the standard error is a terminal.
     """
 
@@ -178,10 +178,10 @@ class ProgressLine:
 
 
 class WaitingLine(ProgressLine):
-    """Draws for how long something goes on, and how far it is as soon as it tells.
+    """Draws the elapsed time, and the progress as soon as something is reported.
 
-    A thread draws, because some of what takes long tells nothing: opening a file far away, or one
-    read of a large tensor.
+    A thread draws, because some long calls report nothing: opening a remote file, or one read of a
+    large tensor.
     """
 
     _thread: threading.Thread | None = None

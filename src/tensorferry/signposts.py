@@ -1,7 +1,7 @@
-"""Signposts: what other libraries call the thing that somebody looks for here.
+"""Signposts: names that other libraries use for functions of this package.
 
-A name that a module lacks is an AttributeError; its message says what to use instead. This module
-is imported when such a name was asked for, and imports nothing of ours.
+A missing name is an AttributeError whose message says what to use instead. This module is imported
+only then, and imports nothing of the package.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ INSTEAD = {
 class MissingNameError(AttributeError):
     """A name that a module lacks.
 
-    What to use instead is looked for when the error is shown: Python asks every package for the
-    names of its own modules in this way, before it imports them.
+    The suggestion is looked up when the error is shown, because Python also asks packages for the
+    names of their modules in this way, before it imports them.
 
     Args:
         module: The full name of the module.

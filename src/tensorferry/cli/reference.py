@@ -16,44 +16,45 @@ from tensorferry.cli.options import Renamed, common
 INTRODUCTION = """\
 # The command `ferry`
 
-This page is made by `python -m tensorferry.cli.reference`; the tests hold that it is up to date.
+`python -m tensorferry.cli.reference` generates this page, and the tests check that it is up to date.
 
-A path is a file, a glob in quotes, a directory, `name@10` for a set of shards, a URL, or `-` for
-the standard input. TFRecord files of one pattern, directory or set are one input. `ferry FILE`
-alone is `ferry info FILE`.
+A path is a file, a quoted glob, a directory, `name@10` for a set of shards, a URL, or `-` for the
+standard input. TFRecord files of one pattern, directory or set are one input. `ferry FILE` is short
+for `ferry info FILE`.
 
-Results go to the standard output, everything else to the standard error. On a terminal tables fit
-its width; in a pipe nothing is cut, and `head`, `tail` and `cat` write one JSON object a line.
-Every command has `--json`: one document with the fields `version` (1) and `command`.
+Results go to the standard output, everything else to the standard error. On a terminal, tables fit
+the width; in a pipe nothing is cut, and `head`, `tail` and `cat` write one JSON object per line.
+Every command has `--json`, which prints one document with the fields `version` (1) and `command`.
 
-Colours and progress are for terminals, and so is the pager (`PAGER`, `--no-pager`) for what is
-longer than the screen. A table that does not fit becomes a block of lines a row, as `-x` asks for.
-`--no-color` and `NO_COLOR` turn colours off, `FORCE_COLOR` keeps them in a pipe, and `-q`
-(`--quiet`) leaves only results and errors. What a file may ask for is raised with `--limit`, as in
-`--limit memory=16GB`. An error is one to three lines; `--debug` shows where it came from.
-`ferry help COMMAND` is `ferry COMMAND --help`, and `ferry -V` prints the version.
+Colours, progress and the pager (`PAGER`, `--no-pager`) are used on terminals only. A table that is
+too wide is printed as one block of lines per row, as with `-x`. `--no-color` and `NO_COLOR` turn
+colours off, `FORCE_COLOR` keeps them in a pipe, and `-q` (`--quiet`) prints only results and
+errors. `--limit memory=16GB` raises a limit on what a file may use. Errors take one to three lines;
+`--debug` shows the traceback. `ferry help COMMAND` is the same as `ferry COMMAND --help`, and
+`ferry -V` prints the version.
 
-The same letters mean the same everywhere: `-o` is the file to write, instead of the argument OUT;
-`-f` replaces what is there; `-s` (`--select`) says which tensors or columns. `--select` takes names
-and patterns, `a,b` or several times: `*`, `?` and `[abc]` as of files, and braces as `ferry ls`
-prints them, `'layers.{0..11}.*'` or `'*.{kernel,bias}'`. Patterns stand in quotes, because a shell
-has its own meaning for them. `--match` and `--columns` are former names of `--select`; they work.
+Short options mean the same everywhere: `-o` names the output instead of the argument OUT, `-f`
+replaces existing files, and `-s` (`--select`) chooses tensors or columns. `--select` takes names
+and patterns, separated by commas or given several times: `*`, `?` and `[abc]` as for files, and
+braces as `ferry ls` prints them, `'layers.{0..11}.*'` or `'*.{kernel,bias}'`. Quote patterns, so
+that the shell does not expand them. `--match` and `--columns` are former names of `--select` and
+still work.
 
 | exit code | meaning |
 |---|---|
-| 0 | fine |
+| 0 | success |
 | 1 | differences or problems found |
 | 2 | wrong use, or input that cannot be read |
-| 3 | something has to be installed; the message has the command |
+| 3 | a package is missing; the message says how to install it |
 | 130 | interrupted; nothing is left half-written |
 
 A condition (`--where`) compares columns with values: `label == 3 and not (len(tokens) > 9 or
-language != "de")`. There are `== != < <= > >= in`, `and`, `or`, `not`, parentheses, `name[2]`,
-`len(name)`, `null`, and backquotes around names with other characters than letters, digits and
-`_./-`.
+language != "de")`. It can use `== != < <= > >= in`, `and`, `or`, `not`, parentheses, `name[2]`,
+`len(name)` and `null`. Put names with characters other than letters, digits and `_./-` in
+backquotes.
 
 The digest of `ferry hash` covers names, dtypes, shapes and values, and does not depend on the
-format; how it is made is in `tensorferry/operations/hash.py`.
+format; `tensorferry/operations/hash.py` describes how it is computed.
 """
 
 

@@ -72,7 +72,7 @@ class Compressor(Protocol):
 def split_suffix(name: str) -> tuple[str, Kind | None]:
     """The name of a file without the suffix of its compression, and that compression.
 
-    The query of a web address is no part of the name.
+    The query of a URL is not part of the name.
     """
     name = bare(name)
     lowered = name.lower()
@@ -105,11 +105,11 @@ def decompressed(
 ) -> Iterator[bytes]:
     """The decompressed bytes of a stream, in blocks of at most `BLOCK`.
 
-    Blocks are given out as they are decompressed, before an error further on is found; a checksum
-    stands at the end of its member or frame and covers all of it.
+    Blocks are returned as they are decompressed, before a later error is found. A checksum is at
+    the end of its member or frame and covers all of it.
 
     Args:
-        read: Returns at most so many of the next compressed bytes, and none at the end.
+        read: Returns the next compressed bytes, at most the given number; nothing at the end.
         kind: The compression, as from `detect`.
         path: Names the stream in errors.
         threads: 1 decompresses the next block in the background while this one is used. `read` is
@@ -179,7 +179,7 @@ def _blocks(source: _Input, kind: Kind, path: str | None) -> Iterator[bytes]:
                 good += len(block)
                 yield block
             elif wants and not chunk and not decompressor.eof:
-                # isal may hold output back when it has taken all input: only now there is no more.
+                # isal may hold back output after it has taken all input: only now is there no more.
                 raise _truncated(kind, source.position, good, path)
         source.put_back(decompressor.unused_data)
         head = source.peek(4)
@@ -255,7 +255,7 @@ def _in_background(blocks: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def compressor(kind: Kind, level: int | None = None, *, streams: int = 1) -> Compressor:
-    """A compressor for one stream, on all cores; the same bytes give the same stream.
+    """A compressor for one stream, on all cores; the same input always gives the same output.
 
     Args:
         kind: The compression.

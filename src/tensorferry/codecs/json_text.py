@@ -69,7 +69,7 @@ def to_bytes(text: str) -> bytes:
 
 
 def quote(text: str) -> str:
-    """A string as it stands in JSON, with the quotes."""
+    """A string as JSON, with quotes."""
     return json.encoder.encode_basestring(text)
 
 
@@ -77,7 +77,7 @@ def parse(source: bytes | memoryview, decoder: json.JSONDecoder | None = None) -
     """The tree of a JSON text: standard JSON without repeated keys.
 
     Raises:
-        FormatError: The text is no such JSON; with the offset where that shows, if it is known.
+        FormatError: The text is not strict JSON; the error has the offset, if known.
         LimitError: Its lists and objects nest too deep: see `check_depth`.
     """
     decoder = decoder or STRICT

@@ -39,7 +39,7 @@ PLAIN, SNAPPY = 0, 1
 # As TensorFlow writes its tables.
 BLOCK_SIZE = 1 << 18
 RESTART_INTERVAL = 16
-# The longest copy of snappy gives 64 bytes for 3.
+# The longest copy of snappy expands 3 bytes to 64.
 SNAPPY_RATIO = 22
 
 
@@ -52,7 +52,7 @@ def mask(crc: int) -> int:
 
 
 class Handle(NamedTuple):
-    """Where a block lies."""
+    """The position of a block."""
 
     offset: int
     size: int
@@ -74,13 +74,13 @@ class Block(NamedTuple):
 
 
 class Table:
-    """A table in a file: its blocks are read, and verified, when they are asked for.
+    """A table in a file, whose blocks are read and verified on demand.
 
     Args:
         source: The file.
 
     Raises:
-        FormatError: The file is no table, or a damaged one.
+        FormatError: The file is not a table, or is damaged.
     """
 
     def __init__(self, source: Source) -> None:

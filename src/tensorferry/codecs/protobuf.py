@@ -1,6 +1,6 @@
 """Protobuf: a reader and a writer of messages, both driven by a table of their fields.
 
-A message is its fields, one behind the other, each with a tag in front of its value:
+A message is a sequence of fields, each with a tag before its value:
 
     tag      varint: number of the field << 3 | wire type
     value    0 varint | 1 eight bytes | 2 varint length, then so many bytes | 5 four bytes
@@ -16,15 +16,15 @@ A table is a text with a line for each message: the number, the name and the kin
     text bytes                          UTF-8 as str; bytes
     Dim                                 a kind with a capital letter is another message
 
-`*` stands before the kind of a repeated field; an entry of a map is a message with a key and a
-value. `?` stands before the kind of a field that is written even if it is zero or empty, as the
-members of a oneof and the keys of a map are; other fields are left out then. Fields that are not in
-the table are passed over.
+`*` marks the kind of a repeated field; an entry of a map is a message with a key and a value. `?`
+marks the kind of a field that is written even if it is zero or empty, such as the members of a
+oneof and the keys of a map; other fields are then left out. Fields that are not in the table are
+skipped.
 
-Nothing is copied: the reader gives a message or a run of bytes as its span in the buffer, which may
-be a mapped file, and the writer gathers buffers. `tensorferry._native.MessageTable` reads a message
-by its line of the table, `MessageFields` splits one into its fields. The tables, and what the
-fields mean, are the formats'. Protobuf's text format is `tensorferry.codecs.textproto`.
+Nothing is copied: the reader returns a message or bytes as a span of the buffer, which may be a
+mapped file, and the writer collects buffers. `tensorferry._native.MessageTable` reads a message by
+its line of the table, `MessageFields` splits one into its fields. The formats own the tables and
+the meaning of the fields. Protobuf's text format is `tensorferry.codecs.textproto`.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def utf8(text: str) -> bytes:
 # Tables
 
 
-# What the bits of a number stand for, where that is not the number itself.
+# How to interpret the bits of a number, if they are not the number itself.
 _DECODE: dict[str, Callable[[int], Any]] = {
     "int": lambda bits: bits if bits < _SIGN else bits - _WRAP,
     "bool": bool,
@@ -117,12 +117,12 @@ class Field(NamedTuple):
 
     Attributes:
         name: Its name.
-        kind: What its value is: see the head of this module.
+        kind: The kind of its value: see the head of this module.
         repeated: Whether it may come more than once.
         wire: The wire type of its value.
         number: Its number.
         kept: Whether it is written even if it is zero or empty.
-        decode: What its bits stand for; None where that is the number itself, or no number.
+        decode: Interprets its bits; None if they are the number itself, or not a number.
     """
 
     name: str
@@ -172,13 +172,13 @@ def find_field(tables: Tables, message: str, name: str) -> Field:
 
 
 class Span(NamedTuple):
-    """Where a message or a run of bytes stands in its buffer."""
+    """The position of a message or bytes in its buffer."""
 
     start: int
     end: int
 
 
-# What `Span(...)` does, in a third of the time.
+# The same as `Span(...)`, in a third of the time.
 _new: Any = tuple.__new__
 
 
@@ -223,11 +223,11 @@ class Reader:
 
         Args:
             message: Its name in the table.
-            span: Where it stands.
-            without: A repeated field that is left out; `each` gives it one by one.
+            span: Its position.
+            without: A repeated field to leave out; `each` yields its items one by one.
 
         Raises:
-            FormatError: The bytes are no such message, or have a single field twice.
+            FormatError: The bytes are not such a message, or repeat a single field.
         """
         table = self._compiled.get(message) or self._compile(message)
         return table.read(self.data, span[0], span[1], without or None)
@@ -236,10 +236,10 @@ class Reader:
         """Messages, each as a tuple of its fields in the table's order.
 
         A number that is not there is 0, a text is empty, a span is None, and what is repeated is an
-        empty tuple. Repeated messages that have no repeated fields themselves are rows, too.
+        empty tuple. Repeated messages without repeated fields of their own are rows as well.
 
         Raises:
-            FormatError: One is no such message, or has a single field twice.
+            FormatError: One of them is not such a message, or repeats a single field.
         """
         table = self._compiled.get(message) or self._compile(message)
         return table.rows(self.data, spans)
@@ -320,7 +320,7 @@ class Reader:
         return found
 
     def entry(self, message: str, span: tuple[int, int]) -> tuple[str, Span | None]:
-        """The key of an entry of a map, and where its value stands; None if there is no value."""
+        """The key of a map entry, and the position of its value; None if there is no value."""
         fields = self.read(message, span)
         return fields.get("key", ""), fields.get("value")
 
@@ -335,7 +335,7 @@ class Reader:
 
 
 def _wrong_wire(what: str, wire: int, expected: int, first: int, last: int) -> FormatError:
-    # A number is in `first` itself, and `last` is where its tag stands.
+    # For a number, `first` is the number itself and `last` the position of its tag.
     return FormatError(
         f"{what} has wire type {wire}, expected {expected}", offset=first if wire == BYTES else last
     )
@@ -383,7 +383,7 @@ class Writer:
 
         Writer(TABLES).encode("TensorShapeProto", dim=[{"size": 2}, {"size": 3}])
 
-    What holds large buffers is put together from `tag`, `frame` and `join`, without a copy.
+    Messages with large buffers are assembled from `tag`, `frame` and `join`, without a copy.
     """
 
     def __init__(self, tables: Tables) -> None:

@@ -107,7 +107,7 @@ class Recipe:
         dtype: The dtype of the original array.
         axis: The axis along which each index has its own scale; None if there is one scale.
         scale: For integers: the size of a step, 0-D or 1-D; None for casts.
-        zero_point: For integers: the value that stands for zero, shaped like `scale`; None for
+        zero_point: For integers: the value that represents zero, shaped like `scale`; None for
             casts.
     """
 
@@ -189,7 +189,7 @@ class Recipe:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a tensor lost by being quantized. Errors are those of its finite elements.
+    """The error that quantizing a tensor introduced. Errors are those of its finite elements.
 
     Attributes:
         nbytes_before: Number of bytes of the original.
@@ -219,7 +219,7 @@ class Quantized:
     Attributes:
         values: The smaller array, of the same shape.
         recipe: How to restore the original.
-        report: What was lost.
+        report: The error that was introduced.
     """
 
     values: Array
@@ -428,7 +428,7 @@ class _Target:
 def _steps(
     recipe: Recipe, place: tuple[Any, ...], shape: tuple[int, ...]
 ) -> tuple[int, int, Array, Array]:
-    """The number of scales, of elements behind each other that share one, scales, zero points."""
+    """The number of scales, of consecutive elements that share one, scales, zero points."""
     work, axis = _work(recipe.dtype), recipe.axis
     at = ... if axis is None else place[axis]
     scale = np.ascontiguousarray(cast(Array, recipe.scale)[at], work).reshape(-1)
@@ -437,7 +437,7 @@ def _steps(
 
 
 def _inner(shape: tuple[int, ...], axis: int | None) -> int:
-    """Number of elements behind each other that share a scale, where there are several."""
+    """Number of consecutive elements that share a scale, if there are several."""
     return 1 if axis is None else math.prod(shape[axis + 1 :])
 
 

@@ -1,6 +1,6 @@
 """Riegeli: the file of records that a chunked SavedModel (saved_model.cpb) is.
 
-Chunks of records lie one behind the other, little-endian:
+The file is a sequence of chunks of records, little-endian:
 
     uint64 hash of the header's rest | uint64 size of data | uint64 hash of data
     uint8 kind | uint56 number of records | uint64 size of all records
@@ -13,7 +13,7 @@ start in the middle. The data of a chunk of kind "r" is
 
 and compressed bytes start with a varint, their size before compression. Hashes are HighwayHash with
 a fixed key. A position names a record: that of its chunk, plus the record's number in the chunk.
-What the records of a SavedModel mean is `tensorferry.formats.savedmodel.chunks`.
+`tensorferry.formats.savedmodel.chunks` interprets the records of a SavedModel.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ USABLE = BLOCK - BLOCK_HEADER
 HEADER = struct.Struct("<QQQQQ")
 
 SIGNATURE, METADATA, PADDING, SIMPLE, TRANSPOSED = b"smprt"
-# The first chunk of every file, behind the first block header.
+# The first chunk of every file, after the first block header.
 START = bytes.fromhex("83af70d10d884a3f00000000000000004000000000000000") + bytes.fromhex(
     "91bac23c9287e1a90000000000000000e19f13c0e9b1c3727300000000000000" + "00" * 8
 )
@@ -74,7 +74,7 @@ def read_records(
         budget: Counts what is decompressed; by default the file has its own.
 
     Raises:
-        FormatError: It is no Riegeli file, or a damaged one.
+        FormatError: The file is not a Riegeli file, or is damaged.
         LimitError: The chunks take far more memory than the file.
         UnsupportedError: Records are stored by column.
     """

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from types import FunctionType, ModuleType
 from typing import Any
 
-_ANEW = "leave it out in __getstate__ and make it anew in __setstate__"
+_ANEW = "leave it out in __getstate__ and recreate it in __setstate__"
 _OPEN = "keep what it was opened with, leave it out in __getstate__, open it in __setstate__"
 
 # Cures by the start of a type's full name.
@@ -19,15 +19,15 @@ _BY_TYPE = {
     "queue.": _ANEW,
     "_contextvars.": "make it at the top of a module, and refer to it from there",
     "weakref": "keep the object itself, or find it again in __setstate__",
-    "builtins.generator": "keep what it goes over, and make it anew; or its items, as a list",
-    "builtins.coroutine": "keep the arguments, and call the function anew",
-    "builtins.async_generator": "keep what it goes over, and make it anew",
+    "builtins.generator": "keep what it iterates over and recreate it, or keep its items as a list",
+    "builtins.coroutine": "keep the arguments, and call the function again",
+    "builtins.async_generator": "keep what it iterates over, and recreate it",
     "socket.": _OPEN,
     "_io.": _OPEN,
     "sqlite3.": _OPEN,
     "tempfile.": _OPEN,
     "mmap.": _OPEN,
-    "tensorflow.python.data.": "keep the files or arrays that it is made of, and make it anew",
+    "tensorflow.python.data.": "keep the files or arrays it is made of, and recreate it",
     "tensorflow.python.ops.lookup_ops": "SavedModels keep tables that are attributes of a "
     "tf.Module; for pickle, keep the keys and values",
 }

@@ -1,6 +1,6 @@
 """Diagnosing: which parts of a living object each way of saving keeps, and what to do.
 
-The object is looked at and never called: no forward pass, no property, no tracing, no file. Five
+The object is examined and never called: no forward pass, no property, no tracing, no file. Five
 ways are judged: pickle and cloudpickle by asking the picklers (`pickling`), SavedModel, .keras and
 weights by what the frameworks track (`tracking`). This module brings their answers together.
 """
@@ -42,8 +42,8 @@ def diagnose(model: Any, *, progress: Progress | bool | None = None) -> Diagnosi
     Args:
         model: A model of any framework, or any other Python object. It is neither called nor
             changed.
-        progress: True shows a bar; a function is told how many ways of saving are judged, and how
-            many there are.
+        progress: True shows a bar; a function receives the number of ways of saving judged and the
+            total.
 
     Returns:
         What each way of saving keeps, attribute by attribute; `print` shows it as a page of text.
@@ -331,7 +331,7 @@ _CALLS: dict[Way, tuple[str, str]] = {
     ),
     "weights": (
         'ferry.save_weights(model, "model.safetensors")',
-        "the weights alone; the recipe makes the rest anew",
+        "the weights alone; the recipe rebuilds the rest",
     ),
     "pickle": (
         "pickle.dumps(model)",

@@ -1,7 +1,7 @@
 """Structure: what a model is made of, without the attributes that frameworks add for themselves.
 
-Of a framework's layers, modules and tables only the user's parts are looked into: attributes that
-the user set, methods that the user wrote, functions that the user passed.
+Only the user's parts of a framework's layers, modules and tables are examined: attributes that the
+user set, methods that the user wrote, functions that the user passed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Engines: what runs a job over many parts of the data. This process, or a Ray cluster.
+"""Engines run a job over many parts of the data, in this process or on a Ray cluster.
 
     ferry.verify("train-*.tfrecord", engine="local")
     ferry.convert("s3://b/in-*.tfrecord", "s3://b/out.tfrecord", shards=64, engine="ray")
@@ -6,8 +6,8 @@
 
 A job (`contract`) is planned on the driver, run in tasks wherever the engine has a worker, and
 merged on the driver. `local` runs tasks in this thread, in threads or in processes; `ray` runs them
-on a cluster, and leaves scheduling, retries and autoscaling to Ray. Which operations are jobs, and
-how they are divided, the operations say themselves.
+on a cluster, and leaves scheduling, retries and autoscaling to Ray. The operations define which of
+them are jobs and how they are divided.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ class Engine(Protocol):
     """Runs tasks.
 
     Attributes:
-        task_size: About how many bytes of the inputs one task gets.
+        task_size: Approximate number of input bytes per task.
     """
 
     @property

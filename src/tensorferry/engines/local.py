@@ -26,14 +26,13 @@ class Local:
 
         ferry.convert("a-*.tfrecord", "b.tfrecord", shards=8, engine=ferry.engines.Local(workers=4))
 
-    Threads share the memory and what a job holds is made once for each of them; decoding,
-    compression and checksums run without the GIL. Processes start anew (spawn): a job that is
-    mostly Python's own code gains by them, and a function must be one that can be imported.
+    Threads share memory, and decoding, compression and checksums run without the GIL. Processes are
+    spawned; they help if a job is mostly Python code, and functions must then be importable.
 
     Attributes:
-        workers: Number of tasks at once; by default one for each processor.
-        processes: Whether each worker is a process of its own, and not a thread.
-        task_size: About how many bytes of the inputs one task gets.
+        workers: Number of tasks at once; by default one per processor.
+        processes: Use processes instead of threads.
+        task_size: Approximate number of input bytes per task.
     """
 
     workers: int | None = None
@@ -110,5 +109,5 @@ def _in_order(
         while running:
             yield running.popleft().result()
     finally:
-        # Whoever cleans up after a failure must be the last one who writes.
+        # No task may still write when a failed job is cleaned up.
         pool.shutdown(wait=True, cancel_futures=True)

@@ -43,21 +43,21 @@ class Ray:
 
         ferry.verify("s3://b/train-*.tfrecord", engine=ferry.engines.Ray(address="auto"))
 
-    A connection that the program has already is used. Otherwise Ray connects to `address`, to the
-    cluster that RAY_ADDRESS names, or to one on this machine; where there is none, it is started,
-    and ends with the program.
+    If the program is already connected to Ray, that connection is used. Otherwise Ray connects to
+    `address`, to the cluster named by RAY_ADDRESS, or to one on this machine; if there is none, Ray
+    starts one, which ends with the program.
 
     Attributes:
-        address: Of the cluster, as `ray.init` takes it.
-        num_cpus: Processors that a task takes.
-        num_gpus: GPUs that a task takes. A process that holds a model keeps its memory on the GPU
+        address: The address of the cluster, as `ray.init` takes it.
+        num_cpus: Number of processors per task.
+        num_gpus: Number of GPUs per task. A process that has loaded a model keeps its GPU memory
             until the program ends.
-        resources: What else a task takes, by the names that the cluster has.
-        runtime_env: What workers need: see Ray's documentation. `{"env_vars": {...}}` gives them
-            credentials.
-        max_retries: How often a task is tried again whose worker was lost, or whose store does not
-            answer.
-        task_size: About how many bytes of the inputs one task gets.
+        resources: Other resources per task, by their names in the cluster.
+        runtime_env: The environment of workers: see Ray's documentation. `{"env_vars": {...}}`
+            passes credentials.
+        max_retries: How often a task is retried if its worker is lost or its store does not
+            respond.
+        task_size: Approximate number of input bytes per task.
     """
 
     address: str | None = None
@@ -165,7 +165,7 @@ def _in_order(
                     raise _cause(error) from None
                 yield partial
     finally:
-        # Whoever cleans up after a failure must be the last one who writes.
+        # No task may still write when a failed job is cleaned up.
         for ref in running:
             with suppress(Exception):
                 ray.cancel(ref)

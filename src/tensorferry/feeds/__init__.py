@@ -5,8 +5,8 @@
     feed = feeds.Feed("train-*.tfrecord", batch=256, shuffle=True, seed=7)
     for batch in feed: ...
 
-`feeds.torch`, `feeds.grain`, `feeds.jax`, `feeds.keras` and `feeds.tensorflow` hand a feed to a
-framework. `feeds.tfds` opens what TensorFlow Datasets has prepared.
+`feeds.torch`, `feeds.grain`, `feeds.jax`, `feeds.keras` and `feeds.tensorflow` connect a feed to a
+framework. `feeds.tfds` opens datasets prepared by TensorFlow Datasets.
 """
 
 from __future__ import annotations

@@ -207,7 +207,7 @@ def cut(columns: Batch, ends: Sequence[int], pad: Mapping[str, Any]) -> Iterator
     """The batches of columns; ragged ones that are padded become arrays.
 
     Args:
-        columns: Of all batches, one behind the other.
+        columns: The columns of all batches, concatenated.
         ends: The row behind the last of each batch.
         pad: For each column what to fill the end of short rows with, or that and a length:
             `{"tokens": (0, 512)}`. Rows longer than the length are cut.

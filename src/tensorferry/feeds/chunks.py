@@ -50,8 +50,8 @@ class Group(NamedTuple):
 
     Attributes:
         marks: Where each chunk begins.
-        columns: Of all chunks, one behind the other.
-        ends: The row behind the last of each chunk.
+        columns: The columns of all chunks, concatenated.
+        ends: The row after the last of each chunk.
     """
 
     marks: list[Mark]

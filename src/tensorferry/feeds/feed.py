@@ -1,4 +1,4 @@
-"""Feeds: rows handed to a training loop, shuffled, sharded, and resumed where they were left.
+"""Feeds: batches of rows for training loops, shuffled, sharded and resumable.
 
     feed = feeds.Feed("train-*.tfrecord", batch=256, shuffle=True, seed=7, pad={"tokens": 0})
     for batch in feed:                          # one epoch; the next loop is the next epoch
@@ -6,8 +6,8 @@
         state = feed.state_dict()               # small: kept with a checkpoint of the model
     feed.load_state_dict(state)                 # the next batch is the one that would have come
 
-The order is a function of the seed and the epoch alone (`tensorferry.feeds.order`), so that any
-number of threads, workers and machines give the same one.
+The order depends only on the seed and the epoch (`tensorferry.feeds.order`), so it is the same for
+any number of threads, workers and machines.
 """
 
 from __future__ import annotations
@@ -49,38 +49,37 @@ TOGETHER = 16
 class Feed:
     """Batches of rows for a training loop: see the top of this module.
 
-    Iterating gives one epoch, and the next loop gives the next. A feed can be pickled, with the
-    place where it is.
+    Each loop over a feed is one epoch. A feed can be pickled, including its position.
 
     Args:
-        data: What `tensorferry.open` takes, or rows that are open.
+        data: Anything that `tensorferry.open` takes, or rows that are open.
         batch: Number of rows of a batch.
-        shuffle: True for another order in each epoch: of all rows, where any row can be read alone
-            (uncompressed TFRecords on this machine), else of files or row groups and of the
-            rows inside a window.
-        seed: Chooses the orders.
-        shard: `(rank, world)`: the part of the rows that this process gets. The parts of all ranks
-            are each row once, and differ by at most one row.
-        pad: Ragged columns that become arrays: what to fill short rows with, or that and a length,
-            as in `{"tokens": (0, 512)}`.
-        bucket: `{"tokens": (32, 64, 128)}`: rows of similar length come together.
-        pack: `{"tokens": 512}`: several short rows become one row of so many values.
-        images: Columns of encoded images that are decoded, by Pillow.
+        shuffle: Use a new random order in each epoch: of all rows, if the files have random access
+            (local uncompressed TFRecords); otherwise of files or row groups, and of the rows inside
+            a window.
+        seed: The seed of the orders.
+        shard: `(rank, world)`: the share of this process. The ranks together see each row once, and
+            their shares differ by at most one row.
+        pad: Ragged columns to turn into arrays, each with the value to fill short rows with, or
+            with that value and a length, as in `{"tokens": (0, 512)}`.
+        bucket: `{"tokens": (32, 64, 128)}`: puts rows of similar length into one batch.
+        pack: `{"tokens": 512}`: packs several short rows into one row of this length.
+        images: Columns of encoded images to decode with Pillow.
         transform: Called on each batch, in a thread.
-        to: Whose tensors the columns are.
-        window: Number of rows that are shuffled together where rows cannot be read one by one.
-        drop_remainder: Leave out a last batch that is shorter.
-        pad_remainder: Fill a last batch that is shorter with rows from the start of the epoch, so
-            that all ranks give the same number of batches.
-        prefetch: Number of bytes of batches that are made ahead; 0 makes each when it is asked for.
+        to: The framework whose tensors the columns are.
+        window: Number of rows to shuffle together if the files have no random access.
+        drop_remainder: Leave out a shorter last batch.
+        pad_remainder: Fill a shorter last batch with rows from the start of the epoch, so that all
+            ranks have the same number of batches.
+        prefetch: Number of bytes of batches to prepare ahead; 0 prepares each batch on demand.
         transform_threads: Number of threads that decode `images` and call `transform`.
-        storage_options: For the store of a URL.
-        **options: Of the format: see `tensorferry.files.keywords.Reading`. `columns` names the
-            columns wanted; the others are not decoded.
+        storage_options: Options for the store of a URL.
+        **options: Options of the format: see `tensorferry.files.keywords.Reading`. `columns` names
+            the columns to read; the others are not decoded.
 
     Raises:
-        UnsupportedError: The data has no rows, or the arguments do not go together.
-        UnknownFeatureError: A column that is named is not there.
+        UnsupportedError: The data has no rows, or the arguments contradict each other.
+        UnknownFeatureError: A column does not exist.
 
     Examples:
         >>> with ferry.writer("train.tfrecord") as out:
@@ -140,7 +139,7 @@ class Feed:
     # Where it is
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the feed is: plain values for JSON; `load_state_dict` goes on from there."""
+        """Returns the position of the feed as a JSON-compatible dict, for `load_state_dict`."""
         mark = self._mark or Mark()
         return {
             "version": VERSION,
@@ -162,10 +161,10 @@ class Feed:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on where a feed of the same data was.
+        """Continues where another feed over the same data stopped.
 
         Raises:
-            UnsupportedError: The state is of a feed of other data, or of another order.
+            UnsupportedError: The state belongs to a feed over other data or in another order.
         """
         facts = self._facts()
         for name, wanted in facts.items():
@@ -185,10 +184,9 @@ class Feed:
         self.epoch, self._mark, self._given = epoch, None, 0
 
     def goto(self, mark: Mark, given: int) -> None:
-        """Goes on behind a batch that `marked` gave: behind the last with the next epoch.
+        """Continues after a batch of `marked`; after the last batch, with the next epoch.
 
-        Loops that count batches by `len` stop behind the last one, and never ask whether there are
-        more.
+        Loops that count batches by `len` stop after the last one, without asking for more.
         """
         size = self._size if self._batching.is_plain else None
         done = mark.position + given * self.batch
@@ -210,11 +208,11 @@ class Feed:
     def marked(
         self, every: tuple[int, int] = (0, 1), skip: int = 0
     ) -> Iterator[tuple[Mark, int, Any]]:
-        """The batches that are left, each with what `goto` takes to go on behind it.
+        """Yields the remaining batches, each with the argument of `goto` that continues after it.
 
         Args:
-            every: `(1, 3)` gives the second of each three batches: the share of a worker.
-            skip: Number of batches of the share that are passed over.
+            every: `(1, 3)` yields the second of every three batches: the share of a worker.
+            skip: Number of batches of the share to skip.
         """
         first, step = every
         made = self._made((first + skip * step, step))
@@ -315,7 +313,7 @@ class Feed:
 
     @property
     def is_seekable(self) -> bool:
-        """Whether any batch can be read without those before it."""
+        """Whether any batch can be read without reading those before it."""
         return self._is_plain
 
     @property
@@ -325,24 +323,24 @@ class Feed:
 
     @property
     def has_transform(self) -> bool:
-        """Whether batches are given to a function first."""
+        """Whether batches pass through a `transform`."""
         return self._transform is not None
 
     @property
     def has_begun(self) -> bool:
-        """Whether it is inside of an epoch, and not at the start of one."""
+        """Whether the feed is inside an epoch, and not at its start."""
         return self._mark is not None
 
     @property
     def drops_remainder(self) -> bool:
-        """Whether all batches are of one size."""
+        """Whether all batches have the same size."""
         return self._drop
 
     def batch_at(self, number: int) -> Any:
-        """A batch of this epoch by its number.
+        """Returns a batch of this epoch by its number.
 
         Raises:
-            IndexError: There are not as many.
+            IndexError: The epoch has fewer batches.
             UnsupportedError: Batches can only be read in order.
         """
         if not self._is_plain:
@@ -356,10 +354,10 @@ class Feed:
         return self._finished(batch)
 
     def first(self) -> Any:
-        """The first batch of the epoch; the feed stays where it is.
+        """Returns the first batch of the epoch, without moving the feed.
 
         Raises:
-            UnsupportedError: There is none.
+            UnsupportedError: There are no rows.
         """
         if self._is_plain and len(self):
             return self.batch_at(0)
@@ -370,7 +368,7 @@ class Feed:
         raise UnsupportedError("there are no rows to see the columns of", path=self.rows.files[0])
 
     def in_batches_of(self, rows: int) -> Feed:
-        """The same rows in larger or smaller batches, from the place where this feed is.
+        """Returns a feed over the same rows in batches of another size, at the same position.
 
         Raises:
             UnsupportedError: Batches can only be read in order.
@@ -382,7 +380,7 @@ class Feed:
         return other.at(self.epoch, self.rows_done)
 
     def at(self, epoch: int, row: int) -> Feed:
-        """The same feed at another place: behind so many rows of an epoch."""
+        """Returns the same feed at another position: after this many rows of an epoch."""
         other = copy.copy(self)
         other.set_epoch(epoch)
         if row:
@@ -391,13 +389,13 @@ class Feed:
 
     @property
     def rows_done(self) -> int:
-        """Number of rows of this epoch that were given, where any row can be read alone."""
+        """Number of rows of this epoch that were read, for files with random access."""
         mark = self._mark or Mark()
         return mark.position + self.batch * bool(self._given)
 
     @property
     def batches_left(self) -> int:
-        """Number of batches that are left of this epoch, where any row can be read alone."""
+        """Number of remaining batches of this epoch, for files with random access."""
         left = max(0, (self._size or 0) - self.rows_done)
         return left // self.batch if self._drop else -(-left // self.batch)
 
@@ -435,7 +433,7 @@ def seekable_rows(data: Any, options: keywords.Reading, *, instead: str) -> Rows
     """Rows that can be read one by one.
 
     Args:
-        data: What `tensorferry.open` takes, or rows that are open.
+        data: Anything that `tensorferry.open` takes, or rows that are open.
         options: Those of `tensorferry.open`.
         instead: What reads other rows, for the error.
 

@@ -6,8 +6,8 @@
     dataset = feeds.grain.dataset("train-*.tfrecord", batch=256, shuffle=True, seed=7)
     iterator = iter(dataset)                                # batches; get_state and set_state
 
-A source of rows gives one dict a row, at grain's pace. A dataset gives whole batches, which is many
-times faster: the feed shuffles, shards and resumes by itself.
+A source returns one dict per row, at grain's pace. A dataset returns whole batches, which is many
+times faster: the feed itself shuffles, shards and resumes.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ def source(data: Any, **options: Unpack[keywords.Reading]) -> RowSource:
     """A `RandomAccessDataSource` of rows.
 
     Args:
-        data: What `tensorferry.open` takes, or rows that are open: rows that can be read one by
-            one.
-        **options: Those of `tensorferry.open`.
+        data: Anything that `tensorferry.open` takes, or rows that are open: rows that can be read
+            one by one.
+        **options: Options of `tensorferry.open`.
     """
     return RowSource(seekable_rows(data, options, instead="feeds.grain.dataset"))
 
@@ -39,8 +39,8 @@ def dataset(data: Any, **options: Unpack[FeedOptions]) -> FeedDataset:
     """An `IterDataset` of batches.
 
     Args:
-        data: What `tensorferry.open` takes, or a `Feed`.
-        **options: Those of `tensorferry.feeds.Feed`.
+        data: Anything that `tensorferry.open` takes, or a `Feed`.
+        **options: Options of `tensorferry.feeds.Feed`.
     """
     chosen: Any = options
     return FeedDataset(data if isinstance(data, Feed) else Feed(data, **chosen))
@@ -80,8 +80,8 @@ class FeedDataset(grain.IterDataset[Any]):
 class FeedIterator(grain.DatasetIterator[Any]):
     """An epoch of batches, with a state that is kept with a checkpoint.
 
-    Each iterator has a place of its own. When one is at its end, those that are made afterwards
-    give the next epoch.
+    Each iterator has its own position. Iterators that are made after one has ended yield the next
+    epoch.
     """
 
     def __init__(self, feed: Feed) -> None:

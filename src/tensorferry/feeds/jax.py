@@ -17,14 +17,14 @@ from tensorferry.errors import UnsupportedError
 
 
 def put(batch: Mapping[str, Any], sharding: Any) -> dict[str, Any]:
-    """A batch as JAX's arrays; the rows of all processes are one array.
+    """Puts a batch onto devices; the rows of all processes form one global array.
 
     Args:
         batch: The rows of this process: a batch of a feed with `shard=(process, processes)`.
         sharding: A `jax.sharding.Sharding` that divides the first axis.
 
     Raises:
-        UnsupportedError: A column is no array of numbers.
+        UnsupportedError: A column is not an array of numbers.
     """
     return {name: _put(column, name, sharding) for name, column in batch.items()}
 

@@ -27,12 +27,12 @@ def dataset(
     """A `PyDataset` for `model.fit`, `evaluate` and `predict`.
 
     Args:
-        data: What `tensorferry.open` takes, or a `Feed`: rows that can be read one by one.
+        data: Anything that `tensorferry.open` takes, or a `Feed`: rows that can be read one by one.
         inputs: The columns that the model takes: one column is an array, several are a dict. By
-            default all that are no target.
-        targets: The columns it is trained to give.
+            default all columns except the targets.
+        targets: The columns to predict.
         weights: The column with the weight of each row.
-        **options: Those of `tensorferry.feeds.Feed`.
+        **options: Options of `tensorferry.feeds.Feed`.
     """
     chosen: Any = options
     feed = data if isinstance(data, Feed) else Feed(data, **chosen)

@@ -3,12 +3,12 @@
     data = feeds.tensorflow.dataset("train-*.tfrecord", batch=256, shuffle=True, seed=7)
     model.fit(data)
 
-TensorFlow gets large batches, which it cuts: a call into Python for each small one would cost more
-than reading it. Each pass over the dataset is one epoch of the feed.
+TensorFlow receives large batches and cuts them, because a call into Python per small batch would
+cost more than reading it. Each pass over the dataset is one epoch of the feed.
 
-Where any row can be read alone, TensorFlow asks for large batches by epoch and number, so that its
-own checkpoints of iterators hold the place. Other rows come from a Python generator, whose place
-TensorFlow cannot keep: it refuses to save such an iterator.
+If the files have random access, TensorFlow requests large batches by epoch and number, so its own
+iterator checkpoints work. Other rows come from a Python generator, and TensorFlow refuses to
+checkpoint an iterator over a generator.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ PASSES = 4
 def dataset(data: Any, **options: Unpack[FeedOptions]) -> tf.data.Dataset:
     """A `tf.data.Dataset` of batches, with their shapes, dtypes and number.
 
-    A column that is padded to its longest row may be wider than the batch needs: rows are padded
-    before they are cut into batches.
+    A column that is padded to its longest row may be wider than a batch needs, because rows are
+    padded before they are cut into batches.
 
     Args:
-        data: What `tensorferry.open` takes, or a `Feed`.
-        **options: Those of `tensorferry.feeds.Feed`.
+        data: Anything that `tensorferry.open` takes, or a `Feed`.
+        **options: Options of `tensorferry.feeds.Feed`.
     """
     chosen: Any = options
     feed = data if isinstance(data, Feed) else Feed(data, **chosen)

@@ -1,4 +1,4 @@
-"""Datasets that TensorFlow Datasets has prepared, without it: splits by name, and parts of them.
+"""Datasets prepared by TensorFlow Datasets, read without it: splits by name, and parts of them.
 
     feeds.tfds.sizes("mnist/3.0.1")                             # {"train": 60000, "test": 10000}
     rows = feeds.tfds.rows("mnist/3.0.1", "train[:10%]")
@@ -45,11 +45,11 @@ class Shard(NamedTuple):
 def sizes(
     folder: str | os.PathLike[str], *, storage_options: Mapping[str, Any] | None = None
 ) -> dict[str, int]:
-    """Number of rows of each split.
+    """Returns the number of rows of each split.
 
     Args:
-        folder: That of one version of a dataset, with its dataset_info.json; local or a URL.
-        storage_options: For the store of a URL.
+        folder: The folder of one version of a dataset, with its dataset_info.json; local or a URL.
+        storage_options: Options for the store of a URL.
     """
     found = _splits(folder, storage_options)
     return {name: sum(shard.rows for shard in shards) for name, shards in found.items()}
@@ -62,18 +62,18 @@ def rows(
     storage_options: Mapping[str, Any] | None = None,
     **options: Unpack[keywords.Reading],
 ) -> Rows:
-    """The rows of a split, or of a part of it.
+    """Returns the rows of a split, or of a part of it.
 
     Args:
-        folder: That of one version of a dataset, with its dataset_info.json.
+        folder: The folder of one version of a dataset, with its dataset_info.json.
         split: As in TensorFlow Datasets: "train", "train[:10%]", "train[100:200]", "train[-5%:]".
-            A part of a file is read where any row can be read alone.
-        storage_options: For the store of a URL.
-        **options: Those of `tensorferry.open`.
+            Parts of a file need random access.
+        storage_options: Options for the store of a URL.
+        **options: Options of `tensorferry.open`.
 
     Raises:
         UnsupportedError: There is no such split.
-        FormatError: The folder is no dataset.
+        FormatError: The folder is not a dataset.
     """
     found = _splits(folder, storage_options)
     name, start, stop = _parse(split, found)

@@ -8,8 +8,8 @@
     dataset = feeds.torch.dataset(...)          # an IterableDataset, for a DataLoader of your own
     dataset = feeds.torch.rows(...)             # a map-style dataset, for samplers of your own
 
-Where `torch.distributed` runs, each process gets its own share of the rows. Columns are tensors
-that share the memory of the batch; strings stay arrays of bytes.
+Under `torch.distributed`, each process gets its own share of the rows. Columns are tensors that
+share the memory of the batch; strings stay arrays of bytes.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def dataset(data: Any, **options: Unpack[FeedOptions]) -> FeedDataset:
     """An `IterableDataset` of batches: `DataLoader(dataset, batch_size=None, num_workers=4)`.
 
     Args:
-        data: What `tensorferry.open` takes, or a `Feed`.
-        **options: Those of `tensorferry.feeds.Feed`. `shard` is by default the rank of this process
+        data: Anything that `tensorferry.open` takes, or a `Feed`.
+        **options: Options of `tensorferry.feeds.Feed`. `shard` defaults to the rank of this process
             in `torch.distributed`.
     """
     return FeedDataset(_feed(data, options))
@@ -53,37 +53,38 @@ def loader(
     pin_memory: bool = False,
     **options: Unpack[FeedOptions],
 ) -> Loader:
-    """An iterable of batches that are made by worker processes, or by threads of this one.
+    """Returns an iterable of batches, prepared by worker processes or by threads of this process.
 
     Args:
-        data: What `tensorferry.open` takes, or a `Feed`.
-        workers: Number of processes; 0 makes batches in threads, which is faster unless `transform`
-            is slow Python.
-        pin_memory: Put tensors where a GPU fetches them quickly.
-        **options: Those of `tensorferry.feeds.Feed`. `shard` is by default the rank of this process
+        data: Anything that `tensorferry.open` takes, or a `Feed`.
+        workers: Number of processes; 0 uses threads, which is faster unless `transform` is slow
+            Python.
+        pin_memory: Put tensors into pinned memory, for fast copies to a GPU.
+        **options: Options of `tensorferry.feeds.Feed`. `shard` defaults to the rank of this process
             in `torch.distributed`.
     """
     return Loader(_feed(data, options), workers, pin_memory)
 
 
 def rows(data: Any, **options: Unpack[keywords.Reading]) -> RowsDataset:
-    """A map-style dataset: give a `DataLoader` its `collate` as `collate_fn`.
+    """Returns a map-style dataset; pass its `collate` to the `DataLoader` as `collate_fn`.
 
         dataset = feeds.torch.rows("train.tfrecord")
         DataLoader(dataset, batch_size=256, shuffle=True, collate_fn=dataset.collate)
 
     Args:
-        data: What `tensorferry.open` takes: rows that can be read one by one.
-        **options: Those of `tensorferry.open`: `columns` are those wanted.
+        data: Anything that `tensorferry.open` takes: rows that can be read one by one.
+        **options: Options of `tensorferry.open`, such as `columns`.
     """
     return RowsDataset(seekable_rows(data, options, instead="feeds.torch.dataset"))
 
 
 class FeedDataset(IterableDataset[Any]):
-    """The batches of a feed, each worker of a `DataLoader` giving its share, in the feed's order.
+    """The batches of a feed, of which each worker of a `DataLoader` yields its share.
 
-    A `DataLoader` that starts its workers anew for each epoch copies this dataset to them: call
-    `set_epoch` before each epoch, as with `DistributedSampler`. `feeds.torch.loader` does so.
+    A `DataLoader` that restarts its workers for each epoch copies this dataset to them, so call
+    `set_epoch` before each epoch, as with `DistributedSampler`. `feeds.torch.loader` does that for
+    you.
     """
 
     def __init__(self, feed: Feed) -> None:
@@ -127,17 +128,17 @@ class FeedDataset(IterableDataset[Any]):
             return None
 
     def state_dict(self) -> dict[str, Any]:
-        """Where this worker is: what torchdata's `StatefulDataLoader` keeps of each."""
+        """Returns the position of this worker, for torchdata's `StatefulDataLoader`."""
         return {"feed": self.feed.state_dict(), "given": self._given}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on where a worker of the same number was."""
+        """Continues where the worker of the same number stopped."""
         self.feed.load_state_dict(state["feed"])
         self._given = int(state["given"])
 
 
 class Loader:
-    """Batches as torch tensors, with a state that any number of workers goes on from."""
+    """Batches as torch tensors, with a state that any number of workers can resume from."""
 
     def __init__(self, feed: Feed, workers: int, pin_memory: bool) -> None:
         self.feed = feed
@@ -166,7 +167,7 @@ class Loader:
 
     @property
     def epoch(self) -> int:
-        """Number of the epoch that the next loop gives."""
+        """Number of the next epoch."""
         return self.feed.epoch
 
     def set_epoch(self, epoch: int) -> None:
@@ -174,16 +175,16 @@ class Loader:
         self.feed.set_epoch(epoch)
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the loop is: see `tensorferry.feeds.Feed.state_dict`."""
+        """Returns the position of the loop: see `tensorferry.feeds.Feed.state_dict`."""
         return self.feed.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on where a loop was, whatever its number of workers."""
+        """Continues where a loop stopped, with any number of workers."""
         self.feed.load_state_dict(state)
 
 
 class RowsDataset(Dataset[Any]):
-    """Rows by their numbers; a list of numbers gives one batch, without a dict for each row."""
+    """Rows by number; a list of numbers returns one batch, without a dict per row."""
 
     def __init__(self, rows: Rows) -> None:
         self.rows = rows

@@ -28,7 +28,7 @@ Framework = Literal["numpy", "tensorflow", "torch", "jax"]
 def dumps(
     value: Any, *, format: str | None = None, **options: Unpack[keywords.WritingBytes]
 ) -> bytes:
-    """The bytes of a value.
+    """Serializes a value to bytes.
 
         ferry.dumps(np.zeros(3, np.float32))             # a TensorProto
         ferry.dumps({"a": array}, format="safetensors")
@@ -39,9 +39,9 @@ def dumps(
         format: "tensorproto", "structure", "json", "npz", "safetensors", ...: see
             `tensorferry.formats.table`. By default a dense tensor becomes a TensorProto (what
             `tf.io.serialize_tensor` writes) and everything else a structure.
-        **options: `metadata`, `quantize` and `compression` as in `tensorferry.save`, and those of
-            the format: see `tensorferry.files.keywords.Writing`. An option that the format lacks is
-            refused.
+        **options: `metadata`, `quantize` and `compression` as in `tensorferry.save`, and the
+            options of the format: see `tensorferry.files.keywords.Writing`. Options that the format
+            does not have are refused.
 
     Raises:
         UnsupportedError: The format cannot carry the value.
@@ -70,10 +70,10 @@ def dumps(
 def dumps_buffers(
     value: Any, *, format: str | None = None, **options: Unpack[keywords.WritingBytes]
 ) -> list[memoryview]:
-    """The bytes of a value as a list of buffers, for `os.writev`, sockets and other writers.
+    """Serializes a value to a list of buffers, for `os.writev`, sockets and other writers.
 
-    The large ones are the value's own memory: nothing is copied, so the value must not change
-    until they are written. Arguments are those of `dumps`.
+    Large buffers are the memory of the value itself. Nothing is copied, so do not change the value
+    until the buffers are written. The arguments are those of `dumps`.
 
     Examples:
         >>> array = np.zeros(1000, np.float32)
@@ -90,9 +90,9 @@ def dumps_buffers(
 def dumps_into(
     value: Any, sink: Sink, *, format: str | None = None, **options: Unpack[keywords.WritingBytes]
 ) -> int:
-    """Writes the bytes of a value into anything with a `write` method, without copying them.
+    """Serializes a value into any object with a `write` method, without copying it.
 
-    Arguments are those of `dumps`. Nothing is written unless the format can carry the value.
+    The arguments are those of `dumps`. Nothing is written unless the format can carry the value.
 
     Returns:
         Number of bytes written.
@@ -165,23 +165,24 @@ def loads(
     to: Framework = "numpy",
     **options: Unpack[keywords.Opening],
 ) -> Any:
-    """The value in some bytes; its dtype and shape come from them.
+    """Reads a value from bytes, which also contain its dtype and shape.
 
-    Where the bytes hold the values as they lie in memory, the arrays are views of `data`:
-    read-only, at no cost for any size. `np.array(value)` gives one that is writable and aligned.
+    Where possible, the arrays are read-only views of `data`, which cost nothing whatever their
+    size. `np.array(value)` makes a writable, aligned copy.
 
         ferry.loads(tf.io.serialize_tensor(tensor))
 
     Args:
         data: Bytes, anything with a buffer, or a tensor of one string.
-        format: As in `dumps`; by default recognised from the bytes ("raw" has to be named).
-        to: Whose tensors to give back.
-        **options: `verify`, `dequantize` and `parts` as in `tensorferry.open`, and those of the
-            format: see `tensorferry.files.keywords.Reading`. An option that the format lacks is
-            refused.
+        format: As in `dumps`; by default detected from the bytes (except "raw", which must be
+            given).
+        to: The framework whose tensors to return: "numpy", "tensorflow", "torch" or "jax".
+        **options: `verify`, `dequantize` and `parts` as in `tensorferry.open`, and the options of
+            the format: see `tensorferry.files.keywords.Reading`. Options that the format does not
+            have are refused.
 
     Raises:
-        FormatError: The bytes are damaged, or of no known format.
+        FormatError: The bytes are damaged, or their format is unknown.
         OptionError: The format has no such option.
 
     Examples:

@@ -3,7 +3,7 @@
     ferry.save(mine, "s3://bucket/model.ckpt-900", shard=(rank, size))      # every worker
     ferry.finish("s3://bucket/model.ckpt-900")                              # one, after a barrier
 
-What a share is, and when it is refused, is `tensorferry.formats.shares`.
+`tensorferry.formats.shares` defines what a share is and when it is refused.
 """
 
 from __future__ import annotations
@@ -28,26 +28,27 @@ def finish(
     durable: bool = True,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Saved:
-    """Makes a checkpoint, or a model of safetensors, of what several workers have saved.
+    """Combines what several workers have saved into one checkpoint or sharded safetensors model.
 
         ferry.save(mine, "model.ckpt-900", shard=(rank, size))
         barrier()
         if rank == 0:
             ferry.finish("model.ckpt-900")
 
-    Readers see the old one, or nothing, until this is done, and all of the new one then.
+    Until then, readers see the previous checkpoint, or none.
 
     Args:
-        path: To which every worker has saved its share.
+        path: The path to which every worker has saved its share.
         format: As in `tensorferry.save`.
-        save: Which save is meant, if shares of several are there: the third part of `shard=`.
-        metadata: What to keep with it: strings, or whatever JSON takes.
-        durable: Wait until the disk has the bytes.
-        storage_options: For the store of a URL.
+        save: The third item of `shard=`, if there are shares of several saves.
+        metadata: Strings, or anything that JSON can hold, to store with the tensors.
+        durable: Wait until the bytes are on disk.
+        storage_options: Options for the store of a URL.
 
     Raises:
-        FormatError: Shares are missing, are of different saves, or two have the same tensor.
-        UnsupportedError: The format is written by one worker only.
+        FormatError: Shares are missing or belong to different saves, or two shares contain the same
+            tensor.
+        UnsupportedError: Several workers cannot write the format.
 
     Examples:
         >>> one = ferry.save({"a": np.zeros(2)}, "model.ckpt-9", shard=(0, 2))

@@ -19,26 +19,26 @@ class Reading(TypedDict, total=False):
     """Options with which formats are read.
 
     Attributes:
-        columns: Of rows: the columns wanted; others are not decoded.
-        on_error: Of rows: "raise" on damage, "skip" it, or "keep" TFRecords whose data checksum is
-            wrong. What was skipped or kept is in `rows.damages`.
-        optional: Of Arrow and Parquet: the columns that may be null, which batches have as none or
-            one value a row. By default they are found in the metadata of all files.
-        schema: Of rows: what the columns are; by default that of a file beside the data, or else
+        columns: Rows: the columns to read; others are not decoded.
+        on_error: Rows: "raise" on damage, "skip" it, or "keep" TFRecords with a wrong data
+            checksum. `rows.damages` lists what was skipped or kept.
+        optional: Arrow and Parquet: the columns that may be null, which have zero or one value per
+            row in batches. By default they are found in the metadata of all files.
+        schema: Rows: the schema of the columns; by default from a file beside the data, or else
             inferred. See `tensorferry.rows.schema.as_schema`.
-        infer: Of TFRecords: whether the "first" records tell the schema, or "all" are looked at.
-        raw: Of TFRecords: give the records' bytes, whatever they hold.
-        threads: Of TFRecords: number of threads that decode; by default one for each processor.
-        names: Of checkpoints and SavedModels: whether tensors are named by their "paths" in the
-            object graph, by the "variables"' own names, or by the "keys" of the file.
-        dtype: Of raw bytes: what they hold.
-        shape: Of raw bytes; one dimension may be -1.
-        byteorder: Of raw bytes: of each number.
-        order: Of raw bytes: "C" if the last index runs fastest, "F" if the first does.
-        serving: Of JSON: whether it is a body of TensorFlow Serving's REST API.
-        dtypes: Of such bodies: the dtype of all tensors, or a dict of dtypes by name.
-        hdf5: Of HDF5: "h5py" reads what our own reader refuses with the HDF5 library, which is not
-            safe for files of strangers.
+        infer: TFRecords: infer the schema from the "first" records or from "all".
+        raw: TFRecords: return the bytes of each record.
+        threads: TFRecords: number of decoding threads; by default one per processor.
+        names: Checkpoints and SavedModels: name tensors by their "paths" in the object graph, by
+            the names of the "variables", or by the "keys" of the file.
+        dtype: Raw bytes: the dtype of the values.
+        shape: Raw bytes: the shape; one dimension may be -1.
+        byteorder: Raw bytes: the byte order.
+        order: Raw bytes: "C" if the last index runs fastest, "F" if the first does.
+        serving: JSON: whether the text is a body of TensorFlow Serving's REST API.
+        dtypes: JSON with `serving`: the dtype of all tensors, or a dict of dtypes by name.
+        hdf5: HDF5: "h5py" also reads what our own reader refuses, with the HDF5 library, which is
+            not safe for untrusted files.
     """
 
     columns: Sequence[str] | None
@@ -62,29 +62,29 @@ class Writing(TypedDict, total=False):
     """Options with which formats are written.
 
     Attributes:
-        level: Of npz and TFRecords: of the compression.
-        rows: Of Arrow and Parquet: whether each step of the first dimension is a row. By default
-            the tensors are rows if they all have the same first dimension.
-        batch_rows: Of Arrow and Parquet: number of rows of a record batch or row group.
-        byte_stream_split: Of Parquet: encode floats by byte-stream-split, which compresses better.
-        stream: Of Arrow: write the stream format.
-        dtype: Of raw bytes: what to cast the values to.
-        byteorder: Of raw bytes: of each number.
-        order: Of raw bytes: "C" if the last index runs fastest, "F" if the first does.
-        inline: Of JSON: up to how many elements a tensor is written as readable numbers.
-        serving: Of JSON: write a body of TensorFlow Serving's REST API, of this form.
-        signature_name: Of such a body: the signature to call.
-        string_content: Of a TensorProto: put strings into `tensor_content`.
-        layout: Of checkpoints: keys are "names", or paths of "objects".
-        shards: Of checkpoints and rows: number of files.
-        state: Of checkpoints: make it the latest of its folder.
-        keep: Of checkpoints: how many the folder keeps.
-        shard: Of checkpoints and safetensors: write the share of one of several workers, as in
-            `(rank, size)`, or `(rank, size, "step 900")`; see `tensorferry.finish`.
-        paths: Of Keras' weights: the path of each in its HDF5 file.
-        layers: Of Keras' weights: the name of the layer of each group.
-        schema: Of TFRecords: how features are to be written.
-        append: Of TFRecords: go on behind the records of an existing file.
+        level: npz and TFRecords: the compression level.
+        rows: Arrow and Parquet: whether each step along the first dimension is a row. By default,
+            if all tensors have the same first dimension.
+        batch_rows: Arrow and Parquet: number of rows in a record batch or row group.
+        byte_stream_split: Parquet: encode floats with byte-stream-split, which compresses better.
+        stream: Arrow: write the stream format.
+        dtype: Raw bytes: the dtype to cast the values to.
+        byteorder: Raw bytes: the byte order.
+        order: Raw bytes: "C" if the last index runs fastest, "F" if the first does.
+        inline: JSON: tensors of up to this many elements are written as readable numbers.
+        serving: JSON: write a body of TensorFlow Serving's REST API in this form.
+        signature_name: JSON with `serving`: the signature to call.
+        string_content: TensorProto: put strings into `tensor_content`.
+        layout: Checkpoints: keys are "names", or paths of "objects".
+        shards: Checkpoints and rows: number of files.
+        state: Checkpoints: make it the latest checkpoint of its folder.
+        keep: Checkpoints: how many checkpoints the folder keeps.
+        shard: Checkpoints and safetensors: write the share of one of several workers, as in `(rank,
+            size)`, or `(rank, size, "step 900")`; see `tensorferry.finish`.
+        paths: Keras weights: the path of each tensor in the HDF5 file.
+        layers: Keras weights: the layer name of each group.
+        schema: TFRecords: how to write the features.
+        append: TFRecords: append to an existing file.
     """
 
     level: int | None
@@ -114,15 +114,14 @@ class WritingRows(TypedDict, total=False):
     """Options with which rows are written.
 
     Attributes:
-        level: Of the compression of TFRecords.
-        schema: How columns are to be written, where their types do not say it.
-        append: Of TFRecords: go on behind the records of an existing, uncompressed file, whose
-            frames are checked first.
-        batch_rows: Of Arrow and Parquet: number of rows of a record batch or row group.
-        byte_stream_split: Of Parquet: encode floats by byte-stream-split, which compresses better.
-        stream: Of Arrow: write the stream format.
-        quantize: Of TFRecords: the columns of floats that are made smaller, as in
-            `{"embedding": "int8"}`, "float16" or "bfloat16". They are read as floats again.
+        level: TFRecords: the compression level.
+        schema: How to write columns whose type is ambiguous.
+        append: TFRecords: append to an existing, uncompressed file, whose frames are checked first.
+        batch_rows: Arrow and Parquet: number of rows in a record batch or row group.
+        byte_stream_split: Parquet: encode floats with byte-stream-split, which compresses better.
+        stream: Arrow: write the stream format.
+        quantize: TFRecords: the float columns to quantize, as in `{"embedding": "int8"}`, "float16"
+            or "bfloat16". They are read as floats again.
     """
 
     level: int | None
@@ -135,12 +134,12 @@ class WritingRows(TypedDict, total=False):
 
 
 class WritingBytes(Writing, total=False):
-    """Options of `dumps`: those of formats, and what `save` names itself.
+    """Options of `dumps`: those of formats, and the ones that `save` names itself.
 
     Attributes:
-        metadata: What to keep with the value, where the format has a place for it.
-        quantize: Makes floats smaller: see `tensorferry.save`.
-        compression: The format's own.
+        metadata: Metadata to store with the value, if the format has a place for it.
+        quantize: Store floats with fewer bits: see `tensorferry.save`.
+        compression: The format's own compression.
     """
 
     metadata: Mapping[str, Any] | None
@@ -149,12 +148,12 @@ class WritingBytes(Writing, total=False):
 
 
 class Opening(Reading, total=False):
-    """Options of `loads` and of operations: those of formats, and what `load` names itself.
+    """Options of `loads` and operations: those of formats, and the ones that `load` names itself.
 
     Attributes:
-        verify: Check the checksums, where the format has them.
-        dequantize: Give the floats that quantized values stand for.
-        parts: Give the arrays as they are stored, whatever was noted about them.
+        verify: Verify checksums, if the format has them.
+        dequantize: Return floats for quantized values.
+        parts: Return the arrays as they are stored, without joining them.
     """
 
     verify: bool
@@ -166,17 +165,17 @@ class WritingWeights(TypedDict, total=False):
     """Options with which weights are saved: those of `tensorferry.save`.
 
     Attributes:
-        metadata: What to keep with the weights: strings, or anything that JSON takes.
+        metadata: Strings, or anything that JSON can hold, to store with the weights.
         compression: As in `tensorferry.save`.
-        quantize: Makes floats smaller: "int8", ("int8", max_error).
-        shard_size: Of safetensors and Keras' weights: the most bytes in a file, as in "5GB".
-        storage_options: For the store of a URL.
-        layout: Of checkpoints: keys are "names", or paths of "objects". By default objects, if
+        quantize: Store floats with fewer bits: "int8", ("int8", max_error).
+        shard_size: safetensors and Keras weights: the maximum size of a file, such as "5GB".
+        storage_options: Options for the store of a URL.
+        layout: Checkpoints: keys are "names", or paths of "objects"; by default objects, if
             TensorFlow tracks the model.
-        shards: Of checkpoints: number of data files.
-        state: Of checkpoints: make it the latest of its folder.
-        keep: Of checkpoints: how many the folder keeps.
-        level: Of npz: of the compression.
+        shards: Checkpoints: number of data files.
+        state: Checkpoints: make it the latest checkpoint of its folder.
+        keep: Checkpoints: how many checkpoints the folder keeps.
+        level: npz: the compression level.
     """
 
     metadata: Mapping[str, Any] | None
@@ -195,11 +194,11 @@ class ReadingWeights(TypedDict, total=False):
     """Options with which weights are loaded: those of `tensorferry.open`.
 
     Attributes:
-        format: Of the file; by default recognised.
-        verify: Check the checksums, where the format has them.
-        dequantize: Load the floats that quantized values stand for.
+        format: The format of the file; by default detected.
+        verify: Verify checksums, if the format has them.
+        dequantize: Load floats for quantized values.
         names: How a checkpoint or SavedModel names its tensors: by "paths", "variables" or "keys".
-        storage_options: For the store of a URL.
+        storage_options: Options for the store of a URL.
     """
 
     format: str | None

@@ -4,9 +4,9 @@
     ferry.open("pred.safetensors")["scores"]
     for batch in ferry.open("train-*.tfrecord").batches(1024): ...
 
-What a name stands for is `tensorferry.files.find`. A file is recognised by its bytes, behind gzip
-or zstd if it is compressed as a whole, and by the ending of its name where the bytes leave a doubt
-(`tensorferry.formats.detect`). The format opens it, with the options that it has.
+`tensorferry.files.find` resolves names. `tensorferry.formats.detect` recognises a file by its
+bytes, after decompressing a file that is compressed as a whole, and by its suffix if the bytes are
+ambiguous. The format then opens the file with its own options.
 """
 
 from __future__ import annotations
@@ -50,33 +50,34 @@ def load(
     storage_options: Mapping[str, Any] | None = None,
     **options: Unpack[keywords.Reading],
 ) -> Any:
-    """Reads a file: the structure that was saved, or a dict of tensors or columns.
+    """Reads a whole file: the structure that was saved, or a dict of tensors or columns.
 
-    Arrays of a local file are views of it wherever its bytes allow that: nothing is read before it
-    is used. They can be written into, and the file stays as it is.
+    Where possible, arrays are views of the mapped file, so nothing is read before it is used. The
+    arrays are writable; writing to them does not change the file.
 
         ferry.load("pred.npz")                        # a dict of arrays
         ferry.load("pred.safetensors", to="torch")    # of PyTorch's tensors
 
     Args:
-        path: What `open` takes.
-        format: By default recognised from the bytes, or else from the ending of the path.
-        to: Whose tensors to give back.
-        verify: Check the checksums, where the format has them.
-        dequantize: Give the floats that quantized values stand for.
-        placed: Put TensorFlow's tensors on the device where they were, and give variables back as
-            such, with their names.
-        progress: True shows a bar; a function is told how many tensors or rows are read, and how
-            many there are, if that is known. Rows are told when all of them are there.
-        mmap: Map local files, so that their arrays cost nothing until they are used. False reads
-            what is asked for into memory: another program that cuts a mapped file while it is used
-            ends this one (SIGBUS), and gives an error otherwise.
-        storage_options: For the store of a URL.
-        **options: Of the format: see `tensorferry.files.keywords.Reading`. Raw bytes need `dtype=`
-            and `shape=`, unless a sidecar has them. An option that the format lacks is refused.
+        path: Anything that `open` takes.
+        format: By default detected from the bytes, or else from the suffix of the path.
+        to: The framework whose tensors to return: "numpy", "tensorflow", "torch" or "jax".
+        verify: Verify checksums, if the format has them.
+        dequantize: Return floats for quantized values.
+        placed: Put TensorFlow's tensors on the device they were saved from, and return variables as
+            variables, with their names.
+        progress: True shows a bar; a function receives the number of tensors or rows read and the
+            total, if known. Rows are reported once, at the end.
+        mmap: Map local files, so that arrays cost nothing until they are used. If another program
+            truncates a mapped file, using the missing bytes kills this process (SIGBUS); with
+            False, values are read into memory, and a truncated file is an error.
+        storage_options: Options for the store of a URL.
+        **options: Options of the format: see `tensorferry.files.keywords.Reading`. Raw bytes need
+            `dtype=` and `shape=`, unless a sidecar has them. Options that the format does not have
+            are refused.
 
     Raises:
-        FormatError: The file is damaged, or of no known format.
+        FormatError: The file is damaged, or its format is unknown.
         OptionError: The format has no such option.
 
     Examples:
@@ -120,7 +121,7 @@ def open(  # noqa: A001  # the public name
     storage_options: Mapping[str, Any] | None = None,
     **options: Unpack[keywords.Reading],
 ) -> Bundle | Rows:
-    """Opens a file without reading it: named tensors as a bundle, records and tables as rows.
+    """Opens a file lazily: named tensors as a `Bundle`, records and tables as `Rows`.
 
         bundle = ferry.open("model.safetensors")
         bundle["encoder/kernel"]
@@ -131,25 +132,26 @@ def open(  # noqa: A001  # the public name
         path: A file or URL; a folder with a model, a checkpoint or rows; for rows also a glob,
             "name@10" for a set of shards, or a list of those; "-" for the standard input, a binary
             file object, or bytes.
-        format: By default recognised from the bytes, or else from the ending of the path.
-        to: Whose tensors a bundle gives.
-        verify: Check the checksums, where the format has them.
-        dequantize: Give the floats that quantized values stand for.
+        format: By default detected from the bytes, or else from the suffix of the path.
+        to: The framework whose tensors a bundle returns.
+        verify: Verify checksums, if the format has them.
+        dequantize: Return floats for quantized values.
         placed: See `load`.
-        parts: Give the arrays of a bundle as they are stored, whatever was noted about them.
-        mmap: Map local files, so that their arrays cost nothing until they are used. False reads
-            what is asked for into memory: another program that cuts a mapped file while it is used
-            ends this one (SIGBUS), and gives an error otherwise.
-        storage_options: For the store of a URL.
-        **options: Of the format: see `tensorferry.files.keywords.Reading`. Rows have `columns` and
-            `on_error`, TFRecords also `schema`, `infer`, `raw` and `threads`. An option that the
-            format lacks is refused.
+        parts: Return the arrays of a bundle as they are stored, without joining the parts of
+            string, sparse and ragged tensors.
+        mmap: Map local files, so that arrays cost nothing until they are used. If another program
+            truncates a mapped file, using the missing bytes kills this process (SIGBUS); with
+            False, values are read into memory, and a truncated file is an error.
+        storage_options: Options for the store of a URL.
+        **options: Options of the format: see `tensorferry.files.keywords.Reading`. Rows have
+            `columns` and `on_error`, TFRecords also `schema`, `infer`, `raw` and `threads`. Options
+            that the format does not have are refused.
 
     Returns:
         A `Bundle`, or `Rows`: `Records` for TFRecords, `Table` for Arrow and Parquet.
 
     Raises:
-        FormatError: The file is damaged, or of no known format.
+        FormatError: The file is damaged, or its format is unknown.
         OptionError: The format has no such option.
 
     Examples:
@@ -174,11 +176,11 @@ class Reading:
 
     Attributes:
         format: As the user named it.
-        to: Whose tensors a bundle gives.
+        to: The framework whose tensors a bundle returns.
         placed: Put TensorFlow's tensors where they were when they were saved.
         verify: Check the checksums.
-        dequantize: Give the floats that quantized values stand for.
-        parts: Give the arrays of a bundle as they are stored.
+        dequantize: Return floats for quantized values.
+        parts: Return the arrays of a bundle as they are stored.
         given: Options of the user's, which the format must have.
         preferred: Options that are used where the format has them.
         unpack: Whether a file of a format that was named may be compressed as a whole.

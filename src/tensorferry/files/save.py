@@ -2,8 +2,8 @@
 
     ferry.save({"ids": ragged, "scores": scores}, "pred.safetensors", metadata={"model": "en-de"})
 
-The ending of a file's name says its format, and whether it is compressed as a whole (".npy.zst").
-How values become content is `tensorferry.files.content`; the format writes it.
+The suffix of a file decides its format, and whether it is compressed as a whole (".npy.zst").
+`tensorferry.files.content` turns values into content, and the format writes it.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class Saved(Shown):
         path: The file.
         format: Its format.
         nbytes: Its size; of several files, the size of all.
-        quantized: What quantizing did to each tensor that was quantized.
-        files: The files that were written.
+        quantized: A report for each quantized tensor.
+        files: The written files.
     """
 
     path: str
@@ -89,37 +89,36 @@ def save(
     storage_options: Mapping[str, Any] | None = None,
     **options: Unpack[keywords.Writing],
 ) -> Saved:
-    """Writes a value to a file: to a temporary name first, so that readers never see half of it.
+    """Writes a value to a file, atomically: readers never see a half-written file.
 
         ferry.save({"x": array, "y": labels}, "data.npz")
         ferry.save(predictions, "s3://bucket/pred.parquet", metadata={"model": "en-de"})
 
     Args:
         value: A tensor of any framework, a SparseTensor or RaggedTensor, a structure of those and
-            of plain Python values, a bundle, or a generator of pairs of a name and a tensor, of
-            which only one is in memory at a time. A number, a list of numbers, and those in a dict
-            of tensors are tensors, with the dtype that NumPy gives them; a nested structure keeps
-            Python's values. Formats of rows also take a DataFrame of pandas or polars, a table of
-            Arrow, rows that were opened, a `tf.data.Dataset`, and a list or generator of dicts,
-            whose rows are streamed. Columns keep their names and types; an index of pandas that has
-            no name is kept by Arrow and Parquet.
+            of plain Python values, a bundle, or a generator of `(name, tensor)` pairs, of which
+            only one is in memory at a time. Numbers and lists of numbers, alone or in a flat dict,
+            become tensors with NumPy's dtype; nested structures keep Python's values. Formats of
+            rows also take DataFrames of pandas and polars, Arrow tables, open rows, a
+            `tf.data.Dataset`, and lists or generators of dicts, which are streamed. Columns keep
+            their names and types; Arrow and Parquet also keep an unnamed pandas index.
         path: A local path, a URL, "-" for the standard output, or a binary file object.
-        format: By default that of the path's ending.
-        metadata: What to keep with it: strings, or whatever JSON takes. Of TensorFlow's tensors
-            the device, and the name of variables, are kept too.
+        format: By default the suffix of the path decides.
+        metadata: Strings, or anything that JSON can hold, to store with the value. The device of
+            TensorFlow's tensors and the names of variables are stored as well.
         compression: "gzip" or "zstd" for the whole file, if its name says so (".npy.zst");
-            "deflate" for npz, "lz4" or "zstd" for arrow, and Parquet's own, of which zstd is the
-            default; "none" for none at all.
-        quantize: Makes floats smaller: "int8", "float16", ... or `("int8", max_error)`; see
+            "deflate" for npz, "lz4" or "zstd" for Arrow, and Parquet's own codecs (default "zstd");
+            "none" turns compression off.
+        quantize: Store floats with fewer bits: "int8", "float16", ... or `("int8", max_error)`; see
             `tensorferry.codecs.quantization`.
-        shard_size: Of safetensors and Keras' weights: the most bytes in a file, as in "5GB"; makes
-            several with an index.
-        durable: Wait until the disk has the bytes.
-        progress: True shows a bar; a function is told how many bytes or rows are written, and how
-            many there are, if that is known.
-        storage_options: For the store of a URL.
-        **options: Of the format: see `tensorferry.files.keywords.Writing`. An option that the
-            format lacks is refused.
+        shard_size: For safetensors and Keras weights: the maximum size of a file, such as "5GB";
+            writes several files with an index.
+        durable: Wait until the bytes are on disk.
+        progress: True shows a bar; a function receives the number of bytes or rows written and the
+            total, if known.
+        storage_options: Options for the store of a URL.
+        **options: Options of the format: see `tensorferry.files.keywords.Writing`. Options that the
+            format does not have are refused.
 
     Raises:
         UnsupportedError: The format cannot carry the value.

@@ -19,7 +19,7 @@ def splits_of(rows: Rows, size: int, *, least: int = 1) -> list[Split]:
         least: Make at least so many, if the files allow it.
 
     Raises:
-        UnsupportedError: A stream has one reader.
+        UnsupportedError: A stream cannot be divided.
     """
     refuse_stream(rows)
     listing.learn(rows.places)

@@ -4,8 +4,7 @@
         for image, label in examples:
             out.write({"image": image, "label": label})
 
-The ending of the name says the format. Files appear when the writer is closed, whole, or not at
-all.
+The suffix decides the format. The files appear when the writer is closed, or not at all.
 """
 
 from __future__ import annotations
@@ -39,29 +38,30 @@ def writer(
     storage_options: Mapping[str, Any] | None = None,
     **options: Unpack[keywords.WritingRows],
 ) -> RowWriter:
-    """Opens a file, or a set of shards, to write rows one by one or in batches.
+    """Opens a file, or a set of shards, for writing rows one by one or in batches.
 
         with ferry.writer("pred.parquet") as out:
             out.write({"id": 1, "text": "ja"})
             out.write_batch({"id": [2, 3], "text": ["nein", "doch"]})
 
     Args:
-        path: The file; "name@10" for ten shards; "-" for the standard output. Its ending says the
-            format: TFRecord, Parquet, Arrow and others; without a known one it is TFRecord.
-        format: By default that of the path's ending.
-        shards: Number of files: "name-00000-of-00010" and so on. Rows go to them in turn, a batch
-            of columns is divided among them.
-        compression: Of TFRecords "gzip" or "zlib", which TensorFlow reads, or "zstd", which it does
-            not; by default what the suffix says (.gz, .zlib, .zst). Of others, the format's own.
-            "none" for none at all.
-        durable: Wait until the disk has the bytes before the files appear.
-        metadata: What to keep with the rows, where the format has a place for it.
-        storage_options: For the store of a URL.
-        **options: Of the format: see `tensorferry.files.keywords.WritingRows`. An option that the
-            format lacks is refused.
+        path: The file; "name@10" for ten shards; "-" for the standard output. The suffix decides
+            the format: TFRecord, Parquet, Arrow, CSV or JSON Lines; TFRecord if the suffix is
+            unknown.
+        format: By default the suffix of the path decides.
+        shards: Number of files: "name-00000-of-00010" and so on. Single rows go to the shards in
+            turn, and a batch is divided among them.
+        compression: For TFRecords "gzip" or "zlib", or "zstd", which TensorFlow does not read; by
+            default the suffix decides (.gz, .zlib, .zst). For other formats, their own
+            compressions. "none" turns compression off.
+        durable: Wait until the bytes are on disk before the files appear.
+        metadata: Metadata to store with the rows, if the format has a place for it.
+        storage_options: Options for the store of a URL.
+        **options: Options of the format: see `tensorferry.files.keywords.WritingRows`. Options that
+            the format does not have are refused.
 
     Raises:
-        UnsupportedError: The format is not written row by row.
+        UnsupportedError: The format cannot be written row by row.
         OptionError: The format has no such option.
 
     Examples:

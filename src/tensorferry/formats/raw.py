@@ -1,9 +1,9 @@
 """Raw: the values of one tensor and nothing else, for systems that know nothing of tensors.
 
-The values stand one behind the other, without header, padding or alignment. What they mean is
-agreed elsewhere: dtype, shape, byte order, and whether the last index runs fastest (order "C") or
-the first ("F"). A complex value is two numbers, real and imaginary; a bool is a byte 0 or 1; kinds
-narrower than a byte take one byte each, with the value in its low bits.
+The values follow each other without header, padding or alignment. Reader and writer must agree on
+dtype, shape, byte order, and whether the last index runs fastest (order "C") or the first ("F"). A
+complex value is two numbers, real and imaginary; a bool is a byte 0 or 1; kinds narrower than a
+byte take one byte each, with the value in its low bits.
 
 Strings have no fixed size: `tensorferry.formats.tensorproto`, `structure` and `json` carry them.
 """
@@ -166,13 +166,13 @@ def _complete(shape: Any, size: int, row: DType) -> tuple[int, ...]:
 def struct_format(value: Any, *, count: int | None = None, byteorder: ByteOrder = "little") -> str:
     """The format string with which the `struct` module reads raw bytes, such as "<6f".
 
-    What `struct` has no number for is given as the integer that holds its bits: bfloat16 as "H",
-    float8 and narrower kinds as a byte, a quantized kind as its storage. A complex value is two
+    Dtypes that `struct` lacks are given as the integer with the same bits: bfloat16 as "H", float8
+    and narrower dtypes as a byte, quantized dtypes as their storage. A complex value is two
     numbers.
 
     Args:
-        value: A tensor, or whatever names a dtype.
-        count: How many values, with a dtype; by default one.
+        value: A tensor, or a dtype or its name.
+        count: Number of values, if `value` is a dtype; by default one.
         byteorder: As in `write`.
 
     Examples:

@@ -51,7 +51,7 @@ class Tensors(Protocol):
         """
 
     def quick(self) -> Mapping[type, Callable[[Foreign], Array]]:
-        """Functions that give a view of dense tensors, by the exact class of the tensor.
+        """Functions that return a view of dense tensors, by the exact class of the tensor.
 
         They save the questions that `owns` and `to_value` ask, which take longer than the work for
         small tensors. The view is only good to be read at once.
@@ -143,7 +143,7 @@ class Datasets(Protocol):
         """The elements of a dataset, and whether they come as batches; None of anything else.
 
         Raises:
-            UnsupportedError: The elements are no dicts of tensors.
+            UnsupportedError: The elements are not dicts of tensors.
         """
 
 

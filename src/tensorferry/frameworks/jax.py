@@ -91,7 +91,7 @@ def origin(value: Foreign) -> dict[str, Any]:
 
 
 def restore(value: Tensor, origin: Origin) -> Foreign:
-    """As `from_value`: there is nothing else to give back."""
+    """The same as `from_value`: there is nothing else to restore."""
     return from_value(value)
 
 

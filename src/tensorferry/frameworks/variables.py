@@ -7,7 +7,7 @@ A model is a Keras model or layer, a `tf.Module` or another object that TensorFl
 module, or any Python object, dict, list or tuple with variables somewhere inside. Each variable
 has the name that its framework would give it, and the other names that files may have for it.
 
-What each framework's variables are is `contract.Variables`. Python objects are walked by their
+`contract.Variables` says what the variables of a framework are. Python objects are walked by their
 instance attributes and slots. Properties are not called.
 """
 

@@ -73,8 +73,8 @@ def load_model(
         tags: The tags of the graph to load, if a SavedModel has several graphs.
         to: The framework whose tensors calls return: "numpy", "tensorflow", "torch", "jax".
         compile: Let Keras create the optimizer and losses, too.
-        storage_options: For the store of a URL.
-        progress: True shows a bar; a function is told how many bytes are loaded, and of how many.
+        storage_options: Options for the store of a URL.
+        progress: True shows a bar; a function receives the number of bytes loaded and the total.
             TensorFlow and Keras load a local model in one step; from a URL it comes piece by piece.
 
     Raises:

@@ -57,12 +57,12 @@ def predict(
             number of valid values in each row; that output is left out.
         keep: The names of inputs to return beside the outputs.
         allow: What a model from a path may do besides computing: see `tensorferry.load_model`.
-        engine: What calls the model: "local", "ray" or an engine; by default this thread. Each
-            worker loads the model once. The inputs are then files: what `tensorferry.open` takes,
-            or rows that it gave; and a model may be a function without arguments, or a class, that
-            makes one on the worker.
-        progress: True shows a bar; a function is told how many rows are done; with an engine, how
-            many tasks, and how many there are.
+        engine: What calls the model: "local", "ray" or an engine; by default the calling thread.
+            Each worker loads the model once. The inputs are then files: what `tensorferry.open`
+            takes, or open rows; and a model may be a factory: a class, or a function without
+            arguments, that makes the model on the worker.
+        progress: True shows a bar; a function receives the number of rows done; with an engine, the
+            number of tasks done and the total.
         storage_options: For the store of the inputs, if they are a URL.
 
     Returns:
@@ -116,10 +116,10 @@ def save_predictions(
 
     TFRecord, Arrow and Parquet files get one row for each input.
 
-    With an engine, the inputs are files, and files of rows are written in shards, one a task; they
-    appear together at the end. If that is interrupted, the same call goes on where it was: shards
-    that are done stay, in a hidden folder beside the target, as long as model, inputs and options
-    are the same.
+    With an engine, the inputs are files, and files of rows are written in shards, one per task,
+    which appear together at the end. If the job is interrupted, the same call resumes it: finished
+    shards stay in a hidden folder beside the target, as long as model, inputs and options are the
+    same.
 
     Args:
         model: See `predict`.
@@ -133,7 +133,7 @@ def save_predictions(
         engine: See `predict`.
         progress: See `predict`.
         format: The format, if the suffix does not say it.
-        metadata: What to keep with the outputs; TFRecords have no place for it.
+        metadata: Metadata to store with the outputs; TFRecords have no place for it.
         compression: As in `tensorferry.save`.
         quantize: As in `tensorferry.save`; files of rows are not quantized.
         shard_size: As in `tensorferry.save`; files of rows have none.

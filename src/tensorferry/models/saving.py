@@ -95,7 +95,7 @@ def save_model(
         dry_run: Write nothing, and report what would be kept.
         optimizer: If variables alone are kept: include those of the optimizer.
         durable: Wait until the bytes are on disk.
-        progress: True shows a bar; a function is told how many bytes are written, and of how many.
+        progress: True shows a bar; a function receives the number of bytes written and the total.
             TensorFlow and Keras write a local model in one step; to a URL it goes piece by piece.
         **options: For files with variables alone: see
             `tensorferry.files.keywords.WritingWeights`. Checkpoints have objects by default.

@@ -36,27 +36,27 @@ def count(
     storage_options: Mapping[str, Any] | None = None,
     **options: Unpack[keywords.Opening],
 ) -> int:
-    """The number of rows, or of tensors.
+    """Counts the rows or tensors of a file.
 
         ferry.count("train-*.tfrecord")
 
-    Tables say it in their footers. Of TFRecords the frames are walked over; compressed and remote
-    files are read for that.
+    Tables have the number in their footers. TFRecord files are scanned frame by frame; compressed
+    and remote ones are read completely.
 
     Args:
-        path: What `tensorferry.open` takes.
-        where: Count only rows like this, as in "label in (3, 5)": see
+        path: Anything that `tensorferry.open` takes.
+        where: Count only rows that fulfil a condition, such as "label in (3, 5)": see
             `tensorferry.operations.conditions`.
-        format: By default recognised.
-        engine: What counts the parts: "local", "ray" or an engine; by default this thread.
-        progress: True shows a bar; a function is told how many rows are counted; with an engine,
-            how many tasks are done, and how many there are.
-        storage_options: For the store of a URL.
-        **options: Of the format: see `tensorferry.files.keywords.Opening`.
+        format: By default detected from the bytes.
+        engine: What counts the parts: "local", "ray" or an engine; by default the calling thread.
+        progress: True shows a bar; a function receives the number of rows counted; with an engine,
+            the number of tasks done and the total.
+        storage_options: Options for the store of a URL.
+        **options: Options of the format: see `tensorferry.files.keywords.Opening`.
 
     Raises:
         FormatError: A file is damaged.
-        UnsupportedError: The condition is none, or names no column.
+        UnsupportedError: The condition is invalid, or names an unknown column.
 
     Examples:
         >>> with ferry.writer("train@2.tfrecord") as out:

@@ -33,17 +33,17 @@ from tensorferry.rows.rows import ROWS, Rows
 
 @dataclass(frozen=True, repr=False)
 class DiffReport(Shown):
-    """What two files have in common, and what not.
+    """The differences between two files.
 
     Attributes:
-        a: The first, as it was named.
-        b: The second.
-        tensors: The tensors or columns that both have.
-        only_a: The names that only the first has.
-        only_b: The names that only the second has.
-        rows_a: Rows of the first that have no counterpart; None where tensors are compared.
-        rows_b: Rows of the second.
-        renamed: Names of `only_a`, and the name of the same content in `only_b`.
+        a: The first file, as it was given.
+        b: The second file, as it was given.
+        tensors: The tensors or columns that both files have.
+        only_a: The names that only the first file has.
+        only_b: The names that only the second file has.
+        rows_a: Number of rows of the first file without a counterpart; None for tensors.
+        rows_b: The same for the second file.
+        renamed: Names in `only_a`, each with the name of the same content in `only_b`.
     """
 
     a: str
@@ -125,30 +125,30 @@ def diff(
 ) -> DiffReport:
     """Compares two files of any formats: tensors by name, rows by position or key.
 
-    Numbers are the same if `|a - b| <= atol + rtol * |b|`; NaN is the same as NaN. A tensor that
-    cannot be read differs, with the reason "unreadable". Of tensors that only one file has, those
-    with the same content are told as renamed.
+    Numbers are equal if `|a - b| <= atol + rtol * |b|`, and NaN equals NaN. A tensor that cannot be
+    read counts as different, with the reason "unreadable". Tensors with the same content but
+    different names are reported as renamed.
 
         ferry.diff("model.npz", "model.safetensors").equal
 
     Args:
-        a: What `tensorferry.open` takes.
+        a: Anything that `tensorferry.open` takes.
         b: The same.
-        rtol: How far numbers may differ, as a part of those in `b`.
-        atol: How far numbers may differ.
-        map: Names in `a`, and those of the same tensors in `b`; patterns as in "a/*=b.*".
-        key: A column by whose values rows belong together, instead of by their position.
-        ignore_dtype: Whether the same numbers in another dtype are the same.
-        match: Patterns of names in `a`; others are left out.
-        engine: What compares the parts: "local", "ray" or an engine; by default this thread. A task
-            compares some tensors or columns; by a key, one task compares all.
-        progress: True shows a bar; a function is told how many tensors or rows are done, and how
-            many there are, if that is known; with an engine, how many tasks.
-        storage_options: For the stores of URLs.
-        **options: Of the formats of both: see `tensorferry.files.keywords.Opening`.
+        rtol: Relative tolerance, as a fraction of the number in `b`.
+        atol: Absolute tolerance.
+        map: Names in `a` and the names of the same tensors in `b`; or patterns such as "a/*=b.*".
+        key: The column by which rows are matched, instead of by position.
+        ignore_dtype: Treat equal numbers of different dtypes as equal.
+        match: Patterns of names in `a`; other names are left out.
+        engine: What compares the parts: "local", "ray" or an engine; by default the calling thread.
+            A task compares some tensors or columns; by a key, one task compares all.
+        progress: True shows a bar; a function receives the number of tensors or rows done and the
+            total, if known; with an engine, the number of tasks.
+        storage_options: Options for the stores of URLs.
+        **options: Options of the formats of both files: see `tensorferry.files.keywords.Opening`.
 
     Raises:
-        UnsupportedError: The key is no column of both, or not unique.
+        UnsupportedError: The key is not a column of both files, or not unique.
         OptionError: A format has no such option.
 
     Examples:

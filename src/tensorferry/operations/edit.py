@@ -3,8 +3,8 @@
     edit("model.safetensors", drop=["optimizer/*"], rename={"encoder/*": "model.encoder.*"})
     edit("model.npz", "small.npz", casts={"*": "float16"}, metadata={"stage": "final"})
 
-The file is written anew beside the old one, and renamed when it is whole: whoever reads it has the
-old or the new one. The format stays, unless the name of an output says another.
+The new file is written beside the old one and renamed, so readers see either the old or the new
+file. The format stays the same, unless the suffix of the target says otherwise.
 """
 
 from __future__ import annotations
@@ -47,30 +47,30 @@ def edit(
     options: Reading | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> ConvertReport:
-    """Changes some tensors of a file, or its metadata; everything else stays as it is.
+    """Changes some tensors of a file, or its metadata, and keeps everything else.
 
         ferry.edit("model.safetensors", drop=["optimizer/*"], rename={"enc/*": "encoder/*"})
 
-    Without a target, the file is replaced by the changed one in one step, when that is whole.
+    Without a target, the changed file atomically replaces the old one.
 
     Args:
-        path: A file of tensors, of a format that is written, too.
-        target: Another path or URL; the file stays as it is.
-        drop: Names, or patterns of names, that are left out.
+        path: A file of tensors, in a format that can be written.
+        target: Another path or URL; the original file is not changed.
+        drop: Names, or patterns of names, to leave out.
         rename: New names: {"old": "new"} or ["a/*=b.*"].
-        set: Tensors by their new names, which replace those of these names, or come behind all.
+        set: Tensors by name, which replace existing ones or are added at the end.
         casts: New dtypes of floats or integers by their old names: {"encoder/*": "float16"}.
-        metadata: What to keep with it, beside what is there; None takes something away.
-        force: Replace a target that is there.
-        dry_run: Only say what would be done.
-        durable: Wait until the disk has the bytes.
-        progress: True shows a bar; a function is told how many bytes of tensors are done.
-        options: To open the file with: its format, and options of that.
-        storage_options: For the stores of URLs.
+        metadata: Metadata to add to the existing metadata; None removes a key.
+        force: Replace an existing target.
+        dry_run: Only report what would be done.
+        durable: Wait until the bytes are on disk.
+        progress: True shows a bar; a function receives the number of bytes of tensors done.
+        options: The format of the file, and options to open it with.
+        storage_options: Options for the stores of URLs.
 
     Raises:
-        FileExistsError: The target is there, and `force` is not set.
-        UnsupportedError: A name or a pattern fits no tensor, nothing is to be changed, or the
+        FileExistsError: The target exists, and `force` is not set.
+        UnsupportedError: A name or pattern matches no tensor, there is nothing to change, or the
             format cannot hold the result.
 
     Examples:

@@ -52,10 +52,10 @@ TOGETHER = 4 << 20
 
 @dataclass(frozen=True, repr=False)
 class RowsReport(Shown):
-    """Which rows were written.
+    """The result of `sample`, `shuffle` or `split`.
 
     Attributes:
-        source: As it was named.
+        source: The source as it was given.
         target: The file.
         count: Number of rows in it.
     """
@@ -228,12 +228,12 @@ class Carrying:
     """Options of everything that writes rows as they are stored.
 
     Attributes:
-        format: Of the targets; by default that of their endings, or that of the source.
+        format: The format of the targets; by default their suffixes decide, or else the source.
         compression: As in `tensorferry.writer`.
-        force: Replace targets that are there.
-        durable: Wait until the disk has the bytes.
-        options: To open the source with: its format, and options of that.
-        storage_options: For the stores of URLs.
+        force: Replace existing targets.
+        durable: Wait until the bytes are on disk.
+        options: The format of the source, and options to open it with.
+        storage_options: Options for the stores of URLs.
     """
 
     format: str | None = None
@@ -251,14 +251,14 @@ def carried(
     """Opens rows, and the files that they are written into.
 
     Args:
-        source: What `tensorferry.open` takes.
+        source: Anything that `tensorferry.open` takes.
         targets: The files.
         how: The options.
         again: Whether the rows are read more than once: a stream is copied into a file for that.
 
     Raises:
         UnsupportedError: There are tensors in it, not rows, or a format is not written in rows.
-        FileExistsError: A target is there, and `force` is not set.
+        FileExistsError: A target exists, and `force` is not set.
     """
     for path in targets:
         check_free(path, force=how.force, storage_options=how.storage_options)

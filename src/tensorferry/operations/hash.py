@@ -62,10 +62,10 @@ class TensorDigest:
 
 @dataclass(frozen=True, repr=False)
 class HashReport(Shown):
-    """The digest of what is in a file.
+    """The digest of a file's content.
 
     Attributes:
-        path: As it was named.
+        path: The path as it was given.
         digest: "sha256:" and 64 digits.
         tensors: The digests of the parts.
     """
@@ -95,23 +95,23 @@ def hash(  # noqa: A001
     storage_options: Mapping[str, Any] | None = None,
     **options: Unpack[keywords.Opening],
 ) -> HashReport:
-    """The digest of what is in a file: the same for the same tensors, in whichever format.
+    """Computes the digest of a file's content, which is the same in every format.
 
         ferry.hash("model.npz").digest == ferry.hash("model.safetensors").digest
 
     Args:
-        path: What `tensorferry.open` takes.
-        select: Patterns of names; other tensors or columns do not count.
-        progress: True shows a bar; a function is told how many tensors or rows are done, and how
-            many there are, if that is known.
-        format: By default recognised.
-        engine: What hashes the parts: "local", "ray" or an engine; by default this thread. A column
-            is hashed as a whole, by one task.
-        storage_options: For the store of a URL.
-        **options: Of the format: see `tensorferry.files.keywords.Opening`.
+        path: Anything that `tensorferry.open` takes.
+        select: Patterns of names; other tensors or columns are ignored.
+        progress: True shows a bar; a function receives the number of tensors or rows done and the
+            total, if known.
+        format: By default detected from the bytes.
+        engine: What hashes the parts: "local", "ray" or an engine; by default the calling thread. A
+            column is hashed as a whole, by one task.
+        storage_options: Options for the store of a URL.
+        **options: Options of the format: see `tensorferry.files.keywords.Opening`.
 
     Raises:
-        UnsupportedError: A tensor cannot be read, and `select` does not leave it out.
+        UnsupportedError: A tensor cannot be read, and `select` does not exclude it.
 
     Examples:
         >>> for name in ("a.npz", "b.safetensors"):
@@ -172,7 +172,7 @@ def digest_of(
     """The digest of what is in something that was opened.
 
     Raises:
-        UnsupportedError: A tensor cannot be read, and `select` does not leave it out.
+        UnsupportedError: A tensor cannot be read, and `select` does not exclude it.
     """
     names = list(subject.matching(select))
     subject.check_readable(names)

@@ -3,9 +3,9 @@
     ferry.inspect("model.safetensors").dtypes       # {"float32": 290, "int64": 2}
     ferry.inspect("saved_model_dir").model          # signatures, ops, assets ...
 
-Whether all of it is sound is `tensorferry.operations.verify`. What models are is
-`tensorferry.models.outline`. A SavedModel, and a plain npy or safetensors file, is looked into
-without what opens files, and without NumPy: their imports would take longer.
+`tensorferry.operations.verify` checks whether the file is sound, and `tensorferry.models.outline`
+describes models. SavedModels, and plain npy and safetensors files, are inspected without importing
+NumPy or the code that opens files, because the imports would take longer.
 """
 
 from __future__ import annotations
@@ -38,22 +38,23 @@ Holds = Literal["tensors", "records", "rows"]
 
 @dataclass(frozen=True, repr=False)
 class FileInfo(Shown):
-    """What is in a file, or in a set of files.
+    """The content of a file, or of a set of files.
 
     Attributes:
-        path: As it was named.
+        path: The path as it was given.
         format: The name of its format.
         holds: "tensors", "records" or "rows".
-        count: Number of tensors, records or rows; None where only reading everything would tell.
+        count: Number of tensors, records or rows; None if counting would require reading
+            everything.
         files: The files.
         nbytes: Number of bytes of all files; None for a stream.
-        version: Of the format, where the file says one.
-        compression: Of the file as a whole, or the format's own.
-        tensors: The tensors or columns; one that cannot be read says so in `unreadable`.
-        metadata: What the user kept with it.
-        problems: What is wrong at a glance.
-        notes: What there is to say about how it is read, and what a model would do when loaded.
-        model: Of SavedModels, frozen graphs and files of Keras: what model it is.
+        version: The version of the format, if the file has one.
+        compression: The compression of the whole file, or the format's own.
+        tensors: The tensors or columns; `unreadable` says why one cannot be read.
+        metadata: The user's metadata.
+        problems: Problems that show without reading the values.
+        notes: Remarks on how the file is read, and what a model would do when loaded.
+        model: For SavedModels, frozen graphs and Keras files: the model.
     """
 
     path: str
@@ -147,18 +148,18 @@ def inspect(
     progress: Progress | bool | None = None,
     **options: Unpack[keywords.Opening],
 ) -> FileInfo:
-    """What is in a file: its format, tensors or columns, their number, and its metadata.
+    """Inspects a file: its format, tensors or columns, their number, and its metadata.
 
         ferry.inspect("train-*.tfrecord").count
 
     Args:
-        path: What `tensorferry.open` takes; it has to be one thing.
-        format: By default recognised.
-        storage_options: For the store of a URL.
-        progress: True shows a bar; a function is told how many rows are counted: of TFRecords all
-            are walked over, unless an index says where they are.
-        **options: Of the format: see `tensorferry.files.keywords.Opening`. Checksums are verified
-            only if `verify` is set.
+        path: Anything that `tensorferry.open` takes, but only one file or set of files.
+        format: By default detected from the bytes.
+        storage_options: Options for the store of a URL.
+        progress: True shows a bar; a function receives the number of rows counted. All frames of
+            TFRecords are scanned, unless there is an index.
+        **options: Options of the format: see `tensorferry.files.keywords.Opening`. Checksums are
+            verified only with `verify=True`.
 
     Raises:
         FormatError: The file cannot be opened.

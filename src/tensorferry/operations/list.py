@@ -79,7 +79,7 @@ class Listing:
     """The tensors or columns of one input.
 
     Attributes:
-        path: As it was named.
+        path: The path as it was given.
         holds: "tensors", "records" or "rows".
         tensors: Those that were asked for, in the order asked for.
         total: Number of tensors or columns, with those that were not asked for.
@@ -104,12 +104,12 @@ def list_tensors(
     """The tensors of a file, or the columns of its rows.
 
     Args:
-        path: What `tensorferry.open` takes.
+        path: Anything that `tensorferry.open` takes.
         match: Patterns of names, of which one has to fit: `encoder/*`.
         sort: As they are in the file, by name, or the largest first.
-        format: By default recognised.
-        storage_options: For the store of a URL.
-        **options: Of the format: see `tensorferry.files.keywords.Opening`.
+        format: By default detected from the bytes.
+        storage_options: Options for the store of a URL.
+        **options: Options of the format: see `tensorferry.files.keywords.Opening`.
     """
     found = resolve(path, format=format, options=storage_options)
     holds, infos = _infos(found, options)

@@ -71,12 +71,12 @@ def cut(
         step: Copy every n-th row.
         where: Only rows like this: see `tensorferry.operations.conditions`. Numbers are then those
             of the rows for which it holds.
-        format: Of the target; by default that of its ending, or that of the source.
+        format: The format of the target; by default its suffix decides, or else the source.
         compression: As in `tensorferry.writer`.
-        force: Replace a target that is there.
+        force: Replace an existing target.
         progress: True shows a bar; a function is told how many rows were looked at, and how many
             there are, if that is known.
-        options: To open the source with: its format, and options of that.
+        options: The format of the source, and options to open it with.
     """
     if step is not None and step < 1:
         raise UnsupportedError(f"the step is {step}, expected 1 or more")
@@ -151,22 +151,23 @@ def repair(
     progress: Progress | bool | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> tuple[int, list[Damage]]:
-    """Writes every whole record of a damaged TFRecord file into a new one, uncompressed.
+    """Copies every undamaged record of a TFRecord file to a new, uncompressed file.
 
     Args:
         path: The damaged file.
         target: The new file.
-        durable: Wait until the disk has the bytes.
-        engine: What does it, in one task: what is whole shows only from the start of the file.
-        progress: True shows a bar; a function is told how many records are written; with an engine,
-            how many tasks are done.
-        storage_options: For the stores of URLs.
+        durable: Wait until the bytes are on disk.
+        engine: The engine that runs it, as one task, because damage can only be found from the
+            start of the file.
+        progress: True shows a bar; a function receives the number of records written; with an
+            engine, the number of tasks done.
+        storage_options: Options for the stores of URLs.
 
     Returns:
-        The number of records in the new file, and what was lost.
+        The number of records in the new file, and a list of the damage.
 
     Raises:
-        FormatError: There is no whole record in the file.
+        FormatError: The file has no undamaged record.
 
     Examples:
         >>> with ferry.writer("train.tfrecord") as out:
@@ -197,12 +198,12 @@ def repair_file(
     Args:
         source: The damaged file.
         target: The new file.
-        force: Replace a target that is there.
+        force: Replace an existing target.
         engine: As in `tensorferry.repair`.
         progress: As in `tensorferry.repair`.
 
     Raises:
-        FileExistsError: The target is there, and `force` is not set.
+        FileExistsError: The target exists, and `force` is not set.
     """
     check_free(target, force=force)
     count, damages = repair(source, target, engine=engine, progress=progress)
@@ -255,7 +256,7 @@ def write_index(source: Any, progress: Progress | None = None) -> list[str]:
     """Writes an index beside each file of some TFRecords, and gives their names.
 
     Args:
-        source: What `tensorferry.open` takes.
+        source: Anything that `tensorferry.open` takes.
         progress: Is told how many files are done, and how many there are.
 
     Raises:

@@ -38,7 +38,7 @@ def differing_rows(first: Subject, second: Subject, *, key: str | None = None) -
     """The rows that differ, by position or by a key, in the order of the first file.
 
     Raises:
-        UnsupportedError: The key is no column of both, or not unique.
+        UnsupportedError: The key is not a column of both files, or not unique.
     """
     names = [
         name

@@ -39,30 +39,29 @@ def sample(
     options: Reading | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> RowsReport:
-    """Writes some rows, chosen at random, into a new file, in the order in which they are stored.
+    """Writes a random sample of the rows to a new file, in their original order.
 
         ferry.sample("train-*.tfrecord", "some.tfrecord", 1000, seed=7)
 
     Every row is equally likely, and none is chosen twice. The same seed chooses the same rows,
-    whatever the format and the compression.
+    whatever the format and compression.
 
     Args:
-        source: What `tensorferry.open` takes: rows of any format.
+        source: Rows of any format, as `tensorferry.open` takes them.
         target: A path or URL, or "-" for the standard output.
-        size: How many rows, or which part of them: a float from 0.0 to 1.0.
-        seed: Chooses the sample.
-        format: Of the target; by default that of its ending, or that of the source.
+        size: The number of rows, or a fraction of them: a float from 0.0 to 1.0.
+        seed: The seed of the sample.
+        format: The format of the target; by default its suffix decides, or else the source.
         compression: As in `tensorferry.writer`.
-        force: Replace a target that is there.
-        durable: Wait until the disk has the bytes.
-        progress: True shows a bar; a function is told how many rows are done, and how many there
-            are.
-        options: To open the source with: its format, and options of that.
-        storage_options: For the stores of URLs.
+        force: Replace an existing target.
+        durable: Wait until the bytes are on disk.
+        progress: True shows a bar; a function receives the number of rows done and the total.
+        options: The format of the source, and options to open it with.
+        storage_options: Options for the stores of URLs.
 
     Raises:
-        FileExistsError: The target is there, and `force` is not set.
-        UnsupportedError: There are no rows in it, or the size is negative, or beyond 1.0.
+        FileExistsError: The target exists, and `force` is not set.
+        UnsupportedError: The source has no rows, or the size is negative or a float above 1.0.
 
     Examples:
         >>> with ferry.writer("train.tfrecord") as out:

@@ -27,9 +27,9 @@ def schema_of(
 
     Args:
         path: What `tensorferry.open` takes: records, a table, or tensors of one length.
-        format: By default recognised.
-        storage_options: For the store of a URL.
-        **options: Of the format: see `tensorferry.files.keywords.Opening`.
+        format: By default detected from the bytes.
+        storage_options: Options for the store of a URL.
+        **options: Options of the format: see `tensorferry.files.keywords.Opening`.
 
     Raises:
         UnsupportedError: The tensors are no columns.

@@ -37,15 +37,15 @@ def select(
     """Rows, as dicts of values: NumPy's, bytes, None where one is missing.
 
     Args:
-        path: What `tensorferry.open` takes.
+        path: Anything that `tensorferry.open` takes.
         where: A condition on the rows: see `tensorferry.operations.conditions`.
         limit: The most rows to give.
         last: Give the last rows.
         dates: Give times and dates of tables as text, not as the numbers that they are stored as.
-        format: By default recognised.
-        storage_options: For the store of a URL.
-        **options: Of the format: see `tensorferry.files.keywords.Opening`. `columns` are the
-            columns wanted, names or patterns, in this order, of tensors as well; by default all
+        format: By default detected from the bytes.
+        storage_options: Options for the store of a URL.
+        **options: Options of the format: see `tensorferry.files.keywords.Opening`. `columns` are
+            the columns wanted, names or patterns, in this order, of tensors as well; by default all
             that can be read.
 
     Raises:

@@ -38,7 +38,7 @@ class Excerpt:
     """A tensor, or a part of one.
 
     Attributes:
-        path: As it was named.
+        path: The path as it was given.
         name: Of the tensor.
         dtype: Of the values.
         shape: Of the whole tensor; None for each dimension that varies.
@@ -70,12 +70,12 @@ def excerpt(
     """The values of a tensor or of a slice of it.
 
     Args:
-        path: What `tensorferry.open` takes.
+        path: Anything that `tensorferry.open` takes.
         name: Of the tensor or column, and which part: `kernel[0:2,:5]`. The first dimension of a
             column is the row. The name may be left out where there is only one.
-        format: By default recognised.
-        storage_options: For the store of a URL.
-        **options: Of the format: see `tensorferry.files.keywords.Opening`.
+        format: By default detected from the bytes.
+        storage_options: Options for the store of a URL.
+        **options: Options of the format: see `tensorferry.files.keywords.Opening`.
 
     Raises:
         UnsupportedError: There is no such tensor, or no such part of it, or it cannot be read.

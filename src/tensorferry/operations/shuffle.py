@@ -57,30 +57,29 @@ def shuffle(
     options: Reading | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> RowsReport:
-    """Writes all rows into a new file, in a random order.
+    """Writes all rows to a new file in random order.
 
         ferry.shuffle("train-*.tfrecord", "mixed.tfrecord", seed=7)
 
-    The same seed gives the same order, whatever the format and the compression. Some 100 MB are
-    held in memory; more rows than that lie in temporary files beside the target meanwhile, unless
-    they are records of uncompressed TFRecords, which are read in the new order.
+    The same seed gives the same order, whatever the format and compression. About 100 MB are kept
+    in memory. Larger datasets use temporary files beside the target, except uncompressed TFRecords,
+    which are read directly in the new order.
 
     Args:
-        source: What `tensorferry.open` takes: rows of any format.
+        source: Rows of any format, as `tensorferry.open` takes them.
         target: A path or URL, or "-" for the standard output.
-        seed: Chooses the order.
-        format: Of the target; by default that of its ending, or that of the source.
+        seed: The seed of the order.
+        format: The format of the target; by default its suffix decides, or else the source.
         compression: As in `tensorferry.writer`.
-        force: Replace a target that is there.
-        durable: Wait until the disk has the bytes.
-        progress: True shows a bar; a function is told how many rows are done, and how many there
-            are.
-        options: To open the source with: its format, and options of that.
-        storage_options: For the stores of URLs.
+        force: Replace an existing target.
+        durable: Wait until the bytes are on disk.
+        progress: True shows a bar; a function receives the number of rows done and the total.
+        options: The format of the source, and options to open it with.
+        storage_options: Options for the stores of URLs.
 
     Raises:
-        FileExistsError: The target is there, and `force` is not set.
-        UnsupportedError: There are no rows in it.
+        FileExistsError: The target exists, and `force` is not set.
+        UnsupportedError: The source has no rows.
 
     Examples:
         >>> with ferry.writer("train.tfrecord") as out:

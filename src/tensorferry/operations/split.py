@@ -43,33 +43,31 @@ def split(
     options: Reading | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> list[RowsReport]:
-    """Deals the rows of files out to several new ones, at random; each keeps their order.
+    """Distributes the rows of files at random to several new files, each in the original order.
 
         ferry.split("all.parquet", ["train.parquet", "test.parquet"], ratio=[0.9, 0.1], by="user")
 
-    The same seed deals the rows out in the same way, whatever the format and the compression. All
-    files appear together, or none.
+    The same seed gives the same distribution, whatever the format and compression. All files appear
+    together, or none.
 
     Args:
-        source: What `tensorferry.open` takes: rows of any format.
+        source: Rows of any format, as `tensorferry.open` takes them.
         targets: Paths or URLs, one for each part.
-        ratio: How large the parts are: [0.9, 0.1], or [9, 1].
-        by: The column, or the columns, that belong together: all rows with the same values in them
-            go into one file.
-        seed: Chooses who goes where.
-        format: Of the targets; by default that of their endings, or that of the source.
+        ratio: The relative sizes of the parts: [0.9, 0.1], or [9, 1].
+        by: One or several columns; all rows with the same values in them go to the same file.
+        seed: The seed of the random choice.
+        format: The format of the targets; by default their suffixes decide, or else the source.
         compression: As in `tensorferry.writer`.
-        force: Replace targets that are there.
-        durable: Wait until the disk has the bytes.
-        progress: True shows a bar; a function is told how many rows are done, and how many there
-            are.
-        options: To open the source with: its format, and options of that.
-        storage_options: For the stores of URLs.
+        force: Replace existing targets.
+        durable: Wait until the bytes are on disk.
+        progress: True shows a bar; a function receives the number of rows done and the total.
+        options: The format of the source, and options to open it with.
+        storage_options: Options for the stores of URLs.
 
     Raises:
-        FileExistsError: A target is there, and `force` is not set.
-        UnsupportedError: There are no rows in it, or no such column, or not as many targets as
-            parts.
+        FileExistsError: A target exists, and `force` is not set.
+        UnsupportedError: The source has no rows or no such column, or the number of targets is not
+            that of `ratio`.
 
     Examples:
         >>> with ferry.writer("all.tfrecord") as out:
@@ -175,7 +173,7 @@ def divide(
     """Writes rows into a set of shards, in their order: "OUT-00000-of-00010" and so on.
 
     Args:
-        source: What `tensorferry.open` takes: rows of any format.
+        source: Rows of any format, as `tensorferry.open` takes them.
         target: The name of the set.
         shards: Into so many files.
         rows: Into files of so many rows at most.

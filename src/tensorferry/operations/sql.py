@@ -244,11 +244,11 @@ def write(
     Args:
         sql: The query.
         target: The file, whose ending says the format.
-        force: Replace a target that is there.
+        force: Replace an existing target.
         progress: Is told how many rows are written.
 
     Raises:
-        FileExistsError: The target is there, and `force` is not set.
+        FileExistsError: The target exists, and `force` is not set.
     """
     check_free(target, force=force)
     facts = format_of(target, None)

@@ -60,10 +60,10 @@ class ColumnStatistics:
 
 @dataclass(frozen=True, repr=False)
 class StatsReport(Shown):
-    """Statistics of what is in a file.
+    """The statistics of a file.
 
     Attributes:
-        path: As it was named.
+        path: The path as it was given.
         holds: "tensors", "records" or "rows".
         rows: Number of records or rows.
         columns: One for each tensor or column that can be read.
@@ -112,21 +112,21 @@ def stats(
     storage_options: Mapping[str, Any] | None = None,
     **options: Unpack[keywords.Opening],
 ) -> StatsReport:
-    """Statistics of each tensor or column of a file.
+    """Computes statistics for each tensor or column of a file.
 
         ferry.stats("train-*.tfrecord").columns[0].values.mean
 
     Args:
-        path: What `tensorferry.open` takes.
-        select: Patterns of names; others are left out.
-        engine: What measures the parts: "local", "ray" or an engine; by default this thread. The
-            mean and the deviation of rows are then put together of those of the parts, so their
-            last digit may differ; approximate quantiles are those of another sample.
-        progress: True shows a bar; a function is told how many tensors or rows are done, and how
-            many there are; with an engine, how many tasks.
-        format: By default recognised.
-        storage_options: For the store of a URL.
-        **options: Of the format: see `tensorferry.files.keywords.Opening`.
+        path: Anything that `tensorferry.open` takes.
+        select: Patterns of names; other tensors or columns are left out.
+        engine: What measures the parts: "local", "ray" or an engine; by default the calling thread.
+            Means and deviations are then combined from those of the parts, so their last digit may
+            differ, and approximate quantiles come from a different sample.
+        progress: True shows a bar; a function receives the number of tensors or rows done and the
+            total; with an engine, the number of tasks.
+        format: By default detected from the bytes.
+        storage_options: Options for the store of a URL.
+        **options: Options of the format: see `tensorferry.files.keywords.Opening`.
 
     Examples:
         >>> saved = ferry.save({"w": np.array([1.0, 3.0])}, "model.npz")

@@ -55,7 +55,7 @@ class Subject:
         self.close()
 
     def close(self) -> None:
-        """Closes the files; values that were given out stay valid."""
+        """Closes the files; values that were returned stay valid."""
         self.opened.close()
 
     # What there is
@@ -121,7 +121,7 @@ class Subject:
 
     @property
     def optional(self) -> frozenset[str]:
-        """The columns that rows may lack: a batch has them as none or one value a row."""
+        """The columns that rows may lack; in a batch they have zero or one value per row."""
         return self.opened.optional if isinstance(self.opened, Rows) else frozenset()
 
     def damages(self) -> list[Problem]:
@@ -305,8 +305,8 @@ def open_one(
 
     Args:
         given: What `tensorferry.open` takes, or what `tensorferry.files.find` found.
-        format: By default recognised.
-        storage_options: For the store of a URL.
+        format: By default detected from the bytes.
+        storage_options: Options for the store of a URL.
         options: As the user gave them; the format must have them.
         verify: Whether to check checksums, unless the options say it.
         thorough: Look at all records to find their features, not only at the first, where they can
@@ -314,7 +314,7 @@ def open_one(
         lenient: Skip rows that are damaged.
 
     Raises:
-        FormatError: The file is damaged, or of no known format.
+        FormatError: The file is damaged, or its format is unknown.
         OptionError: The format has no such option.
     """
     chosen = keywords.given(options or {})

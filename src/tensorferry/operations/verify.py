@@ -2,9 +2,9 @@
 
     ferry.verify("train-*.tfrecord").problems
 
-Whatever a format has is checked: checksums, offsets, lengths, names that occur twice. All problems
-that can be told apart are listed: each damaged record, each damaged tensor. A tensor that we cannot
-read, though nothing is wrong with it, is no problem; `notes` names it.
+Everything the format has is checked: checksums, offsets, lengths, duplicate names. Each damaged
+record and each damaged tensor is listed. A sound tensor of a kind that we cannot read is not a
+problem; `notes` names it.
 """
 
 from __future__ import annotations
@@ -49,16 +49,16 @@ NAMED = 5
 
 @dataclass(frozen=True, repr=False)
 class VerifyReport(Shown):
-    """What was checked, and what is wrong.
+    """The result of `verify`.
 
     Attributes:
-        path: As it was named.
+        path: The path as it was given.
         format: The name of its format; None if it could not be opened.
         holds: "tensors", "records" or "rows".
         count: Number of tensors, or of whole records or rows.
-        problems: What is wrong.
-        checksums: Whether checksums cover the values, so that a changed bit shows.
-        quick: Whether only the structure was looked at.
+        problems: The problems found.
+        checksums: Whether checksums cover the values, so that a changed bit is detected.
+        quick: Whether only the structure was checked.
         notes: What could not be checked, and why.
     """
 
@@ -113,17 +113,17 @@ def verify(
         ferry.verify("model.safetensors").sound
 
     Args:
-        path: What `tensorferry.open` takes.
-        quick: Look at the structure only, not at the values.
-        nan: Tell of numbers that are NaN or infinite.
-        duplicates: Tell of records that are the same as one before.
-        format: By default recognised.
-        engine: What checks the parts: "local", "ray" or an engine; by default this thread, and
-            threads of this process for large local files.
-        progress: True shows a bar; a function is told how many tensors or rows are done, and how
-            many there are, if that is known; with an engine, how many tasks.
-        storage_options: For the store of a URL.
-        **options: Of the format: see `tensorferry.files.keywords.Opening`.
+        path: Anything that `tensorferry.open` takes.
+        quick: Check only the structure, not the values.
+        nan: Report numbers that are NaN or infinite.
+        duplicates: Report records that repeat an earlier one.
+        format: By default detected from the bytes.
+        engine: What checks the parts: "local", "ray" or an engine; by default the calling thread,
+            and threads of this process for large local files.
+        progress: True shows a bar; a function receives the number of tensors or rows done and the
+            total, if known; with an engine, the number of tasks.
+        storage_options: Options for the store of a URL.
+        **options: Options of the format: see `tensorferry.files.keywords.Opening`.
 
     Raises:
         UnknownFormatError: No format recognises the file.

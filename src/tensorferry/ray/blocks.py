@@ -155,7 +155,7 @@ def _serialized(schema: Schema, optional: frozenset[str]) -> dict[str, Column]:
 
 
 def _flat(column: pa.Array) -> pa.Array:
-    """The numbers of nested lists, one behind the other."""
+    """The numbers of nested lists, concatenated."""
     while pa.types.is_nested(column.type):
         column = column.flatten()
     return column

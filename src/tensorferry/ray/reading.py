@@ -69,26 +69,25 @@ def read(
 
     Args:
         paths: A file, a folder or a glob, "name@10" for a set of shards, or a list of those; local
-            paths must be there on every node.
-        format: By default recognised from the bytes, or else from the ending of the path.
-        columns: The columns wanted; the others are not decoded. `ds.select_columns` has the same
+            paths must exist on every node.
+        format: By default detected from the bytes, or else from the suffix of the path.
+        columns: The columns to read; the others are not decoded. `ds.select_columns` has the same
             effect.
-        schema: Of TFRecords: what the columns are. By default that of a file beside the data, or
-            else inferred.
-        infer: Of TFRecords: whether the "first" records tell the schema, or "all" are looked at, on
-            the driver.
-        raw: Of TFRecords: the bytes of each record, as the one column "record".
-        on_error: "raise" on damage, "skip" it, or "keep" TFRecords whose data checksum is wrong.
-        verify: Check the checksums, where the format has them.
-        storage_options: For the store of a URL.
-        concurrency: The most read tasks that run at a time.
+        schema: TFRecords: the schema. By default it comes from a file beside the data, or else is
+            inferred.
+        infer: TFRecords: infer the schema from the "first" records or from "all", on the driver.
+        raw: TFRecords: read the bytes of each record as the only column, "record".
+        on_error: "raise" on damage, "skip" it, or "keep" TFRecords with a wrong data checksum.
+        verify: Verify checksums, if the format has them.
+        storage_options: Options for the store of a URL.
+        concurrency: The maximum number of read tasks at a time.
         override_num_blocks: Number of read tasks; by default Ray decides it by the size of the
             rows in memory, which is estimated from a decoded sample.
-        ray_remote_args: For `ray.remote` of the read tasks.
+        ray_remote_args: Arguments for `ray.remote` of the read tasks.
 
     Raises:
-        FormatError: The first file is damaged, or of no known format.
-        UnsupportedError: The files hold tensors by name, and no rows.
+        FormatError: The first file is damaged, or its format is unknown.
+        UnsupportedError: The files hold named tensors and no rows.
     """
     chosen = keywords.given(
         {"columns": columns, "schema": schema, "infer": infer, "raw": raw or None}

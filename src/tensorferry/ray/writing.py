@@ -55,27 +55,27 @@ class Sink(Datasink[Written]):
         ds.write_datasink(ray.Sink("s3://bucket/out/train.tfrecord"))
         # train.tfrecord-00000-of-00017 and so on; "train@*.tfrecord" puts the suffix at the end
 
-    Each write task makes one shard. The shards appear when all of them are written, in place of a
-    set of this name that was there before, whichever number of shards that had.
+    Each write task writes one shard. When all shards are written, they replace an existing set of
+    this name, whatever its number of shards.
 
     Args:
-        path: The name of the set. Its ending says the format: TFRecord, Parquet, Arrow, CSV or JSON
-            Lines; without a known one it is TFRecord. A local path must be there on every node.
-        format: By default that of the path's ending.
+        path: The name of the set. The suffix decides the format: TFRecord, Parquet, Arrow, CSV or
+            JSON Lines; TFRecord if the suffix is unknown. A local path must exist on every node.
+        format: By default the suffix of the path decides.
         compression: As in `tensorferry.writer`.
-        raw: Of TFRecords: the column "record" holds the bytes of each record.
-        metadata: What to keep with each file, where the format has a place for it.
-        min_rows_per_file: Ray bundles blocks until a task has so many rows.
-        durable: Wait until the disk has the bytes.
-        storage_options: For the store of a URL.
-        **options: Of the format: see `tensorferry.files.keywords.WritingRows`.
+        raw: TFRecords: the column "record" holds the bytes of each record.
+        metadata: Metadata to store with each file, if the format has a place for it.
+        min_rows_per_file: Ray bundles blocks until a task has this many rows.
+        durable: Wait until the bytes are on disk.
+        storage_options: Options for the store of a URL.
+        **options: Options of the format: see `tensorferry.files.keywords.WritingRows`.
 
     Attributes:
         paths: The files, once they are written.
         count: Number of rows in them.
 
     Raises:
-        UnsupportedError: The format is not written row by row.
+        UnsupportedError: The format cannot be written row by row.
         OptionError: The format has no such option.
     """
 

@@ -77,7 +77,7 @@ def _inside(splits: Array, rows: Array) -> tuple[Array, Array]:
 
 
 def joined(batches: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The columns of batches of the same columns, one behind the other."""
+    """The columns of several batches, concatenated."""
     if len(batches) == 1:
         return dict(batches[0])
     return {name: _joined([batch[name] for batch in batches]) for name in batches[0]}

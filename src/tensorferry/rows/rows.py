@@ -6,7 +6,7 @@
         for batch in rows.batches(1024):    # a dict of columns
             ...
 
-`Rows` is the common face. A format subclasses it: TFRecords are `tensorferry.formats.tfrecord`
+`Rows` is the common base class. Formats subclass it: TFRecords are `tensorferry.formats.tfrecord`
 (`Records`), Arrow, Parquet and others made of columns are `tensorferry.formats.tables` (`Table`).
 """
 
@@ -88,20 +88,20 @@ class Damages(list[Damage]):
 
 
 class Rows(AsArrow):
-    """An ordered set of rows with columns, over one or many files, read when they are asked for.
+    """An ordered set of rows with columns, over one or many files, read on demand.
 
-    Iterating gives rows (dicts), `batches(n)` dicts of columns. Rows of paths can be pickled: other
-    processes open the files anew.
+    Iterating yields rows (dicts), and `batches(n)` yields dicts of columns. Rows that were opened
+    by a path can be pickled; other processes open the files again.
 
     Attributes:
-        facts: Of the format.
+        facts: The facts of the format.
         places: The files, in order.
-        damages: What was skipped or kept since it was opened, if `on_error` is not "raise".
-        notes: What there is to say about how it is read.
-        version: Of the format, where the files say one.
-        compression: The format's own, if the files use one.
+        damages: The damage that was skipped or kept so far, if `on_error` is not "raise".
+        notes: Remarks on how the file is read.
+        version: The version of the format, if the files have one.
+        compression: The format's own compression, if the files use one.
         packed: How the first file is compressed as a whole.
-        raw: Whether rows are given as their bytes, and not as dicts.
+        raw: Whether rows are returned as bytes instead of dicts.
 
     Examples:
         >>> with ferry.writer("train.tfrecord") as out:
@@ -159,12 +159,12 @@ class Rows(AsArrow):
 
     @property
     def checksums(self) -> bool:
-        """Whether checksums cover the values, so that a changed bit is found."""
+        """Whether checksums cover the values, so that a changed bit is detected."""
         return self.facts.checksums
 
     @property
     def is_stream(self) -> bool:
-        """Whether the rows can be read only once, in their order."""
+        """Whether the rows can be read only once, in order."""
         return any(place.is_stream for place in self.places)
 
     @property
@@ -179,22 +179,22 @@ class Rows(AsArrow):
 
     @abstractmethod
     def infos(self) -> Mapping[str, TensorInfo]:
-        """What is known of each column without reading it."""
+        """Returns dtype and shape of each column, without reading it."""
 
     @property
     @abstractmethod
     def optional(self) -> frozenset[str]:
-        """The columns that rows may lack: a batch has them as none or one value a row."""
+        """The columns that rows may lack; in a batch they have zero or one value per row."""
 
     @abstractmethod
     def __len__(self) -> int: ...
 
     @abstractmethod
     def count(self, progress: Progress | bool | None = None) -> int | None:
-        """Number of rows; None where only reading everything would tell.
+        """Number of rows; None if counting would require reading everything.
 
         Args:
-            progress: True shows a bar; a function is told how many rows are counted.
+            progress: True shows a bar; a function receives the number of rows counted.
         """
 
     # Rows and batches
@@ -211,29 +211,29 @@ class Rows(AsArrow):
         to: To = "numpy",
         drop_remainder: bool = False,
     ) -> Iterator[Any]:
-        """Batches of so many rows, over the boundaries of files; the last may be shorter.
+        """Yields batches of `rows` rows, across file boundaries; the last batch may be shorter.
 
         Args:
-            rows: Number of rows of a batch.
-            columns: The columns wanted; by default all that the rows were opened with.
-            to: Whose tensors the columns are; "arrow" gives a `pyarrow.RecordBatch`.
-            drop_remainder: Leave out batches that are shorter.
+            rows: Number of rows in a batch.
+            columns: The columns to read; by default those the rows were opened with.
+            to: The framework of the columns; "arrow" returns a `pyarrow.RecordBatch`.
+            drop_remainder: Leave out a shorter last batch.
         """
 
     @abstractmethod
     def select(self, columns: Sequence[str]) -> Rows:
-        """The same rows with some of their columns; the files stay open, and are read once."""
+        """Returns the same rows with some of their columns, over the same open files."""
 
     @abstractmethod
     def __getitems__(self, indices: Indices) -> list[Any]:
         """Several rows, in the order asked for; PyTorch and grain call it by this name."""
 
     def take(self, indices: Indices) -> list[Any]:
-        """Several rows, in the order asked for."""
+        """Returns several rows, in the given order."""
         return self.__getitems__(indices)
 
     def between(self, start: int, stop: int) -> Rows:
-        """Some rows that follow each other, as rows of their own.
+        """Returns a range of consecutive rows, as rows.
 
         Raises:
             UnsupportedError: The rows can only be read in order (`is_seekable`).
@@ -244,23 +244,23 @@ class Rows(AsArrow):
 
     @abstractmethod
     def portion(self, start: int, stop: int) -> Rows:
-        """Some rows that follow each other, read in order; the files stay open.
+        """Returns a range of consecutive rows, read in order.
 
-        Unlike `between` it always works: rows before the first one are passed over, where nothing
-        says where it lies.
+        Unlike `between`, it always works: if the first row cannot be located, the rows before it
+        are skipped.
         """
 
     @property
     def is_seekable(self) -> bool:
-        """Whether any row can be read without the rows before it."""
+        """Whether any row can be read without reading the rows before it."""
         return False
 
     def gathered(self, wanted: Iterable[Array], *, to: To = "numpy") -> Iterator[Any]:
-        """A batch for each list of row numbers, in the order asked for.
+        """Yields a batch for each list of row numbers, in the given order.
 
         Args:
             wanted: The numbers of each batch: int64, from 0 to the number of rows.
-            to: Whose tensors the columns are.
+            to: The framework whose tensors the columns are.
 
         Raises:
             UnsupportedError: The rows can only be read in order (`is_seekable`).
@@ -273,7 +273,7 @@ class Rows(AsArrow):
         return False
 
     def gathered_together(self, wanted: Iterable[Array], *, ahead: int = 0) -> Iterator[Gathered]:
-        """The same batches as NumPy's columns, several batches one behind the other.
+        """Yields the same batches as NumPy columns, several consecutive batches at a time.
 
         Args:
             wanted: The numbers of each batch: int64, from 0 to the number of rows.
@@ -303,12 +303,12 @@ class Rows(AsArrow):
         return self.__getitems__([where])[0]
 
     def column(self, name: str) -> Any:
-        """A whole column."""
+        """Reads a whole column."""
         self.check_names([name])
         return self.select([name]).value()[name]
 
     def part(self, name: str, index: tuple[Any, ...]) -> Any:
-        """A slice of a column, rows first; rows behind it are not read."""
+        """Reads a slice of a column; later rows are not read."""
         self.check_names([name])
         first = index[0] if index else slice(None)
         if isinstance(first, int) and first >= 0:
@@ -323,10 +323,10 @@ class Rows(AsArrow):
 
     @abstractmethod
     def value(self, *, to: To = "numpy") -> Batch:
-        """All columns, whole."""
+        """Reads all columns."""
 
     def bytes_of_records(self) -> Iterator[bytes]:
-        """The bytes of each row, where a row is stored as a record.
+        """Yields the bytes of each row, if rows are stored as records.
 
         Raises:
             UnsupportedError: Rows of the format have no bytes of their own (`facts.records`).
@@ -339,28 +339,28 @@ class Rows(AsArrow):
 
     @abstractmethod
     def splits(self, count: int) -> list[Split]:
-        """Parts that can be read alone: so many, or fewer where the files allow no more.
+        """Divides the rows into up to `count` parts that can be read independently.
 
-        They are divided by file, by row group or record batch, and inside one large uncompressed
-        TFRecord file. Each can be pickled and opened anywhere, and together, in their order, they
-        are exactly the rows.
+        Rows are divided by file, by row group or record batch, and inside large uncompressed
+        TFRecord files. Each split can be pickled and opened anywhere. In order, the splits are
+        exactly the rows.
         """
 
     @abstractmethod
     def problems(self, progress: Progress | bool | None = None) -> Iterator[Problem]:
-        """Reads everything, and tells what is damaged.
+        """Reads everything, and yields what is damaged.
 
         Args:
-            progress: True shows a bar; a function is told how many rows are read.
+            progress: True shows a bar; a function receives the number of rows read.
         """
 
     # Names
 
     def check_names(self, names: Sequence[str]) -> None:
-        """Refuses names of columns that are not there.
+        """Raises an error if a column does not exist.
 
         Raises:
-            UnknownFeatureError: One of them is not; near ones are named.
+            UnknownFeatureError: There is no such column; the error suggests similar names.
         """
         known = self.columns
         for name in names:
@@ -368,7 +368,7 @@ class Rows(AsArrow):
                 raise self.unknown(name)
 
     def unknown(self, name: str) -> UnknownFeatureError:
-        """The error for a column that is not there."""
+        """The error for a column that does not exist."""
         near = difflib.get_close_matches(name, self.columns, n=3)
         hint = f"did you mean {', '.join(map(repr, near))}?" if near else None
         if not near:
@@ -378,7 +378,7 @@ class Rows(AsArrow):
     # The end
 
     def close(self) -> None:
-        """Closes the files; values that were given out stay valid."""
+        """Closes the files; values that were returned stay valid."""
         for place in self.places:
             place.close()
 
@@ -400,7 +400,7 @@ class Rows(AsArrow):
         return [name for name in self.columns if name.isprintable()]
 
     def known_count(self) -> int | None:
-        """Number of rows, if telling it takes no time."""
+        """Number of rows, if it is known without further reading."""
         return self.count()
 
 

@@ -6,8 +6,8 @@
     {"signature_name": ..., "instances": rows}      {"predictions": rows}
     {"signature_name": ..., "inputs": columns}      {"outputs": columns}
 
-REST leaves out the name of a single tensor, which is "" here. REST has no dtypes either: whoever
-reads a body gives them, or they are guessed from the numbers.
+REST leaves out the name of a single tensor, which is "" here. REST has no dtypes either: the reader
+passes them, or they are inferred from the numbers.
 """
 
 from __future__ import annotations

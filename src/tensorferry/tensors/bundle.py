@@ -5,9 +5,8 @@
         bundle["encoder/kernel"]             # the tensor
         bundle.slice("encoder/kernel", np.s_[:10])
 
-A format finds out which tensors a file has and makes a `Stored` of each
-(`tensorferry.tensors.stored`); a bundle reads them when they are asked for, several of them by one
-plan, and says where an error happened.
+A format lists the tensors of a file as `Stored` objects (`tensorferry.tensors.stored`). A bundle
+reads them on access, plans the reads of several tensors together, and adds the place to errors.
 """
 
 from __future__ import annotations
@@ -45,28 +44,29 @@ TOGETHER = 64 << 20
 
 
 class Bundle(Mapping[str, Any]):
-    """Named tensors of a file, read when they are asked for. See `tensorferry.open`.
+    """The named tensors of a file: a mapping that reads a tensor on access. See `tensorferry.open`.
 
-    A tensor that cannot be read is listed, with the reason in `info[name].unreadable`, and only
-    asking for it raises. A bundle of a path can be pickled: other processes open it anew.
+    A tensor that cannot be read is listed with the reason in `info[name].unreadable`, and only
+    accessing it raises. A bundle that was opened by a path can be pickled; other processes open the
+    file again.
 
-    The arrays of `tensorferry.open` can be written into, which changes neither the file nor what
-    others read from it. They are views of one memory: asking for a tensor again gives what the
-    program has made of it. Operations (`stats`, `diff`, `save`) see that, too.
+    The arrays are writable, and writing to them does not change the file. All accesses share one
+    memory: if you change a tensor and access it again, or pass the bundle to `stats`, `diff` or
+    `save`, you see the change.
 
     Attributes:
-        facts: Of the format.
+        facts: The facts of the format.
         place: Where the file is.
         path: Its path.
         format: The name of its format.
         files: Its files, where there may be several.
-        metadata: What the user kept with it.
-        info: What is known of each tensor without reading it.
-        details: What else its format knows of it: the object graph of a checkpoint, the config of a
-            Keras model.
-        notes: What there is to say about how it is read.
-        version: Of the format, where the file says one.
-        compression: The format's own, if the file uses one.
+        metadata: The user's metadata.
+        info: Dtype, shape and size of each tensor, known without reading it.
+        details: What else the format provides, such as the object graph of a checkpoint or the
+            config of a Keras model.
+        notes: Remarks on how the file is read.
+        version: The version of the format, if the file has one.
+        compression: The format's own compression, if the file uses one.
         checksums: Whether checksums cover the values.
         packed: How the file is compressed as a whole.
 
@@ -99,16 +99,16 @@ class Bundle(Mapping[str, Any]):
 
         Args:
             stored: By name.
-            facts: Of the format.
+            facts: The facts of the format.
             place: Where the file is; closed with the bundle.
-            note: What the file cannot say by its own means.
-            metadata: Of the user.
+            note: Facts that the format has no field for.
+            metadata: The user's metadata.
             check: Called before the first tensor is read; raises if the file is another one.
             files: By default the one of the place.
-            aliases: Another name for some tensors, by which they are found, too.
+            aliases: Other names by which some tensors are found.
             details: See the class.
-            version: Of the format, where the file says one.
-            compression: The format's own, if the file uses one.
+            version: The version of the format, if the file has one.
+            compression: The format's own compression, if the file uses one.
             checksums: Whether checksums cover the values; by default what the format has.
             closing: Called on closing, after the place.
             left_out: Names of tensors that `value` does without: they are listed, cannot be read,
@@ -147,11 +147,11 @@ class Bundle(Mapping[str, Any]):
     def handing(
         self, give: Give | None, reopen: Callable[[], Self] | None, *, lends: bool = False
     ) -> Self:
-        """The same bundle, which hands out tensors by `give`, and is pickled as `reopen`.
+        """The same bundle, with tensors converted by `give`, and pickled as `reopen`.
 
         Args:
-            give: Makes a framework's tensors of ours.
-            reopen: Opens the bundle anew.
+            give: Converts our tensors to those of a framework.
+            reopen: Opens the bundle again.
             lends: Whether arrays are handed out writable: see `tensorferry.storage.pages.lend`.
         """
         self._give, self._reopen, self._lends = give, reopen, lends
@@ -208,7 +208,7 @@ class Bundle(Mapping[str, Any]):
         return _call, (self._reopen,)
 
     def close(self) -> None:
-        """Lets go of the files; tensors that were given out stay valid."""
+        """Closes the files; tensors that were returned stay valid."""
         self.place.close()
         for close in self._closing:
             close()
@@ -218,14 +218,14 @@ class Bundle(Mapping[str, Any]):
     # What there is
 
     def infos(self) -> Mapping[str, TensorInfo]:
-        """What is known of each tensor without reading it: `info`, looked up for all of them."""
+        """Returns `info` for all tensors at once."""
         quickly = None
         if isinstance(self._stored, ManyStored) and not self._note.origins and not self._aliases:
             quickly = self._stored.infos()
         return Infos(quickly or {name: self.info[name] for name in self._stored})
 
     def count(self, progress: Progress | bool | None = None) -> int:
-        """Number of tensors; that is known at once."""
+        """Number of tensors."""
         return len(self._stored)
 
     @property
@@ -235,7 +235,7 @@ class Bundle(Mapping[str, Any]):
 
     @property
     def origins(self) -> Mapping[str, Any]:
-        """What was kept of tensors beside their values."""
+        """Names and devices that were stored with tensors."""
         return self._note.origins
 
     def _resolve(self, name: str) -> str:
@@ -266,10 +266,10 @@ class Bundle(Mapping[str, Any]):
     # Values
 
     def slice(self, name: str, index: Any) -> Any:
-        """What `bundle[name][index]` gives; only that is read, where the file allows it.
+        """Returns `bundle[name][index]`, reading only that part where the file allows it.
 
         Args:
-            name: Of a dense tensor.
+            name: The name of a dense tensor.
             index: Integers, slices and an ellipsis: `np.s_[0:2, :]`.
         """
         name = self._resolve(name)
@@ -277,11 +277,11 @@ class Bundle(Mapping[str, Any]):
             return self._hand(name, self._stored[name].read_part(index))
 
     def value(self, progress: Progress | bool | None = None) -> Any:
-        """All of it: the structure that was saved, or a dict of the tensors.
+        """Reads everything: the structure that was saved, or a dict of the tensors.
 
         Args:
-            progress: True shows a bar; a function is told how many tensors are read, and how many
-                there are.
+            progress: True shows a bar; a function receives the number of tensors read and the
+                total.
         """
         tensors = self._all_at_once() if progress is None else None
         if tensors is None:
@@ -307,25 +307,25 @@ class Bundle(Mapping[str, Any]):
         return {name: give(array, origins.get(name)) for name, array in arrays.items()}
 
     def read_many(self, names: Iterable[str]) -> Iterator[tuple[str, Tensor]]:
-        """Names and tensors, as NumPy's, in the order asked for.
+        """Yields names and NumPy tensors in the given order.
 
-        The reads of many tensors are planned together: from a store, neighbours come in one
-        request, and several requests run at once.
+        The reads are planned together: from a store, neighbouring tensors come in one request, and
+        several requests run at once.
 
         Args:
-            names: Of the tensors.
+            names: The names of the tensors.
 
         Raises:
-            KeyError: A name is not there.
-            FormatError: A tensor is damaged; those before it were given.
+            KeyError: There is no tensor of that name.
+            FormatError: A tensor is damaged; the tensors before it were returned.
         """
         for name in self.planned(names):
             yield name, self._tensor(name)
 
     def planned(self, names: Iterable[str]) -> Iterator[str]:
-        """The names, one by one, of tensors that are read in this order.
+        """Yields the names of tensors that are then read in this order.
 
-        Whoever reads each tensor when its name comes reads all of them by one plan.
+        If the caller reads each tensor when it receives the name, all reads follow one plan.
         """
         wanted = [self._resolve(name) for name in names]
         if not self.place.is_url:
@@ -336,19 +336,19 @@ class Bundle(Mapping[str, Any]):
             yield from group
 
     def tensors(self) -> Iterator[tuple[str, Tensor]]:
-        """Names and tensors, as NumPy's, one by one."""
+        """Yields names and NumPy tensors, one by one."""
         return self.read_many(self)
 
     def problems(
         self, progress: Progress | bool | None = None, *, names: Sequence[str] | None = None
     ) -> Iterator[Problem]:
-        """Reads every tensor, or some of them, and tells which are damaged.
+        """Reads all or some tensors, and yields those that are damaged.
 
-        A tensor that we cannot read, though nothing is wrong with it, is no problem.
+        A sound tensor of an unsupported kind is not a problem.
 
         Args:
-            progress: True shows a bar; a function is told how many tensors are read.
-            names: Of the tensors to read; by default all.
+            progress: True shows a bar; a function receives the number of tensors read.
+            names: The tensors to read; by default all.
         """
         with following(progress, self._shown, "tensors") as tell:
             yield from self._problems(self if names is None else names, tell)
@@ -436,7 +436,7 @@ class _Closed(dict[str, Any]):
 
 
 class _Infos(Mapping[str, TensorInfo]):
-    """Looked up when asked for: the shape of a sparse tensor has to be read."""
+    """Looked up on access, because the shape of a sparse tensor has to be read."""
 
     def __init__(
         self, stored: Mapping[str, Stored], note: Note, aliases: Mapping[str, str]

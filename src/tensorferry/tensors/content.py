@@ -8,8 +8,8 @@ A writer takes from a content what its format can hold:
     content.value()          the value as a whole, for formats that carry structures
     content.texts()          the user's metadata and tensorferry's note, as texts
 
-What the format cannot say by its own means ends up in the note (`tensorferry.tensors.note`), which
-is complete when all tensors were taken.
+Facts that the format has no field for end up in the note (`tensorferry.tensors.note`), which is
+complete when all tensors were taken.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ class Content:
     Args:
         tensors: Names and tensors. Those of an iterator are taken and written one by one.
         note: The layout of the value, and what is to be kept of tensors beside their values.
-        metadata: Of the user.
+        metadata: The user's metadata.
         quantize: What `tensorferry.codecs.quantization.parse` takes.
 
     Attributes:
-        metadata: Of the user.
-        is_stream: Whether the tensors come one by one, and should not be held all at once.
-        reports: What quantizing did to each tensor, once it was taken.
+        metadata: The user's metadata.
+        is_stream: Whether the tensors come one by one and must not all be held in memory.
+        reports: The quantization report of each tensor that was taken.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Content:
 
         Args:
             value: A tensor or a structure.
-            origins: What else is to be kept of each tensor, in their order.
+            origins: Other facts to store with each tensor, in order.
         """
         content = cls(())
         content._whole, content._origins = [value], origins or []
@@ -89,7 +89,7 @@ class Content:
 
     @property
     def note(self) -> Note:
-        """What the file cannot say by its own means; complete when all tensors were taken."""
+        """Facts that the format has no field for; complete when all tensors were taken."""
         self._flatten()
         return self._note
 
@@ -118,7 +118,7 @@ class Content:
         return self
 
     def telling(self, progress: Progress | None) -> Content:
-        """The same content, which tells how many bytes of tensors were taken, and of how many."""
+        """The same content, which reports how many bytes of tensors were taken, and the total."""
         if progress is not None:
             self._flatten()
             known = None if self.is_stream else sum(map(_size_of, dict(self._tensors).values()))
@@ -127,7 +127,7 @@ class Content:
         return self
 
     def tensors(self) -> Iterator[tuple[str, Any]]:
-        """Names and tensors of every kind, quantized where that was asked for."""
+        """Names and tensors of every kind, quantized if requested."""
         self._flatten()
         if self._quantize is None:
             yield from self._tensors
@@ -144,7 +144,7 @@ class Content:
         They are a list, unless the tensors come one by one.
 
         Args:
-            storage: What the format stores each dtype as.
+            storage: The dtype in which the format stores each dtype.
         """
         parts = self._parts(storage)
         return parts if self.is_stream else list(parts)
@@ -257,7 +257,7 @@ def _as_array(value: Any, made: list[Array]) -> Any:
 
 
 class _Told:
-    """Names and tensors; a tensor is done when the next one is asked for."""
+    """Names and tensors; a tensor is done when the next one is requested."""
 
     def __init__(
         self, tensors: Iterable[tuple[str, Leaf]], progress: Progress, total: int | None

@@ -1,8 +1,7 @@
-"""Entries: arrays of numbers as they lie in a file, read whole or in part.
+"""Entries: the arrays of numbers in a file, read whole or in part.
 
-The formats of named arrays (npy, npz, safetensors) share this module: each finds the arrays of a
-file and makes an `Entry` of each. Putting arrays together to tensors is left to
-`tensorferry.tensors.stored`.
+The formats of named arrays (npy, npz, safetensors) share this module. Each makes an `Entry` for
+every array of a file. `tensorferry.tensors.stored` combines arrays into tensors.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from tensorferry.tensors.values import Array
 
 # Number of elements of a non-contiguous array that are copied at a time.
 CHUNK = 1 << 20
-# Arrays below so many bytes are gathered, up to so many bytes.
+# Arrays below the first size are gathered, up to the second size.
 SMALL = 16 << 10
 GATHERED = 1 << 20
 # The most reads for one slice; a slice of more runs reads more bytes than it needs.
@@ -63,7 +62,7 @@ class Entry:
         return math.prod(self.shape) * self.dtype.itemsize
 
     def extents(self) -> tuple[Extent, ...]:
-        """Where the bytes of the array lie in the file, if that is known."""
+        """The position of the array's bytes in the file, if known."""
         if self.span is not None:
             return ((self.source, *self.span),)
         if self.offset is None:
@@ -101,14 +100,14 @@ Place = tuple[np.dtype[Any], tuple[int, ...], int]
 
 
 class Entries(Mapping[str, Entry]):
-    """The arrays of one file that all lie in it as they are; an entry is made when it is asked for.
+    """The arrays of one file that are all stored plainly; an entry is made on access.
 
     A file may have thousands of small arrays, and making their entries takes longer than reading
     them.
 
     Args:
         source: The file.
-        places: Where each array lies, by name.
+        places: The position of each array, by name.
     """
 
     def __init__(self, source: Source, places: dict[str, Place]) -> None:
@@ -153,7 +152,7 @@ class Entries(Mapping[str, Entry]):
 
 
 def _indexed(array: Array, index: Any) -> Array:
-    """An array, also where NumPy would give a scalar in native byte order."""
+    """An array, even where NumPy would return a scalar, in native byte order."""
     return np.asarray(array[index], array.dtype)
 
 
@@ -184,7 +183,7 @@ def _read_slice(entry: Entry, index: Any) -> Array:
 
 
 def _runs(entry: Entry, spans: list[tuple[int, int]], depth: int) -> list[tuple[int, int]]:
-    """Where the bytes of a block lie in the file."""
+    """The position of a block's bytes in the file."""
     assert entry.offset is not None
     if depth == 0:
         return [(entry.offset, entry.offset + entry.nbytes)]
@@ -210,7 +209,7 @@ def _slices(index: Any, shape: tuple[int, ...]) -> list[Any]:
 
 
 def _picks(index: Any, shape: tuple[int, ...]) -> list[range | int] | None:
-    """The indices wanted along each axis, or one integer; None if the index is no plain slice."""
+    """The requested indices along each axis, or one integer; None if it is no plain slice."""
     parts = _slices(index, shape)
     if len(parts) != len(shape):
         return None

@@ -1,8 +1,7 @@
-"""Tensors that are in memory already, or stand for others, with the face of stored ones.
+"""Tensors that are already in memory, or are quantized, with the interface of stored ones.
 
-`Held` is a tensor that had to be read together with others, `Quantized` one whose stored values
-stand for floats.
-Tensors that lie in files are `tensorferry.tensors.stored`.
+`Held` is a tensor that had to be read together with others. `Quantized` is a tensor whose stored
+values represent floats. `tensorferry.tensors.stored` has the tensors in files.
 """
 
 from __future__ import annotations
@@ -99,7 +98,7 @@ class Quantized(Stored):
 
     @property
     def dtype(self) -> DType:
-        """The dtype of the floats that the stored values stand for."""
+        """The dtype of the floats that the stored values represent."""
         return dtypes.as_dtype(self.recipe.dtype)
 
     @property
@@ -118,7 +117,7 @@ class Quantized(Stored):
         return self.stored.nbytes
 
     def extents(self) -> Iterable[Extent]:
-        """Where its bytes lie."""
+        """The position of its bytes."""
         return self.stored.extents()
 
     def read(self) -> Tensor:
@@ -167,7 +166,7 @@ def _nbytes(array: Array) -> int:
 
 
 def dequantized(stored: Mapping[str, Stored], note: Note) -> Mapping[str, Stored]:
-    """The tensors of a file, with floats in place of the values that stand for them.
+    """The tensors of a file, with quantized values as floats.
 
     Raises:
         FormatError: The note quantizes a tensor that the file lacks.

@@ -1,7 +1,7 @@
 """`TensorInfo`: what is known of a tensor without reading it; and classes for named tuples.
 
-`tensorferry.tensors.values` exports these names, too. They have a module of their own because they
-need no NumPy: looking into a file takes less time than importing NumPy.
+`tensorferry.tensors.values` also exports these names. They have their own module because they do
+not need NumPy: inspecting a file takes less time than importing NumPy.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Kind = Literal["dense", "string", "sparse", "ragged", "list"]
 
 
 class Infos(dict[str, "TensorInfo"]):
-    """What is known of tensors, by name: a dict that notebooks show as a table."""
+    """Infos of tensors by name: a dict that notebooks show as a table."""
 
     def _repr_html_(self) -> str:
         return Card("Infos", "", display.plural(len(self), "tensor"), grids=[grid(self)]).html()
@@ -76,13 +76,13 @@ def _in_order(name: str) -> list[tuple[int, str]]:
 
 @dataclass(frozen=True, slots=True)
 class TensorInfo:
-    """What is known of a tensor without reading it.
+    """Facts about a tensor, known without reading it.
 
     Attributes:
         name: The name in the file.
         dtype: The name of the dtype; for quantized values, the dtype before quantization.
         shape: None for each dimension that varies.
-        nbytes: Number of bytes in the file; None if only reading tells.
+        nbytes: Number of bytes in the file; None if unknown before reading.
         kind: "dense", "string", "sparse" or "ragged"; or "list", for a column of arrays of
             different shapes.
         quantized: The dtype in the file, if the values are quantized.
@@ -116,7 +116,7 @@ def is_namedtuple(value: Any) -> bool:
 
 @lru_cache(maxsize=1024)
 def make_namedtuple(name: str, fields: tuple[str, ...]) -> type[tuple[Any, ...]]:
-    """A named tuple class for names that a file gives.
+    """A named tuple class for names from a file.
 
     Raises:
         FormatError: The names cannot be those of a class and its fields.

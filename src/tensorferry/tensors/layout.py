@@ -129,7 +129,7 @@ def _are_numbers(value: Any) -> bool:
 
 
 def _is_uniform_list(value: Any) -> bool:
-    """Whether a value is lists of numbers of one type, which an array gives back as they were."""
+    """Whether a value is lists of numbers of one type, which survive a trip through an array."""
     return value.__class__ is list and len(set(_types(value))) == 1
 
 

@@ -1,8 +1,8 @@
 """Many tensors of one file, which are listed and read together.
 
-A file may have thousands of small tensors, and making a `Stored` of each
-(`tensorferry.tensors.stored`) takes longer than reading it. These mappings make them when they are
-asked for, and read all tensors without.
+A file may have thousands of small tensors, and making a `Stored` for each
+(`tensorferry.tensors.stored`) takes longer than reading it. These mappings make a `Stored` on
+access, and read all tensors without any.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from tensorferry.tensors.values import NARROW, Array, TensorInfo, clean_bits
 
 
 class ManyStored(Mapping[str, Stored]):
-    """Tensors of a file, made when they are asked for, of which many are read faster together."""
+    """Tensors of a file, made on access, which are faster to read together."""
 
     def read_quickly(self, name: str) -> Array | None:
-        """A tensor; None if it has to be read by its `Stored`, which says what is wrong with it."""
+        """A tensor; None if it has to be read by its `Stored`, which raises the error."""
         return None
 
     def read_all(self) -> dict[str, Array] | None:
@@ -30,7 +30,7 @@ class ManyStored(Mapping[str, Stored]):
         return None
 
     def infos(self) -> dict[str, TensorInfo] | None:
-        """What is known of all tensors; None if they have to be looked at one by one."""
+        """The infos of all tensors; None if they have to be looked up one by one."""
         return None
 
 
@@ -66,7 +66,7 @@ class StoredArrays(ManyStored):
         return arrays
 
     def infos(self) -> dict[str, TensorInfo]:
-        """What is known of all tensors."""
+        """The infos of all tensors."""
         names: dict[np.dtype[Any], str] = {}
         infos, sizes = {}, self._entries.sizes()
         for name, (dtype, shape, _) in self._entries.places.items():

@@ -138,7 +138,8 @@ class RaggedVerbs:
         """A dense array with rows of one length: shorter rows are filled, longer ones are cut.
 
         Args:
-            length: Of each row; of several ragged dimensions one for each, None for the longest.
+            length: The length of each row; with several ragged dimensions, one for each; None for
+                the longest.
             pad: The value that fills the rest of a row; by default 0, or the empty string.
 
         Raises:
@@ -254,9 +255,9 @@ def pad_parts(
 
     Args:
         ragged: All rows.
-        bounds: The first row of each part, and the one behind its last.
-        length: Of each row; None for the longest of its part. Further ragged dimensions are as long
-            as their longest.
+        bounds: The first row of each part, and the one after its last.
+        length: The length of each row; None for the longest of its part. Further ragged dimensions
+            are as long as their longest.
         pad: The value that fills the rest of a row.
     """
     splits = ragged.nested_row_splits
@@ -268,7 +269,7 @@ def pad_parts(
 
 
 def _fill(pad: Any, values: Array) -> Any:
-    """What fills the rest of a row of some values; by default 0, or the empty string."""
+    """The padding for values of a dtype; by default 0, or the empty string."""
     if pad is None:
         return b"" if values.dtype == object else 0
     return pad.encode() if values.dtype == object and isinstance(pad, str) else pad
@@ -299,7 +300,7 @@ def _tables(
 def _longest(lengths: Array, bounds: Sequence[tuple[int, int]]) -> list[int]:
     """The longest row of each part."""
     if bounds and all(start < stop for start, stop in bounds):
-        # Between two starts lie the rows of a part, and perhaps some that are in none.
+        # Between two starts are the rows of a part, and perhaps rows that belong to no part.
         edges = np.array(bounds).reshape(-1)
         inside = edges[:-1] if edges[-1] == len(lengths) else edges
         longest: list[int] = np.maximum.reduceat(lengths, inside)[::2].tolist()

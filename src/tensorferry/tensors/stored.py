@@ -89,7 +89,7 @@ def stored_as_is(storage: Storage) -> frozenset[np.dtype[Any]]:
 
 
 def plain_storage(row: DType) -> np.dtype[Any]:
-    """What values of a dtype are stored as where there is nothing better."""
+    """The dtype that values are stored as if the format offers nothing better."""
     assert row.numpy is not None
     if row.name == "complex128":
         return np.dtype(np.float64)
@@ -157,7 +157,7 @@ class Stored:
 
         @property
         def quantized(self) -> str | None:
-            """The dtype that is stored, if its values stand for others."""
+            """The stored dtype, if its values represent others."""
 
         @property
         def unreadable(self) -> str | None:
@@ -172,7 +172,7 @@ class Stored:
         return self.dtype.name
 
     def extents(self) -> Iterable[Extent]:
-        """Where its bytes lie, as far as that is known: to plan many reads together."""
+        """The position of its bytes, if known, to plan many reads together."""
         return ()
 
     def read(self) -> Tensor:
@@ -189,8 +189,8 @@ class Unreadable(Stored):
     """A tensor that is in the file and cannot be read.
 
     Attributes:
-        error: What asking for it raises.
-        found: What the file calls its dtype.
+        error: The error that accessing it raises.
+        found: The dtype as the file calls it.
         shape: As far as it is known.
         nbytes: Number of bytes it takes in the file.
     """
@@ -208,7 +208,7 @@ class Unreadable(Stored):
 
     @property
     def dtype_name(self) -> str:
-        """What the file calls its dtype."""
+        """The dtype as the file calls it."""
         return self.found
 
     @property
@@ -217,7 +217,7 @@ class Unreadable(Stored):
         return self.error.message
 
     def read(self) -> Tensor:
-        """Raises the error, anew each time."""
+        """Raises a new copy of the error each time."""
         kind, arguments = self.error.__reduce__()
         raise kind(*arguments)
 
@@ -263,7 +263,7 @@ class StoredArray(Stored):
         return self.entry.nbytes if self.entry.stored is None else self.entry.stored
 
     def extents(self) -> Iterable[Extent]:
-        """Where its bytes lie."""
+        """The position of its bytes."""
         return self.entry.extents()
 
     def read(self) -> Array:
@@ -298,7 +298,7 @@ class StoredStrings(Stored):
         return StoredArray(self.data).nbytes + StoredArray(self.offsets).nbytes
 
     def extents(self) -> Iterable[Extent]:
-        """Where the bytes and the offsets lie."""
+        """The position of the bytes and the offsets."""
         return (*self.data.extents(), *self.offsets.extents())
 
     def read(self) -> Array:
@@ -343,7 +343,7 @@ class StoredSparse(Stored):
 
     @property
     def shape(self) -> tuple[int | None, ...]:
-        """Of the whole tensor: the one part that has to be read for it."""
+        """The shape of the whole tensor, for which one part has to be read."""
         return tuple(self.dense_shape.read().reshape(-1).tolist())
 
     @property
@@ -352,7 +352,7 @@ class StoredSparse(Stored):
         return self.indices.nbytes + self.values.nbytes + self.dense_shape.nbytes
 
     def extents(self) -> Iterable[Extent]:
-        """Where its three parts lie."""
+        """The position of its three parts."""
         parts = (self.indices, self.values, self.dense_shape)
         return (extent for part in parts for extent in part.extents())
 
@@ -390,7 +390,7 @@ class StoredRagged(Stored):
         return self.values.nbytes + sum(splits.nbytes for splits in self.splits)
 
     def extents(self) -> Iterable[Extent]:
-        """Where its values and splits lie."""
+        """The position of its values and splits."""
         return (extent for part in (self.values, *self.splits) for extent in part.extents())
 
     def read(self) -> RaggedTensor:
@@ -402,12 +402,12 @@ class StoredRagged(Stored):
         return self.read()[index]
 
 
-# Of a tensor of several parts, the one that `take_apart` gives first.
+# The first part that `take_apart` returns, for a tensor of several parts.
 FIRST_PARTS = ("bytes", "indices", "flat_values", "flat_values/bytes")
 
 KINDS: tuple[Kind, ...] = ("dense", "string", "sparse", "ragged")
 
-# What the values of a sparse or ragged tensor may be.
+# The possible values of a sparse or ragged tensor.
 FLAT: tuple[Kind, ...] = ("dense", "string")
 
 

@@ -214,7 +214,7 @@ _INT64 = np.dtype(np.int64)
 
 
 def _are_inside(indices: Array, shape: Array) -> bool:
-    """Whether all indices lie in a shape; without memory for it."""
+    """Whether all indices are inside a shape, without allocating memory."""
     if indices.flags.c_contiguous and shape.flags.c_contiguous:
         return _native.are_inside(indices, shape)
     return all(
@@ -262,7 +262,7 @@ def as_tensor(value: Any) -> Array:
     TensorFlow gives them: int32 (int64 where needed), float32, bool, complex128 or string.
 
     Raises:
-        UnsupportedError: The value is no dense tensor, or TensorFlow lacks its dtype.
+        UnsupportedError: The value is not a dense tensor, or TensorFlow lacks its dtype.
     """
     if not isinstance(value, np.ndarray | np.generic):
         return _from_python(value)

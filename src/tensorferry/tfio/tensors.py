@@ -181,7 +181,7 @@ def decode_base64(input: Any, name: str | None = None) -> Any:
         name: Ignored; present for compatibility with `tf.io`.
 
     Raises:
-        FormatError: A string is no web-safe base64.
+        FormatError: A string is not web-safe base64.
     """
 
     def decode(text: bytes) -> bytes:
@@ -222,7 +222,7 @@ def decode_raw(
         name: Ignored; present for compatibility with `tf.io`.
 
     Raises:
-        FormatError: The lengths differ or are no multiple of the dtype's size.
+        FormatError: The lengths differ, or are not a multiple of the dtype's size.
     """
     row = dtypes.as_dtype(out_type)
     if row.numpy is None or row is dtypes.STRING:

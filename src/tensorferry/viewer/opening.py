@@ -35,7 +35,7 @@ def find_files(
     """The files that some paths name.
 
     Raises:
-        FileNotFoundError: There is nothing by one of the names.
+        FileNotFoundError: One of the paths does not exist.
         FormatError: The only file cannot be opened.
         UnsupportedError: It is a stream, or there are too many.
     """
@@ -63,10 +63,10 @@ def find_files(
 
 
 class View:
-    """A page that is being served; see `tensorferry.view`.
+    """A served page; see `tensorferry.view`.
 
     Attributes:
-        url: Where it is; whoever has this address can see the files.
+        url: The address; anyone on this machine who knows it can see the files.
     """
 
     def __init__(self, server: Server) -> None:
@@ -114,24 +114,24 @@ def view(
         ferry.view("model.safetensors")
         ferry.view("before.npz", "after.npz")
 
-    The page is served on loopback by a thread of this process, and only to whoever knows its
-    address. In a notebook it is a frame below the cell.
+    A thread of this process serves the page on loopback, at an address with a random token. In a
+    notebook, the page appears in a frame below the cell.
 
     Args:
-        *paths: What `tensorferry.open` takes, but no streams.
+        *paths: Anything that `tensorferry.open` takes, except streams.
         browser: Open a browser; by default unless this is a notebook.
-        port: By default a free one.
-        keep: Serve as long as the process runs, also when the page has been closed.
-        format: By default recognised.
-        storage_options: For the store of a URL.
-        **options: Of the format: see `tensorferry.files.keywords.Opening`.
+        port: The port; by default any free one.
+        keep: Serve as long as the process runs, even after the page was closed.
+        format: By default detected from the bytes.
+        storage_options: Options for the store of a URL.
+        **options: Options of the format: see `tensorferry.files.keywords.Opening`.
 
     Returns:
         The page: its `url`, and `close()`.
 
     Raises:
-        FileNotFoundError: There is nothing by one of the names.
-        FormatError: The only file cannot be opened; of several, the page says it.
+        FileNotFoundError: One of the paths does not exist.
+        FormatError: The only file cannot be opened; with several files, the page shows the error.
         UnsupportedError: A path is a stream, or there are too many files.
 
     Examples:

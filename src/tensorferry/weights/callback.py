@@ -31,19 +31,19 @@ def weights_callback(
     """A callback for `model.fit` that saves the weights, like `keras.callbacks.ModelCheckpoint`.
 
     Args:
-        path: The file; its ending says the format. "{epoch}", "{batch}" and the names of metrics,
-            as in "w-{epoch:02d}-{val_loss:.2f}.safetensors", are replaced by their values.
+        path: The file; its suffix decides the format. "{epoch}", "{batch}" and the names of
+            metrics, as in "w-{epoch:02d}-{val_loss:.2f}.safetensors", are replaced by their values.
         monitor: The metric that says which weights are the best.
-        save_best_only: Save only when the metric is better than it ever was.
-        mode: Whether less or more is better; "auto" knows it from the metric's name.
+        save_best_only: Save only if the metric is better than ever before.
+        mode: Whether lower or higher is better; "auto" decides by the metric's name.
         save_freq: "epoch", or the number of batches between two files.
-        max_to_keep: How many files to keep; by default all.
+        max_to_keep: Number of files to keep; by default all.
         optimizer: Save the state of the optimizer, too.
         **options: See `tensorferry.files.keywords.WritingWeights`.
 
     Raises:
         MissingExtraError: Keras is not installed.
-        OptionError: The metric that decides is none of those that the model reports.
+        OptionError: The model does not report the monitored metric.
 
     Examples:
         >>> import keras

@@ -64,7 +64,7 @@ def load_weights(
         cast: Convert floats to the model's floats, and integers to its integers; a value beyond
             the range of the variable's dtype is a mismatch. If false, dtypes must be equal.
         structure: Also match tensors by structure and shape if their names do not help.
-        progress: True shows a bar; a function is told how many tensors are read, and of how many.
+        progress: True shows a bar; a function receives the number of tensors read and the total.
         **options: See `tensorferry.files.keywords.ReadingWeights`.
 
     Returns:

@@ -4,8 +4,8 @@
     manager.restore_latest()                       # goes on where the last run ended
     manager.save(step, score=validation_loss)
 
-A file is `name-<step>` and an ending. What the folder holds is known from these names, and a score
-from the metadata of its file, so that a new process goes on with both.
+A file is called `name-<step>` plus a suffix. The step is read from the name and the score from the
+metadata of the file, so a new process can continue with both.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ STEP, SCORE = "step", "score"
 
 
 class CheckpointManager:
-    """Keeps the last files of a model's weights, and the best, like `tf.train.CheckpointManager`.
+    """Keeps the last and the best weight files of a model, like `tf.train.CheckpointManager`.
 
         manager = ferry.CheckpointManager(model, "run", max_to_keep=3, best=1, mode="min")
         for step in range(100):
@@ -40,13 +40,13 @@ class CheckpointManager:
 
     Args:
         variables: A model, or variables as in `Saver`.
-        directory: The folder, local or a URL; it is made if it is missing.
-        max_to_keep: How many of the last files to keep; None keeps all.
-        best: How many of the files with the best scores to keep besides.
+        directory: The folder, local or a URL; it is created if it does not exist.
+        max_to_keep: Number of most recent files to keep; None keeps all.
+        best: Number of files with the best scores to keep in addition.
         mode: Whether the lowest ("min") or the highest ("max") score is the best.
-        name: The name of the files, before the step. Its ending says their format; a name without
-            one is that of TensorFlow's checkpoints.
-        storage_options: For the store of a URL.
+        name: The name of the files, before the step. Its suffix decides the format; without a
+            suffix, files are TensorFlow checkpoints.
+        storage_options: Options for the store of a URL.
 
     Examples:
         >>> model = {"w": np.zeros(3)}
@@ -92,7 +92,7 @@ class CheckpointManager:
 
     @property
     def checkpoints(self) -> list[str]:
-        """The paths that are there, in the order of their steps."""
+        """The existing paths, in the order of their steps."""
         return list(self._series.steps().values())
 
     @property
@@ -119,9 +119,9 @@ class CheckpointManager:
 
         Args:
             step: The number of the step, or a variable that holds it; by default the last one + 1.
-            score: Of this step, such as a loss; it is kept in the metadata of the file.
+            score: The score of this step, such as a loss; it is stored in the metadata of the file.
             optimizer: Write the state of the model's optimizer, too.
-            progress: True shows a bar; a function is told how many bytes are written.
+            progress: True shows a bar; a function receives the number of bytes written.
         """
         there = self._series.steps()
         number = step_number(step) if step is not None else max(there, default=0) + 1
@@ -149,7 +149,7 @@ class CheckpointManager:
 
         Args:
             strict: Fail if a variable has no tensor in the file, as `load_weights` does.
-            progress: True shows a bar; a function is told how many tensors are read.
+            progress: True shows a bar; a function receives the number of tensors read.
         """
         return self._restore(self.latest_checkpoint, strict, progress)
 
@@ -160,7 +160,7 @@ class CheckpointManager:
 
         Args:
             strict: Fail if a variable has no tensor in the file, as `load_weights` does.
-            progress: True shows a bar; a function is told how many tensors are read.
+            progress: True shows a bar; a function receives the number of tensors read.
         """
         return self._restore(self.best_checkpoint, strict, progress)
 

@@ -30,11 +30,12 @@ class Saver:
 
     Args:
         variables: A model; or tf.Variable, keras.Variable, torch tensors and parameters, and NumPy
-            arrays (which are set in place) by name, or in a list, where each has its own name or
-            else its place. Also models and structures of variables in a dict, whose names then
-            start with the name given here. Without it, `save` and `restore` are given `variables`.
-        max_to_keep: How many of its files a saver keeps; older ones are removed when a new one is
-            there. By default all: nothing is removed unless you say so.
+            arrays (which are set in place) by name, or in a list, in which each is identified by
+            its own name or else its position. A dict may also contain models and structures of
+            variables, whose names then start with the key. Without it, pass `variables` to `save`
+            and `restore`.
+        max_to_keep: Number of files to keep; older ones are removed after a new one is written. By
+            default all files are kept.
 
     Examples:
         >>> step = np.array(7)
@@ -62,7 +63,7 @@ class Saver:
 
     @property
     def last_checkpoints(self) -> list[str]:
-        """The paths that this saver wrote and did not remove, the oldest first."""
+        """The paths that this saver has written and not removed, oldest first."""
         return list(self._saved)
 
     @keywords.shown(keywords.WritingWeights)
@@ -81,13 +82,13 @@ class Saver:
         """Writes the variables to a file; the other arguments are those of `save_weights`.
 
         Args:
-            path: A path whose ending says the format. A name without an ending is a checkpoint's.
-            global_step: A number, or a variable that holds it, to put behind the name.
-            variables: What to save, for a saver that was made without variables.
+            path: The path; its suffix decides the format, and without a suffix it is a checkpoint.
+            global_step: A number, or a variable that holds it, to append to the name.
+            variables: The variables to save, if the saver was created without any.
             optimizer: Write the state of the model's optimizer, too.
             format: The format, if the path does not say it.
             durable: Wait until the bytes are on disk.
-            progress: True shows a bar; a function is told how many bytes are written.
+            progress: True shows a bar; a function receives the number of bytes written.
             **options: See `tensorferry.files.keywords.WritingWeights`.
 
         Returns:

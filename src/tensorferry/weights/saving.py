@@ -43,7 +43,7 @@ def save_weights(
         optimizer: Write the state of the model's optimizer, too.
         format: The format, if the suffix does not say it.
         durable: Wait until the bytes are on disk.
-        progress: True shows a bar; a function is told how many bytes are written.
+        progress: True shows a bar; a function receives the number of bytes written.
         **options: See `tensorferry.files.keywords.WritingWeights`.
 
     Returns:

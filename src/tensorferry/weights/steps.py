@@ -119,14 +119,14 @@ def _files(folder: str, options: Options) -> list[str]:
 def latest_checkpoint(
     directory: str | os.PathLike[str], *, storage_options: Options = None
 ) -> str | None:
-    """The newest checkpoint of a folder, as `tf.train.latest_checkpoint` finds it.
+    """Returns the newest checkpoint in a folder, like `tf.train.latest_checkpoint`.
 
-    The folder's `checkpoint` file says which one that is; it leads to no other folder. In a folder
-    without one, the file of the highest step counts, as in "model-900.safetensors".
+    The `checkpoint` file in the folder names it, and cannot refer to another folder. Without such a
+    file, the file with the highest step counts, such as "model-900.safetensors".
 
     Args:
         directory: A local folder or a URL.
-        storage_options: For the store of a URL.
+        storage_options: Options for the store of a URL.
 
     Returns:
         The prefix of a checkpoint, or the path of a file; None if there is neither. `load_weights`,

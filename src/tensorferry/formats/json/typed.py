@@ -265,8 +265,8 @@ def decode_tensor(node: dict[str, Any], decode: Decode) -> Tensor:
 def json_default(value: Any) -> Any:
     """For `json.dumps(..., default=json_default)`: tensors and bytes in the typed form.
 
-    `json` itself asks only for what it does not know: it writes tuples as lists, and floats that
-    are not finite as bare words, unless `allow_nan=False`. `tensorferry.dumps` keeps both apart.
+    Python's `json` calls it only for types it does not know. It writes tuples as lists, and NaN and
+    infinity as bare words unless `allow_nan=False`; `tensorferry.dumps` preserves both.
 
     Examples:
         >>> import json
@@ -295,7 +295,7 @@ def json_object_hook(node: dict[str, Any]) -> Any:
     """For `json.loads(..., object_hook=json_object_hook)`: the values of typed objects.
 
     Raises:
-        FormatError: An object's "$type" is none of ours, or its fields are not what it has.
+        FormatError: An object has an unknown "$type", or the wrong fields for it.
 
     Examples:
         >>> import json

@@ -58,12 +58,12 @@ class Wanted(NamedTuple):
 
 
 class Table(Rows):
-    """Rows and columns of files of columns, read when they are asked for: Arrow, Parquet, CSV.
+    """The rows of files of columns (Arrow, Parquet, CSV, JSON Lines), read on demand.
 
-    Iterating gives rows (dicts), `batches(n)` dicts of columns, `table["name"]` a whole column;
-    `len`, `table[7]`, `table[2:5]` and `table[[3, 1, 4]]` work on all of them. A value that is null
-    is None in a row. Values stay valid when the table is closed. A table of paths can be pickled:
-    other processes open the files anew.
+    Iterating yields rows (dicts), and `batches(n)` yields dicts of columns. `table["name"]` is a
+    whole column, and `len`, `table[7]`, `table[2:5]` and `table[[3, 1, 4]]` work on every format.
+    In a row, a null is None. Values stay valid when the table is closed. A table that was opened by
+    paths can be pickled; other processes open the files again.
 
     A column of a type that tensors do not have is listed by `infos` with the reason, and left out
     of rows and batches; naming it in `columns` raises the error.
@@ -71,12 +71,12 @@ class Table(Rows):
     Args:
         source: A path or URL, "-" for the standard input, a binary file object, the bytes
             themselves, a `Source` or a `Place`; or a list of these, whose schemas agree.
-        columns: The columns wanted, by their names in the schema or in `infos`; by default all.
+        columns: The columns to read, by their names in the schema or in `infos`; by default all.
         format: "arrow", "parquet", "csv" or "jsonlines"; by default recognised from the bytes of
             the first file, or from the ending of its name.
-        verify: Check all that is read: checksums, offsets, indices, text.
-        on_error: "skip" leaves out row groups and record batches that are damaged, and notes them
-            in `damages`. Numbers of rows count them all the same.
+        verify: Check everything that is read: checksums, offsets, indices, text.
+        on_error: "skip" leaves out damaged row groups and record batches, and lists them in
+            `damages`. Row numbers still count the skipped rows.
 
     Raises:
         FormatError: The first file is damaged, or of neither format.
@@ -137,7 +137,7 @@ class Table(Rows):
         return _reopen, (tuple(self._parts), self._how, self.facts.name)
 
     def close(self) -> None:
-        """Closes the files; values that were given out stay valid."""
+        """Closes the files; values that were returned stay valid."""
         self._held = None
         super().close()
         if "_files" in vars(self):
@@ -276,7 +276,7 @@ class Table(Rows):
     # Columns
 
     def select(self, columns: Sequence[str]) -> Table:
-        """The same rows with some of their columns; the files stay open, and are read once.
+        """Returns the same rows with some of their columns, over the same open files.
 
         Closing either table closes the files of both.
         """
@@ -291,7 +291,7 @@ class Table(Rows):
         """Refuses columns that are not there, or that cannot be read.
 
         Raises:
-            UnknownFeatureError: There is no such column; near ones are named.
+            UnknownFeatureError: There is no such column; the error suggests similar names.
             UnsupportedError: It is there and cannot be read.
         """
         self._chosen(names)
@@ -317,7 +317,7 @@ class Table(Rows):
         return super().to_arrow(progress=progress)
 
     def value(self, *, to: To = "numpy") -> Batch:
-        """All columns, whole."""
+        """Reads all columns."""
         from tensorferry.formats.tables.chunks import out_of_one_row
 
         leaves = self._settled(None, all_rows=True)
@@ -350,10 +350,10 @@ class Table(Rows):
 
         Args:
             rows: Number of rows of a batch; the last may be shorter.
-            columns: The columns wanted; by default all that the table was opened with.
-            to: Whose tensors the columns are; "arrow" gives a `pyarrow.RecordBatch`, in which a
+            columns: The columns to read; by default those the table was opened with.
+            to: The framework of the columns; "arrow" returns a `pyarrow.RecordBatch`, in which a
                 struct is one column unless its members are named.
-            drop_remainder: Leave out a last batch that is shorter.
+            drop_remainder: Leave out a shorter last batch.
         """
         rows = check_rows(rows)
         leaves = self._settled(columns, all_rows=True)
@@ -553,7 +553,7 @@ class Table(Rows):
         return table
 
     def splits(self, count: int) -> list[Split]:
-        """Parts that can be read alone: see `Rows.splits`. They are divided by file and piece."""
+        """Divides the rows by file and piece: see `Rows.splits`."""
         leaves = self._settled(None)
         how = dataclasses.replace(
             reads_of(self.facts).settled(self._how, self._files.schema),

@@ -78,28 +78,28 @@ WALKED = 1 << 18
 
 
 class Records(Rows):
-    """An ordered set of records: what `tensorferry.open` gives for TFRecords.
+    """The rows of TFRecord files, as `tensorferry.open` returns them.
 
-    Iterating gives rows (dicts), `batches(n)` dicts of columns; `records[7]`, `records[2:5]` and
-    `records[[3, 1, 4]]` work on uncompressed local files. Records can be pickled: workers open the
-    files anew. Pipes are read once.
+    Iterating yields rows (dicts), and `batches(n)` yields dicts of columns. `records[7]`,
+    `records[2:5]` and `records[[3, 1, 4]]` work on uncompressed local files. Records can be
+    pickled; workers open the files again. Pipes can be read once.
 
     Args:
         path: A file, a glob, "name@10" for a set of shards, a list of those, "-" for the standard
             input, a binary file object, bytes, or places.
-        columns: The features wanted; the others are skipped without decoding them.
-        schema: Of the records: see `tensorferry.rows.schema.as_schema`. By default that of a
-            file beside the data, or else inferred.
-        infer: Whether the first records tell the schema, or all are looked at; of a stream it is
-            always the first.
-        on_error: "raise" on damage, "skip" it, or "keep" records whose data checksum is wrong.
-            What was skipped or kept is in `damages`.
-        verify: Check the checksums of the data; those of the lengths always are.
-        raw: Give the records' bytes, for files that hold other messages than Examples.
-        threads: Number of threads that decode; by default one for each processor.
+        columns: The features to read; the others are not decoded.
+        schema: The schema of the records: see `tensorferry.rows.schema.as_schema`. By default it
+            comes from a file beside the data, or else is inferred.
+        infer: Infer the schema from the "first" records or from "all"; for a stream always from the
+            first.
+        on_error: "raise" on damage, "skip" it, or "keep" records with a wrong data checksum.
+            `damages` lists what was skipped or kept.
+        verify: Verify the checksums of the data; those of the lengths are always verified.
+        raw: Return the bytes of each record, for files whose records are not Examples.
+        threads: Number of decoding threads; by default one per processor.
 
     Attributes:
-        damages: What was skipped or kept since the files were opened, if `on_error` is not "raise".
+        damages: The damage that was skipped or kept so far, if `on_error` is not "raise".
     """
 
     _how: RecordOptions
@@ -156,7 +156,7 @@ class Records(Rows):
         self._window: tuple[int, int] | None = None
 
     def close(self) -> None:
-        """Closes the files; values that were given out stay valid."""
+        """Closes the files; values that were returned stay valid."""
         self._files.close()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -171,7 +171,7 @@ class Records(Rows):
 
     @property
     def is_stream(self) -> bool:
-        """Whether the records can be read only once, in their order."""
+        """Whether the records can be read only once, in order."""
         return self._files.is_stream
 
     # What the records hold
@@ -306,7 +306,7 @@ class Records(Rows):
         return columns_of.optional(self.schema)
 
     def select(self, columns: Sequence[str]) -> Records:
-        """The same records with some of their columns; the files stay open, and are read once."""
+        """Returns the same records with some of their columns, over the same open files."""
         names = [columns] if isinstance(columns, str) else list(columns)
         self.check_names(names)
         selected = type(self).__new__(type(self))
@@ -354,14 +354,14 @@ class Records(Rows):
         to: To = "numpy",
         drop_remainder: bool = False,
     ) -> Iterator[Any]:
-        """Batches of so many rows, over the boundaries of files; the last may be shorter.
+        """Yields batches of `rows` rows, across file boundaries; the last batch may be shorter.
 
         Args:
             rows: Number of rows; a record that is skipped because it does not fit the schema leaves
                 its batch shorter.
-            columns: The columns wanted; by default all that the records were opened with.
-            to: Whose tensors the columns are; "arrow" gives a `pyarrow.RecordBatch`.
-            drop_remainder: Leave out batches that are shorter.
+            columns: The columns to read; by default those the records were opened with.
+            to: The framework of the columns; "arrow" returns a `pyarrow.RecordBatch`.
+            drop_remainder: Leave out a shorter last batch.
         """
         rows = check_rows(rows)
         records = self if columns is None else self.select(columns)
@@ -384,7 +384,7 @@ class Records(Rows):
         return chain.from_iterable(decoding.bytes_of(self._row_tasks()))
 
     def value(self, *, to: To = "numpy") -> Batch:
-        """All columns, whole."""
+        """Reads all columns."""
         batch: Batch | None
         if self.is_raw:
             batch = columns_of.of_bytes(list(self.bytes_of_records()), to)
@@ -463,7 +463,7 @@ class Records(Rows):
         """Checks every checksum of every file, and gives the number of records.
 
         Args:
-            progress: True shows a bar; a function is told how many records are checked.
+            progress: True shows a bar; a function receives the number of records checked.
 
         Raises:
             FormatError: A file is damaged.
@@ -500,7 +500,7 @@ class Records(Rows):
         """Goes from frame to frame without decoding, and gives the number of records.
 
         Args:
-            progress: True shows a bar; a function is told how many records are passed.
+            progress: True shows a bar; a function receives the number of records passed.
         """
         with following(progress, self.place.shown, "records") as tell:
             limit = tfrecord.MANY if tell is None else WALKED
@@ -552,12 +552,12 @@ class Records(Rows):
     # Parts of it
 
     def splits(self, count: int) -> list[Split]:
-        """Parts that can be read alone: so many, or fewer where there are not as many records.
+        """Divides the records into up to `count` parts that can be read independently.
 
-        They are divided by file, and inside uncompressed local files where a record ends.
+        Records are divided by file, and between records inside uncompressed local files.
 
         Raises:
-            UnsupportedError: A stream has one reader.
+            UnsupportedError: A stream cannot be divided.
         """
         if self.is_stream:
             raise UnsupportedError(
@@ -591,7 +591,7 @@ class Records(Rows):
         """Number of records; None for streams and remote files, until `problems` has read them.
 
         Args:
-            progress: True shows a bar; a function is told how many records are counted.
+            progress: True shows a bar; a function receives the number of records counted.
         """
         if self._checked is not None:
             return self._checked
@@ -696,8 +696,7 @@ class Records(Rows):
         take. An index that fits its file is used instead of a scan.
 
         Args:
-            progress: True shows a bar; a function is told how many files are done, and how many
-                there are.
+            progress: True shows a bar; a function receives the number of files done and the total.
         """
         with following(progress, self.place.shown, "files") as tell:
             return self._access.write_indexes(tell)

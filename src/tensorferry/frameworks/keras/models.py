@@ -1,9 +1,9 @@
 """Keras 3: models as `.keras` files, and what Keras knows about a model that is traced.
 
-Keeps `contract.KerasModels`. A `.keras` file has no code: the config names the model's classes, and
-whoever loads the file must have them. `tensorferry.formats.keras.config` finds out what a config
-would make Keras do, before Keras sees it. This module tells what only Keras knows: which names are
-its own, and which the program registered.
+Keeps `contract.KerasModels`. A `.keras` file has no code: the config names the model's classes,
+which must exist when the file is loaded. `tensorferry.formats.keras.config` finds out what a config
+would make Keras do, before Keras sees it. This module provides what only Keras knows: which names
+are its own, and which the program registered.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ parts of a name are marked as automatic. Keras' files name variables by attribut
 order instead ("layers/dense/vars/0"), and so do checkpoints of Keras 2
 ("layer_with_weights-0/kernel").
 
-Seeds of random generators and the state of metrics are no weights here, as in Keras' own files.
+As in Keras' own files, seeds of random generators and the state of metrics are not weights.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ import tensorflow as tf
 from tensorferry.errors import UnsupportedError
 from tensorferry.frameworks.contract import Foreign
 
-# Elements are taken together, where all of them have one shape: about so many bytes, or elements.
+# Elements of one shape are taken together: about this many bytes, or elements.
 TOGETHER = 1 << 20
 MOST = 1024
 
@@ -19,7 +19,7 @@ def batches(value: Foreign) -> tuple[Iterator[dict[str, Any]], bool] | None:
     """The elements of a dataset, and whether they come as batches; None of anything else.
 
     Raises:
-        UnsupportedError: The elements are no dicts of tensors.
+        UnsupportedError: The elements are not dicts of tensors.
     """
     if not isinstance(value, tf.data.Dataset):
         return None

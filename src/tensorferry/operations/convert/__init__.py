@@ -53,7 +53,7 @@ class Reading(keywords.Opening, total=False):
     """Options to open the source of a conversion with.
 
     Attributes:
-        format: By default recognised.
+        format: By default detected from the bytes.
         storage_options: For the store of its URL; by default those of the conversion.
     """
 
@@ -90,24 +90,24 @@ class Converting(TypedDict, total=False):
 
 @dataclass(frozen=True, repr=False)
 class ConvertReport(Shown):
-    """What was converted.
+    """The result of `convert`.
 
     Attributes:
-        source: As it was named.
+        source: The source as it was given.
         target: The same.
         format: Of the target.
         holds: What the source holds: "tensors", "records" or "rows".
-        count: Number of tensors, records or rows that went over.
+        count: Number of converted tensors, records or rows.
         files: The files of the target.
-        nbytes: Number of bytes of the files; None where nothing was written, or to a stream.
+        nbytes: Size of the files; None if nothing was written, or for a stream.
         seconds: How long it took.
-        written: Whether the target was written; not by a dry run, and not if it was there before.
-        notes: What the target has no place for.
+        written: Whether the target was written; False for a dry run, or if it existed before.
+        notes: What the target cannot hold.
         quantized: The largest error of a quantized number.
-        verified: Whether the target was compared with the source and is the same, types included.
-        differences: What differs, if some value does.
+        verified: Whether the target was compared with the source and is equal, including types.
+        differences: The differences, if values differ.
         retyped: Whether columns have other types in the target; notes say which.
-        damages: What was left out of the source, if it was opened to skip that.
+        damages: Damaged parts of the source that were skipped.
     """
 
     source: str
@@ -174,45 +174,45 @@ def convert(
     options: Reading | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> ConvertReport:
-    """Writes what is in a file into another one, which appears when it is whole.
+    """Converts a file to another format, or changes its tensors; the target is written atomically.
 
         ferry.convert("model.npz", "model.safetensors", dtype="bfloat16")
 
     Args:
-        source: What `tensorferry.open` takes.
+        source: Anything that `tensorferry.open` takes.
         target: A path or URL, or "-" for the standard output.
-        format: Of the target; by default that of its ending.
-        dtype: Floats, or integers, become of this dtype; what does not fit is refused.
+        format: The format of the target; by default its suffix decides.
+        dtype: The dtype to convert floats, or integers, to; values that do not fit are refused.
         quantize: As in `tensorferry.save`.
         compression: As in `tensorferry.save` and `tensorferry.writer`.
-        casts: The same for some names: {"encoder/*": "float16"}; the first that fits counts.
+        casts: The same for some names: {"encoder/*": "float16"}; the first match counts.
         select: Patterns of names; other tensors or columns are left out.
-        drop: Patterns of names that are left out.
+        drop: Patterns of names to leave out.
         rename: New names: {"old": "new"} or ["a/*=b.*"].
-        set: Tensors by their new names, which replace those of these names, or come behind all.
-        metadata: What to keep with it, beside what is there; None takes something away.
-        shards: Of rows: write so many files, each with the rows that follow each other.
-        shard_size: Of records and safetensors: about how large files may be.
-        level: Of npz and TFRecords: of the compression.
-        batch_rows: Of Arrow and Parquet: number of rows of a record batch or row group.
-        byte_stream_split: Of Parquet: encode floats by byte-stream-split, which compresses better.
-        layout: Of checkpoints: keys are "names", or paths of "objects".
-        force: Replace a target that is there.
-        digest: Keep the digest of the content in the metadata, for `tensorferry.verify`.
-        dry_run: Only say what would be done.
+        set: Tensors by name, which replace existing ones or are added at the end.
+        metadata: Metadata to add to the existing metadata; None removes a key.
+        shards: Rows: the number of files to write, each with consecutive rows.
+        shard_size: Records and safetensors: the approximate size of a file.
+        level: npz and TFRecords: the compression level.
+        batch_rows: Arrow and Parquet: number of rows in a record batch or row group.
+        byte_stream_split: Parquet: encode floats with byte-stream-split, which compresses better.
+        layout: Checkpoints: keys are "names", or paths of "objects".
+        force: Replace an existing target.
+        digest: Store the digest of the content in the metadata, for `tensorferry.verify`.
+        dry_run: Only report what would be done.
         verify: Compare the target with the source afterwards.
-        durable: Wait until the disk has the bytes.
-        engine: What converts the parts: "local", "ray" or an engine; by default this thread. Each
-            shard is written by one task, and so is a target of one file; tasks that are repeated
-            write the same file, and all files appear together.
-        progress: True shows a bar; a function is told how many bytes of tensors, or how many rows,
-            are done, and how many there are, if that is known; with an engine, how many tasks.
-        options: To open the source with: its format, and options of that.
-        storage_options: For the stores of URLs.
+        durable: Wait until the bytes are on disk.
+        engine: What converts the parts: "local", "ray" or an engine; by default the calling thread.
+            One task writes one shard, or the only file of the target. A repeated task writes the
+            same file, and all files appear together.
+        progress: True shows a bar; a function receives the number of bytes of tensors, or of rows,
+            done and the total, if known; with an engine, the number of tasks.
+        options: The format of the source, and options to open it with.
+        storage_options: Options for the stores of URLs.
 
     Raises:
-        FileExistsError: The target is there, and `force` is not set.
-        UnsupportedError: The target's format has no place for it, or a tensor cannot be read.
+        FileExistsError: The target exists, and `force` is not set.
+        UnsupportedError: The target's format cannot hold the content, or a tensor cannot be read.
         OptionError: A format has no such option.
 
     Examples:
