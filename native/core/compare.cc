@@ -8,9 +8,8 @@ namespace {
 
 using numbers::block;
 using numbers::is_finite;
+using numbers::lanes;
 using numbers::load;
-
-constexpr std::size_t lanes = 8;
 
 // A block of both arrays, and what is calculated with.
 struct Pairs {
