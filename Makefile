@@ -107,11 +107,9 @@ $(VENV)/package.stamp: $(VENV)/tools.stamp $(SOURCES)
 	$(PIP) install --no-build-isolation .
 	@touch $@
 
-# Keras 2, whose files are read, and Serving's messages: without what they ask for, which is all of
-# TensorFlow once more.
 $(VENV)/test.stamp: $(VENV)/tools.stamp
 	$(PIP) install --group test
-	$(PIP) install --no-deps "tf_keras<2.22" "tensorflow-serving-api>=2.19"
+	$(PIP) install --no-deps --group test-alone
 	@touch $@
 
 clean:

@@ -225,7 +225,8 @@ nb::tuple compare_numbers(nb::handle left, nb::handle right, nb::str type, doubl
   }
   nb::object first = nb::none();
   if (found.first != compare::nowhere) first = nb::int_(found.first);
-  return nb::make_tuple(found.differing, first, found.finite, found.largest, found.sum, found.squares,
+  return nb::make_tuple(found.differing, found.nonfinite, first, found.finite, found.largest, found.sum,
+                        found.squares,
                         nb::make_tuple(found.products[0], found.products[1], found.products[2]));
 }
 
@@ -273,8 +274,8 @@ void bind_kernels(nb::module_& module) {
              "Counts of finite numbers by magnitude, ten bins a decade from 1e-330 on: 6400 of the "
              "positive ones, then as many of the negative ones, uint64 each.");
   module.def("compare_numbers", compare_numbers, "left"_a, "right"_a, "type"_a, "rtol"_a, "atol"_a,
-             "How two arrays differ: (differing, first or None, finite, largest distance, sum of "
-             "distances, sum of their squares, (left*right, left*left, right*right)).");
+             "How two arrays differ: (differing, of these not finite, first or None, finite, largest "
+             "distance, sum of distances, sum of their squares, (left*right, left*left, right*right)).");
   module.def("measure_strings", measure_strings, "strings"_a, "lengths"_a, "hashes"_a,
              "The length and a hash of each bytes object.");
 }

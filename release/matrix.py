@@ -23,6 +23,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import tomllib
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -32,12 +33,9 @@ from pythons import MINORS, find_python, minor_of, version_of
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build/matrix"
 EXTRAS = ("arrow", "cloud", "keras", "sql")
-# Packages that no group of `matrix` brings; tests that import one are left out.
-WITHOUT = (
-    *("tensorflow", "keras", "tf_keras", "tensorflow_serving", "tensorflow_datasets", "torch"),
-    *("torchdata", "jax", "grain", "ray", "playwright", "pandas", "polars", "moto"),
-    *("grpc", "importlinter", "mypy", "google"),
-)
+# Packages that the group `matrix` does not bring, as the workflow for wheels has it, too.
+_WHEELS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["cibuildwheel"]
+WITHOUT = _WHEELS["test-environment"]["FERRY_WITHOUT"]
 # What looks at the sources, drives a browser, or kills writers for minutes is the same everywhere;
 # examples in docs and docstrings use all frameworks.
 ELSEWHERE = (
@@ -62,6 +60,7 @@ class Row:
     dependencies: str
     versions: str
     wheel: str
+    commit: str
     result: str
     seconds: float
     passed: bool
@@ -69,7 +68,7 @@ class Row:
     def __str__(self) -> str:
         return (
             f"{self.python:<10}{self.dependencies:<14}{self.versions:<24}{self.wheel:<14}"
-            f"{self.result} ({self.seconds:.0f} s)"
+            f"{self.commit:<16}{self.result} ({self.seconds:.0f} s)"
         )
 
 
@@ -86,6 +85,13 @@ def find_pythons(wanted: Iterable[str]) -> Iterator[Path]:
 def uv(*arguments: str | Path) -> None:
     """Runs uv, whose cache makes many environments cheap."""
     subprocess.run([sys.executable, "-m", "uv", "-q", *map(str, arguments)], check=True, cwd=ROOT)
+
+
+def find_commit() -> str:
+    """The commit that is tested, and whether files have changed since."""
+    describe = ["git", "describe", "--always", "--dirty", "--exclude=*"]
+    run = subprocess.run(describe, capture_output=True, text=True, cwd=ROOT, check=False)
+    return run.stdout.strip() or "unknown"
 
 
 def build_wheel(python: Path) -> Path:
@@ -106,7 +112,8 @@ def make_environment(python: Path, wheel: Path, folder: Path, kind: str) -> Path
     resolution = "lowest-direct" if kind == "lowest" else "highest"
     what: list[str | Path] = ["--python", inside, "-r", "pyproject.toml", *extras, "--group", group]
     uv("pip", "install", *what, "--resolution", resolution, "--only-binary", ":all:")
-    uv("pip", "install", "--python", inside, "--no-deps", wheel)
+    alone = ["--group", "test-alone"] if kind == "tensorflow" else []
+    uv("pip", "install", "--python", inside, "--no-deps", wheel, *alone)
     return inside
 
 
@@ -117,11 +124,14 @@ def run_tests(python: Path, tests: Iterable[str], *, tensorflow: bool) -> tuple[
     """
     environment = {**os.environ, "HYPOTHESIS_PROFILE": "matrix"}
     if not tensorflow:
-        environment["FERRY_WITHOUT"] = ",".join(WITHOUT)
+        environment["FERRY_WITHOUT"] = WITHOUT
     environment.pop("PYTHONPATH", None)
+    # Tests start hundreds of processes: modules are compiled once, as in any installed package.
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     ignored = [f"--ignore={ROOT / 'tests' / name}" for name in ELSEWHERE]
     chosen = " and ".join(f"not {word}" for word in SLOW)
     options = ["-v", "-p", "no:cacheprovider", "-c", str(ROOT / "pyproject.toml"), "-k", chosen]
+    options += ["-n", "2", "--dist", "loadfile"]
     log = python.parent.parent / "tests.log"
     with tempfile.TemporaryDirectory() as empty, log.open("w") as output:
         run = subprocess.run(
@@ -144,7 +154,7 @@ def try_out(python: Path, tests: Iterable[str], kind: str, *, resume: bool) -> R
     kept = folder / "row.json"
     if resume and kept.exists():
         return Row(**json.loads(kept.read_text()))
-    started = time.monotonic()
+    started, commit = time.monotonic(), find_commit()
     wheel = build_wheel(python)
     inside = make_environment(python, wheel, folder, kind)
     program = f"from importlib.metadata import version as v; print(*map(v, {PACKAGES}))"
@@ -152,7 +162,8 @@ def try_out(python: Path, tests: Iterable[str], kind: str, *, resume: bool) -> R
     result, passed = run_tests(inside, tests, tensorflow=kind == "tensorflow")
     tag = "-".join(wheel.stem.split("-")[2:4])
     seconds = time.monotonic() - started
-    row = Row(version_of(python), kind, listed.stdout.strip(), tag, result, seconds, passed)
+    versions = listed.stdout.strip()
+    row = Row(version_of(python), kind, versions, tag, commit, result, seconds, passed)
     if passed:
         kept.write_text(json.dumps(asdict(row)))
     return row
@@ -169,7 +180,7 @@ def main() -> int:
     if not arguments.resume:
         shutil.rmtree(BUILD, ignore_errors=True)
     rows = []
-    head = f"{'python':<10}{'dependencies':<14}{' '.join(PACKAGES):<24}{'wheel':<14}"
+    head = f"{'python':<10}{'dependencies':<14}{' '.join(PACKAGES):<24}{'wheel':<14}{'commit':<16}"
     print(f"{head}tests", flush=True)
     for python in find_pythons(arguments.pythons):
         for kind in arguments.kinds:

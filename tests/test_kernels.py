@@ -208,6 +208,7 @@ def test_comparing_is_numpys(dtype):
     found = kernels.compare(left, right, rtol=0.1, atol=3.0)
 
     assert found.differing == (~near).sum()
+    assert found.nonfinite == (~near & ~np.isfinite(distance)).sum()
     assert found.first == (None if near.all() else int(np.argmax(~near)))
     assert found.finite == np.isfinite(distance).sum()
     assert found.largest == pytest.approx(distance[np.isfinite(distance)].max(), rel=1e-15)

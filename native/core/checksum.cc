@@ -88,7 +88,7 @@ struct Shift {
 };
 
 #if defined(__x86_64__)
-#define FERRY_CRC_TARGET __attribute__((target("sse4.2")))
+#define FERRY_CRC_TARGET __attribute__((target("sse4.2,crc32")))
 FERRY_CRC_TARGET inline std::uint32_t step(std::uint32_t crc, std::uint64_t word) noexcept {
   return static_cast<std::uint32_t>(_mm_crc32_u64(crc, word));
 }

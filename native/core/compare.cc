@@ -8,9 +8,8 @@ namespace {
 
 using numbers::block;
 using numbers::is_finite;
+using numbers::lanes;
 using numbers::load;
-
-constexpr std::size_t lanes = 8;
 
 // A block of both arrays, and what is calculated with.
 struct Pairs {
@@ -96,19 +95,21 @@ void add_equal(const double* numbers, std::size_t count, Found& found) noexcept 
 
 void count_differing(const Pairs& pairs, std::size_t start, double rtol, double atol,
                      Found& found) noexcept {
-  std::uint32_t differing = 0;
+  std::uint32_t differing = 0, nonfinite = 0;
   bool differs[block];
   for (std::size_t i = 0; i < block; ++i) {
     const double distance = pairs.distance[i];
     const bool near = pairs.same[i] || distance <= atol + rtol * std::fabs(pairs.right[i]);
     differs[i] = !near;
     differing += !near;
+    nonfinite += !near && !is_finite(distance);
   }
   if (differing == 0) return;
   if (found.first == nowhere) {
     found.first = start + static_cast<std::uint64_t>(std::find(differs, differs + block, true) - differs);
   }
   found.differing += differing;
+  found.nonfinite += nonfinite;
 }
 
 template <typename Element>
@@ -138,6 +139,7 @@ Found compare(const std::uint8_t* left, const std::uint8_t* right, std::size_t c
   Found total;
   for (const Found& found : parts) {
     total.differing += found.differing;
+    total.nonfinite += found.nonfinite;
     total.first = std::min(total.first, found.first);
     total.finite += found.finite;
     total.largest = std::max(total.largest, found.largest);

@@ -13,6 +13,7 @@ constexpr std::uint64_t nowhere = ~std::uint64_t{0};
 struct Found {
   std::uint64_t differing = 0;
   std::uint64_t first = nowhere;  // the first pair that differs
+  std::uint64_t nonfinite = 0;    // pairs that differ, and whose distance is not finite
   std::uint64_t finite = 0;
   double largest = 0;  // distance
   double sum = 0;

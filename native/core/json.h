@@ -1,8 +1,9 @@
 // JSON text, read strictly and in order: what the headers of formats are made of.
 //
 // The reader knows strings, numbers of 0 or more, tensors of numbers (`json_numbers.cc`), and single
-// characters; which of them may stand where is for the parser of each header. So a header cannot nest deeper than its parser goes. The
-// text is UTF-8: no byte order mark, no control characters in strings, no halves of characters.
+// characters; which of them may stand where is for the parser of each header. So a header cannot nest
+// deeper than its parser goes. The text is UTF-8: no byte order mark, no control characters in strings,
+// no halves of characters.
 #pragma once
 
 #include <deque>

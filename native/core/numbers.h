@@ -6,6 +6,7 @@
 // array twice: it may lie at any address, and change meanwhile.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstddef>
@@ -18,6 +19,9 @@ namespace ferry::numbers {
 
 // How many elements are worked on together: all buffers of a kernel fit into the fastest cache.
 constexpr std::size_t block = 512;
+
+// Sums and extremes are kept in so many lanes, which compilers make vectors of.
+constexpr std::size_t lanes = 8;
 
 // The layout of IEEE floats that processors calculate with.
 template <typename Float>
@@ -232,6 +236,28 @@ void store(const Stored* block_of, std::size_t count, std::uint8_t* target) noex
 template <typename Float>
 bool is_finite(Float number) noexcept {  // also false for NaN
   return std::fabs(number) <= std::numeric_limits<Float>::max();
+}
+
+// Widens a range so that it holds some numbers, too.
+template <typename Work>
+void widen_range(const Work* numbers, std::size_t count, Work& low, Work& high) noexcept {
+  Work least[lanes], most[lanes];
+  std::fill_n(least, lanes, low);
+  std::fill_n(most, lanes, high);
+  std::size_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    for (std::size_t lane = 0; lane < lanes; ++lane) {
+      const Work number = numbers[i + lane];
+      least[lane] = number < least[lane] ? number : least[lane];
+      most[lane] = number > most[lane] ? number : most[lane];
+    }
+  }
+  for (; i < count; ++i) {
+    least[0] = std::min(least[0], numbers[i]);
+    most[0] = std::max(most[0], numbers[i]);
+  }
+  low = *std::min_element(least, least + lanes);
+  high = *std::max_element(most, most + lanes);
 }
 
 }  // namespace ferry::numbers

@@ -11,12 +11,11 @@ namespace {
 
 using numbers::block;
 using numbers::is_finite;
+using numbers::lanes;
 using numbers::load;
 using numbers::load_widened;
 using numbers::store;
-
-// Sums and maxima are kept in so many lanes, which compilers make vectors of.
-constexpr std::size_t lanes = 8;
+using numbers::widen_range;
 
 // The largest finite number of an element, as what is calculated with.
 template <typename Element, typename Work>
@@ -322,28 +321,6 @@ class Ranges {
   std::uint8_t* low_;
   std::uint8_t* high_;
 };
-
-// The range of a run of numbers, zero included.
-template <typename Work>
-void widen_range(const Work* numbers, std::size_t count, Work& low, Work& high) noexcept {
-  Work least[lanes] = {}, most[lanes] = {};
-  std::size_t i = 0;
-  for (; i + lanes <= count; i += lanes) {
-    for (std::size_t lane = 0; lane < lanes; ++lane) {
-      const Work number = numbers[i + lane];
-      least[lane] = number < least[lane] ? number : least[lane];
-      most[lane] = number > most[lane] ? number : most[lane];
-    }
-  }
-  for (; i < count; ++i) {
-    least[0] = std::min(least[0], numbers[i]);
-    most[0] = std::max(most[0], numbers[i]);
-  }
-  for (std::size_t lane = 0; lane < lanes; ++lane) {
-    low = std::min(low, least[lane]);
-    high = std::max(high, most[lane]);
-  }
-}
 
 template <typename Work>
 void add_block(const Work* numbers, std::size_t first, std::size_t count, Channels channels,

@@ -10,10 +10,10 @@ namespace {
 
 using numbers::block;
 using numbers::is_finite;
+using numbers::lanes;
 using numbers::load;
 using numbers::load_widened;
-
-constexpr std::size_t lanes = 8;
+using numbers::widen_range;
 
 // What was found of one part of an array, with its own type for the range.
 template <typename Work>
@@ -40,28 +40,6 @@ struct Part {
     finite += count;
   }
 };
-
-// The range of some numbers; there is at least one.
-template <typename Work>
-void range_of(const Work* numbers, std::size_t count, Work& low, Work& high) noexcept {
-  Work least[lanes], most[lanes];
-  std::fill_n(least, lanes, numbers[0]);
-  std::fill_n(most, lanes, numbers[0]);
-  std::size_t i = 0;
-  for (; i + lanes <= count; i += lanes) {
-    for (std::size_t lane = 0; lane < lanes; ++lane) {
-      const Work number = numbers[i + lane];
-      least[lane] = number < least[lane] ? number : least[lane];
-      most[lane] = number > most[lane] ? number : most[lane];
-    }
-  }
-  for (; i < count; ++i) {
-    least[0] = std::min(least[0], numbers[i]);
-    most[0] = std::max(most[0], numbers[i]);
-  }
-  low = *std::min_element(least, least + lanes);
-  high = *std::max_element(most, most + lanes);
-}
 
 // Sums what `term` makes of each number.
 template <typename Work, typename Term>
@@ -106,8 +84,8 @@ void add_block(Work* numbers, std::size_t count, Part<Work>& part) noexcept {
     if (others != 0) count = keep_finite(numbers, count, part);
   }
   if (count == 0) return;
-  Work low, high;
-  range_of(numbers, count, low, high);
+  Work low = numbers[0], high = numbers[0];
+  widen_range(numbers, count, low, high);
   const double mean = sum_of(numbers, count, [](double x) { return x; }) / static_cast<double>(count);
   const double squares = sum_of(numbers, count, [=](double x) { return (x - mean) * (x - mean); });
   part.join(count, low, high, mean, squares);

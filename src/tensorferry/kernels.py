@@ -58,6 +58,7 @@ class Comparison(NamedTuple):
 
     Attributes:
         differing: How many pairs differ beyond the tolerance.
+        nonfinite: How many of these have no finite distance, as of a number and NaN.
         first: The place of the first such pair; None if there is none.
         finite: How many pairs have a finite distance; the following are about these.
         largest: The largest distance.
@@ -67,6 +68,7 @@ class Comparison(NamedTuple):
     """
 
     differing: int
+    nonfinite: int
     first: int | None
     finite: int
     largest: float

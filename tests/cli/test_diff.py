@@ -115,6 +115,25 @@ def test_kinds(call, tmp_path):
     assert [found.name for found in function.tensors if found.equal] == ["nan"]
 
 
+@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+@pytest.mark.parametrize("became", [np.nan, -np.inf])
+def test_not_finite(call, tmp_path, dtype, became):
+    """A value that became NaN or infinite is no small change."""
+    before = np.ones(100, dtype)
+    after = before.copy()
+    after[7] = became
+    ferry.save({"x": before, "same": np.array([np.nan])}, tmp_path / "a.npz")
+    ferry.save({"x": after, "same": np.array([np.nan])}, tmp_path / "b.npz")
+
+    ran = call("diff", tmp_path / "a.npz", tmp_path / "b.npz")
+    assert ran.code == 1
+    assert "not finite" in ran.out
+    (found,) = [
+        one for one in ferry.diff(tmp_path / "a.npz", tmp_path / "b.npz").tensors if not one.equal
+    ]
+    assert (found.differing, found.nonfinite, found.relative) == (1, 1, None)
+
+
 def test_rows_too_many(files, call, tmp_path):
     """Rows that only one of two files has are counted."""
     path = tmp_path / "more.tfrecord"

@@ -252,7 +252,7 @@ def test_a_flipped_bit_in_lazily_opened_members():
 def test_checksums():
     """A changed byte is found unless that is not wanted; blocks find it at the end."""
     data = bytearray(written({"x": b"0123456789"}, zipfile.ZIP_STORED))
-    data[data.index(b"5")] = 0
+    data[data.index(b"0123456789") + 5] = 0  # the headers may have a "5" in their time, too
     archive = open_bytes(data)
 
     with pytest.raises(ChecksumError, match=r"a.zip, byte 31: member 'x' is corrupt: its checksum"):

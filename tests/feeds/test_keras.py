@@ -181,3 +181,11 @@ def test_a_tf_dataset_of_no_rows_is_refused(tmp_path: Path) -> None:
     (tmp_path / "empty.tfrecord").write_bytes(b"")
     with pytest.raises(UnsupportedError, match="no rows"):
         feeds.tensorflow.dataset(tmp_path / "empty.tfrecord")
+
+
+@pytest.mark.parametrize("module", ["keras", "tensorflow"])
+def test_options_beside_a_feed_are_refused(folder: Path, module: str) -> None:
+    """A Feed has its own options: others would be ignored."""
+    feed = feeds.Feed(folder / "a.tfrecord", batch=8, columns=["x", "y"])
+    with pytest.raises(UnsupportedError, match="a Feed has its options: batch cannot be given"):
+        getattr(feeds, module).dataset(feed, batch=16)

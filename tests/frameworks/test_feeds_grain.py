@@ -100,3 +100,9 @@ def test_a_batch_is_divided_over_devices(path: Path) -> None:
     assert np.asarray(found["id"]).tolist() == list(range(8))
     with pytest.raises(UnsupportedError, match="no array of numbers"):
         feeds.jax.put({"s": np.array([b"a"], object)}, sharding)
+
+
+def test_options_beside_a_feed_are_refused(path: Path) -> None:
+    """A Feed has its own options: others would be ignored."""
+    with pytest.raises(UnsupportedError, match="a Feed has its options: batch cannot be given"):
+        feeds.grain.dataset(feeds.Feed(path, batch=8), batch=16)

@@ -89,12 +89,13 @@ def _render(report: DiffReport, everything: bool) -> Iterable[str]:
     right = range(1 + len(sign), len(headers) - 2)
     table = text.Table(headers, right=right, wider=WORDS, optional=("mean", "cosine", "of"))
     for found in shown:
-        numbers = (found.largest, found.mean, found.cosine) if found.differing else (None,) * 3
+        numbers = (found.mean, found.cosine) if found.differing else (None,) * 2
         table.add(
             found.name if found.name == found.other else f"{found.name} → {found.other}",
             *(("=" if found.equal else "≠",) if everything else ()),
             text.number(found.differing) if found.differing else "",
             text.number(found.elements) if found.differing else "",
+            _largest(found),
             *map(text.number, numbers),
             _place(found),
             _both(found),
@@ -104,6 +105,13 @@ def _render(report: DiffReport, everything: bool) -> Iterable[str]:
         yield from table.lines()
     yield from _alone(report)
     yield _verdict(report)
+
+
+def _largest(found: TensorDiff) -> str:
+    """The largest difference, or that a value became NaN or infinite, or was."""
+    if found.nonfinite:
+        return "not finite"
+    return text.number(found.largest) if found.differing else ""
 
 
 def _alone(report: DiffReport) -> Iterable[str]:

@@ -16,7 +16,7 @@ from tensorferry.cli.options import Renamed, common
 INTRODUCTION = """\
 # The command `ferry`
 
-`python -m tensorferry.cli.reference` generates this page; the tests check that it is up to date.
+`python -m tensorferry.cli.reference` makes this page, and the tests check that it is up to date.
 
 A path is a file, a quoted glob, a directory, `name@10` for a set of shards, a URL, or `-` for the
 standard input. TFRecord files of one pattern, directory or set are one input. `ferry FILE` is short

@@ -1,25 +1,25 @@
-"""Making batches ahead: a thread reads, others finish, and the loop gets them in their order.
+"""Batches made ahead of the loop: one thread reads, others finish, and the order is kept.
 
-What is ahead is bounded by its bytes, so that a loop that is slow does not fill the memory.
+The bytes of the batches that wait are bounded, so that a slow loop does not fill the memory.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
-from tensorferry.feeds.batching import Batch
 from tensorferry.feeds.chunks import Mark
+from tensorferry.rows.columns import Batch, Column
 from tensorferry.tensors.values import RaggedTensor, SparseTensor
 
 Made = tuple[Mark, int, Batch]
-Finished = tuple[Mark, int, Any]
+Finished = tuple[Mark, int, Any]  # a transform may return anything
 
 MOST = 256
-"""Number of batches that are ahead at most, however small they are."""
+"""The most batches that wait, however small they are."""
 
 
 def finished(
@@ -34,11 +34,11 @@ def finished(
 
     Args:
         made: The batches; another thread iterates over them.
-        finish: What is left to be done with each.
-        nbytes: How many bytes of batches are ahead, unless one alone has more.
-        threads: Number of threads that finish.
-        together: Number of batches that a thread takes at a time: handing over costs more than
-            finishing what is small. The first are handed over as soon as they are there.
+        finish: Called on each batch.
+        nbytes: The most bytes of batches that wait, unless one alone has more.
+        threads: Number of threads that call `finish`.
+        together: Number of batches that a thread takes at a time, because handing over a small
+            batch costs more than finishing it. The first batches are handed over one by one.
     """
     line = _Line(nbytes, together)
     with ThreadPoolExecutor(max(threads, 1), thread_name_prefix="feed") as workers:
@@ -54,7 +54,7 @@ def finished(
 
 
 class _Line:
-    """Batches that are ahead, between the thread that reads and the loop."""
+    """The batches that wait, between the thread that reads and the loop."""
 
     def __init__(self, nbytes: int, together: int) -> None:
         self._most = nbytes
@@ -68,7 +68,7 @@ class _Line:
     def fill(
         self, made: Iterator[Made], finish: Callable[[Batch], Any], workers: ThreadPoolExecutor
     ) -> None:
-        """Reads until the end, or until nobody wants more."""
+        """Reads until the end, or until `stop` is called."""
         try:
             for group, size in self._groups(made):
                 with self._changed:
@@ -122,12 +122,12 @@ class _Line:
             return future
 
     def check(self) -> None:
-        """Raises what ended the reading, if it was an error."""
+        """Raises the error that ended the reading, if there was one."""
         if self._error is not None:
             raise self._error
 
     def stop(self) -> None:
-        """Wants no more."""
+        """Ends the reading; batches that wait are dropped."""
         with self._changed:
             self._stopped = True
             for future, _, _ in self._entries:
@@ -140,12 +140,12 @@ def _finish_all(group: list[Made], finish: Callable[[Batch], Any]) -> list[Finis
     return [(mark, given, finish(batch)) for mark, given, batch in group]
 
 
-def size_of(batch: Mapping[str, Any]) -> int:
-    """Number of bytes of a batch, about."""
+def size_of(batch: Batch) -> int:
+    """The approximate number of bytes of a batch."""
     return sum(_size_of(column) for column in batch.values())
 
 
-def _size_of(column: Any) -> int:
+def _size_of(column: Column) -> int:
     if isinstance(column, RaggedTensor):
         return _size_of(column.flat_values) + sum(map(_size_of, column.nested_row_splits))
     if isinstance(column, SparseTensor):

@@ -4,8 +4,8 @@
     Bucketed(256, "tokens", (32, 64))       rows of similar length together
     Packed(8, "tokens", 512)                several short rows in one of 512 values
 
-A chunk is as many rows as have to be seen together. What becomes of it depends on nothing else, so
-that a feed can go on in the middle of a chunk by reading it again.
+A chunk is the rows that have to be seen together. Its batches depend on the chunk alone, so a feed
+that stopped in the middle of a chunk reads the chunk again and goes on.
 """
 
 from __future__ import annotations
@@ -13,20 +13,23 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from tensorferry.errors import UnsupportedError
-from tensorferry.rows.columns import length_of, rows_between, taken
+from tensorferry.rows.columns import Batch, Column, length_of, rows_between, taken
 from tensorferry.tensors.ragged import pad_parts
-from tensorferry.tensors.values import Array, RaggedTensor
+from tensorferry.tensors.values import RaggedTensor
 
-Batch = dict[str, Any]
+Fill = bool | float | str | bytes | np.generic | None
+"""What stands where a row has no value; None for zero, or the empty string."""
+
+Padding = Fill | tuple[Fill, int]
+"""What to fill the end of short rows with, or that and the length of all rows."""
 
 BATCHES = 64
 """Number of batches of rows that are sorted into buckets, or packed, together."""
-
 
 OPEN = 16
 """Number of packed rows that are filled at a time."""
@@ -43,32 +46,32 @@ class Batching(Protocol):
     def is_plain(self) -> bool:
         """Whether a chunk is one batch."""
 
-    def batches(self, columns: Batch, pad: Mapping[str, Any]) -> Iterator[Batch]:
+    def batches(self, columns: Batch, pad: Mapping[str, Padding]) -> Iterator[Batch]:
         """The batches of a chunk, padded as in `cut`; a last one may be shorter."""
 
 
 @dataclass(frozen=True)
 class Plain:
-    """So many rows a batch, in their order.
+    """A fixed number of rows a batch, in their order.
 
     Attributes:
-        rows: Of a batch.
-        chunk: Number of rows that are read together, by default one batch.
+        rows: Number of rows of a batch.
     """
 
     rows: int
-    chunk: int = 0
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "chunk", max(self.chunk, self.rows) // self.rows * self.rows)
+    @property
+    def chunk(self) -> int:
+        """Number of rows of a chunk: a feed that shuffles in windows reads several together."""
+        return self.rows
 
     @property
     def is_plain(self) -> bool:
-        """Whether a chunk is one batch."""
-        return self.chunk == self.rows
+        """A chunk is one batch."""
+        return True
 
-    def batches(self, columns: Batch, pad: Mapping[str, Any]) -> Iterator[Batch]:
-        """The batches of a chunk."""
+    def batches(self, columns: Batch, pad: Mapping[str, Padding]) -> Iterator[Batch]:
+        """The batches of the rows that were read together."""
         total = rows_of(columns)
         return cut(columns, [*range(self.rows, total, self.rows), total] if total else [], pad)
 
@@ -78,9 +81,9 @@ class Bucketed:
     """Rows of similar length together, so that little has to be padded.
 
     Attributes:
-        rows: Of a batch.
+        rows: Number of rows of a batch.
         column: The ragged column whose lengths count.
-        bounds: The longest row of each bucket but the last, rising.
+        bounds: The length of the longest row of each bucket but the last, in rising order.
     """
 
     rows: int
@@ -97,9 +100,11 @@ class Bucketed:
         """A chunk is many batches."""
         return False
 
-    def batches(self, columns: Batch, pad: Mapping[str, Any]) -> Iterator[Batch]:
+    def batches(self, columns: Batch, pad: Mapping[str, Padding]) -> Iterator[Batch]:
         """The batches of a chunk, in the order in which their first rows come."""
-        buckets = np.searchsorted(self.bounds, lengths_of(columns, self.column), side="left")
+        buckets = np.searchsorted(
+            self.bounds, ragged(columns, self.column).row_lengths, side="left"
+        )
         groups = []
         for bucket in np.unique(buckets):
             rows = np.flatnonzero(buckets == bucket)
@@ -118,16 +123,14 @@ class Packed:
     longer than `length` are cut.
 
     Attributes:
-        rows: Of a batch.
+        rows: Number of rows of a batch.
         column: The ragged column of tokens.
         length: Number of values of a packed row.
-        fill: What stands where no value does.
     """
 
     rows: int
     column: str
     length: int
-    fill: Any = 0
 
     @property
     def chunk(self) -> int:
@@ -139,17 +142,17 @@ class Packed:
         """A chunk is many batches."""
         return False
 
-    def batches(self, columns: Batch, pad: Mapping[str, Any]) -> Iterator[Batch]:
+    def batches(self, columns: Batch, pad: Mapping[str, Padding]) -> Iterator[Batch]:
         """The batches of a chunk, which need no padding."""
-        lengths = np.minimum(lengths_of(columns, self.column), self.length)
-        tokens = columns[self.column]
+        tokens = ragged(columns, self.column)
+        lengths = np.minimum(tokens.row_lengths, self.length)
         bins = _bins(lengths.tolist(), self.length)
         for start in range(0, len(bins), self.rows):
             yield self._packed(tokens, bins[start : start + self.rows])
 
     def _packed(self, tokens: RaggedTensor, bins: Sequence[Sequence[int]]) -> Batch:
         shape = (len(bins), self.length, *tokens.flat_values.shape[1:])
-        values = np.full(shape, self.fill, tokens.dtype)
+        values = np.zeros(shape, tokens.dtype)
         segment, position = np.zeros(shape[:2], np.int32), np.zeros(shape[:2], np.int32)
         splits = tokens.nested_row_splits[0]
         for line, rows in enumerate(bins):
@@ -183,13 +186,13 @@ def _bins(lengths: Sequence[int], room: int) -> list[list[int]]:
     return bins
 
 
-def rows_of(columns: Mapping[str, Any]) -> int:
+def rows_of(columns: Mapping[str, Column]) -> int:
     """Number of rows of a batch."""
     return next((length_of(column) for column in columns.values()), 0)
 
 
-def lengths_of(columns: Batch, name: str) -> Array:
-    """The length of each row of a ragged column.
+def ragged(columns: Batch, name: str) -> RaggedTensor:
+    """The ragged column of a name.
 
     Raises:
         UnsupportedError: There is no such column, or it is not ragged.
@@ -200,11 +203,11 @@ def lengths_of(columns: Batch, name: str) -> Array:
         raise UnsupportedError(
             f"{name!r} is {what}, expected a ragged column", hint="name a column of lists"
         )
-    return column.row_lengths
+    return column
 
 
-def cut(columns: Batch, ends: Sequence[int], pad: Mapping[str, Any]) -> Iterator[Batch]:
-    """The batches of columns; ragged ones that are padded become arrays.
+def cut(columns: Batch, ends: Sequence[int], pad: Mapping[str, Padding]) -> Iterator[Batch]:
+    """Cuts columns into batches; ragged columns that are padded become arrays.
 
     Args:
         columns: The columns of all batches, concatenated.
@@ -220,7 +223,9 @@ def cut(columns: Batch, ends: Sequence[int], pad: Mapping[str, Any]) -> Iterator
     return (dict(zip(names, batch, strict=True)) for batch in zip(*parts, strict=True))
 
 
-def _parts(column: Any, bounds: Sequence[tuple[int, int]], padded: bool, how: Any) -> Iterable[Any]:
+def _parts(
+    column: Column, bounds: Sequence[tuple[int, int]], padded: bool, how: Padding
+) -> Iterable[Column]:
     if padded and isinstance(column, RaggedTensor):
         fill, length = how if isinstance(how, tuple) else (how, None)
         return pad_parts(column, bounds, length, fill)

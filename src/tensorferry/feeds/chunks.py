@@ -16,9 +16,9 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from tensorferry.feeds.batching import Batch, rows_of
+from tensorferry.feeds.batching import rows_of
 from tensorferry.feeds.order import Order
-from tensorferry.rows.columns import joined, slice_rows, taken
+from tensorferry.rows.columns import Batch, joined, slice_rows, taken
 from tensorferry.rows.permutation import Permutation
 from tensorferry.rows.rows import Rows
 from tensorferry.rows.splits import Split

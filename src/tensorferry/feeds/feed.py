@@ -21,12 +21,20 @@ from typing import Any, Literal, Unpack
 from tensorferry import frameworks
 from tensorferry.errors import UnsupportedError
 from tensorferry.feeds import ahead, counts, images
-from tensorferry.feeds.batching import Batch, Batching, Bucketed, Packed, Plain, cut, rows_of
+from tensorferry.feeds.batching import (
+    Batching,
+    Bucketed,
+    Packed,
+    Padding,
+    Plain,
+    cut,
+    rows_of,
+)
 from tensorferry.feeds.chunks import Chunks, Group, Mark, Seeking, Streaming, span_of
+from tensorferry.feeds.data import rows_with_columns
 from tensorferry.feeds.order import InTurn, Order, Shuffled
 from tensorferry.files import keywords
-from tensorferry.files.open import open as open_rows
-from tensorferry.formats.tfrecord.records import Records
+from tensorferry.rows.columns import Batch
 from tensorferry.rows.rows import Rows
 from tensorferry.rows.splits import Split
 
@@ -97,7 +105,7 @@ class Feed:
         shuffle: bool = False,
         seed: int = 0,
         shard: tuple[int, int] = (0, 1),
-        pad: Mapping[str, Any] | None = None,
+        pad: Mapping[str, Padding] | None = None,
         bucket: Mapping[str, Sequence[int]] | None = None,
         pack: Mapping[str, int] | None = None,
         images: Sequence[str] = (),
@@ -119,7 +127,7 @@ class Feed:
             )
         if drop_remainder and pad_remainder:
             raise UnsupportedError("a remainder is dropped or padded, not both")
-        self.rows = _with_columns(data, storage_options, options)
+        self.rows = rows_with_columns(data, storage_options, options)
         _check_columns(self.rows, pad or {}, [*images, *(bucket or {}), *(pack or {})])
         self.batch, self.shuffle, self.seed, self.shard = batch, shuffle, seed, (rank, world)
         self._batching = _batching(batch, bucket, pack)
@@ -429,61 +437,7 @@ class Feed:
         return f"<Feed of {self.rows!r}: batches of {self.batch}, {order}{part}>"
 
 
-def seekable_rows(data: Any, options: keywords.Reading, *, instead: str) -> Rows:
-    """Rows that can be read one by one.
-
-    Args:
-        data: Anything that `tensorferry.open` takes, or rows that are open.
-        options: Those of `tensorferry.open`.
-        instead: What reads other rows, for the error.
-
-    Raises:
-        UnsupportedError: The data has no rows, or they can only be read in order.
-    """
-    found = _rows(data, None, options)
-    if not found.is_seekable:
-        raise UnsupportedError(
-            f"rows of {found.format} cannot be read one by one here",
-            path=found.place.shown,
-            hint=f"{instead} reads them in order, or shuffled in windows",
-        )
-    return found
-
-
-def _with_columns(
-    data: Any, storage_options: Mapping[str, Any] | None, options: keywords.Reading
-) -> Rows:
-    """Rows that have columns: the bytes of records are one, called "record"."""
-    if isinstance(data, Records) and data.raw:
-        raise UnsupportedError(
-            "records that were opened with raw=True have no columns",
-            path=data.files[0],
-            hint="give the feed the path of the file, and raw=True: the column is 'record'",
-        )
-    chosen: Any = {**options, "fallback": True} if options.get("raw") else options
-    return _rows(data, storage_options, chosen)
-
-
-def _rows(data: Any, storage_options: Mapping[str, Any] | None, options: keywords.Reading) -> Rows:
-    if isinstance(data, Rows):
-        found = data.select(columns) if (columns := options.get("columns")) is not None else data
-    else:
-        opened = open_rows(data, storage_options=storage_options, **options)
-        if not isinstance(opened, Rows):
-            opened.close()
-            raise UnsupportedError(
-                f"{opened.format} holds tensors, expected rows", path=opened.path
-            )
-        found = opened
-    if found.is_stream:
-        raise UnsupportedError(
-            "a stream can be read once, a feed reads its data in every epoch",
-            hint="copy it into a file",
-        )
-    return found
-
-
-def _check_columns(rows: Rows, pad: Mapping[str, Any], others: Sequence[str]) -> None:
+def _check_columns(rows: Rows, pad: Mapping[str, Padding], others: Sequence[str]) -> None:
     """Refuses options for columns that are not there, and impossible lengths."""
     if pad or others:
         rows.check_names([*pad, *others])

@@ -18,8 +18,9 @@ from typing import Any, Unpack
 
 import grain
 
-from tensorferry.feeds.feed import Feed, seekable_rows
-from tensorferry.feeds.options import FeedOptions
+from tensorferry.feeds.data import seekable_rows
+from tensorferry.feeds.feed import Feed
+from tensorferry.feeds.options import FeedOptions, feed_of
 from tensorferry.files import keywords
 from tensorferry.rows.rows import Rows
 
@@ -42,8 +43,7 @@ def dataset(data: Any, **options: Unpack[FeedOptions]) -> FeedDataset:
         data: Anything that `tensorferry.open` takes, or a `Feed`.
         **options: Options of `tensorferry.feeds.Feed`.
     """
-    chosen: Any = options
-    return FeedDataset(data if isinstance(data, Feed) else Feed(data, **chosen))
+    return FeedDataset(feed_of(data, options))
 
 
 class RowSource:

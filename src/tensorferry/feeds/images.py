@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import io
-from typing import Any
 
 import numpy as np
 
 from tensorferry.errors import FormatError, MissingExtraError, UnsupportedError
-from tensorferry.feeds.batching import Batch
+from tensorferry.rows.columns import Batch
 from tensorferry.tensors.values import Array
 
 
-def decoded(batch: Batch, name: str) -> Any:
+def decoded(batch: Batch, name: str) -> Array | list[Array]:
     """The images of a column: uint8 [height, width] or [height, width, channels].
 
     Returns:

@@ -13,7 +13,7 @@ import keras
 
 from tensorferry.errors import UnsupportedError
 from tensorferry.feeds.feed import Feed
-from tensorferry.feeds.options import FeedOptions
+from tensorferry.feeds.options import FeedOptions, feed_of
 
 
 def dataset(
@@ -34,8 +34,7 @@ def dataset(
         weights: The column with the weight of each row.
         **options: Options of `tensorferry.feeds.Feed`.
     """
-    chosen: Any = options
-    feed = data if isinstance(data, Feed) else Feed(data, **chosen)
+    feed = feed_of(data, options)
     if not feed.is_seekable:
         raise UnsupportedError(
             "Keras asks for batches by their number, and these rows can only be read in order",

@@ -12,13 +12,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from tensorferry.rows.permutation import Permutation
-
-Array = np.ndarray[Any, np.dtype[Any]]
+from tensorferry.tensors.values import Array
 
 
 class Order(Protocol):

@@ -21,7 +21,7 @@ import tensorflow as tf
 
 from tensorferry import frameworks
 from tensorferry.feeds.feed import Feed
-from tensorferry.feeds.options import FeedOptions
+from tensorferry.feeds.options import FeedOptions, feed_of
 from tensorferry.tensors.values import Array, RaggedTensor, SparseTensor
 
 LARGE = 4096
@@ -41,8 +41,7 @@ def dataset(data: Any, **options: Unpack[FeedOptions]) -> tf.data.Dataset:
         data: Anything that `tensorferry.open` takes, or a `Feed`.
         **options: Options of `tensorferry.feeds.Feed`.
     """
-    chosen: Any = options
-    feed = data if isinstance(data, Feed) else Feed(data, **chosen)
+    feed = feed_of(data, options)
     if not feed.is_seekable:
         return tf.data.Dataset.from_generator(
             lambda: _tensors(feed), output_signature=_signature(feed)

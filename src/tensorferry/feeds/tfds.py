@@ -77,23 +77,21 @@ def rows(
     """
     found = _splits(folder, storage_options)
     name, start, stop = _parse(split, found)
-    wanted, before = [], 0
-    first = None
+    wanted: list[Shard] = []
+    first = before = 0  # the rows before the files that are wanted, and before the next file
     for shard in found[name]:
         if before < stop and before + shard.rows > start:
-            first = before if first is None else first
-            wanted.append(shard.path)
+            first = first if wanted else before
+            wanted.append(shard)
         before += shard.rows
     if options.get("schema") is None:
         options = {**options, "schema": _features(Place(folder, options=storage_options))}
-    paths = wanted or [found[name][0].path]
+    paths = [shard.path for shard in wanted or found[name][:1]]
     opened = open_rows(paths, format="tfrecord", storage_options=storage_options, **options)
     assert isinstance(opened, Rows)
-    first = first or 0
     if not wanted:
         return opened.between(0, 0)
-    total = sum(shard.rows for shard in found[name] if shard.path in wanted)
-    if (start, stop) == (first, first + total):
+    if (start, stop) == (first, first + sum(shard.rows for shard in wanted)):
         return opened
     try:
         return opened.between(start - first, stop - first)

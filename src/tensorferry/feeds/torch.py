@@ -23,10 +23,10 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, get_worker_in
 
 from tensorferry import frameworks
 from tensorferry.errors import UnsupportedError
-from tensorferry.feeds.batching import Batch
 from tensorferry.feeds.chunks import Mark
-from tensorferry.feeds.feed import Feed, seekable_rows
-from tensorferry.feeds.options import FeedOptions
+from tensorferry.feeds.data import seekable_rows
+from tensorferry.feeds.feed import Feed
+from tensorferry.feeds.options import FeedOptions, feed_of
 from tensorferry.files import keywords
 from tensorferry.rows.rows import Rows
 from tensorferry.tensors.values import RaggedTensor
@@ -231,13 +231,10 @@ def _as_tensor(column: Any, name: str) -> Any:
 
 
 def _feed(data: Any, options: FeedOptions) -> Feed:
-    if isinstance(data, Feed):
-        if options:
-            raise UnsupportedError(f"a Feed has its options: {', '.join(options)} cannot be given")
-        return data
-    chosen: Batch = dict(options)
-    chosen.setdefault("shard", _shard())
-    return Feed(data, **chosen)
+    """A feed whose shard is by default the rank of this process."""
+    if not isinstance(data, Feed) and "shard" not in options:
+        options = {**options, "shard": _shard()}
+    return feed_of(data, options)
 
 
 def _shard() -> tuple[int, int]:

@@ -86,7 +86,8 @@ class Reader(text.TextReader):
         types = pa.types
         if types.is_dictionary(kind):
             return Reader._written(kind.value_type)
-        if types.is_null(kind) or holds_strings(kind) or types.is_fixed_size_binary(kind):
+        is_text = types.is_decimal(kind) or types.is_fixed_size_binary(kind)
+        if types.is_null(kind) or holds_strings(kind) or is_text:
             return pa.string()
         if types.is_duration(kind):
             return pa.int64()

@@ -105,7 +105,7 @@ class Reader(text.TextReader):
         types = pa.types
         if types.is_dictionary(kind):
             return Reader._written(kind.value_type)
-        if types.is_decimal(kind) or types.is_fixed_size_binary(kind):
+        if types.is_fixed_size_binary(kind):
             return pa.string()
         if types.is_float16(kind):
             return pa.float32()

@@ -13,7 +13,6 @@ import numpy as np
 
 from tensorferry.operations import images, sounds
 from tensorferry.operations.plain import plain
-from tensorferry.rows.columns import rows_between
 from tensorferry.tensors.values import RaggedTensor, SparseTensor
 
 CHARACTERS = 240
@@ -146,7 +145,7 @@ def expand(value: Any, most: int = MOST) -> tuple[Any, bool]:
         entries = [{"at": at, "value": plain(each)} for at, each in pairs]
         return {"shape": list(value.shape), "entries": entries}, len(value.values) <= most
     if isinstance(value, RaggedTensor):
-        value = rows_between(value, 0, min(len(value), most)).to_list()
+        value = value[:most].to_list()
     found = _cut(value, budget)
     return found, budget[0] > 0
 

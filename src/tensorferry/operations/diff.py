@@ -102,7 +102,7 @@ def _cells(found: TensorDiff) -> tuple[Any, ...]:
         " | ".join(dtypes),
         " | ".join(map(display.shape, shapes)),
         f"{found.differing:,} of {found.elements:,}" if found.differing else "",
-        display.number(found.largest),
+        "not finite" if found.nonfinite else display.number(found.largest),
         "" if found.first is None else display.shape(found.first),
     )
 

@@ -33,15 +33,18 @@ class TensorDiff:
         shapes: Of both.
         elements: How many values were compared.
         differing: How many of these differ beyond the tolerance.
-        largest: The largest difference between two numbers.
-        mean: The mean difference.
+        largest: The largest difference between two finite numbers.
+        mean: The mean difference, of finite numbers.
         cosine: The cosine between both, as vectors: 1 for the same direction.
-        relative: The length of the difference as a part of the length of the first, as vectors.
+        relative: The length of the difference as a part of the length of the first, as vectors;
+            None if it has no bound: the first is zero, or some values are not finite.
         first: Where the first difference is, in the first file.
         values: What both have there; the lengths of rows, if these differ and are long.
         other_first: The same place in the second file; rows that belong together by a key may be
             rows of other numbers there.
         key: The key of that row, if rows belong together by a key.
+        nonfinite: How many of the values that differ are NaN or infinite in one file and not in the
+            other; `largest`, `mean` and `cosine` say nothing about these.
     """
 
     name: str
@@ -60,6 +63,7 @@ class TensorDiff:
     values: tuple[Any, Any] | None = None
     other_first: tuple[int, ...] | None = None
     key: Any = None
+    nonfinite: int = 0
 
 
 SHOWN = 8
@@ -107,7 +111,7 @@ class Difference:
         self.is_readable = info.unreadable is None and other_info.unreadable is None
         if not self.is_readable:
             self._reason = "unreadable"
-        self._elements = self._differing = self._rows = 0
+        self._elements = self._differing = self._nonfinite = self._rows = 0
         self._largest = self._sum = self._squares = 0.0
         self._finite = 0
         self._products = 0.0, 0.0, 0.0
@@ -299,6 +303,7 @@ class Difference:
         self._largest = max(self._largest, found.largest)
         self._sum += found.sum
         self._squares += found.squares
+        self._nonfinite += found.nonfinite
         self._finite += found.finite
         self._add_products(*found.products)
         return found.differing, found.first
@@ -320,6 +325,7 @@ class Difference:
             near = equal | (distance <= self._atol + self._rtol * np.abs(two))
             near |= np.isnan(one) & np.isnan(two)
             finite = np.isfinite(distance)
+            self._nonfinite += int(np.count_nonzero(~near & ~finite))
             if not finite.all():
                 one, two, distance = one[finite], two[finite], distance[finite]
             if distance.size:
@@ -377,9 +383,12 @@ class Difference:
             self._values,
             self._first if self._found is None else (self._found[0], *(self._first or (0,))[1:]),
             None if self._found is None else self._found[1],
+            self._nonfinite,
         )
 
     def _relative(self, left: float) -> float | None:
+        if self._nonfinite:
+            return None
         if self._squares == 0:
             return 0.0
         found = math.sqrt(self._squares) / math.sqrt(left) if left > 0 else math.inf

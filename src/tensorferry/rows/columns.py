@@ -1,4 +1,4 @@
-"""Columns: slices, pieces and choices of rows of columns of every kind."""
+"""Columns: the values of some rows under one name; slicing, choosing and joining their rows."""
 
 from __future__ import annotations
 
@@ -8,15 +8,27 @@ from typing import Any
 import numpy as np
 
 from tensorferry.errors import UnsupportedError
-from tensorferry.tensors.values import Array, RaggedTensor, SparseTensor, concatenate
+from tensorferry.tensors.values import (
+    Array,
+    RaggedTensor,
+    SparseTensor,
+    Tensor,
+    concatenate,
+)
+
+Column = Tensor | list[Any]
+"""The values of all rows. A list has tensors of different shapes, and None for a missing one."""
+
+Batch = dict[str, Column]
+"""Columns of one length, by name."""
 
 
-def length_of(column: Any) -> int:
+def length_of(column: Column) -> int:
     """Number of rows of a column."""
     return int(column.shape[0]) if isinstance(column, SparseTensor) else len(column)
 
 
-def rows_between(column: Any, start: int, stop: int) -> Any:
+def rows_between(column: Column, start: int, stop: int) -> Column:
     """The rows of a column from `start` to `stop`."""
     if isinstance(column, RaggedTensor):
         return _of_ragged(column, start, stop)
@@ -30,7 +42,7 @@ def rows_between(column: Any, start: int, stop: int) -> Any:
     return column[start:stop]
 
 
-def slice_rows(columns: Mapping[str, Any], start: int, stop: int) -> dict[str, Any]:
+def slice_rows(columns: Mapping[str, Column], start: int, stop: int) -> Batch:
     """The rows of columns from `start` to `stop`."""
     return {name: rows_between(column, start, stop) for name, column in columns.items()}
 
@@ -44,7 +56,7 @@ def _of_ragged(column: RaggedTensor, start: int, stop: int) -> RaggedTensor:
     return RaggedTensor.trusted(column.flat_values[start:stop], tuple(nested))
 
 
-def taken(column: Any, rows: Array) -> Any:
+def taken(column: Column, rows: Array) -> Column:
     """The rows of a column at some places, in the order asked for; a place may come twice.
 
     Args:
@@ -52,7 +64,8 @@ def taken(column: Any, rows: Array) -> Any:
         rows: int64, from 0 to the number of rows.
     """
     if isinstance(column, RaggedTensor):
-        return column[rows]
+        chosen: RaggedTensor = column[rows]
+        return chosen
     if isinstance(column, SparseTensor):
         order = np.argsort(column.indices[:, 0], kind="stable")
         entries = column.indices[order, 0]
@@ -76,27 +89,27 @@ def _inside(splits: Array, rows: Array) -> tuple[Array, Array]:
     return lengths, np.repeat(starts - before, lengths) + np.arange(int(lengths.sum()))
 
 
-def joined(batches: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The columns of several batches, concatenated."""
+def joined(batches: Sequence[Mapping[str, Column]]) -> Batch:
+    """The columns of batches of the same columns, one behind the other."""
     if len(batches) == 1:
         return dict(batches[0])
     return {name: _joined([batch[name] for batch in batches]) for name in batches[0]}
 
 
-def _joined(parts: list[Any]) -> Any:
+def _joined(parts: list[Any]) -> Column:
     if isinstance(parts[0], list):
         return [row for part in parts for row in part]
     return concatenate(parts)
 
 
-def batches_of(columns: Mapping[str, Any], rows: int) -> Iterator[dict[str, Any]]:
+def batches_of(columns: Mapping[str, Column], rows: int) -> Iterator[Batch]:
     """Columns of one length in pieces of so many rows."""
     length = length_of(next(iter(columns.values()))) if columns else 0
     for start in range(0, length, rows):
         yield slice_rows(columns, start, min(start + rows, length))
 
 
-def part_of(column: Any, index: tuple[Any, ...]) -> Any:
+def part_of(column: Column, index: tuple[int | slice, ...]) -> Any:
     """A slice of a column of any kind: rows first, then what is wanted of each."""
     if isinstance(column, np.ndarray):
         return column[index]

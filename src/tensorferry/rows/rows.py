@@ -26,7 +26,7 @@ from tensorferry import frameworks
 from tensorferry.errors import Problem, UnknownFeatureError, UnsupportedError
 from tensorferry.rows import preview
 from tensorferry.rows.arrow import AsArrow
-from tensorferry.rows.columns import part_of, slice_rows
+from tensorferry.rows.columns import Batch as Batch, part_of, slice_rows
 from tensorferry.storage.place import Place
 from tensorferry.tensors.infos import TensorInfo
 from tensorferry.tensors.values import Array
@@ -43,7 +43,6 @@ To = Literal["numpy", "tensorflow", "torch", "jax", "arrow"]
 
 Row = dict[str, Any]
 Indices = Sequence[SupportsIndex] | np.ndarray[Any, Any]
-Batch = dict[str, Any]
 
 Gathered = tuple[Batch, list[int]]
 """The columns of batches, one behind the other, and the row behind the last of each batch."""

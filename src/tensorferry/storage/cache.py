@@ -113,17 +113,8 @@ def held(source: Source, url: str, address: str) -> Iterator[str | None]:
 
 def keep(data: bytes, place: str, path: str) -> None:
     """Puts bytes into a folder of the cache, in one step; the name is a digest of 64 digits."""
-    part, descriptor = temporary.create(path, mode=0o600)
-    try:
-        with open(descriptor, "wb", closefd=False) as file:
-            file.write(data)
-        system.move(part, path)
-    except BaseException:
-        temporary.remove(part)
-        raise
-    finally:
-        temporary.forget(part)
-        temporary.release(descriptor)
+    with _arriving(path) as descriptor, open(descriptor, "wb", closefd=False) as file:
+        file.write(data)
     _trim(place, path)
 
 
@@ -153,9 +144,8 @@ def _is_whole(path: str, size: int) -> bool:
 
 
 def _fetch(source: Source, path: str) -> None:
-    """Writes the bytes of an object under a temporary name, and renames the file."""
-    part, descriptor = temporary.create(path, mode=0o600)
-    try:
+    """Writes the bytes of an object, for which the disk is waited for."""
+    with _arriving(path) as descriptor:
         size = 0
         while piece := source.read(_PIECE):
             view = memoryview(piece)
@@ -165,6 +155,14 @@ def _fetch(source: Source, path: str) -> None:
         if size != source.size:
             raise TruncatedError(f"{size} bytes came of {source.size}", path=source.path)
         system.sync(descriptor)
+
+
+@contextmanager
+def _arriving(path: str) -> Iterator[int]:
+    """A descriptor of a temporary file, which gets its name once the block has ended well."""
+    part, descriptor = temporary.create(path, mode=0o600)
+    try:
+        yield descriptor
         system.move(part, path)
     except BaseException:
         temporary.remove(part)

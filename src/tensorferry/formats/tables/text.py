@@ -354,13 +354,15 @@ def _types(schema: pa.Schema) -> dict[str, Any]:
 
 
 def as_text(kind: pa.DataType) -> Any:
-    """A type with texts in place of bytes, of times, and of nothing at all."""
+    """A type with texts in place of bytes, of times, of decimals, and of nothing at all."""
     import pyarrow as pa
 
     types = pa.types
     if isinstance(kind, pa.BaseExtensionType):
         return as_text(kind.storage_type)
     if types.is_null(kind) or types.is_temporal(kind) or types.is_binary(kind):
+        return pa.string()
+    if types.is_decimal(kind):  # PyArrow does not survive every number: see rows.schema.casting
         return pa.string()
     if types.is_fixed_size_list(kind) or types.is_list(kind):
         return pa.list_(as_text(kind.value_type))

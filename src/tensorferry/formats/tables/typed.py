@@ -23,7 +23,7 @@ from tensorferry.errors import FormatError, UnsupportedError
 from tensorferry.formats.tables import pieces
 from tensorferry.formats.tables.columns import Note
 from tensorferry.formats.tables.frames import fitting, holds_strings
-from tensorferry.rows.schema import arrow as arrow_json
+from tensorferry.rows.schema import arrow as arrow_json, casting
 
 
 class Typed:
@@ -171,7 +171,7 @@ def cast(array: pa.Array, kind: pa.DataType) -> pa.Array:
         return pa.ExtensionArray.from_storage(kind, cast(array, kind.storage_type))
     if pa.types.is_time(kind) and holds_strings(array.type):
         return _time_of_day(array, kind)
-    return array.cast(_between(array.type, kind)).cast(kind)
+    return casting.cast(array.cast(_between(array.type, kind)), kind)
 
 
 def _between(found: pa.DataType, kind: pa.DataType) -> pa.DataType:

@@ -33,7 +33,7 @@ from tensorferry.formats import table
 from tensorferry.formats.contract import Facts, option_names
 from tensorferry.operations.convert import casting, tables
 from tensorferry.operations.convert.running import Running
-from tensorferry.operations.convert.transfer import Changes, Transfer, Writing
+from tensorferry.operations.convert.transfer import Changes, Plan, Transfer, Writing
 from tensorferry.operations.diff import Comparing, DiffReport, compare_opened
 from tensorferry.operations.glance import total_size
 from tensorferry.operations.names import Renaming
@@ -231,14 +231,7 @@ def convert(
         added=tensors_of(set or {}),
         metadata=dict(metadata or {}),
     )
-    own = keywords.given(
-        {
-            "level": level,
-            "batch_rows": batch_rows,
-            "byte_stream_split": byte_stream_split,
-            "layout": layout,
-        }
-    )
+    own = {"level": level, "batch_rows": batch_rows, "layout": layout}
     how = Writing(
         compression=compression,
         quantize=quantize,
@@ -246,7 +239,7 @@ def convert(
         digest=digest,
         durable=durable,
         storage_options=storage_options,
-        options=own,
+        options=keywords.given({**own, "byte_stream_split": byte_stream_split}),
     )
     started = time.monotonic()
     opening = opening_of(source, options, storage_options)
@@ -254,9 +247,7 @@ def convert(
     with opening.open() as subject:
         if verify and STANDARD_STREAM in (subject.name, path):
             raise UnsupportedError("a stream cannot be read again to verify it")
-        files = _files(subject, path, facts, shards, shard_size)
-        if digest and len(files) > 1:
-            raise UnsupportedError("the digest of a whole is not kept with its shards", path=path)
+        files = _files(subject, path, facts, shards, how)
         _check_free(path, files, facts, how, force)
         unit: Unit = "bytes" if subject.holds == "tensors" else "rows"
         with following(progress, path, unit if chosen is None else "tasks") as tell:
@@ -285,12 +276,13 @@ def _transfer(
         run = replace(run, opening=run.opening.surveyed(subject, run.engine))
     in_arrow = _goes_in_arrow(subject, path, facts, changes, how)
     names = {} if is_copy else changes.names(subject, as_tensors=not in_arrow)
+    plan = Plan(names, changes, facts, path, files, how, in_arrow)
     report = ConvertReport(
         subject.name,
         path,
         facts.name,
         subject.holds,
-        len({*names.values(), *changes.added}),
+        len(plan.new_names),
         files,
         written=False,
         notes=_notes(subject, facts, changes),
@@ -301,7 +293,7 @@ def _transfer(
     if dry_run:
         in_rows = subject.holds != "tensors"
         return replace(report, count=subject.count()) if in_rows else report
-    transfer = Transfer(subject, names, changes, facts, path, files, how, in_arrow, progress)
+    transfer = Transfer(subject, plan, progress)
     count, saved = transfer.run() if run is None else run.convert(transfer)
     report = replace(report, damages=tuple(subject.damages()))
     is_kept = _keeps_types(facts, path) and path != STANDARD_STREAM
@@ -419,9 +411,10 @@ def _facts_of(path: str, format: str | None) -> Facts:
 
 
 def _files(
-    subject: Subject, path: str, facts: Facts, count: int | None, size: int | str | None
+    subject: Subject, path: str, facts: Facts, count: int | None, how: Writing
 ) -> tuple[str, ...]:
     """The files that will be there; parts of a safetensors model are named when they are known."""
+    size = how.shard_size
     bytes_each = None if size is None else parse_size(size)
     if size is not None and count is not None:
         raise UnsupportedError("shards and shard_size both say how many files: expected one")
@@ -441,7 +434,10 @@ def _files(
     shorthand = in_shards and "@" in os.path.basename(path)
     if count is None and not shorthand:
         return (path,)
-    return tuple(shard_names.shard_names(path, count))
+    files = tuple(shard_names.shard_names(path, count))
+    if how.digest and len(files) > 1:
+        raise UnsupportedError("the digest of a whole is not kept with its shards", path=path)
+    return files
 
 
 def _check_free(path: str, files: Sequence[str], facts: Facts, how: Writing, force: bool) -> None:

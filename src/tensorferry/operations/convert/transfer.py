@@ -139,12 +139,15 @@ class Writing:
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass
-class Transfer:
-    """One conversion: from what was opened into files.
+Result = tuple[int | None, Saved | None]
+"""The number of tensors or rows that went over, and what `save` said of a file of tensors."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is written, and where; it can be pickled, for workers.
 
     Attributes:
-        subject: What was opened.
         names: New names of the tensors wanted, by their old ones; none if records are copied.
         changes: What becomes of tensors on the way.
         target: The format.
@@ -152,75 +155,97 @@ class Transfer:
         files: The files of rows that are written.
         how: How the target is written.
         in_arrow: Whether columns go over in Arrow's types.
-        progress: See `Progress`.
     """
 
-    subject: Subject
-    names: dict[str, str]
+    names: Mapping[str, str]
     changes: Changes
     target: Facts
     path: str
     files: tuple[str, ...]
     how: Writing
     in_arrow: bool
-    progress: Progress | None
+
+    @property
+    def new_names(self) -> set[str]:
+        """The names of all tensors of the target."""
+        return {*self.names.values(), *self.changes.added}
+
+
+@dataclass
+class Transfer:
+    """One conversion: from what was opened into files.
+
+    Attributes:
+        subject: What was opened.
+        plan: What is written.
+        progress: See `Progress`.
+    """
+
+    subject: Subject
+    plan: Plan
+    progress: Progress | None = None
     _done: int = 0
     _total: int = 0
     _metadata: dict[str, Any] = field(default_factory=dict)
 
-    def run(self) -> tuple[int | None, Saved | None]:
-        """Writes; gives the number of tensors or rows that went over, and what `save` said."""
-        kept = metadata_kept(self.subject, self.target, in_arrow=self.in_arrow)
-        changed = {**kept, **self.changes.metadata}
+    def run(self) -> Result:
+        """Writes the target."""
+        kept = metadata_kept(self.subject, self.plan.target, in_arrow=self.plan.in_arrow)
+        changed = {**kept, **self.plan.changes.metadata}
         self._metadata = {name: value for name, value in changed.items() if value is not None}
-        if self.how.digest:
+        if self.plan.how.digest:
             self._metadata[digests.KEY] = self._digest()
         count, saved = self._write()
         if self.subject.holds == "tensors":
-            return len({*self.names.values(), *self.changes.added}), saved
+            return len(self.plan.new_names), saved
         return count, saved
 
-    def _write(self) -> tuple[int | None, Saved | None]:
-        only_rows = self.target.takes == "rows"
-        if self.changes.added and (only_rows or self.subject.holds != "tensors"):
+    def _write(self) -> Result:
+        only_rows = self.plan.target.takes == "rows"
+        if self.plan.changes.added and (only_rows or self.subject.holds != "tensors"):
             raise UnsupportedError(
                 "a tensor is set among tensors, not among rows", path=self.subject.name
             )
-        if only_rows and self.how.quantize is not None:
+        if only_rows and self.plan.how.quantize is not None:
             raise UnsupportedError("rows are not quantized", hint="dtype= makes them smaller")
-        is_whole = codecs.split_suffix(self.path)[1] is not None or self.how.quantize is not None
-        in_rows = self.target.streams_rows and self.subject.holds != "tensors" and not is_whole
+        is_whole = (
+            codecs.split_suffix(self.plan.path)[1] is not None or self.plan.how.quantize is not None
+        )
+        in_rows = self.plan.target.streams_rows and self.subject.holds != "tensors" and not is_whole
         if only_rows or in_rows:
             return self._write_rows(), None
         return self.subject.count(), self._save()
 
     def _digest(self) -> str:
         """The digest of what will be written: the values are read once more for it."""
-        nowhere = self.target.metadata == "nowhere"
-        if self.how.quantize is not None or nowhere or self.subject.is_stream:
-            reason = "a stream" if self.subject.is_stream else self.target.name
-            reason = "quantized" if self.how.quantize is not None else reason
+        nowhere = self.plan.target.metadata == "nowhere"
+        if self.plan.how.quantize is not None or nowhere or self.subject.is_stream:
+            reason = "a stream" if self.subject.is_stream else self.plan.target.name
+            reason = "quantized" if self.plan.how.quantize is not None else reason
             raise UnsupportedError(f"the digest of {reason} is not kept with it")
-        if self.changes.added:
+        if self.plan.changes.added:
             raise UnsupportedError("the digest of what is set is not kept with it")
-        hashers = {name: digests.TensorHasher() for name in self.names}
-        for batch in self.subject.batches(list(self.names)):
+        hashers = {name: digests.TensorHasher() for name in self.plan.names}
+        for batch in self.subject.batches(list(self.plan.names)):
             for name, column in batch.items():
-                hashers[name].add(self.changes.cast(column, name))
-        single = self.target.takes == "one array"
+                hashers[name].add(self.plan.changes.cast(column, name))
+        single = self.plan.target.takes == "one array"
         return digests.combine(
-            {ROOT if single else self.names[old]: one.hexdigest() for old, one in hashers.items()}
+            {
+                ROOT if single else self.plan.names[old]: one.hexdigest()
+                for old, one in hashers.items()
+            }
         )
 
     # Into a file of tensors
 
     def _save(self) -> Saved:
-        how = self.how
+        how = self.plan.how
         options: dict[str, Any] = {**how.options, **self._keras_places()}
         return save(
             self._value(),
-            self.path,
-            format=self.target.name,
+            self.plan.path,
+            format=self.plan.target.name,
             metadata=self._metadata or None,
             compression=how.compression,
             quantize=how.quantize,
@@ -233,85 +258,92 @@ class Transfer:
     def _keras_places(self) -> dict[str, Any]:
         """Where variables that come from a file of Keras are in the next one: where they were."""
         opened = self.subject.opened
-        if self.target.takes != "arrays" or not isinstance(opened, Bundle):
+        if self.plan.target.takes != "arrays" or not isinstance(opened, Bundle):
             return {}
         from tensorferry.formats.keras.weights import Weights
 
         weights = opened.details
         if not isinstance(weights, Weights) or weights.layout != "keras3":
             return {}
-        places = {new: weights.paths[old] for old, new in self.names.items() if old == new}
+        places = {new: weights.paths[old] for old, new in self.plan.names.items() if old == new}
         return {"paths": places, "layers": weights.layers}
 
     def _value(self) -> Any:
         """What `save` takes: a tensor, content with its layout, or names and tensors."""
-        if self.target.takes == "one array":
-            count = len({*self.names.values(), *self.changes.added})
+        if self.plan.target.takes == "one array":
+            count = len(self.plan.new_names)
             if count != 1:
                 raise UnsupportedError(
-                    f"{self.target.name} holds one tensor, and there are {count}",
+                    f"{self.plan.target.name} holds one tensor, and there are {count}",
                     path=self.subject.name,
                     hint="choose one with --select, or convert to npz or safetensors",
                 )
             ((_, tensor),) = self._tensors()
             return tensor
         opened = self.subject.opened
-        known = set(self.changes.added) <= set(self.names)
-        if isinstance(opened, Bundle) and self.changes.are_in_place and known:
+        known = set(self.plan.changes.added) <= set(self.plan.names)
+        if isinstance(opened, Bundle) and self.plan.changes.are_in_place and known:
             note = Note(layout=opened.layout, origins=dict(opened.origins))
             return Content(self._tensors(), note=note)
         return self._tensors()
 
     def _tensors(self) -> Iterator[tuple[str, Any]]:
         """New names and changed tensors, one by one."""
-        added = dict(self.changes.added)
-        stored = [old for old, new in self.names.items() if new not in added]
+        added = dict(self.plan.changes.added)
+        stored = [old for old, new in self.plan.names.items() if new not in added]
         tensors = self.subject.tensors(stored)
-        for old, new in self.names.items():
+        for old, new in self.plan.names.items():
             tensor = added.pop(new) if new in added else next(tensors)[1]
-            yield new, self.changes.cast(tensor, new if new in self.changes.added else old)
+            yield (
+                new,
+                self.plan.changes.cast(tensor, new if new in self.plan.changes.added else old),
+            )
             self._tell_tensor(old)
         yield from added.items()
 
     def _tell_tensor(self, name: str) -> None:
         if self.progress is not None:
             infos = self.subject.infos
-            self._total = self._total or sum(infos[old].nbytes or 1 for old in self.names)
+            self._total = self._total or sum(infos[old].nbytes or 1 for old in self.plan.names)
             self._done += infos[name].nbytes or 1
             self.progress(self._done, self._total)
 
     # Into rows
 
     def _write_rows(self) -> int:
-        count = self._count_rows() if len(self.files) > 1 else None
+        count = self._count_rows() if len(self.plan.files) > 1 else None
         with ExitStack() as stack:
             files = None
-            if len(self.files) > 1:
-                how = self.how
+            if len(self.plan.files) > 1:
+                how = self.plan.how
                 files = stack.enter_context(
                     Replacement(
-                        durable=how.durable, options=how.storage_options, together=self.files
+                        durable=how.durable, options=how.storage_options, together=self.plan.files
                     )
                 )
-            outs = [stack.enter_context(self._open_writer(name, files)) for name in self.files]
+            outs = [stack.enter_context(self._open_writer(name, files)) for name in self.plan.files]
             targets = _Shards(outs, count)
             opened = self.subject.opened
-            if self.target.records and self.subject.facts.records and not self.changes:
+            if self.plan.target.records and self.subject.facts.records and not self.plan.changes:
                 self._copy_records(targets)
-            elif self.in_arrow:
-                for batch in tables.batches(self.subject, self.names):
+            elif self.plan.in_arrow:
+                for batch in tables.batches(self.subject, self.plan.names):
                     targets.write_arrow(batch)
                     self._tell_rows(batch.num_rows, self.subject.count())
-            elif self.subject.optional and self.target.records:
+            elif self.subject.optional and self.plan.target.records:
                 for row in self._rows():
                     targets.write({name: value for name, value in row.items() if value is not None})
-            elif self.subject.optional and self.changes.dtype is None and isinstance(opened, Rows):
+            elif (
+                self.subject.optional
+                and self.plan.changes.dtype is None
+                and isinstance(opened, Rows)
+            ):
                 for batch in self._arrow_batches(opened):
                     targets.write_arrow(batch)
             else:
                 for columns in self._batches():
                     targets.write_batch(columns)
-            if not self.target.records and not self.in_arrow and isinstance(opened, Rows):
+            if not self.plan.target.records and not self.plan.in_arrow and isinstance(opened, Rows):
                 # A table without rows has columns all the same.
                 for out in outs:
                     if not out.count:
@@ -320,24 +352,28 @@ class Transfer:
 
     def _empty(self, rows: Rows) -> dict[str, Any]:
         """The columns, changed, without any rows."""
-        return self._changed(rows.portion(0, 0).select(list(self.names)).value())
+        return self._changed(rows.portion(0, 0).select(list(self.plan.names)).value())
 
     def _open_writer(self, path: str, within: Replacement | None) -> RowWriter:
-        how = self.how
+        how = self.plan.how
         given = dict(how.options)
-        if how.compression == "none" and self.target.compressions:
+        if how.compression == "none" and self.plan.target.compressions:
             given["compression"] = None
         elif how.compression is not None:
             given["compression"] = how.compression
         target = Target(path, options=how.storage_options, durable=how.durable, within=within)
-        return open_writer(self.target.name, target, given, shards=None, metadata=self._metadata)
+        return open_writer(
+            self.plan.target.name, target, given, shards=None, metadata=self._metadata
+        )
 
     def _changed(self, batch: Mapping[str, Any]) -> dict[str, Any]:
-        return {new: self.changes.cast(batch[old], old) for old, new in self.names.items()}
+        return {
+            new: self.plan.changes.cast(batch[old], old) for old, new in self.plan.names.items()
+        }
 
     def _batches(self) -> Iterator[dict[str, Any]]:
         """Batches of columns, changed."""
-        names = list(self.names)
+        names = list(self.plan.names)
         total: int | None
         if self.subject.holds == "tensors":
             total = rows_in(self.subject, names)
@@ -365,13 +401,13 @@ class Transfer:
     def _arrow_batches(self, rows: Rows) -> Iterator[Any]:
         """The batches as Arrow has them, where a null is a null."""
         total = rows.count()
-        for batch in rows.batches(ROWS, columns=list(self.names), to="arrow"):
-            yield batch.select(list(self.names)).rename_columns(list(self.names.values()))
+        for batch in rows.batches(ROWS, columns=list(self.plan.names), to="arrow"):
+            yield batch.select(list(self.plan.names)).rename_columns(list(self.plan.names.values()))
             self._tell_rows(batch.num_rows, total)
 
     def _count_rows(self) -> int:
         if self.subject.holds == "tensors":
-            return rows_in(self.subject, list(self.names))
+            return rows_in(self.subject, list(self.plan.names))
         count = self.subject.count()
         if count is None:
             raise UnsupportedError(
@@ -394,7 +430,7 @@ class Transfer:
     def _rows(self) -> Iterator[dict[str, Any]]:
         """Rows, changed."""
         total = self.subject.count()
-        for number, row in enumerate(self.subject.rows(list(self.names))):
+        for number, row in enumerate(self.subject.rows(list(self.plan.names))):
             yield self._changed(row)
             if number % ROWS == ROWS - 1:
                 self._tell_rows(ROWS, total)

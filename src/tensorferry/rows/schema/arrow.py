@@ -22,6 +22,7 @@ from typing import Any
 import pyarrow as pa
 
 from tensorferry.errors import FormatError, UnsupportedError
+from tensorferry.rows.schema import casting
 
 _NAMED: dict[str, pa.DataType] = {
     "bool": pa.bool_(),
@@ -75,7 +76,7 @@ def from_json(tree: Any) -> tuple[pa.Schema, dict[str, pa.Array]]:
         for field, column in zip(fields, tree["columns"], strict=True):
             if "categories" in column:
                 values = pa.array(column["categories"], pa.string())
-                categories[field.name] = values.cast(field.type.value_type)
+                categories[field.name] = casting.cast(values, field.type.value_type)
         metadata = {_PANDAS: tree["pandas"].encode()} if "pandas" in tree else None
         return pa.schema(fields, metadata), categories
     except (*_WRONG, pa.ArrowException) as error:
@@ -156,7 +157,9 @@ def _from_node(node: Any) -> pa.DataType:
     if name in _UNITS:
         return pa.timestamp(value, node.get("zone")) if "zone" in node else getattr(pa, name)(value)
     if name in ("decimal32", "decimal64", "decimal128", "decimal256"):
-        return getattr(pa, name)(*value)
+        kind = getattr(pa, name)(*value)
+        casting.check_scale(kind)
+        return kind
     make: Callable[..., pa.DataType]
     if name in ("list", "large_list"):
         make = pa.list_ if name == "list" else pa.large_list

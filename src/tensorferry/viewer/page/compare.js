@@ -50,10 +50,10 @@ async function compareTensors(here, a, b) {
     const tensor = row.a !== undefined ? listedA.byNumber.get(row.a) : null;
     const target = change && tensor && !["shape", "unreadable"].includes(change.reason) ? hrefOf(a, b, tensor, row.b) : null;
     const name = [h("bdi.name", { title: visible(row.name).slice(0, 300) }, visible(row.name).slice(0, 240)), row.renamed ? h("span.soft", null, " → ", h("bdi.name", null, visible(row.other).slice(0, 200))) : null];
-    const told = !change ? h("span.tag.warn", null, row.side === "a" ? "only in A" : "only in B") : change.reason === "dtype" ? h("span.tag.warn", null, change.dtypes.join(" → ")) : change.reason === "shape" ? h("span.tag.warn", null, change.shapes.map(format.shape).join(" → ")) : change.reason === "unreadable" ? h("span.tag.bad", null, "unreadable") : change.equal ? h("span.tag.good", null, "equal") : change.largest === null ? h("span.tag.warn", null, "changed") : null;
+    const told = !change ? h("span.tag.warn", null, row.side === "a" ? "only in A" : "only in B") : change.reason === "dtype" ? h("span.tag.warn", null, change.dtypes.join(" → ")) : change.reason === "shape" ? h("span.tag.warn", null, change.shapes.map(format.shape).join(" → ")) : change.reason === "unreadable" ? h("span.tag.bad", null, "unreadable") : change.equal ? h("span.tag.good", null, "equal") : change.nonfinite ? h("span.tag.bad", null, `${format.count(change.nonfinite)} not finite`) : change.largest === null ? h("span.tag.warn", null, "changed") : null;
     const part = change?.relative ?? null;
     return h(target ? "div.link" : "div", { onclick: target ? () => here.go(target) : null }, h(target ? "a" : "span", { href: target, role: "gridcell" }, name),
-      h("span", { role: "gridcell" }, told ?? [h("span.mono", { style: { display: "inline-block", width: "74px", "text-align": "right" } }, part === null ? "from zero" : format.number(part, 3)), h("span.barred", null, h("i", { style: { width: `${Math.min(100, (100 * (part ?? 1)) / most())}%` } }))]),
+      h("span", { role: "gridcell" }, told ?? [h("span.mono", { style: { display: "inline-block", width: "74px", "text-align": "right" } }, part === null ? unbounded(change) : format.number(part, 3)), h("span.barred", null, h("i", { style: { width: `${Math.min(100, (100 * (part ?? 1)) / most())}%` } }))]),
       h("span.num.mono", { role: "gridcell" }, change && !change.equal ? format.number(change.largest, 3) : ""), h("span.num.mono", { role: "gridcell" }, change && !change.equal ? format.number(change.mean, 3) : ""), h("span.num.mono", { role: "gridcell" }, change && !change.equal && typeof change.cosine === "number" ? change.cosine.toFixed(4) : ""),
       h("span.num.mono", { role: "gridcell" }, change?.differing ? format.percent(change.differing, change.elements) : ""));
   } });
@@ -89,6 +89,11 @@ async function compareTensors(here, a, b) {
   shown.box.style.height = `${Math.min(Math.max(rows.length, 2) * 34, 560)}px`;
   const found = await ask("grid", { a: a.number, b: b.number }, here.signal).catch(() => null);
   if (found && found.rows.length > 1 && found.columns.length > 1) replace(grid, layerGrid(here, a, b, found, rows, listedA));
+}
+
+/** Why a change has no size in relation to what was there. */
+function unbounded(change) {
+  return change.nonfinite ? "not finite" : "from zero";
 }
 
 /** Layers down, their parts across, coloured by the relative change. */
@@ -127,7 +132,7 @@ function layerGrid(here, a, b, found, rows, listed) {
     });
   });
   const under = (event) => cells.find((cell) => event.offsetX >= cell.x && event.offsetX < cell.x + cell.wide && event.offsetY >= cell.y && event.offsetY < cell.y + cell.high);
-  drawing.canvas.addEventListener("pointermove", (event) => { const cell = under(event); drawing.show(event.offsetX, event.offsetY, cell && cell.number !== null ? `${visible(cell.name)}\n${cell.part === 0 ? "equal" : cell.part === Infinity ? "from zero" : `relative change ${format.number(cell.part, 3)}`}` : ""); });
+  drawing.canvas.addEventListener("pointermove", (event) => { const cell = under(event); drawing.show(event.offsetX, event.offsetY, cell && cell.number !== null ? `${visible(cell.name)}\n${cell.part === 0 ? "equal" : cell.part === Infinity ? unbounded(changes.get(cell.number).change) : `relative change ${format.number(cell.part, 3)}`}` : ""); });
   drawing.canvas.addEventListener("pointerleave", () => drawing.show(0, 0, ""));
   drawing.canvas.addEventListener("click", (event) => { const row = changes.get(under(event)?.number); if (row && !["shape", "unreadable"].includes(row.change.reason)) here.go(hrefOf(a, b, listed.byNumber.get(row.a), row.b)); });
   drawing.canvas.classList.add("pointer");
@@ -160,7 +165,7 @@ async function showPair(here, a, b, text) {
 function measuresOf(change) {
   if (change.equal) return [["Change", "none: the values are equal"]];
   const cosine = typeof change.cosine === "number" ? change.cosine.toFixed(6) : "–";
-  return [["Relative change", format.number(change.relative, 4)], ["Largest", format.number(change.largest, 4)], ["Mean", format.number(change.mean, 4)], ["Cosine", cosine],
+  return [["Relative change", format.number(change.relative, 4)], ["Not finite in one", change.nonfinite ? format.count(change.nonfinite) : "–"], ["Largest", format.number(change.largest, 4)], ["Mean", format.number(change.mean, 4)], ["Cosine", cosine],
     ["Differ", change.elements ? `${format.count(change.differing)} of ${format.count(change.elements)}` : format.count(change.differing)]].filter(([, value]) => value !== "–");
 }
 
