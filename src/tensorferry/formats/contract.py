@@ -1,12 +1,12 @@
-"""What a format is: facts in a table, a reader, a writer, and their options.
+"""The contract of a format: facts in a table, a reader, a writer, and their options.
 
 A format is declared once. Its line in `tensorferry.formats.table` holds the facts; its home, the
 module that the line names, holds one object called `FORMAT`:
 
     FORMAT = Format(reads=Reader(), writes=Writer())
 
-`Reads.open` gives a `Bundle` (named tensors) or `Rows` (an ordered set of rows): these two are all
-that `tensorferry.open` ever gives, and `Opened` is what they have in common. Options are frozen
+`Reads.open` returns a `Bundle` (named tensors) or `Rows` (an ordered set of rows).
+`tensorferry.open` returns nothing else, and `Opened` is their common interface. Options are frozen
 dataclasses. A format that is read with more than the common options has a subclass of its own, and
 `choose` refuses an option that a format does not have, for every format in the same words.
 """
@@ -46,7 +46,7 @@ class Extra:
     """An optional dependency.
 
     Attributes:
-        package: What is imported.
+        package: The package that is imported.
         name: The extra of tensorferry that installs it.
     """
 
@@ -55,12 +55,12 @@ class Extra:
 
 
 class Glimpse(NamedTuple):
-    """As much of a file as is looked at to recognise its format.
+    """The parts of a file that are used to recognise its format.
 
     Attributes:
         name: The path or URL, without the suffix of a compression; "" where there is none.
         head: The first bytes, decompressed.
-        tail: Reads the last bytes, so many at most; it gives none where that would cost much.
+        tail: Reads up to the given number of last bytes; returns none if that would be expensive.
     """
 
     name: str
@@ -73,15 +73,15 @@ class Facts:
     """A line of the table: what is known of a format without importing it.
 
     Attributes:
-        name: What users pass as `format=`.
+        name: The value of `format=`.
         home: The module that has its `FORMAT`.
         suffixes: Endings of its file names, with the dot; what is written gets the first.
         recognise: Whether a file is of this format, by a glimpse of it.
-        opens: What `tensorferry.open` gives: tensors (a bundle) or rows.
+        opens: What `tensorferry.open` returns: tensors (a bundle) or rows.
         takes: What can be saved: anything, named tensors of every kind, named arrays of numbers,
             one array, rows, or nothing at all.
         metadata: Where a user's metadata is kept: inside the file, in a file beside it, nowhere.
-        files: Whether it is always one file. What is several is found by its path.
+        files: Whether it is always one file. Several files are found by their path.
         members: A regular expression for the names of its files, where it is several: any of them
             leads to it.
         folder: The files by which a folder is known to hold it; the first of them is opened.
@@ -126,7 +126,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What was kept beside a file whose format has no place for it.
+    """The sidecar of a file whose format has no metadata.
 
     Attributes:
         metadata: Texts by name, the note of tensorferry among them.
@@ -153,9 +153,9 @@ class TensorOptions(ReadOptions):
     """How files of tensors are read.
 
     Attributes:
-        dequantize: Give the floats that quantized values stand for.
-        parts: Give the arrays as they are stored, whatever was noted about them.
-        kept: What was kept beside the file.
+        dequantize: Return floats for quantized values.
+        parts: Return the arrays as they are stored, without joining them.
+        kept: The content of the sidecar.
     """
 
     dequantize: bool = True
@@ -188,14 +188,14 @@ R_contra = TypeVar("R_contra", bound=ReadOptions, contravariant=True)
 
 @runtime_checkable
 class Opened(Protocol):
-    """What `Bundle` and `Rows` have in common.
+    """The common interface of `Bundle` and `Rows`.
 
     Attributes:
-        facts: Of the format.
+        facts: The facts of the format.
         place: Where it is; of several files, the first.
         files: The files.
-        metadata: What the user kept with it.
-        notes: What there is to say about how it is read.
+        metadata: The user's metadata.
+        notes: Remarks on how the file is read.
     """
 
     facts: Facts
@@ -211,33 +211,33 @@ class Opened(Protocol):
 
     @property
     def metadata(self) -> Mapping[str, Any]:
-        """What the user kept with it."""
+        """The user's metadata."""
 
     def infos(self) -> Mapping[str, TensorInfo]:
-        """What is known of each tensor or column without reading it."""
+        """Facts about each tensor or column, known without reading it."""
 
     def count(self, progress: Progress | None = None) -> int | None:
         """Number of tensors or rows; None where only reading everything would tell.
 
         Args:
-            progress: Is told how many are counted, where that takes long.
+            progress: Receives the number counted, if counting takes long.
         """
 
     def problems(self, progress: Progress | None = None) -> Iterator[Problem]:
-        """Reads everything, and tells what is wrong."""
+        """Reads everything, and yields the problems."""
 
     def close(self) -> None:
-        """Closes the files; values that were given out stay valid."""
+        """Closes the files; values that were returned stay valid."""
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What a writer did.
+    """The result of a writer.
 
     Attributes:
         nbytes: Number of bytes of all files; None where nobody counts them.
         files: The files.
-        reading: The options that the file has to be read with, where it does not say it itself.
+        reading: The options needed to read the file, if it does not describe itself.
     """
 
     nbytes: int | None
@@ -292,7 +292,7 @@ class Finishes(Protocol):
         Args:
             target: The path that all workers wrote to.
             save: Which save is meant, where there are shares of several.
-            metadata: What the user wants to keep with it.
+            metadata: The user's metadata.
         """
 
 
@@ -335,19 +335,19 @@ class WritesRows(Protocol[W]):
             target: The file, or the name of a set of shards.
             how: The options.
             shards: Number of files, where it is a set.
-            metadata: What the user wants to keep with it.
+            metadata: The user's metadata.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class Format(Generic[R, W]):
-    """What a format's home has.
+    """The object in a format's module.
 
     Attributes:
         reads: Its reader.
         writes: Its writer of whole values, unless it is only read or takes nothing but rows.
         reads_rows: Its reader of many files, if it is one of rows.
-        writes_rows: Its writer of rows one by one, if it has one.
+        writes_rows: Its writer of single rows, if it has one.
         finishes: Makes a whole of what several workers wrote, if they can.
     """
 

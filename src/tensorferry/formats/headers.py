@@ -47,14 +47,14 @@ _MOST_NPY = 4096
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What a header tells.
+    """The content of a header.
 
     Attributes:
         format: The name of the format.
         tensors: In their order in the file.
         nbytes: Number of bytes of the file.
-        version: Of the format, where the file says one.
-        metadata: What the user kept with the tensors.
+        version: The version of the format, if the file has one.
+        metadata: The user's metadata.
     """
 
     format: str
@@ -65,7 +65,7 @@ class Header:
 
 
 def read(path: str) -> Header | None:
-    """What the header of a local file tells; None for all but plain files."""
+    """Reads the header of a local file; None unless it is a plain file."""
     if not os.path.isfile(path) or os.path.exists(f"{path}.json"):
         return None
     with open(path, "rb") as file:

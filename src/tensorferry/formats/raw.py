@@ -55,14 +55,14 @@ def write(
     byteorder: ByteOrder = "little",
     order: Order = "C",
 ) -> None:
-    """Writes a dense tensor, without copying one that lies in memory as asked for.
+    """Writes a dense tensor, without a copy if its memory layout already fits.
 
     Args:
         value: The tensor.
         sink: Takes the bytes.
-        dtype: What to cast the values to first, as NumPy's `astype` does: it may round, wrap or
-            cut. By default they stay what they are.
-        byteorder: Of each number: "little", "big" or this machine's.
+        dtype: The dtype to cast the values to, as NumPy's `astype` does, which may round, wrap or
+            truncate. By default they stay what they are.
+        byteorder: The byte order: "little", "big" or that of this machine.
         order: "C" when the last index runs fastest, "F" when the first does.
     """
     _check_choice("byteorder", byteorder, ByteOrder)
@@ -79,7 +79,7 @@ def write(
 def reading_options(
     value: Any, *, dtype: Any = None, byteorder: ByteOrder = "little", order: Order = "C"
 ) -> dict[str, Any]:
-    """What `read` has to be told about a value that `write` writes with the same options."""
+    """The options that `read` needs for a value that `write` wrote with these options."""
     array = as_tensor(value)
     return {
         "dtype": _numeric(array.dtype if dtype is None else dtype).name,
@@ -112,8 +112,8 @@ def read(
 
     Args:
         source: The bytes.
-        dtype: Of the values; required.
-        shape: Of the tensor; one dimension may be -1, for as many as there are. By default one
+        dtype: The dtype of the values; required.
+        shape: The shape of the tensor; one dimension may be -1 and is then computed. By default one
             dimension of all values.
         byteorder: As in `write`.
         order: As in `write`.

@@ -3,15 +3,15 @@
     ferry.save(mine, "model.ckpt-900", shard=(rank, size))      # every worker
     ferry.finish("model.ckpt-900")                              # one of them, when all are done
 
-A worker writes its share under a name that no reader looks at, or that no index names. `finish`
-finds the shares, checks that they are all there and of one save, and writes the index, which is
-what makes a checkpoint or a model visible. Until then the old one counts.
+A worker writes its share under a name that readers ignore, or that no index names. `finish` finds
+the shares, checks that they are all there and of one save, and writes the index, which is what
+makes a checkpoint or a model visible. Until then the old one counts.
 
 A share says in its metadata what it is:
 
     {"number": 3, "count": 8, "save": "step 900", "token": "1f3a90c2"}
 
-The token is a digest of the index that was there when the share was written, of `save` and of the
+The token is a digest of the index that existed when the share was written, of `save` and of the
 number of workers. A share that is left over from before the last `finish` has another one.
 """
 
@@ -44,12 +44,12 @@ Given = tuple[int, int] | tuple[int, int, str]
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What one of several workers writes.
+    """The share of one of several workers.
 
     Attributes:
-        number: Of the worker, from 0.
+        number: The number of the worker, from 0.
         count: Number of workers.
-        save: What tells this save from others to the same path, if the user said it.
+        save: Distinguishes this save from others to the same path, if the user passed it.
         token: A digest of all that the shares of one save have in common.
     """
 
@@ -63,9 +63,9 @@ class Share:
         """The share that a user names by `shard=`.
 
         Args:
-            given: The number of the worker, the number of workers, and a text that tells this save
-                from others, such as the step.
-            index: The index that is there.
+            given: The number of the worker, the number of workers, and a text that distinguishes
+                this save from others, such as the step.
+            index: The existing index.
 
         Raises:
             OptionError: It is something else.
@@ -88,12 +88,12 @@ class Share:
         return cls(number, count, save, token_of(count, save, index))
 
     def to_text(self) -> str:
-        """What a share says of itself."""
+        """The description of a share, stored in its file."""
         return json.to_text(asdict(self)).decode()
 
     @classmethod
     def parse(cls, text: str) -> Share | None:
-        """The share that a text tells of; None if it tells of none."""
+        """The share that a text describes; None if it describes none."""
         try:
             tree = json.parse(json.to_utf8(text))
             number, count = tree["number"], tree["count"]
@@ -109,13 +109,13 @@ class Share:
 
 @dataclass(frozen=True)
 class Found(Generic[N, T]):
-    """A share that is there.
+    """A share that was found.
 
     Attributes:
-        share: What it says of itself.
-        path: Of its file, or of the index of its file.
-        tensors: What the format knows of each of its tensors, by name.
-        note: What is to be kept of them.
+        share: Its description.
+        path: The path of its file, or of the index of its file.
+        tensors: The format's facts about each of its tensors, by name.
+        note: The note of its tensors.
     """
 
     share: Share
@@ -125,7 +125,7 @@ class Found(Generic[N, T]):
 
 
 def index_at(place: Place) -> bytes | None:
-    """The bytes of the index that is there; None if there is none."""
+    """The bytes of the existing index; None if there is none."""
     try:
         return bytes(place.open().everything())
     except (FileNotFoundError, NotADirectoryError):
@@ -142,7 +142,7 @@ def token_of(count: int, save: str, index: bytes | None) -> str:
 
 
 def check_content(content: Content) -> None:
-    """Refuses a value whose parts cannot be put together with those of other workers.
+    """Refuses a value that cannot be combined with those of other workers.
 
     Raises:
         UnsupportedError: The value nests, or has metadata.
@@ -163,10 +163,10 @@ def choose(found: Sequence[W], *, save: str | None, index: bytes | None, path: s
     """The shares that make up a whole, in order.
 
     Args:
-        found: All shares that are there.
+        found: All shares.
         save: Which save is to be finished; by default there must be one.
-        index: The index that is there.
-        path: Of the whole.
+        index: The existing index.
+        path: The path of the whole.
 
     Raises:
         FormatError: Shares are missing, of several saves, or have a tensor in common.

@@ -16,7 +16,8 @@ HDF5 = b"\x89HDF\r\n\x1a\n"
 ZIP = (b"PK\x03\x04", b"PK\x05\x06")
 LEVELDB = b"\x57\xfb\x80\x8b\x24\x75\x47\xdb"
 
-# Where the name of an archive's first member stands, and the names that Keras' archives start with.
+# The position of the name of an archive's first member, and the names with which Keras archives
+# start.
 _MEMBER_NAME = 30
 _KERAS_MEMBERS = (b"metadata.json", b"config.json", b"model.weights.h5")
 
@@ -127,5 +128,5 @@ def json(glimpse: Glimpse) -> Answer:
 
 
 def nothing(glimpse: Glimpse) -> Answer:
-    """Any bytes could be of such a format: it has to be named, by `format=` or a suffix."""
+    """Any bytes could be of this format, so it must be named by `format=` or a suffix."""
     return "no"

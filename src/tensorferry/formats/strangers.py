@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from tensorferry.formats.contract import Glimpse
 
-# Where the name of an archive's first member stands.
+# The position of the name of an archive's first member.
 _MEMBER_NAME = 30
 # The number that a file of torch.save began with before version 1.6, pickled.
 _OLD_TORCH = bytes.fromhex("80028a0a6cfc9c46f9206aa850192e")
@@ -36,7 +36,7 @@ class Stranger(NamedTuple):
 
 
 def find(glimpse: Glimpse) -> Stranger | None:
-    """What a file is, if it is one of another program that no format of ours reads."""
+    """The kind of a file that belongs to another program and that no format of ours reads."""
     head, name = glimpse.head, glimpse.name.lower()
     if head[4:8] == b"TFL3":
         return Stranger("a TensorFlow Lite model", "tf.lite.Interpreter runs it")

@@ -47,7 +47,7 @@ TABLE: dict[str, Facts] = {
             metadata="beside",
             read_by="many",
         ),
-        # Archives of Keras are zip archives, too: they are asked before npz.
+        # Keras archives are also zip archives, so they are checked before npz.
         Facts(
             name="keras",
             home="tensorferry.formats.keras.format",
@@ -268,7 +268,7 @@ def _require(extra: Extra | None, what: str) -> None:
 
 
 def writable() -> list[str]:
-    """The names of the formats that are written, too."""
+    """The names of the formats that can also be written."""
     return [name for name, facts in TABLE.items() if facts.takes != "nothing"]
 
 
@@ -278,7 +278,7 @@ def streamable() -> list[str]:
 
 
 def named(path: str) -> str | None:
-    """The format that the ending of a path stands for: the longest one that fits."""
+    """The format of a path's suffix: the longest suffix that matches."""
     path = urls.bare(path)
     path = path.lower()  # "A.NPY"
     found = _ENDING.search(path)
@@ -287,7 +287,7 @@ def named(path: str) -> str | None:
     return _ENDINGS[found[0]]
 
 
-# What TensorFlow's savers put behind the name of a checkpoint: "model.ckpt-900".
+# The suffix that TensorFlow's savers append to the name of a checkpoint: "model.ckpt-900".
 _STEP = re.compile(r"\.ckpt-\d{1,18}$")
 
 

@@ -1,7 +1,7 @@
-"""What formats of whole values have in common: TensorProto, structures, JSON and raw bytes.
+"""Shared code of formats of whole values: TensorProto, structures, JSON and raw bytes.
 
-Such a file is one value, which is read as a whole. What it is made of becomes a bundle of tensors
-that are in memory, so that every verb of bundles works on it.
+Such a file is one value, which is read as a whole. Its parts become a bundle of tensors in memory,
+so that every verb of bundles works on it.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class WholeReader(ABC, Generic[R]):
         return place
 
     def open(self, place: Place, how: R) -> Bundle:
-        """Reads a file, and gives its tensors as a bundle."""
+        """Reads a file, and returns its tensors as a bundle."""
         assert isinstance(how, TensorOptions)
         try:
             source = place.open()

@@ -5,10 +5,11 @@ A protobuf message with one field, which says what the value is:
     1 None | 11 float | 12 int | 13 str | 14 bool | 51 list | 52 tuple | 53 dict | 54 named tuple
     55 tensor, 56 array: a TensorProto each
 
-TensorFlow's `nested_structure_coder` decodes what stands here. It has no place for sparse tensors,
-ragged tensors and `bytes`: these are named tuples of their parts, under the names below, so that
-TensorFlow sees the parts and we give back the whole. Tensors are `tensorferry.formats.tensorproto`;
-large ones are not copied on writing, nor, where it can be avoided, on reading.
+TensorFlow's `nested_structure_coder` decodes these messages. It has no place for sparse tensors,
+ragged tensors and `bytes`. These are stored as named tuples of their parts, under the names below,
+so that TensorFlow sees the parts and we return the whole. Tensors are
+`tensorferry.formats.tensorproto`; large ones are not copied on writing, nor, where it can be
+avoided, on reading.
 
 Messages are read and written by `tensorferry._native`, which knows lists, dicts, plain values and
 contiguous arrays. It asks the builders below for everything else.
@@ -59,7 +60,7 @@ def write(value: Any, sink: Sink) -> None:
     """Writes any value, without copying its large contiguous tensors.
 
     Args:
-        value: A structure, or what stands in one; with the tensors of any framework.
+        value: A structure, or a part of one, with tensors of any framework.
         sink: Where to.
     """
     buffers, size = _WRITER.encode(value, _TO_PARTS, MAX_DEPTH)
@@ -78,7 +79,7 @@ class _ToParts:
     quick = QUICK
 
     def other(self, value: Any, place: str) -> tuple[str | None, Any]:
-        """What stands for a value: another value, or the name and the parts of a named tuple."""
+        """How a value is represented: another value, or the name and the parts of a named tuple."""
         if isinstance(value, dict):
             return None, dict(value)
         if is_namedtuple(value):
@@ -91,7 +92,7 @@ class _ToParts:
             raise error.located(tensor=place or None) from None
 
     def tensor(self, array: Array, place: str) -> tuple[list[Any], int]:
-        """The message of a tensor whose memory cannot be written as it lies."""
+        """The message of a tensor whose memory cannot be written directly."""
         buffers = Buffers()
         try:
             tensorproto.write(array, buffers)
@@ -122,7 +123,7 @@ _TO_PARTS = _ToParts()
 
 
 def _parts_of(value: Any) -> tuple[str | None, Any]:
-    """What stands for a leaf of ours."""
+    """The representation of one of our leaves."""
     if isinstance(value, np.ndarray):
         return None, value
     if isinstance(value, SparseTensor):
@@ -151,7 +152,7 @@ def _parts_of(value: Any) -> tuple[str | None, Any]:
 
 
 def read(source: bytes | memoryview, *, budget: Budget | None = None) -> Any:
-    """The value in a buffer; its tensors lie in the buffer where the bytes allow it.
+    """Reads the value in a buffer; where possible, its tensors are views of the buffer.
 
     Args:
         source: The buffer.
@@ -183,13 +184,13 @@ class _FromParts:
         self.where: str | None = None
 
     def tensor(self, start: int, end: int) -> Any:
-        """A tensor that does not lie in the buffer as it does in memory."""
+        """A tensor that cannot be a view of the buffer."""
         if self._budget is None:
             self._budget = Budget(len(self._data))
         return tensorproto.read(self._data, start=start, end=end, budget=self._budget)
 
     def named(self, name: str, parts: dict[str, Any], offset: int) -> Any:
-        """A named tuple, or what stands under one of our own names."""
+        """A named tuple, or the value that one of our own names represents."""
         try:
             if name in WHOLES:
                 return WHOLES[name](**parts)
@@ -201,7 +202,7 @@ class _FromParts:
             raise FormatError(f"{name} has other parts: {error}", offset=offset) from None
 
     def described(self, offset: int) -> NoReturn:
-        """Refuses what is no value."""
+        """Refuses messages that are not values."""
         raise UnsupportedError(
             "a TensorSpec, shape or dtype describes a tensor and holds no value", offset=offset
         )

@@ -4,12 +4,12 @@ A protobuf message:
 
     1 dtype | 2 shape | 4 tensor_content | 5 .. 18 one repeated field for each kind of value
 
-`serialize_tensor` puts all but strings into `tensor_content`, as the values lie in memory; so do
-we, byte for byte, and for the dtypes it refuses too. `tf.make_tensor_proto` and old versions use
-the repeated fields, where a short field repeats its last value: all of it is read. Content is
-handed out in place, as a read-only array on the source; only bool, the kinds narrower than a byte
-(when they hold bits beyond their width) and repeated fields are copied. A tensor of variants is
-opaque, except for one that holds a RaggedTensor.
+`serialize_tensor` puts everything except strings into `tensor_content`, in the layout of memory. So
+do we, byte for byte, and also for the dtypes that it refuses. `tf.make_tensor_proto` and old
+versions use the repeated fields, where a short field repeats its last value: all of it is read.
+Content is handed out in place, as a read-only array on the source; only bool, the kinds narrower
+than a byte (when they hold bits beyond their width) and repeated fields are copied. A tensor of
+variants is opaque, except for one that holds a RaggedTensor.
 
 The wire is parsed in `tensorferry._native`; which field belongs to which dtype is known here.
 """
@@ -154,8 +154,8 @@ def read(
         source: The buffer.
         start: Where the message starts.
         end: Where the message ends; by default where the buffer does.
-        budget: Of the file, for tensors that take more memory than the message does; by default
-            the message has its own.
+        budget: The budget of the file, for tensors that take more memory than the message; by
+            default the message has its own.
     """
     enum, shape, elements, offset, size, held = _native.tensorproto_scan(source, start, end)
     if size and not held and enum in IN_PLACE and len(shape) <= MAX_NUMPY_RANK:
@@ -190,7 +190,7 @@ class _Parts(NamedTuple):
 
 
 def _read_slowly(parts: _Parts, source: bytes | memoryview, start: int, end: int) -> Any:
-    """Everything but content that is good as it lies: checks first, then the values."""
+    """Reads everything except content that can be used in place: checks first, then the values."""
     row = dtypes.BY_ENUM.get(parts.enum - 100 if parts.enum > 100 else parts.enum)
     if row is None:
         raise FormatError(
@@ -280,7 +280,7 @@ def _read_opaque(
 def _find_variant(
     parts: _Parts, source: bytes | memoryview, start: int, end: int
 ) -> tuple[int, int]:
-    """Where the only variant of the tensor stands: in variant_val, or in the content."""
+    """The position of the only variant of the tensor: in variant_val, or in the content."""
     if parts.content_size:
         content = parts.content, parts.content + parts.content_size
         (variant,) = _native.decode_string_list(source, *content, 1)
