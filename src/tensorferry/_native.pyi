@@ -164,6 +164,9 @@ def bundle_entry(head: bytes, shard: int, offset: int, size: int, checksum: int)
 def bundle_entries(
     source: Buffer, starts: list[int], ends: list[int]
 ) -> tuple[list[bytes], bytes]: ...
+def bundle_index(
+    source: Buffer,
+) -> tuple[bytes, int, list[bytes], list[bytes], bytes] | None: ...
 
 class ExampleSurvey:
     def __init__(self) -> None: ...
