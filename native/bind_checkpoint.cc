@@ -35,6 +35,27 @@ nb::tuple bundle_entries(nb::handle source, nb::list starts, nb::list ends) {
                 entries.numbers.size() * sizeof(std::int64_t)));
 }
 
+nb::object bundle_index(nb::handle source) {
+  Buffer buffer(source);
+  checkpoint::Index index;
+  if (!checkpoint::read_index(buffer.span(), index)) return nb::none();
+  const checkpoint::Entries entries = checkpoint::read_entries(index.values);
+  const nb::list keys = make_list(index.keys.size(), [&](std::size_t i) {
+    return nb::object(nb::bytes(index.keys[i].data(), index.keys[i].size()));
+  });
+  std::vector<std::int64_t> numbers = entries.numbers;
+  for (const Span& value : index.values) {
+    numbers.push_back(static_cast<std::int64_t>(value.offset()));
+  }
+  for (const Span& value : index.values) {
+    numbers.push_back(static_cast<std::int64_t>(value.offset() + value.size));
+  }
+  return nb::make_tuple(to_bytes(index.header), index.header.offset(), keys,
+                        to_list(entries.heads),
+                        nb::bytes(reinterpret_cast<const char*>(numbers.data()),
+                                  numbers.size() * sizeof(std::int64_t)));
+}
+
 nb::list table_blocks(nb::list keys, nb::list values, std::size_t room, std::size_t interval) {
   if (keys.size() != values.size()) throw nb::value_error("as many keys as values");
   if (interval == 0) throw nb::value_error("a key starts anew at some time");
@@ -71,6 +92,10 @@ void bind_checkpoint(nb::module_& module) {
   module.def("bundle_entries", bundle_entries, "source"_a, "starts"_a, "ends"_a,
              "Different heads, and five columns of int64: which head or -1, shard, offset, size, "
              "checksum.");
+  module.def("bundle_index", bundle_index, "source"_a,
+             "A whole index: its header, where the header starts, the keys of the entries, "
+             "different heads, and seven columns of int64: which head or -1, shard, offset, size, "
+             "checksum, where the entry starts and ends. None if it is compressed or damaged.");
 }
 
 }  // namespace ferry::python

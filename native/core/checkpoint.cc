@@ -5,6 +5,8 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "checksum.h"
+
 namespace ferry::checkpoint {
 
 namespace {
@@ -154,6 +156,95 @@ Entries read_entries(const std::vector<Span>& values) {
     }
   }
   return entries;
+}
+
+namespace {
+
+constexpr std::size_t footer_size = 48, trailer_size = 5;
+constexpr std::uint64_t magic = 0xdb4775248b80fb57;
+
+struct Handle {
+  std::uint64_t offset = 0;
+  std::uint64_t size = 0;
+  std::uint64_t end() const noexcept { return offset + size + trailer_size; }
+};
+
+// A place in the file that `limit` is the end of; false if it is none.
+bool read_handle(Reader& reader, std::uint64_t limit, Handle& handle) {
+  handle.offset = reader.varint();
+  handle.size = reader.varint();
+  return limit >= trailer_size && handle.offset <= limit - trailer_size &&
+         handle.size <= limit - trailer_size - handle.offset;
+}
+
+// The bytes of a block; false if they are compressed or not what they were.
+bool read_block(Span file, const Handle& handle, Span& block) {
+  Reader reader(file.behind(static_cast<std::size_t>(handle.offset)));
+  const Span checked = reader.take(handle.size + 1);
+  block = {checked.data, checked.size - 1, checked.input};
+  return checked.data[block.size] == 0 &&
+         reader.fixed32() == masked_crc32c(checked.data, checked.size);
+}
+
+bool read_footer(Span file, Handle& metaindex, Handle& index) {
+  if (file.size < footer_size) return false;
+  const std::uint64_t end = file.size - footer_size;
+  Reader reader(file.behind(static_cast<std::size_t>(end)));
+  Reader handles(reader.take(footer_size - sizeof(magic)));
+  if (reader.fixed64() != magic) return false;
+  if (!read_handle(handles, end, metaindex) || !read_handle(handles, end, index)) return false;
+  const std::size_t shortest = varint_size(metaindex.offset) + varint_size(metaindex.size) +
+                               varint_size(index.offset) + varint_size(index.size);
+  if (footer_size - sizeof(magic) - handles.left() != shortest) return false;
+  while (!handles.done()) {
+    if (*handles.take(1).data != 0) return false;
+  }
+  return metaindex.end() == index.offset && index.end() == end;
+}
+
+// The entries of a data block, whose keys lie behind `before` and up to `last`.
+bool read_data(Span block, const std::string* before, const std::string& last, Index& index) {
+  const std::size_t first = index.keys.size();
+  for (Block entries(block); entries.next();) {
+    index.keys.push_back(entries.key());
+    index.values.push_back(entries.value());
+  }
+  if (index.keys.size() == first || index.keys.back() > last) return false;
+  if (before != nullptr && index.keys[first] <= *before) return false;
+  return first == 0 || index.keys[first] > index.keys[first - 1];
+}
+
+bool read_blocks(Span file, Index& index) {
+  Handle metaindex, directory, handle;
+  Span block;
+  if (!read_footer(file, metaindex, directory)) return false;
+  if (!read_block(file, metaindex, block) || Block(block).next()) return false;
+  if (!read_block(file, directory, block)) return false;
+  std::uint64_t position = 0;
+  std::string before;
+  for (Block entries(block); entries.next(); position = handle.end()) {
+    Reader reader(entries.value());
+    Span data;
+    if (!read_handle(reader, metaindex.offset, handle) || !reader.done()) return false;
+    if (handle.offset != position || !read_block(file, handle, data)) return false;
+    if (!read_data(data, position == 0 ? nullptr : &before, entries.key(), index)) return false;
+    before = entries.key();
+  }
+  return position == metaindex.offset && !index.keys.empty() && index.keys.front().empty();
+}
+
+}  // namespace
+
+bool read_index(Span file, Index& index) {
+  try {
+    if (!read_blocks(file, index)) return false;
+  } catch (const Error&) {
+    return false;
+  }
+  index.header = index.values.front();
+  index.keys.erase(index.keys.begin());
+  index.values.erase(index.values.begin());
+  return true;
 }
 
 namespace {

@@ -65,6 +65,17 @@ struct Entries {
 
 Entries read_entries(const std::vector<Span>& values);
 
+// The whole index of a checkpoint: its header, and the keys and values behind it.
+struct Index {
+  Span header;
+  std::vector<std::string> keys;
+  std::vector<Span> values;
+};
+
+// Reads a table whose blocks are not compressed, every checksum verified; false for every other one,
+// and for damage: tensorferry.codecs.leveldb reads it block by block, and says what is wrong.
+bool read_index(Span file, Index& index);
+
 // Writes the block of the entries from `start` on, which are sorted, and gives the number of the
 // first entry behind it: a block takes entries until it has `room` bytes. A key starts anew every
 // `interval` entries.

@@ -2,6 +2,8 @@
 // blocks of other sizes, and read again.
 #include "core/checkpoint.h"
 
+#include <algorithm>
+
 namespace checkpoint = ferry::checkpoint;
 
 namespace {
@@ -33,6 +35,11 @@ void check_writing(const std::vector<std::string>& keys, const std::vector<ferry
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const ferry::Input input(data, size);
+  checkpoint::Index index;
+  if (checkpoint::read_index(input.span(), index)) {
+    if (index.keys.size() != index.values.size()) __builtin_trap();
+    if (!std::is_sorted(index.keys.begin(), index.keys.end())) __builtin_trap();
+  }
   std::vector<std::string> keys;
   std::vector<ferry::Span> values;
   try {

@@ -47,6 +47,11 @@ def safetensors_header(
 def npz_arrays(
     source: Buffer, start: int, stop: int, count: int
 ) -> list[tuple[str, str | None, Any, bool, int, int, int, int]] | None: ...
+def hdf5_objects(
+    source: Buffer, start: int, stop: int, depth: int
+) -> (
+    tuple[list[tuple[str, dict[str, str]]], list[tuple[str, str, tuple[int, ...], int, int]]] | None
+): ...
 
 class ThriftTable:
     def __init__(self, fields: list[tuple[int, str, ThriftTable | None]]) -> None: ...
@@ -164,6 +169,9 @@ def bundle_entry(head: bytes, shard: int, offset: int, size: int, checksum: int)
 def bundle_entries(
     source: Buffer, starts: list[int], ends: list[int]
 ) -> tuple[list[bytes], bytes]: ...
+def bundle_index(
+    source: Buffer,
+) -> tuple[bytes, int, list[bytes], list[bytes], bytes] | None: ...
 
 class ExampleSurvey:
     def __init__(self) -> None: ...

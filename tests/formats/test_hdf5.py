@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 import tensorferry as ferry
+from tensorferry.codecs.hdf5.file import File
+from tensorferry.storage.place import Place
 
 LATEST = {"libver": "latest"}
 EARLIEST = {"libver": "earliest"}
@@ -60,8 +62,8 @@ def test_groups(options, count):
 
     data = made(make, **options)
     check(data)
-    with ferry.open(data, format="keras") as bundle, h5py.File(io.BytesIO(data)) as file:
-        (root,) = bundle.details.roots
+    with h5py.File(io.BytesIO(data)) as file:
+        root = File(Place(data).open()).root
         assert root.members["g"].attributes == dict(file["g"].attrs)
 
 

@@ -1,4 +1,4 @@
-"""Headers: what a plain npy or safetensors file holds, without NumPy.
+"""Headers: what a plain npy, safetensors or HDF5 file holds, without NumPy.
 
 Importing NumPy takes longer than reading a header. Nothing is judged here: a file that is unusual
 or damaged, or has a note in its metadata or a file beside it, has no outline, and is to be opened.
@@ -18,10 +18,14 @@ from tensorferry.codecs import compression, json_text
 from tensorferry.errors import FormatError
 from tensorferry.formats.contract import HEAD, Glimpse
 from tensorferry.formats.detect import recognise
+from tensorferry.storage.place import Place
 from tensorferry.tensors.infos import MAX_RANK, ROOT, TensorInfo
 
 NPY = "npy"
 SAFETENSORS = "safetensors"
+KERAS = "keras"
+# Beside weights of this name there may be the config of their model.
+_OF_A_MODEL = "model.weights.h5"
 
 # The dict of an npy header as NumPy writes it, for the dtypes that it has itself.
 _NPY = re.compile(
@@ -82,6 +86,8 @@ def read(path: str) -> Header | None:
         if name == NPY:
             file.seek(0)
             return _npy(file.read(_MOST_NPY), size)
+        if name == KERAS:
+            return _keras(path)
         length = int.from_bytes(head[:8], "little")
         if name != SAFETENSORS or not 2 <= length <= min(_MOST, size - 8):
             return None
@@ -103,6 +109,18 @@ def _npy(head: bytes, size: int) -> Header | None:
     if dtype is None or len(shape) > MAX_RANK or _bytes_of(dtype, shape) != values:
         return None
     return Header(NPY, (TensorInfo(ROOT, dtype, shape, values),), size, "1.0")
+
+
+def _keras(path: str) -> Header | None:
+    from tensorferry.formats.keras import usual
+
+    if os.path.basename(path) == _OF_A_MODEL:
+        return None
+    with Place(path).open() as source:
+        found = None if source.size is None else usual.find(source, 0, source.size)
+        if found is None or found.foreign:
+            return None
+        return Header(KERAS, tuple(found.infos().values()), source.size or 0)
 
 
 def _bytes_of(dtype: str, shape: tuple[int, ...]) -> int:

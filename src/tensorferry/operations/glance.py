@@ -26,6 +26,7 @@ MODEL = "savedmodel"
 CHECKPOINT = "checkpoint"
 NPY = "npy"
 SAFETENSORS = "safetensors"
+KERAS = "keras"
 TFRECORD = "tfrecord"
 
 
@@ -68,8 +69,8 @@ def outline_of(found: Found) -> Outline | None:
 
 
 def header_of(found: Found) -> Header | None:
-    """What a plain local npy or safetensors file holds, by its header; None for all else."""
-    if found.format not in (None, NPY, SAFETENSORS) or len(found.places) > 1:
+    """What a plain local npy, safetensors or HDF5 file holds; None for all else."""
+    if found.format not in (None, NPY, SAFETENSORS, KERAS) or len(found.places) > 1:
         return None
     place = found.place
     if place.is_url or not place.is_named:
@@ -78,7 +79,7 @@ def header_of(found: Found) -> Header | None:
 
     try:
         return headers.read(place.path)
-    except OSError:  # whoever opens the file says what is wrong with it
+    except (OSError, FormatError):  # whoever opens the file says what is wrong with it
         return None
 
 

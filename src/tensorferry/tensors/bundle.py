@@ -24,7 +24,7 @@ from tensorferry.progress import Progress, following
 from tensorferry.storage.pages import lend, release
 from tensorferry.storage.place import Place
 from tensorferry.tensors import layout
-from tensorferry.tensors.infos import Infos, TensorInfo, grid
+from tensorferry.tensors.infos import Infos, TensorInfo, grid, origin_of
 from tensorferry.tensors.many import ManyStored
 from tensorferry.tensors.note import Note
 from tensorferry.tensors.stored import Stored
@@ -220,8 +220,8 @@ class Bundle(Mapping[str, Any]):
     def infos(self) -> Mapping[str, TensorInfo]:
         """Returns `info` for all tensors at once."""
         quickly = None
-        if isinstance(self._stored, ManyStored) and not self._note.origins and not self._aliases:
-            quickly = self._stored.infos()
+        if isinstance(self._stored, ManyStored) and not self._note.origins:
+            quickly = self._stored.infos(self._aliases)
         return Infos(quickly or {name: self.info[name] for name in self._stored})
 
     def count(self, progress: Progress | bool | None = None) -> int:
@@ -448,8 +448,7 @@ class _Infos(Mapping[str, TensorInfo]):
     def __getitem__(self, name: str) -> TensorInfo:
         stored = self._stored[name]
         origin = dict(self._origins[name]) if name in self._origins else {}
-        if (alias := self._aliases.get(name, name)) != name:
-            origin["aliases"] = (alias,)
+        origin |= origin_of(name, self._aliases.get(name, name))
         return TensorInfo(
             name,
             stored.dtype_name,

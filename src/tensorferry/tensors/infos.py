@@ -103,6 +103,11 @@ class TensorInfo:
         return Infos({self.name: self})._repr_html_()
 
 
+def origin_of(name: str, alias: str) -> dict[str, Any]:
+    """What `TensorInfo.origin` has for a tensor of two names, which may be the same."""
+    return {} if alias == name else {"aliases": (alias,)}
+
+
 def elements_in(info: TensorInfo) -> int | None:
     """Number of elements of a tensor; None if a dimension varies."""
     sizes = [size for size in info.shape if size is not None]

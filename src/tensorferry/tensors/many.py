@@ -14,8 +14,9 @@ import numpy as np
 
 from tensorferry import dtypes
 from tensorferry.tensors.entries import Entries
+from tensorferry.tensors.infos import TensorInfo, origin_of
 from tensorferry.tensors.stored import Stored, StoredArray
-from tensorferry.tensors.values import NARROW, Array, TensorInfo, clean_bits
+from tensorferry.tensors.values import NARROW, Array, clean_bits
 
 
 class ManyStored(Mapping[str, Stored]):
@@ -29,8 +30,12 @@ class ManyStored(Mapping[str, Stored]):
         """All tensors; None if they have to be read one by one."""
         return None
 
-    def infos(self) -> dict[str, TensorInfo] | None:
-        """The infos of all tensors; None if they have to be looked up one by one."""
+    def infos(self, aliases: Mapping[str, str]) -> dict[str, TensorInfo] | None:
+        """The infos of all tensors; None if they have to be looked up one by one.
+
+        Args:
+            aliases: Another name of each tensor that has one.
+        """
         return None
 
 
@@ -65,12 +70,13 @@ class StoredArrays(ManyStored):
             arrays = {name: clean_bits(array) for name, array in arrays.items()}
         return arrays
 
-    def infos(self) -> dict[str, TensorInfo]:
+    def infos(self, aliases: Mapping[str, str]) -> dict[str, TensorInfo]:
         """The infos of all tensors."""
         names: dict[np.dtype[Any], str] = {}
         infos, sizes = {}, self._entries.sizes()
         for name, (dtype, shape, _) in self._entries.places.items():
             if dtype not in names:
                 names[dtype] = dtypes.from_numpy(dtype).name
-            infos[name] = TensorInfo(name, names[dtype], shape, sizes[name])
+            origin = origin_of(name, aliases.get(name, name))
+            infos[name] = TensorInfo(name, names[dtype], shape, sizes[name], origin=origin)
         return infos

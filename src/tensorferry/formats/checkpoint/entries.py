@@ -16,6 +16,7 @@ index together is `tensorferry.formats.checkpoint.index`.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from tensorferry import dtypes
@@ -137,6 +138,15 @@ def parse_fields(reader: Reader, start: int, end: int) -> Entry:
             pieces.append(extents.parse(reader, Span(first, last)))
     kind = make_kind(enum, shape, start)
     return Entry(kind, shard, offset, size, crc, tuple(pieces))
+
+
+@lru_cache(maxsize=1024)
+def kind_of(head: bytes) -> Kind | None:
+    """The kind of entries that start so; None if they have to be looked at one by one."""
+    try:
+        return parse_fields(Reader(head), 0, len(head)).kind
+    except (FormatError, UnsupportedError):
+        return None
 
 
 def _signed(value: int) -> int:

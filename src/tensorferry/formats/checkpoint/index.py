@@ -19,13 +19,14 @@ from tensorferry.formats.checkpoint.entries import (
     SIGNED,
     Entry,
     Kind,
+    kind_of,
     parse_entry,
-    parse_fields,
     parse_header,
     shown,
 )
 from tensorferry.formats.checkpoint.extents import Extents
 from tensorferry.formats.checkpoint.messages import Reader
+from tensorferry.storage import Source
 from tensorferry.tensors.values import Array
 
 
@@ -63,6 +64,35 @@ class Index:
     def name(self, number: int) -> str:
         """The key of an entry, as an error shows it."""
         return shown(list(self.numbers)[number])
+
+
+def read_content(content: bytes, path: str) -> Index:
+    """All entries of an index that is in memory.
+
+    Args:
+        content: All bytes of the file.
+        path: The file, for errors.
+
+    Raises:
+        FormatError: Something in it cannot be.
+        UnsupportedError: It is for newer readers.
+    """
+    found = _native.bundle_index(content)
+    if found is None:  # compressed or damaged
+        return read(Table(Source(path, buffer=memoryview(content))))
+    header, start, keys, heads, numbers = found
+    try:
+        index = Index(*parse_header(header, 0, len(header)))
+    except (FormatError, UnsupportedError) as error:
+        error.offset = start + (error.offset or 0)
+        raise error.located(path=path) from None
+    index.numbers = dict(zip(keys, range(len(keys)), strict=True))
+    if keys:
+        parser = _Parser()
+        table = np.frombuffer(bytearray(numbers), np.int64).reshape(7, -1)
+        index.columns = parser.fill(heads, table, keys, content, path=path)
+        index.kinds, index.slices = parser.kinds, parser.slices
+    return index
 
 
 def read(table: Table) -> Index:
@@ -135,36 +165,60 @@ class _Parser:
 
     def parse(self, block: Block, first: int, path: str) -> Array:
         """The columns of a block's entries, of which the first has the number `first`."""
-        data = block.data
-        heads, columns = _native.bundle_entries(data, block.starts, block.ends)
+        heads, columns = _native.bundle_entries(block.data, block.starts, block.ends)
+        found = np.frombuffer(columns, np.int64).reshape(5, -1)
+        table = np.concatenate([found, np.array([block.starts, block.ends], np.int64)])
+        return self.fill(
+            heads, table, block.keys, block.data, first=first, offset=block.offset, path=path
+        )
+
+    def fill(
+        self,
+        heads: list[bytes],
+        table: Array,
+        keys: list[bytes],
+        data: bytes | memoryview,
+        *,
+        path: str,
+        first: int = 0,
+        offset: int = 0,
+    ) -> Array:
+        """The columns of entries, where numbers of kinds stand for those of heads.
+
+        Args:
+            heads: The different starts of entries.
+            table: The columns, and where each entry starts and ends.
+            keys: Of the entries.
+            data: The bytes of the entries.
+            path: Where they are.
+            first: The number of the first entry.
+            offset: Where `data` starts in the file.
+        """
         known = self._heads
         for head in heads:
             if head not in known:
                 known[head] = self._parse_head(head)
-        table = np.frombuffer(bytearray(columns), np.int64).reshape(5, -1)
         table[0] = np.array([*(known[head] for head in heads), -1], np.int64)[table[0]]
         # Strings, of which the shape does not tell the size, are looked at one by one.
         sizes = [-1 if kind.nbytes is None else kind.nbytes for kind in self.kinds]
         sound = np.array([*sizes, -1], np.int64)[table[0]] == table[3]
         sound &= table[2] <= SIGNED - 1 - table[3]
-        for number in np.flatnonzero(~sound).tolist():
-            key, start, end = block.keys[number], block.starts[number], block.ends[number]
+        for number in () if sound.all() else np.flatnonzero(~sound).tolist():
+            start, end = table[5:, number].tolist()
             try:
                 entry = parse_entry(Reader(data), start, end)
             except (FormatError, UnsupportedError) as error:
-                error.offset = block.offset + (error.offset or 0)
-                raise error.located(path=path, tensor=shown(key)) from None
-            table[:, number] = (self._number(entry.kind), *entry[1:5])
+                error.offset = offset + (error.offset or 0)
+                raise error.located(path=path, tensor=shown(keys[number])) from None
+            table[:5, number] = (self._number(entry.kind), *entry[1:5])
             if entry.slices:
                 self.slices[first + number] = entry.slices
-        return table
+        return table[:5]
 
     def _parse_head(self, head: bytes) -> int:
         """The kind of entries that start so; -1 if they have to be looked at one by one."""
-        try:
-            return self._number(parse_fields(Reader(head), 0, len(head)).kind)
-        except (FormatError, UnsupportedError):
-            return -1
+        kind = kind_of(head)
+        return -1 if kind is None else self._number(kind)
 
     def _number(self, kind: Kind) -> int:
         number = self._known.setdefault(kind, len(self.kinds))

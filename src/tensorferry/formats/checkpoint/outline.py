@@ -9,26 +9,23 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tensorferry import _native, dtypes
-from tensorferry.codecs.leveldb import Table
 from tensorferry.codecs.protobuf import read_varint
-from tensorferry.errors import FerryError, FormatError, UnsupportedError
+from tensorferry.errors import FerryError
 from tensorferry.formats.checkpoint import graph as graphs
 from tensorferry.formats.checkpoint.entries import (
     NOTE,
     Entry,
     Header,
-    Kind as EntryKind,
     data_path,
+    kind_of,
     parse_entry,
-    parse_fields,
     parse_header,
 )
 from tensorferry.formats.checkpoint.messages import Reader
-from tensorferry.storage import Source
 from tensorferry.storage.place import Place
 from tensorferry.tensors.infos import Kind, TensorInfo
 
@@ -83,8 +80,7 @@ def read(prefix: str) -> Outline | None:
     path = f"{prefix}.index"
     try:
         with Place(path).open() as source:
-            content = memoryview(bytes(source.everything()))
-        found = _read_entries(Table(Source(path, buffer=content)))
+            found = _read_entries(bytes(source.everything()))
         if found is None:
             return None
         header, entries = found
@@ -99,56 +95,27 @@ def read(prefix: str) -> Outline | None:
     return Outline({name: entries[key] for name, key in keys.items()}, keys, graph, [path, *files])
 
 
-def _read_entries(table: Table) -> tuple[Header, dict[str, Entry]] | None:
+def _read_entries(content: bytes) -> tuple[Header, dict[str, Entry]] | None:
     """The header and all entries; None if there are many, or unusual ones."""
-    header: Header | None = None
-    entries: dict[str, Entry] = {}
-    kinds: dict[bytes, EntryKind | None] = {}
-    for block in table.blocks():
-        keys, starts, ends = block.keys, block.starts, block.ends
-        if header is None:
-            if keys.pop(0) != b"":
-                return None
-            header = parse_header(block.data, starts.pop(0), ends.pop(0))
-        if len(entries) + len(keys) > MOST:
-            return None
-        found = _native.bundle_entries(block.data, starts, ends)
-        for place, entry in enumerate(_usual_entries(found, len(keys), kinds)):
-            if entry is None:
-                entry = parse_entry(Reader(block.data), starts[place], ends[place])
-            if entry.slices or entry.kind.row.name == "variant":
-                return None
-            entries[keys[place].decode()] = entry
-    if header is None or header.big_endian or NOTE in entries:
+    found = _native.bundle_index(content)
+    if found is None or len(found[2]) > MOST:
         return None
-    return header, entries
-
-
-def _usual_entries(
-    found: tuple[list[bytes], bytes], count: int, kinds: dict[bytes, EntryKind | None]
-) -> Iterator[Entry | None]:
-    """The entries of a block; None for one that has to be looked at by itself.
-
-    Args:
-        found: What the native core read: heads, and columns of numbers.
-        count: How many entries there are.
-        kinds: What the heads of earlier blocks say; those of this one are added.
-    """
-    heads, numbers = found
-    for head in heads:
-        if head not in kinds:
-            try:
-                kinds[head] = parse_fields(Reader(head), 0, len(head)).kind
-            except (FormatError, UnsupportedError):
-                kinds[head] = None
-    known = [*map(kinds.__getitem__, heads), None]  # the last is that of the number -1
-    table = memoryview(numbers).cast("q")
-    columns = (table[start : start + count].tolist() for start in range(0, len(table), count))
-    for head, shard, offset, size, crc in zip(*columns, strict=True):
-        kind = known[head]
-        # Of strings, the shape does not tell the size.
-        is_sound = kind is not None and kind.nbytes == size
-        yield Entry(kind, shard, offset, size, crc) if is_sound else None
+    head, _, keys, heads, numbers = found
+    header = parse_header(head, 0, len(head))
+    kinds = [*map(kind_of, heads), None]  # the last is that of the number -1
+    table, count = memoryview(numbers).cast("q"), len(keys)
+    columns = [table[place * count : (place + 1) * count].tolist() for place in range(7)]
+    entries: dict[str, Entry] = {}
+    for key, number, shard, offset, size, crc, start, end in zip(keys, *columns, strict=True):
+        kind = kinds[number]
+        if kind is not None and kind.nbytes == size:
+            entry = Entry(kind, shard, offset, size, crc)
+        else:  # of strings, the shape does not tell the size
+            entry = parse_entry(Reader(content), start, end)
+        if entry.slices or entry.kind.row.name == "variant":
+            return None
+        entries[key.decode()] = entry
+    return None if header.big_endian or NOTE in entries else (header, entries)
 
 
 def _check_places(prefix: str, header: Header, entries: dict[str, Entry]) -> list[str]:

@@ -26,7 +26,6 @@ from io import FileIO
 from typing import Any
 
 from tensorferry.codecs import json_text as json
-from tensorferry.codecs.leveldb import Table
 from tensorferry.errors import FormatError, UnsupportedError
 from tensorferry.formats.checkpoint import graph as graphs, index as indexes, state as states
 from tensorferry.formats.checkpoint.entries import NOTE, data_path
@@ -164,7 +163,7 @@ def _open(
     path = file.place.path
     places: list[Place] = []
     try:
-        index = indexes.read(Table(Source(path, buffer=memoryview(file.content))))
+        index = indexes.read_content(file.content, path)
         try:
             files = _open_shards(prefix, index, places)
         except FileNotFoundError:
@@ -212,8 +211,12 @@ class _IndexFile:
             raise FormatError("it is no regular file, expected an index", path=place.path)
         else:
             self._file = FileIO(place.path)
-            self._identity = _identity(os.fstat(self._file.fileno()))
-            self.content = self._file.readall()
+            found = os.fstat(self._file.fileno())
+            self._identity = _identity(found)
+            # Nearly always all of it: asking for one byte more tells that it ends there.
+            self.content = self._file.read(found.st_size + 1)
+            if len(self.content) != found.st_size:
+                self.content += self._file.readall()
 
     def _read_object(self) -> bytes:
         try:
@@ -312,9 +315,9 @@ class _Tensors(ManyStored):
         """All tensors, if all of them are numbers in files that are in memory."""
         return self._reader.arrays(self._numbers)
 
-    def infos(self) -> dict[str, TensorInfo] | None:
+    def infos(self, aliases: Mapping[str, str]) -> dict[str, TensorInfo] | None:
         """What is known of all tensors, if all of them are numbers."""
-        return self._reader.infos(self._numbers)
+        return self._reader.infos(self._numbers, aliases)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._numbers)

@@ -21,8 +21,9 @@ from tensorferry.formats.checkpoint.index import Index
 from tensorferry.formats.checkpoint.strings import StoredStrings
 from tensorferry.storage import Source
 from tensorferry.tensors.entries import Entry, Extent
+from tensorferry.tensors.infos import TensorInfo, origin_of
 from tensorferry.tensors.stored import Stored, StoredArray, Unreadable, plain_storage
-from tensorferry.tensors.values import NARROW, Array, Kind, TensorInfo
+from tensorferry.tensors.values import NARROW, Array, Kind
 
 
 class TensorReader:
@@ -108,17 +109,26 @@ class TensorReader:
             dtype = dtype.newbyteorder(">")
         return StoredArray(Entry(dtype, entry.kind.shape, source, entry.offset, load=load), stored)
 
-    def infos(self, numbers: Mapping[str, int]) -> dict[str, TensorInfo] | None:
+    def infos(
+        self, numbers: Mapping[str, int], aliases: Mapping[str, str]
+    ) -> dict[str, TensorInfo] | None:
         """What is known of tensors of numbers, by name; None if one of them is something else.
 
         Args:
             numbers: Those of the tensors, by name.
+            aliases: Another name of each tensor that has one.
         """
         if self._pieces or not all(kind.row.bits for kind in self.index.kinds):
             return None
         kinds = self._kinds
         return {
-            name: TensorInfo(name, kind.row.name, kind.shape, kind.nbytes)
+            name: TensorInfo(
+                name,
+                kind.row.name,
+                kind.shape,
+                kind.nbytes,
+                origin=origin_of(name, aliases.get(name, name)),
+            )
             for name, kind in ((name, kinds[number]) for name, number in numbers.items())
         }
 

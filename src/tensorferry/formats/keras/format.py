@@ -75,8 +75,7 @@ class Reader:
         if how.hdf5 not in ("own", "h5py", None):
             raise ValueError(f'hdf5 is {how.hdf5!r}, expected "own" or "h5py"')
         weights = open_weights(place, verify=how.verify, trusted=how.hdf5 == "h5py")
-        # An optimizer that cannot be read never hides the weights.
-        lost = [name for name in weights.optimizer if weights.stored[name].unreadable]
+        lost = weights.lost
         opened = Bundle(
             weights.stored,
             facts=TABLE[NAME],

@@ -21,13 +21,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from tensorferry.codecs.hdf5.file import Node
 from tensorferry.errors import FerryError, UnsupportedError
 from tensorferry.formats.keras import config as keras_config
+
+if TYPE_CHECKING:
+    from tensorferry.codecs.hdf5.file import Node
 
 VARIABLES = "vars"
 OPTIMIZER = "optimizer"
@@ -271,14 +273,36 @@ def find_by_path(roots: Sequence[Node], config: Any = None) -> Found:
                 path = f"{node.path}/{key}".lstrip("/")
                 nodes.setdefault(path, Link(path, error))
     names = found.layers or dict(pair for root in roots for pair in _named(root, config))
-    counts = Counter(path.rpartition("/")[0] for path in nodes)
-    namer = _Namer(names, keras_config.classes(config), counts)
-    training = {path for path in nodes if path.partition("/")[0] in TRAINING}
-    model = [path for path in nodes if path not in training]
-    rest = [path for path in nodes if path in training]
-    _add(found, [namer.name(path) for path in model], [nodes[path] for path in model])
-    found.optimizer = _add(found, rest, [nodes[path] for path in rest])
+    paths, found.optimizer = name_variables(nodes, names, config)
+    found.datasets = {name: nodes[path] for name, path in paths.items()}
     return found
+
+
+def name_variables(
+    paths: Iterable[str], layers: Mapping[str, str], config: Any = None
+) -> tuple[dict[str, str], tuple[str, ...]]:
+    """The path of each variable by its name, and the names of those of optimizers and metrics.
+
+    Args:
+        paths: Of all variables, in their order.
+        layers: The name of the layer that each group belongs to.
+        config: Of the model, where it is known.
+    """
+    model: list[str] = []
+    training: list[str] = []
+    for path in paths:
+        (training if path.partition("/")[0] in TRAINING else model).append(path)
+    counts = Counter([path.rpartition("/")[0] for path in (*model, *training)])
+    names = model
+    if layers:
+        namer = _Namer(layers, keras_config.classes(config), counts)
+        names = [namer.name(path) for path in model]
+    used = Counter(names)
+    named: dict[str, str] = {}
+    for name, path in zip(names, model, strict=True):
+        named[path if used[name] > 1 or name in named else name] = path
+    named.update(zip(training, training, strict=True))
+    return named, tuple(training)
 
 
 def _named(group: Node, config: Any) -> Iterator[tuple[str, str]]:
@@ -322,24 +346,36 @@ def _walk(node: Node) -> Iterator[Node]:
 
 @dataclass(frozen=True, slots=True)
 class _Namer:
-    layers: dict[str, str]
+    layers: Mapping[str, str]
     classes: Classes
     counts: Counter[str]
+    # By the group of variables: what their names start with, and their own names if known.
+    known: dict[str, tuple[str, tuple[str, ...]] | None] = field(default_factory=dict)
 
     def name(self, path: str) -> str:
         """What Keras calls the variable of a path, or the path."""
         head, _, key = path.rpartition("/")
+        if head not in self.known:
+            self.known[head] = self._group(head)
+        found = self.known[head]
+        if found is None:
+            return path
+        prefix, names = found
+        if not key.isdecimal():
+            return prefix + key
+        return prefix + names[int(key)] if int(key) < len(names) else path
+
+    def _group(self, head: str) -> tuple[str, tuple[str, ...]] | None:
         group, _, last = head.rpartition("/")
         if last != VARIABLES or group not in self.layers:
-            return path
-        own = self._variable(group, key, self.counts[head]) if key.isdecimal() else key
-        if own is None:
-            return path
+            return None
         parts = group.split("/")
         above = ("/".join(parts[: end + 1]) for end in range(len(parts)))
-        return "/".join([*(self.layers[part] for part in above if part in self.layers), own])
+        prefix = "".join(f"{self.layers[part]}/" for part in above if part in self.layers)
+        return prefix, self._variables(group, self.counts[head])
 
-    def _variable(self, group: str, key: str, count: int) -> str | None:
+    def _variables(self, group: str, count: int) -> tuple[str, ...]:
+        """The names of a layer's variables by their numbers; empty if they are not known."""
         layer = self.layers[group]
         if layer in self.classes:
             kind, config = self.classes[layer]
@@ -352,9 +388,9 @@ class _Namer:
             candidates.append((_stem(word), {}))
         for kind, config in candidates:
             names = _variables_of(kind, config, count)
-            if names is not None and int(key) < count:
-                return names[int(key)]
-        return None
+            if names is not None:
+                return names
+        return ()
 
 
 def _variables_of(kind: str, config: dict[str, Any], count: int) -> tuple[str, ...] | None:

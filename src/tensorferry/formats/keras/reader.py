@@ -28,7 +28,8 @@ from tensorferry.codecs.zip.archive import Archive, open_archive
 from tensorferry.codecs.zip.directory import STORED
 from tensorferry.errors import FerryError, FormatError, UnsupportedError
 from tensorferry.formats.keras import config as keras_config, layouts, shards
-from tensorferry.formats.keras.weights import Weights, fill
+from tensorferry.formats.keras.usual import find as find_usual
+from tensorferry.formats.keras.weights import Weights, fill, of_usual
 from tensorferry.storage import Source, is_url
 from tensorferry.storage.place import Place
 
@@ -85,8 +86,9 @@ def open_weights(place: Place, *, verify: bool = True, trusted: bool = False) ->
 def _read_hdf5(place: Place, source: Source, trusted: bool) -> Weights:
     """The weights of an HDF5 file, which may lie in the folder of a model."""
     config = _beside(place, CONFIG)
+    assert source.size is not None
     try:
-        weights = read_file(File(source), config=config)
+        weights = read_file(source, 0, source.size, config=config, object_by_object=trusted)
     except UnsupportedError:
         if not trusted:
             raise
@@ -114,21 +116,33 @@ def _beside(place: Place, name: str) -> Any:
 
 
 def read_file(
-    file: File,
+    source: Source,
+    start: int,
+    size: int,
     *,
     config: Any = None,
     archived: bool = False,
     check: Callable[[], None] | None = None,
+    object_by_object: bool = False,
 ) -> Weights:
-    """The weights of an HDF5 file.
+    """The weights of an HDF5 file of any layout.
 
     Args:
-        file: Of any layout.
+        source: Holds the file.
+        start: Where the file starts in the source.
+        size: Number of bytes of the file.
         config: Of the model, where it is known from elsewhere.
         archived: Whether the file is in an archive, whose config is the only one that counts: Keras
             does not look for another in the attributes of the file.
         check: Called before values are read as a whole.
+        object_by_object: Do not take the quick way into files of the usual form.
     """
+    usual = None if object_by_object else find_usual(source, start, size, config)
+    if usual is not None:
+        weights = of_usual(usual, source, start, check)
+        weights.config, weights.findings = config, tuple(keras_config.find(config))
+        return weights
+    file = File(source, start, size)
     weights = Weights(config=config, roots=[file.root])
     attributes = file.root.attributes
     group = layouts.weights_group(file.root)
@@ -165,8 +179,8 @@ def _read_archive(source: Source, verify: bool) -> Weights:
     config = None
     if CONFIG in archive:
         config = keras_config.parse(archive.read(CONFIG), what=CONFIG)
-    file, check = _weights_file(archive, source, verify)
-    weights = read_file(file, config=config, archived=True, check=check)
+    inside, start, size, check = _weights_file(archive, source, verify)
+    weights = read_file(inside, start, size, config=config, archived=True, check=check)
     if METADATA in archive:
         tree = keras_config.parse(archive.read(METADATA), what=METADATA)
         weights.metadata |= {key: str(value) for key, value in tree.items()}
@@ -177,13 +191,13 @@ def _read_archive(source: Source, verify: bool) -> Weights:
 
 def _weights_file(
     archive: Archive, source: Source, verify: bool
-) -> tuple[File, Callable[[], None] | None]:
+) -> tuple[Source, int, int, Callable[[], None] | None]:
     """The HDF5 file in an archive, where it lies there if it is stored, and how to verify it."""
     member = archive.members[WEIGHTS]
     if member.method != STORED:
         data = archive.read(WEIGHTS, verify=verify)
         inside = Source(f"{source.path}/{WEIGHTS}", buffer=data, budget=source.budget)
-        return File(inside), None
+        return inside, 0, len(data), None
     is_checked, start = not verify, archive.offset(WEIGHTS)
 
     def check() -> None:
@@ -197,4 +211,4 @@ def _weights_file(
             pass
         is_checked = True
 
-    return File(source, start, member.size), check
+    return source, start, member.size, check

@@ -61,12 +61,13 @@ def add(weights: Weights, source: Source, file: Any) -> None:
         file: Opened by h5py; closed with the weights.
     """
     weights.closing.append(file.close)
+    weights.stored = every = dict(weights.stored)
     refused = {
         weights.paths[name]: name
-        for name, stored in weights.stored.items()
+        for name, stored in every.items()
         if isinstance(stored, Unreadable)
     }
-    starts = list(refused) if weights.stored else [""]
+    starts = list(refused) if every else [""]
     seen: set[Any] = set()
     for start in starts:
         found = dict(_datasets(file, start, seen, limits.depth))
@@ -77,10 +78,10 @@ def add(weights: Weights, source: Source, file: Any) -> None:
         }
         known = refused.get(start)
         if known is not None and tensors:
-            del weights.stored[known], weights.paths[known]
+            del every[known], weights.paths[known]
         for path, stored in tensors.items():
             name = known if known is not None and path == start else path
-            weights.stored[name] = stored
+            every[name] = stored
             weights.paths[name] = path
 
 

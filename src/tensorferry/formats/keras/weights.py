@@ -5,18 +5,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Self
 
+from tensorferry import dtypes
 from tensorferry.codecs.hdf5.file import Node
 from tensorferry.errors import FerryError, UnsupportedError
 from tensorferry.formats.keras import values
 from tensorferry.formats.keras.config import Finding
 from tensorferry.formats.keras.layouts import VARIABLES, Found, Layout, Link
+from tensorferry.formats.keras.usual import Usual
+from tensorferry.storage import Source
 from tensorferry.storage.place import Place
-from tensorferry.tensors.stored import Stored, Unreadable
+from tensorferry.tensors.entries import Entries, Entry
+from tensorferry.tensors.many import ManyStored, StoredArrays
+from tensorferry.tensors.stored import Stored, StoredArray, Unreadable
+from tensorferry.tensors.values import Array
 
 
 @dataclass(slots=True)
@@ -37,10 +44,12 @@ class Weights:
         checksums: Whether a checksum covers the values.
         places: The files that are open.
         closing: What else is closed with them.
-        roots: The root groups of the HDF5 files.
+        roots: The root groups of the HDF5 files; none of a file of the usual form, in which there
+            are no links, and nothing that cannot be read.
+        foreign: Whether no group of an HDF5 file has a name that Keras gives.
     """
 
-    stored: dict[str, Stored] = field(default_factory=dict)
+    stored: Mapping[str, Stored] = field(default_factory=dict)
     paths: dict[str, str] = field(default_factory=dict)
     layers: dict[str, str] = field(default_factory=dict)
     optimizer: tuple[str, ...] = ()
@@ -54,6 +63,7 @@ class Weights:
     places: list[Place] = field(default_factory=list, repr=False)
     closing: list[Callable[[], None]] = field(default_factory=list, repr=False)
     roots: list[Node] = field(default_factory=list, repr=False)
+    foreign: bool = False
 
     @property
     def files(self) -> list[str]:
@@ -63,11 +73,14 @@ class Weights:
     @property
     def plain(self) -> bool:
         """Whether nothing says that Keras wrote the file: it is HDF5 of another program."""
-        if self.layout == "legacy" or self.config is not None or self.metadata:
-            return False
-        groups = {name for root in self.roots for name in root.members}
-        paths = (path.split("/") for path in self.paths.values())
-        return bool(groups) and "layers" not in groups and not any(VARIABLES in p for p in paths)
+        return self.foreign and self.config is None and not self.metadata
+
+    @property
+    def lost(self) -> list[str]:
+        """The values of an optimizer that cannot be read, which never hide the weights."""
+        if isinstance(self.stored, ManyStored):
+            return []
+        return [name for name in self.optimizer if self.stored[name].unreadable]
 
     def links(self) -> Iterator[UnsupportedError]:
         """The errors of all links in the files: the HDF5 library would follow them."""
@@ -106,12 +119,69 @@ class Weights:
 
 def fill(weights: Weights, found: Found, check: Callable[[], None] | None = None) -> None:
     """Adds the datasets of an HDF5 file to weights."""
-    for name, node in found.datasets.items():
-        weights.stored[name] = _stored(node, check)
-        weights.paths[name] = node.path
-    weights.layers.update(found.layers)
-    weights.optimizer += found.optimizer
+    weights.stored = {name: _stored(node, check) for name, node in found.datasets.items()}
+    weights.paths = {name: node.path for name, node in found.datasets.items()}
+    weights.layers = found.layers
+    weights.optimizer = found.optimizer
     weights.layout = found.layout
+    groups = {name for root in weights.roots for name in root.members}
+    is_kept = "layers" in groups or any(VARIABLES in p.split("/") for p in weights.paths.values())
+    weights.foreign = found.layout != "legacy" and bool(groups) and not is_kept
+
+
+def of_usual(usual: Usual, source: Source, start: int, check: Callable[[], None] | None) -> Weights:
+    """The weights of a file of the usual form.
+
+    Args:
+        usual: The variables.
+        source: Holds the file.
+        start: Where the file starts in the source.
+        check: Called before values are read as a whole.
+    """
+    places: dict[str, Any] = {
+        name: (dtypes.BY_NAME[dtype].numpy, shape, start + offset)
+        for name, (_, dtype, shape, offset, _) in usual.variables.items()
+    }
+    return Weights(
+        stored=_UsualArrays(Entries(source, places), check),
+        paths={name: variable[0] for name, variable in usual.variables.items()},
+        layers=usual.layers,
+        optimizer=usual.optimizer,
+        layout=usual.layout,
+        foreign=usual.foreign,
+    )
+
+
+class _UsualArrays(StoredArrays):
+    """The variables of a file of the usual form."""
+
+    def __init__(self, entries: Entries, check: Callable[[], None] | None) -> None:
+        super().__init__(entries)
+        self._check = check
+
+    def __getitem__(self, name: str) -> Stored:
+        if self._check is None:
+            return super().__getitem__(name)
+        entry = self._entries[name]
+        return StoredArray(replace(entry, load=partial(self._checked, entry)))
+
+    def _checked(self, entry: Entry) -> Any:
+        assert self._check is not None
+        assert entry.offset is not None
+        self._check()
+        return entry.source.range(entry.offset, entry.offset + entry.nbytes)
+
+    def read_quickly(self, name: str) -> Array | None:
+        """A view of the file."""
+        if self._check is not None:
+            self._check()
+        return super().read_quickly(name)
+
+    def read_all(self) -> dict[str, Array] | None:
+        """Views of the file."""
+        if self._check is not None:
+            self._check()
+        return super().read_all()
 
 
 def _stored(node: Node | Link, check: Callable[[], None] | None) -> Stored:
