@@ -220,6 +220,15 @@ def test_to_tensorflow(tf, path):
     assert batch["text"].numpy().tolist() == [b"row 0", b"row 1", b"row 2"]
 
 
+@pytest.mark.parametrize("to", ["numpy", "tensorflow", "arrow"])
+@pytest.mark.parametrize("columns", [["tokens", "id"], []])
+def test_a_remainder_is_dropped_whatever_the_columns(tf, path, to, columns):
+    """The number of rows counts, also without columns and for TensorFlow's ragged tensors."""
+    with ferry.open(path, columns=columns) as records:
+        assert len(list(records.batches(32, to=to, drop_remainder=True))) == 3
+        assert len(list(records.batches(32, to=to))) == 4
+
+
 def test_options_are_checked(path):
     """A wrong option is refused with those there are."""
     with pytest.raises(ValueError, match="expected raise, skip or keep"):

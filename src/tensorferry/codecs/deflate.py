@@ -1,4 +1,4 @@
-"""Deflate on all cores: gzip and zlib streams whose pieces are compressed side by side.
+"""Deflate on all cores: pieces that threads compress side by side, and streams made of them.
 
     gzip   1f 8b 08 00 | time 0 | 00 ff | deflate ... | crc32 | size
     zlib   78 9c                        | deflate ... | adler32
@@ -9,7 +9,8 @@ one behind the other they are one deflate stream, as if it had been made in one 
 gzip and zlib reads it, and it is no larger. The pieces are always the same ones, however many cores
 there are, so that the same bytes give the same stream.
 
-isal compresses at levels 0 to 3, zlib at 4 to 9. The other compressions, and decompressing, are
+`Line` and `deflate` serve zip archives, too (`tensorferry.codecs.zip.writer`). isal compresses at
+levels 0 to 3, zlib at 4 to 9. The other compressions, and decompressing, are
 `tensorferry.codecs.compression`.
 """
 
@@ -19,10 +20,14 @@ import os
 import struct
 import zlib
 from collections import deque
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Literal
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import TYPE_CHECKING, Any, Literal
 
 from isal import isal_zlib
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 PIECE = 1 << 19
 """The number of bytes that are compressed together."""
@@ -50,10 +55,10 @@ class DeflateCompressor:
         self._size = 0
         self._waiting = bytearray()  # less than a piece
         self._before = b""  # the end of the piece before
-        self._running: deque[Future[bytes]] = deque()
+        self._line = Line()
         self._head = _GZIP if self._is_gzip else _ZLIB
 
-    def compress(self, buffer: Any, /) -> bytes:
+    def compress(self, buffer: Buffer, /) -> bytes:
         """Takes a buffer, which is copied; returns the compressed bytes that are ready."""
         data = memoryview(buffer).cast("B")
         checksum = isal_zlib.crc32 if self._is_gzip else isal_zlib.adler32
@@ -67,12 +72,12 @@ class DeflateCompressor:
             self._waiting.clear()
             place = stop
         self._waiting += data[place:]
-        return self._ready(2 * _cores())
+        return self._ready(2 * cores())
 
     def finish(self) -> bytes:
         """Ends the stream; returns the rest of its bytes."""
         rest = self._ready(0)
-        last = _deflated(bytes(self._waiting), self._before, self._level, zlib.Z_FINISH)
+        last = deflate([self._waiting], self._level, zlib.Z_FINISH, self._before)
         if self._is_gzip:
             end = struct.pack("<II", self._checksum, self._size & 0xFFFFFFFF)
         else:
@@ -80,32 +85,57 @@ class DeflateCompressor:
         return b"".join((rest, last, end))
 
     def _start(self, piece: bytes) -> None:
-        """Lets a thread compress a piece."""
-        work = (piece, self._before, self._level, zlib.Z_SYNC_FLUSH)
+        self._line.start([piece], self._level, zlib.Z_SYNC_FLUSH, self._before)
         self._before = piece[-WINDOW:]
+
+    def _ready(self, most: int) -> bytes:
+        """The next bytes of the stream; at most `most` pieces are left."""
+        found = b"".join([self._head, *self._line.ready(most)])
+        self._head = b""
+        return found
+
+
+class Line:
+    """Pieces that threads deflate, given back in their order."""
+
+    def __init__(self) -> None:
+        self._running: deque[Future[bytes]] = deque()
+
+    def start(self, piece: Sequence[Buffer], level: int, flush: int, before: bytes = b"") -> None:
+        """Lets a thread call `deflate` with these arguments."""
         try:
-            self._running.append(_threads().submit(_deflated, *work))
+            self._running.append(_threads().submit(deflate, piece, level, flush, before))
         except RuntimeError:  # Python is ending, and starts no threads any more
             done: Future[bytes] = Future()
-            done.set_result(_deflated(*work))
+            done.set_result(deflate(piece, level, flush, before))
             self._running.append(done)
 
-    def _ready(self, waiting: int) -> bytes:
-        """What is compressed, in order; all but so many pieces are waited for."""
-        found = [self._head]
-        self._head = b""
-        while self._running and (len(self._running) > waiting or self._running[0].done()):
-            found.append(self._running.popleft().result())
-        return b"".join(found)
+    def ready(self, most: int) -> Iterator[bytes]:
+        """The next pieces that are done; waits until at most `most` are left."""
+        while self._running and (len(self._running) > most or self._running[0].done()):
+            yield self._running.popleft().result()
+
+    def drop(self) -> None:
+        """Gives up what is left; no thread reads the pieces any more."""
+        for future in self._running:
+            future.cancel()
+        wait(self._running)
+        self._running.clear()
 
 
-def _deflated(piece: bytes, before: bytes, level: int, flush: int) -> bytes:
-    """A piece of a deflate stream, behind another one."""
+def deflate(piece: Sequence[Buffer], level: int, flush: int, before: bytes = b"") -> bytes:
+    """A piece of a deflate stream.
+
+    Args:
+        piece: Its bytes, in one or several buffers.
+        level: 0 to 9.
+        flush: How the piece ends: a constant of zlib.
+        before: The bytes before it that it may refer to.
+    """
     library: Any = isal_zlib if level <= 3 else zlib
     options = {"zdict": before} if before else {}
     stream = library.compressobj(level, zlib.DEFLATED, -15, 9, **options)
-    data: bytes = stream.compress(piece) + stream.flush(flush)
-    return data
+    return b"".join([*map(stream.compress, piece), stream.flush(flush)])
 
 
 # The threads of this process, which all streams share; a fork has none of them.
@@ -115,9 +145,10 @@ _pool: tuple[int, ThreadPoolExecutor] | None = None
 def _threads() -> ThreadPoolExecutor:
     global _pool
     if _pool is None or _pool[0] != os.getpid():
-        _pool = os.getpid(), ThreadPoolExecutor(_cores(), "deflate")
+        _pool = os.getpid(), ThreadPoolExecutor(cores(), "deflate")
     return _pool[1]
 
 
-def _cores() -> int:
+def cores() -> int:
+    """Number of pieces that are compressed at the same time."""
     return os.cpu_count() or 1

@@ -27,6 +27,7 @@ from tensorferry.files.save import Saved
 from tensorferry.files.splitting import splits_of
 from tensorferry.files.writer import open_writer
 from tensorferry.formats import table
+from tensorferry.formats.contract import RowWriter
 from tensorferry.models.calling import Calls, Columns, joined
 from tensorferry.models.dangers import Allow
 from tensorferry.progress import Progress, duration
@@ -176,6 +177,8 @@ def _rows_of(inputs: Any, options: Mapping[str, Any] | None) -> Rows:
         is_named = bool(inputs) and all(isinstance(one, str | os.PathLike) for one in inputs)
     opened = open_file(inputs, storage_options=options) if is_named else inputs
     if not isinstance(opened, Rows):
+        if is_named:
+            opened.close()
         raise UnsupportedError(
             f"an engine reads inputs from files of rows, and these are {type(opened).__name__}",
             hint="save them as TFRecords or Parquet first, or leave engine= out",
@@ -203,6 +206,10 @@ class Output:
     options: Mapping[str, Any]
     shards: int | None
     metadata: Mapping[str, Any]
+
+    def writer(self, target: Target, shards: int | None = None) -> RowWriter:
+        """Opens a file, or a set of shards."""
+        return open_writer(self.format, target, self.options, shards=shards, metadata=self.metadata)
 
 
 @dataclass(frozen=True, repr=False)
@@ -311,13 +318,11 @@ class SaveJob(Job["tuple[str, Split]", Done, "list[Done]"]):
         self.stage.finish(name, {"rows": out.count, "failures": failures})
         return Done(out.count, failures)
 
-    def writer(self, name: str) -> Any:
+    def writer(self, name: str) -> RowWriter:
         """The writer of one file."""
-        output, path = self.output, self.stage.path(name)
-        target = Target(path, options=output.target.options, durable=output.target.durable)
-        return open_writer(
-            output.format, target, output.options, shards=None, metadata=output.metadata
-        )
+        target = self.output.target
+        path = self.stage.path(name)
+        return self.output.writer(Target(path, options=target.options, durable=target.durable))
 
     def merge(self, partials: Iterable[Done]) -> list[Done]:
         """What became of all files."""

@@ -21,7 +21,6 @@ from tensorferry.files import keywords
 from tensorferry.files.find import format_named
 from tensorferry.files.open import open as open_file
 from tensorferry.files.save import Saved, save
-from tensorferry.files.writer import open_writer
 from tensorferry.formats import table
 from tensorferry.models import batching
 from tensorferry.models.calling import Calls, Columns
@@ -157,10 +156,8 @@ def save_predictions(
         ['id', 'y']
     """
     name = os.fspath(path)
-    found = format or format_named(name)
-    facts = None if found is None else table.facts_of(found)
-    packed = codecs.split_suffix(name)[1] is not None
-    if facts is None or not facts.streams_rows or (packed and not facts.decompresses):
+    streamed = _format_of_rows(name, format)
+    if streamed is None:
         outputs = predict(
             model,
             inputs,
@@ -186,24 +183,47 @@ def save_predictions(
             shards=shards,
             level=level,
         )
-    asked_for = {"compression": compression, "level": level, "quantize": quantize}
-    chosen = keywords.given({**asked_for, "shard_size": shard_size})
+    asked = {"compression": compression, "level": level, "quantize": quantize}
+    chosen = keywords.given({**asked, "shard_size": shard_size})
     target = Target(name, options=storage_options, durable=durable)
-    if engine is not None:
-        asked = batching.Model(model, signature, lengths or {}, keep, allow)
-        out_as = batching.Output(facts.name, target, chosen, shards, dict(metadata or {}))
-        with following(progress, name, "tasks") as tell:
-            return batching.save(asked, inputs, batch_size, out_as, engines.choose(engine), tell)
-    work = Calls(model, signature, lengths, keep, allow)
+    output = batching.Output(streamed, target, chosen, shards, dict(metadata or {}))
+    if engine is None:
+        return _stream(
+            Calls(model, signature, lengths, keep, allow), inputs, batch_size, output, progress
+        )
+    called = batching.Model(model, signature, lengths or {}, keep, allow)
+    with following(progress, name, "tasks") as tell:
+        return batching.save(called, inputs, batch_size, output, engines.choose(engine), tell)
+
+
+def _format_of_rows(path: str, format: str | None) -> str | None:
+    """The format of a file that is written batch by batch; None if it holds whole columns."""
+    found = format or format_named(path)
+    facts = None if found is None else table.facts_of(found)
+    packed = codecs.split_suffix(path)[1] is not None
+    if facts is None or not facts.streams_rows or (packed and not facts.decompresses):
+        return None
+    return facts.name
+
+
+def _stream(
+    calls: Calls,
+    inputs: Any,
+    batch_size: int | None,
+    output: batching.Output,
+    progress: Progress | bool | None,
+) -> Saved:
+    """Writes the outputs batch by batch, in this thread."""
+    target = output.target
     with (
-        following(progress, name, "rows") as work.tell,
-        _given(inputs, batch_size, work, storage_options) as (given, size),
-        open_writer(facts.name, target, chosen, shards=shards, metadata=metadata or {}) as out,
+        following(progress, target.path, "rows") as calls.tell,
+        _given(inputs, batch_size, calls, target.options) as (given, size),
+        output.writer(target, output.shards) as out,
     ):
-        for outputs in work.run(given, size):
+        for outputs in calls.run(given, size):
             out.write_batch(outputs)
     sizes = [target.place().at(written).size() or 0 for written in out.paths]
-    return Saved(name, facts.name, sum(sizes), files=tuple(out.paths))
+    return Saved(target.path, output.format, sum(sizes), files=tuple(out.paths))
 
 
 @contextmanager

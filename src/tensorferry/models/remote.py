@@ -1,7 +1,7 @@
 """Models at URLs: written and judged as local files, and copied as a whole.
 
     with fetched("s3://models/encoder", None) as path: ...      # a local copy for the time of it
-    send("/tmp/.../encoder", "s3://models/encoder", None)
+    with sent("s3://models/encoder", None) as path: ...         # what is written there is copied
 
 A model of one file appears in one step. Of a SavedModel, `saved_model.pb` is copied last: before
 that, nothing under the name is a model. One that is there is not replaced, because readers could
@@ -21,7 +21,7 @@ from typing import Any
 from tensorferry import storage
 from tensorferry.errors import FormatError, UnsupportedError
 from tensorferry.formats.savedmodel import model as savedmodel
-from tensorferry.progress import Progress, Tally
+from tensorferry.progress import Progress, Tally, following
 from tensorferry.storage.sink import naming
 
 Options = Mapping[str, Any] | None
@@ -99,18 +99,28 @@ def _fetch(url: str, path: str, options: Options, tally: Tally) -> None:
             tally.add(len(piece))
 
 
-def send(path: str, url: str, options: Options, tell: Progress | None = None) -> None:
-    """Copies a model to a URL; what decides that it is there comes last.
+@contextmanager
+def sent(url: str, options: Options, progress: Progress | bool | None = None) -> Iterator[str]:
+    """A local path; the model that the block writes there is copied to a URL.
 
     Args:
-        path: Of the model.
-        url: Where it goes.
+        url: Where the model goes.
         options: Of the store.
-        tell: Is told how many bytes are sent, and how many there are.
+        progress: Is told how many bytes are sent, and how many there are.
 
     Raises:
         UnsupportedError: Nothing here writes such URLs.
     """
+    with folder() as place:
+        path = os.path.join(place, os.path.basename(url.rstrip("/")))
+        yield path
+        if os.path.exists(path):  # a dry run writes nothing
+            with following(progress, url, "bytes") as tell:
+                _send(path, url, options, tell)
+
+
+def _send(path: str, url: str, options: Options, tell: Progress | None) -> None:
+    """Copies a model; what decides that it is there comes last."""
     tally = Tally(tell, size_of(path))
     if os.path.isfile(path):
         with storage.open_sink(url, options=options) as sink:

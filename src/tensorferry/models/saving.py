@@ -118,8 +118,7 @@ def save_model(
     if kind != "weights" and storage.is_url(name):
         store = options.pop("storage_options", None)
         remote.check_target(name, kind, overwrite, store)
-        with remote.folder() as place:
-            copy = os.path.join(place, os.path.basename(name.rstrip("/")))
+        with remote.sent(name, store, progress) as copy:
             report = save_model(
                 model,
                 copy,
@@ -130,9 +129,6 @@ def save_model(
                 durable=False,
                 **options,
             )
-            if not dry_run:
-                with following(progress, name, "bytes") as tell:
-                    remote.send(copy, name, store, tell)
         return replace(report, path=name)
     if kind != "weights":
         _check_target(name, kind, overwrite, options)

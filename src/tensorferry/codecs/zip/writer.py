@@ -1,28 +1,27 @@
 """Zip archives, written front to back, to a sink that need not seek.
 
-Sizes and checksums stand in the local header where they are known before the data: for stored
+The local header has the sizes and the checksum where they are known before the data: for stored
 members, and for deflated ones up to `HELD`. Otherwise a descriptor follows the data. Numbers beyond
-four bytes are written as zip64. The bytes depend neither on the time nor on the number of threads:
-a member is deflated in pieces of `PIECE`, none of which refers to the one before, and threads share
-the pieces.
+four bytes are written as zip64. A member is deflated in pieces of `PIECE`, none of which refers to
+the one before, by threads (`tensorferry.codecs.deflate`). The bytes depend neither on the time nor
+on the number of threads.
 
 `tensorferry.codecs.zip.archive` shows the bytes, and reads them.
 """
 
 from __future__ import annotations
 
-import os
 import stat
 import struct
 import zlib
-from collections import deque
-from collections.abc import Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Protocol, Self
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 from isal import isal_zlib
 
+from tensorferry.codecs import deflate as deflating
 from tensorferry.codecs.compression import DEFLATE_LEVEL
 from tensorferry.codecs.zip.directory import (
     DEFLATED,
@@ -45,6 +44,11 @@ from tensorferry.codecs.zip.directory import (
     name_fault,
 )
 from tensorferry.errors import UnsupportedError
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+    Data = Buffer | np.ndarray[Any, np.dtype[Any]]
 
 _ALIGNMENT_FIELD = 0xD935
 
@@ -71,7 +75,7 @@ _DEFLATE_END = b"\x03\x00"  # an empty last block
 class Sink(Protocol):
     """Takes bytes, in order."""
 
-    def write(self, buffer: Any, /) -> Any:
+    def write(self, buffer: Buffer, /) -> object:
         """Takes the bytes of a contiguous buffer."""
 
 
@@ -89,7 +93,6 @@ class Writer:
         level: 0 to 3 by isal, 4 to 9 by zlib, smaller and ten times slower; 2 by default.
         align: The data of stored members starts at a multiple of this, so that arrays in a mapped
             file are aligned; 1 leaves no room between members.
-        threads: How many deflate; by default one for each processor.
 
     Raises:
         UnsupportedError: There is no such level or alignment.
@@ -102,7 +105,6 @@ class Writer:
         deflate: bool = False,
         level: int | None = None,
         align: int = 64,
-        threads: int | None = None,
     ) -> None:
         self._level = DEFLATE_LEVEL if level is None else level
         if not 0 <= self._level <= 9:
@@ -112,13 +114,11 @@ class Writer:
         self._sink = sink
         self._deflate = deflate
         self._align = align
-        self._threads = threads or os.cpu_count() or 1
-        self._pool: ThreadPoolExecutor | None = None
         self._position = 0
         self._members: dict[str, tuple[Member, bool]] = {}
         self._unfinished: str | None = None
 
-    def write(self, name: str, *buffers: Any, deflate: bool | None = None) -> None:
+    def write(self, name: str, *buffers: Data, deflate: bool | None = None) -> None:
         """Writes a member of one or several buffers, which follow each other in it.
 
         Args:
@@ -139,7 +139,7 @@ class Writer:
             self._write_known(raw_name, views, size, deflate=deflate and size > 0)
 
     def write_blocks(
-        self, name: str, blocks: Iterable[Any], *, deflate: bool | None = None
+        self, name: str, blocks: Iterable[Data], *, deflate: bool | None = None
     ) -> None:
         """Writes a member of blocks of unknown number and sizes, in bounded memory.
 
@@ -168,7 +168,6 @@ class Writer:
     def finish(self) -> None:
         """Writes the directory; nothing can be written afterwards."""
         self._check_whole()
-        self.close()
         start = self._position
         self._put(b"".join([_entry(*member) for member in self._members.values()]))
         stop, count = self._position, len(self._members)
@@ -181,20 +180,12 @@ class Writer:
         count, length, start = min(count, 0xFFFF), _narrow(length), _narrow(start)
         self._put(END.pack(END_SIGNATURE, 0, 0, count, count, length, start, 0))
 
-    def close(self) -> None:
-        """Ends the threads; `finish` ends the archive."""
-        if self._pool is not None:
-            self._pool.shutdown(cancel_futures=True)
-            self._pool = None
-
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *exception: object) -> None:
         if kind is None:
             self.finish()
-        else:
-            self.close()
 
     def _begin(self, name: str) -> bytes:
         self._check_whole()
@@ -223,7 +214,7 @@ class Writer:
         checksum = 0
         for view in views:
             checksum = isal_zlib.crc32(view, checksum)
-        contents: list[Any] = views
+        contents: Sequence[bytes | memoryview] = views
         method, stored_size = STORED, size
         if deflate:
             deflated = [*self._deflated(_pieces(views)), _DEFLATE_END]
@@ -322,46 +313,43 @@ class Writer:
         self._members[member.name] = member, zip64
         self._unfinished = None
 
-    def _put(self, buffer: Any) -> None:
+    def _put(self, buffer: bytes | memoryview) -> None:
         if len(buffer):
             self._sink.write(buffer)
             self._position += len(buffer)
 
     def _deflated(self, pieces: Iterator[list[memoryview]]) -> Iterator[bytes]:
-        """The pieces deflated, in their order."""
-        level = self._level
+        """The pieces deflated, in their order: blocks that refer to nothing before them."""
+        how = self._level, zlib.Z_FULL_FLUSH
         first = next(pieces, None)
-        second = None if first is None else next(pieces, None)
         if first is None:
             return
-        if second is None or self._threads == 1:
-            yield _deflate_piece(first, level)
-            for piece in _chain([] if second is None else [second], pieces):
-                yield _deflate_piece(piece, level)
+        second = next(pieces, None)
+        if second is None:  # which needs no thread
+            yield deflating.deflate(first, *how)
             return
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(self._threads, "deflate")
-        running: deque[Future[bytes]] = deque()
-        for piece in _chain([first, second], pieces):
-            running.append(self._pool.submit(_deflate_piece, piece, level))
-            if len(running) > 2 * self._threads:
-                yield running.popleft().result()
-        while running:
-            yield running.popleft().result()
+        line = deflating.Line()
+        try:
+            for piece in chain([first, second], pieces):
+                line.start(piece, *how)
+                yield from line.ready(2 * deflating.cores())
+            yield from line.ready(0)
+        finally:
+            line.drop()
 
 
-def _chain(first: list[Any], rest: Iterator[Any]) -> Iterator[Any]:
-    """Both, one after the other, without keeping what was given."""
-    for index, element in enumerate(first):
-        first[index] = None
-        yield element
+def _chain(first: list[memoryview], rest: Iterator[memoryview]) -> Iterator[memoryview]:
+    """Both, one after the other, without holding on to what was given."""
+    first.reverse()
+    while first:
+        yield first.pop()
     yield from rest
 
 
-def _bytes_of(buffer: Any) -> memoryview:
+def _bytes_of(buffer: Data) -> memoryview:
     """A buffer as a flat run of bytes, whatever the type of its elements."""
     if isinstance(buffer, np.ndarray):  # NumPy exports no small dtype as a buffer with a format
-        buffer = buffer.reshape(-1).view(np.uint8)
+        return buffer.reshape(-1).view(np.uint8).data if buffer.nbytes else memoryview(b"")
     view = memoryview(buffer)
     return view.cast("B") if view.nbytes else memoryview(b"")
 
@@ -382,14 +370,6 @@ def _pieces(views: Iterable[memoryview]) -> Iterator[list[memoryview]]:
                 piece, room = [], PIECE
     if piece:
         yield piece
-
-
-def _deflate_piece(piece: list[memoryview], level: int) -> bytes:
-    """Blocks that refer to nothing before them and end at a whole byte."""
-    library: Any = isal_zlib if level <= 3 else zlib
-    stream = library.compressobj(level, zlib.DEFLATED, -15, 9)
-    blocks = [stream.compress(view) for view in piece]
-    return b"".join([*blocks, stream.flush(library.Z_FULL_FLUSH)])
 
 
 def _padding(length: int, align: int) -> bytes:

@@ -12,7 +12,7 @@
     tensors.py    tensors inside of Examples                     columns.py   what columns are like
     files.py      the passes over files and streams              decoding.py  batches in threads
     access.py     records by number                              splits.py    dividing files
-    problems.py   what is wrong with a file
+    problems.py   what is wrong with a file                      contents.py  what records hold
 
 Others use the first block. `tensorferry.serving` and `tensorferry.tfio` also use the encoder, and
 the kinds of lists that `example` names.

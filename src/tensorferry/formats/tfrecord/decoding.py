@@ -13,7 +13,7 @@ from tensorferry import _native
 from tensorferry.errors import FormatError
 from tensorferry.formats.tfrecord.example import BatchDecoder
 from tensorferry.formats.tfrecord.frames import Segment, Trail
-from tensorferry.rows.rows import Damage, To, hand
+from tensorferry.rows.rows import ROWS, Damage, To, hand
 from tensorferry.rows.schema import Schema
 
 # Small batches are decoded several at a time, up to so many rows or bytes: handing work to a thread
@@ -32,6 +32,7 @@ def decoded(
     threads: int,
     damages: list[Damage] | None,
     in_order: bool = True,
+    least: int = 0,
 ) -> Iterator[Any]:
     """The batches of tasks, in their order; an error comes behind the batches before it.
 
@@ -44,8 +45,11 @@ def decoded(
         damages: As in `BatchDecoder.decode`.
         in_order: Whether the segments follow each other in their files, so that the memory of
             those that are done is not needed any more.
+        least: Batches of fewer rows are left out.
     """
-    team = DecodingTeam(lambda: make_decoder(schema, columns, to), threads, damages, in_order)
+    team = DecodingTeam(
+        lambda: make_decoder(schema, columns, to), threads, damages, in_order, least
+    )
     # One thread decodes what is asked for; several have work while this one makes columns.
     ahead = threads + 2 if threads > 1 else 1
     failures: list[Exception] = []
@@ -70,6 +74,7 @@ class DecodingTeam:
         threads: Number of threads, including the caller's.
         damages: As in `BatchDecoder.decode`.
         in_order: As in `decoded`.
+        least: As in `decoded`.
     """
 
     def __init__(
@@ -77,11 +82,13 @@ class DecodingTeam:
         make: Callable[[], BatchDecoder],
         threads: int,
         damages: list[Damage] | None,
-        in_order: bool = True,
+        in_order: bool,
+        least: int,
     ) -> None:
         self._make = make
         self._damages = damages
         self._in_order = in_order
+        self._least = least
         self._team = _native.ExampleTeam(threads - 1)
         self._trail = Trail()
         self._idle: list[BatchDecoder] = []
@@ -111,12 +118,43 @@ class DecodingTeam:
         for decoder, task in self._running.popleft():
             columns, problems = decoder.columns() if whole else ({}, {0: ""})
             if problems:
-                yield decoder.decode(task, damages=self._damages)
+                batch = decoder.decode(task, damages=self._damages)
             else:
-                yield decoder.finish(columns)
+                batch = decoder.finish(columns)
+            if decoder.native.rows >= self._least:
+                yield batch
             self._idle.append(decoder)
             for segment in task if self._in_order else ():
                 self._trail.add(segment)
+
+
+Walk = Callable[[Callable[[], int]], Iterator[Segment]]
+"""Walks over frames in segments; its argument says the most frames of the next one."""
+
+
+def batch_tasks(walk: Walk, rows: int) -> Iterator[list[Segment]]:
+    """The frames of batches of so many rows; the last may have fewer."""
+    task: list[Segment] = []
+    left = rows
+    segments = walk(lambda: left)
+    for segment in segments:
+        task.append(segment)
+        left -= segment.count
+        if left == 0:
+            yield task
+            task, left = [], rows
+    if task:
+        yield task
+
+
+def row_tasks(walk: Walk) -> Iterator[list[Segment]]:
+    """The frames of some rows at a time, fewer of them the larger they are."""
+    rows = 1
+    segments = walk(lambda: rows)
+    for segment in segments:
+        yield [segment]
+        size = (segment.end - segment.start) // segment.count
+        rows = max(1, min(2 * rows, ROWS, TASK_BYTES // size))
 
 
 def _groups(

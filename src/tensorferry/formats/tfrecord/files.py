@@ -7,13 +7,15 @@ it. Frames and damage are `tensorferry.formats.tfrecord.frames`.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from tensorferry.formats.tfrecord.frames import Frames, OnError, Segment
 from tensorferry.rows.rows import Damage
 from tensorferry.rows.splits import Part
-from tensorferry.storage import Source
+from tensorferry.storage import Source, shards
 from tensorferry.storage.place import OPEN_AT_ONCE, Place, Recent
 
 # As much is looked at to infer a schema: so many records, or so many bytes of them.
@@ -145,3 +147,16 @@ class RecordFiles:
             source.close()
             if len(self.parts) > OPEN_AT_ONCE and place.is_named:
                 place.close()
+
+
+def places_of(given: Any) -> list[Place]:
+    """The files that a user means; each of them once, if they are paths."""
+    if isinstance(given, Place):
+        return [given]
+    if isinstance(given, str | os.PathLike):
+        return [Place(path) for path in shards.expand(given)]
+    if not isinstance(given, list | tuple):
+        return [Place(given)]
+    if all(isinstance(one, Place) for one in given):
+        return list(given)
+    return [Place(path) for path in shards.expand(given)]

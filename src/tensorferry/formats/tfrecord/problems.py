@@ -1,4 +1,4 @@
-"""Problems: what is wrong with TFRecord files, told one by one.
+"""Problems: what is wrong with TFRecord files, told one by one; `check` raises the first.
 
 Whether the records are Examples throughout is a question to `tensorferry.formats.tfrecord.survey`.
 """
@@ -7,14 +7,52 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 
 from tensorferry import _native
 from tensorferry.errors import FormatError, Problem
 from tensorferry.formats.tfrecord import index as indexes
 from tensorferry.formats.tfrecord.files import RecordFiles
 from tensorferry.formats.tfrecord.frames import PROBLEMS, Segment, Status, Trail
+from tensorferry.progress import Progress
 from tensorferry.rows.rows import Damage
+
+
+def check(segments: Iterable[Segment], threads: int, tell: Progress | None) -> int:
+    """Verifies the data of all records, in threads, and gives their number.
+
+    Args:
+        segments: The frames of the records.
+        threads: Number of threads.
+        tell: Is told how many records are checked.
+
+    Raises:
+        FormatError: A record does not fit its checksum, or a frame is damaged.
+    """
+    trail, count = Trail(), 0
+    running: deque[tuple[Segment, Future[int]]] = deque()
+    last = None  # handed to a thread when there is another: a small file needs none
+    with ThreadPoolExecutor(threads) as workers:
+        for segment in segments:
+            if last is not None:
+                running.append((last, workers.submit(last.check)))
+            last = segment
+            if len(running) > threads:
+                done, future = running.popleft()
+                count += future.result()
+                trail.add(done)
+                if tell is not None:
+                    tell(count, None)
+        if last is not None and running:
+            running.append((last, workers.submit(last.check)))
+        elif last is not None:
+            count += last.check()
+        count += sum(future.result() for _, future in running)
+    if tell is not None:
+        tell(count, count)
+    return count
 
 
 def in_frames(

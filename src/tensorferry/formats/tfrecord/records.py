@@ -12,20 +12,15 @@ several batches at once in threads. Nothing larger than the batches under way is
 from __future__ import annotations
 
 import os
-from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
 
-from tensorferry.codecs.quantization import KINDS
 from tensorferry.errors import (
-    ChecksumError,
     FormatError,
     Problem,
-    TruncatedError,
     UnsupportedError,
 )
 from tensorferry.formats.contract import Facts, RowOptions
@@ -40,14 +35,14 @@ from tensorferry.formats.tfrecord import (
 )
 from tensorferry.formats.tfrecord.access import Access
 from tensorferry.formats.tfrecord.columns import RECORD
-from tensorferry.formats.tfrecord.files import INFER, RecordFiles
+from tensorferry.formats.tfrecord.contents import Contents
+from tensorferry.formats.tfrecord.files import RecordFiles, places_of
 from tensorferry.formats.tfrecord.frames import OnError, Segment, Trail, within
 from tensorferry.formats.tfrecord.gathering import Gathering
 from tensorferry.formats.tfrecord.options import RecordOptions
 from tensorferry.formats.tfrecord.picking import RowPicker
-from tensorferry.formats.tfrecord.survey import Survey, survey
+from tensorferry.formats.tfrecord.survey import Survey
 from tensorferry.progress import Progress, following
-from tensorferry.rows import schema as schemas
 from tensorferry.rows.rows import (
     ROWS,
     Batch,
@@ -61,8 +56,7 @@ from tensorferry.rows.rows import (
 )
 from tensorferry.rows.schema import Schema
 from tensorferry.rows.splits import Part, Split, deal
-from tensorferry.storage import sets, shards
-from tensorferry.storage.place import Place
+from tensorferry.storage import sets
 from tensorferry.tensors.infos import TensorInfo
 from tensorferry.tensors.values import Array
 
@@ -125,7 +119,7 @@ class Records(Rows):
             raw=raw,
             threads=threads,
         )
-        places = _places(path)
+        places = places_of(path)
         sets.settle(places)
         self._begin([Part(place) for place in places], how, TABLE[tfrecord.NAME])
 
@@ -144,15 +138,12 @@ class Records(Rows):
         self.raw = how.raw and not how.fallback
         self._files = RecordFiles(parts)
         self._threads = how.threads or os.cpu_count() or 1
-        self._found = None if how.schema is None else schemas.as_schema(how.schema)
-        # None: the records have to be looked at first.
-        self._raw = how.raw or (None if how.fallback and self._found is None else False)
+        self._contents = Contents(self._files, how, self.damages, self.notes)
         self._access = Access(self._files, how, self.damages)
         self._picker: RowPicker | None = None
         counts = [part.rows for part in parts]
         self._length = None if None in counts else sum(filter(None, counts))
         self._checked: int | None = None
-        self._is_asked = False  # whether a store was asked for the schema beside the file
         self._window: tuple[int, int] | None = None
 
     def close(self) -> None:
@@ -182,24 +173,7 @@ class Records(Rows):
 
         The latter is looked at with the option `fallback` only.
         """
-        if self._raw is None:
-            self._raw = self._is_no_example()
-        return self._raw
-
-    def _is_no_example(self) -> bool:
-        try:
-            if self._found is None:
-                self._found = self._find_schema(self._how.infer, self._how.on_error)
-            if not self._found and self._how.on_error != "raise" and not self.is_stream:
-                # Records that are no Examples were passed over.
-                with suppress(ChecksumError, TruncatedError):
-                    self._find_schema("first", "raise")
-        except (ChecksumError, TruncatedError):
-            raise
-        except FormatError as error:
-            self.notes.append(f"read as bytes: {error.message}")
-            return True
-        return False
+        return self._contents.is_raw
 
     @property
     def schema(self) -> Schema:
@@ -212,30 +186,7 @@ class Records(Rows):
     @property
     def _features(self) -> Schema:
         """All features of the records, whichever columns are wanted."""
-        if self._found is None:
-            self._found = self._find_schema(self._how.infer, self._how.on_error)
-        return self._found
-
-    def _find_schema(self, infer: str, on_error: OnError) -> Schema:
-        if not self.is_stream and self.place.is_named and not self.place.is_url:
-            beside = schemas.find_beside(self.place.path)
-            if beside is not None:
-                return beside
-        found = self._infer(infer, on_error)
-        # Of a remote file, a schema is asked for only where the numbers alone say too little.
-        if self.place.is_url and any(one.dtype in KINDS for one in found.values()):
-            return schemas.find_remote(self.place) or found
-        return found
-
-    def _infer(self, infer: str, on_error: OnError) -> Schema:
-        """The schema that the records themselves show."""
-        verify, skip = self._how.verify, on_error != "raise"
-        if infer == "first" or self.is_stream:
-            # A stream's damages are met once, those of files again when they are read.
-            damages = self.damages if self.is_stream else None
-            first = self._files.first(verify=verify, on_error=on_error, damages=damages)
-            return survey(first, skip=skip).schema()
-        return self.survey(on_error).schema()
+        return self._contents.schema
 
     # What all records hold, found in parts
 
@@ -248,19 +199,12 @@ class Records(Rows):
         Raises:
             FormatError: A record is no Example, or damaged.
         """
-        how = on_error or self._how.on_error
-        segments = self._files.segments(
-            lambda: INFER, verify=self._how.verify, on_error=how, damages=None
-        )
-        return survey(Trail().follow(segments), skip=how != "raise")
+        return self._contents.survey(on_error)
 
     @property
     def is_surveyed(self) -> bool:
         """Whether nobody has to look at all records to know their columns."""
-        if self._raw or self._found is not None or self._how.infer == "first" or self.is_stream:
-            return True
-        is_local = self.place.is_named and not self.place.is_url
-        return is_local and schemas.find_beside(self.place.path) is not None
+        return self._contents.is_surveyed
 
     def settle(self, found: Survey | FormatError) -> None:
         """Takes what a survey in parts has found, or the first error in it.
@@ -268,25 +212,19 @@ class Records(Rows):
         Raises:
             FormatError: The error, unless the records are then given as bytes.
         """
-        try:
-            if isinstance(found, FormatError):
-                raise found
-            self._found = found.schema()
-            self._raw = self._is_no_example()
-        except (ChecksumError, TruncatedError):
-            raise
-        except FormatError as error:
-            if not self._how.fallback:
-                raise
-            self.notes.append(f"read as bytes: {error.message}")
-            self._raw = True
+        self._contents.settle(found)
 
     def as_bytes(self) -> Records:
         """The same records, given as their bytes, whatever they hold; the files stay open."""
+        records = self._again(replace(self._how, raw=True, columns=None))
+        records._contents = Contents(self._files, records._how, self.damages, self.notes)
+        return records
+
+    def _again(self, how: RecordOptions) -> Records:
+        """The same records, read in another way; the files stay open."""
         records = type(self).__new__(type(self))
         records.__dict__.update(self.__dict__)
-        records._how = replace(self._how, raw=True, columns=None)
-        records._raw = True
+        records._how, records._picker = how, None
         return records
 
     @property
@@ -309,42 +247,15 @@ class Records(Rows):
         """Returns the same records with some of their columns, over the same open files."""
         names = [columns] if isinstance(columns, str) else list(columns)
         self.check_names(names)
-        selected = type(self).__new__(type(self))
-        selected.__dict__.update(self.__dict__)
-        selected._how = replace(self._how, columns=names)
-        selected._picker = None
-        return selected
+        return self._again(replace(self._how, columns=names))
 
     # Batches and rows
 
-    def _segments(self, limit: Any) -> Iterator[Segment]:
+    def _segments(self, limit: Callable[[], int]) -> Iterator[Segment]:
         segments = self._files.segments(
             limit, verify=self._how.verify, on_error=self._how.on_error, damages=self.damages
         )
         return segments if self._window is None else within(segments, *self._window)
-
-    def _tasks(self, rows: int) -> Iterator[list[Segment]]:
-        """The frames of batches of so many rows."""
-        task: list[Segment] = []
-        left = rows
-        segments = self._segments(lambda: left)
-        for segment in segments:
-            task.append(segment)
-            left -= segment.count
-            if left == 0:
-                yield task
-                task, left = [], rows
-        if task:
-            yield task
-
-    def _row_tasks(self) -> Iterator[list[Segment]]:
-        """The frames of some rows, fewer of them the larger they are."""
-        rows = 1
-        segments = self._segments(lambda: rows)
-        for segment in segments:
-            yield [segment]
-            size = (segment.end - segment.start) // segment.count
-            rows = max(1, min(2 * rows, ROWS, decoding.TASK_BYTES // size))
 
     def batches(
         self,
@@ -365,23 +276,22 @@ class Records(Rows):
         """
         rows = check_rows(rows)
         records = self if columns is None else self.select(columns)
-        for batch in records._decoded(self._tasks(rows), to):
-            if not drop_remainder or columns_of.length_of(batch) == rows:
-                yield batch
+        tasks = decoding.batch_tasks(self._segments, rows)
+        yield from records._decoded(tasks, to, least=rows if drop_remainder else 0)
 
     def __iter__(self) -> Iterator[Any]:
         if self.is_raw:
             records = self.bytes_of_records()
             return ({RECORD: record} for record in records) if self._how.fallback else records
         if not self.columns:
-            segments = chain.from_iterable(self._row_tasks())
+            segments = chain.from_iterable(decoding.row_tasks(self._segments))
             return ({} for segment in segments for _ in range(segment.count))
-        batches = self._decoded(self._row_tasks(), "numpy")
+        batches = self._decoded(decoding.row_tasks(self._segments), "numpy")
         return chain.from_iterable(example.rows_of(batch, self._features) for batch in batches)
 
     def bytes_of_records(self) -> Iterator[bytes]:
         """The bytes of each record, whatever it holds; of a stream all that were not read yet."""
-        return chain.from_iterable(decoding.bytes_of(self._row_tasks()))
+        return chain.from_iterable(decoding.bytes_of(decoding.row_tasks(self._segments)))
 
     def value(self, *, to: To = "numpy") -> Batch:
         """Reads all columns."""
@@ -401,7 +311,7 @@ class Records(Rows):
 
         Otherwise it is that of `Schema.to_arrow`.
         """
-        if self._has_frame():
+        if self._contents.has_frame:
             from tensorferry.formats.tfrecord.arrow import typed_columns
 
             typed = typed_columns(self._features, self._how.columns)
@@ -412,24 +322,11 @@ class Records(Rows):
 
     def arrow_batches(self) -> Iterator[pa.RecordBatch]:
         """The rows as record batches, in the types that the schema has in Arrow."""
-        if self._raw and not self._how.fallback:
+        if self.is_raw and not self._how.fallback:
             return (columns_of.of_bytes(one, "arrow") for one in self.batches())
-        if self._has_frame():
+        if self._contents.has_frame:
             return self._frame_batches()
         return self.batches(to="arrow")
-
-    def _has_frame(self) -> bool:
-        """Whether a frame was written, whose types the schema beside the file has.
-
-        That of a remote file is asked for now: only Arrow's tables need it.
-        """
-        if self.is_raw:
-            return False
-        is_inferred = self._how.schema is None and not self._is_asked
-        if self.place.is_url and is_inferred and self._features.frame is None:
-            self._is_asked = True
-            self._found = schemas.find_remote(self.place) or self._found
-        return self._features.frame is not None
 
     def _frame_batches(self) -> Iterator[pa.RecordBatch]:
         """The record batches of a frame; of one without rows the one that has its categories."""
@@ -438,12 +335,17 @@ class Records(Rows):
         yield from batches
 
     def _decoded(
-        self, tasks: Iterator[list[Segment]], to: To, *, in_order: bool = True
+        self,
+        tasks: Iterator[list[Segment]],
+        to: To,
+        *,
+        in_order: bool = True,
+        least: int = 0,
     ) -> Iterator[Any]:
         """The batches of tasks, in their order; an error comes behind the batches before it."""
         how = self._how
         if self.is_raw:
-            records = decoding.bytes_of(tasks)
+            records = (batch for batch in decoding.bytes_of(tasks) if len(batch) >= least)
             return (columns_of.of_bytes(one, to) for one in records) if how.fallback else records
         damages = None if how.on_error == "raise" else self.damages
         schema, threads = self._features, self._threads
@@ -455,6 +357,7 @@ class Records(Rows):
             threads=threads,
             damages=damages,
             in_order=in_order,
+            least=least,
         )
 
     # Checking
@@ -470,31 +373,8 @@ class Records(Rows):
         """
         if self._how.on_error != "raise" and self._how.verify:
             return self.walk(progress)  # which checks them, to pass over those that are wrong
-        trail, count = Trail(), 0
-        with (
-            ThreadPoolExecutor(self._threads) as workers,
-            following(progress, self.place.shown, "records") as tell,
-        ):
-            running: deque[tuple[Segment, Future[int]]] = deque()
-            last = None
-            for segment in self._segments(lambda: VERIFY):
-                if last is not None:
-                    running.append((last, workers.submit(last.check)))
-                last = segment
-                if len(running) > self._threads:
-                    done, future = running.popleft()
-                    count += future.result()
-                    trail.add(done)
-                    if tell is not None:
-                        tell(count, None)
-            if last is not None and running:
-                running.append((last, workers.submit(last.check)))
-            elif last is not None:
-                count += last.check()  # a small file needs no thread
-            count += sum(future.result() for _, future in running)
-            if tell is not None:
-                tell(count, count)
-            return count
+        with following(progress, self.place.shown, "records") as tell:
+            return finding.check(self._segments(lambda: VERIFY), self._threads, tell)
 
     def walk(self, progress: Progress | bool | None = None) -> int:
         """Goes from frame to frame without decoding, and gives the number of records.
@@ -523,7 +403,7 @@ class Records(Rows):
             yield problem
         if sound and not self.is_stream and self._how.verify and not self.is_raw:
             try:
-                self._find_schema("all", "raise")
+                self._contents.find("all", "raise")
             except FormatError as error:
                 yield Problem.of(error, self.place.path)
 
@@ -655,8 +535,7 @@ class Records(Rows):
 
     def portion(self, start: int, stop: int) -> Records:
         """Some records that follow each other: those before them are passed over, undecoded."""
-        records = type(self).__new__(type(self))
-        records.__dict__.update(self.__dict__)
+        records = self._again(self._how)
         records._window, records._length = (start, stop), stop - start
         return records
 
@@ -700,16 +579,3 @@ class Records(Rows):
         """
         with following(progress, self.place.shown, "files") as tell:
             return self._access.write_indexes(tell)
-
-
-def _places(given: Any) -> list[Place]:
-    """The files that a user means; each of them once, if they are paths."""
-    if isinstance(given, Place):
-        return [given]
-    if isinstance(given, str | os.PathLike):
-        return [Place(path) for path in shards.expand(given)]
-    if not isinstance(given, list | tuple):
-        return [Place(given)]
-    if all(isinstance(one, Place) for one in given):
-        return list(given)
-    return [Place(path) for path in shards.expand(given)]

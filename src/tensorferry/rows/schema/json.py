@@ -14,14 +14,13 @@ from the defaults of `Feature`. "quantized" is the recipe of tensors that stand 
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from typing import Any
 
-from tensorferry.codecs.json_text import check_depth
+from tensorferry.codecs import json_text
 from tensorferry.codecs.quantization import Recipe
-from tensorferry.errors import FormatError, LimitError, TruncatedError
+from tensorferry.errors import FormatError
 from tensorferry.rows.schema.feature import Feature
 
 VERSION = 1
@@ -137,42 +136,10 @@ def default_from_json(node: Any) -> Any:
 
 
 def parse(text: str | bytes) -> Any:
-    """The value in a JSON text; an object that has a key twice is refused.
+    """The value in a JSON text: see `tensorferry.codecs.json_text.parse`.
 
     Raises:
-        FormatError: The text is no JSON.
+        FormatError: The text is no JSON, or has a key twice in one object.
         LimitError: It nests too deep.
     """
-    if isinstance(text, bytes):
-        try:
-            text = text.decode()
-        except UnicodeDecodeError as error:
-            raise FormatError(f"no UTF-8: {error.reason}", offset=error.start) from None
-    check_depth(text)
-    try:
-        return json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse)
-    except json.JSONDecodeError as error:
-        broken = TruncatedError if error.pos >= len(text) else FormatError
-        raise broken(
-            f"no JSON: {error.msg[:1].lower()}{error.msg[1:]}",
-            offset=len(text[: error.pos].encode(errors="replace")),
-        ) from None
-    except RecursionError:
-        raise LimitError("the JSON nests too deep for Python's parser") from None
-    except FormatError:
-        raise
-    except ValueError as error:  # Python's limit on the digits of an integer
-        raise FormatError(f"no JSON: {error}") from None
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    node = dict(pairs)
-    if len(node) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise FormatError(f"the key {twice!r:.80} is twice in one object")
-    return node
-
-
-def _refuse(constant: str) -> Any:
-    raise FormatError(f"{constant} is no JSON")
+    return json_text.parse(json_text.to_utf8(text) if isinstance(text, str) else text)
