@@ -113,7 +113,8 @@ Number number(Span message) {
 class Walk {
  public:
   Walk(Span file, std::size_t depth, Objects& found)
-      : file_(file), found_(found), depth_(std::min(depth, deepest)), left_(2 * file.size + spare_bytes) {}
+      : file_(file), found_(found), depth_(std::min(depth, deepest)), left_(2 * file.size + spare_bytes),
+        values_left_(file.size) {}
 
   void read() {
     Reader head(file_);
@@ -240,6 +241,9 @@ class Walk {
     object.values = place.fixed64();
     expect(place.fixed64() >= object.nbytes);
     expect(object.values <= file_.size && object.nbytes <= file_.size - object.values);
+    // Values of several datasets in the same bytes may add up to any size.
+    expect(object.nbytes <= values_left_);
+    values_left_ -= object.nbytes;
   }
 
   // An attribute of one text.
@@ -383,6 +387,7 @@ class Walk {
   Objects& found_;
   std::size_t depth_;
   std::uint64_t left_;  // how many bytes may still be read
+  std::uint64_t values_left_;  // how many bytes the values of further datasets may have
   std::unordered_set<std::uint64_t> addresses_, nodes_;
   std::unordered_map<std::uint64_t, Heap> heaps_;
 };

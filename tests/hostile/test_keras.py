@@ -16,6 +16,7 @@ import h5py
 import numpy as np
 import pytest
 
+import tensorferry as ferry
 from tensorferry import limits
 from tensorferry.errors import (
     ChecksumError,
@@ -536,3 +537,23 @@ def test_errors_say_where(tmp_path):
     assert caught.value.path == "hostile.h5"
     assert caught.value.offset == len(data) - 100
     assert "cut" in caught.value.hint
+
+
+def test_datasets_that_share_their_values(tmp_path):
+    """Three hundred datasets in the same four megabytes are not a gigabyte of weights."""
+    large, small = np.zeros(1_000_000, np.float32), 37
+    tensors = {f"layers/a{i}/vars/0": np.full(small, i + 1, np.float32) for i in range(300)}
+    path = tmp_path / "shared.weights.h5"
+    ferry.save({"layers/large/vars/0": large, **tensors}, path, durable=False)
+    data = bytearray(path.read_bytes())
+    start = data.index(large.tobytes())
+    for array in tensors.values():
+        place = struct.pack("<QQ", data.index(array.tobytes()), array.nbytes)
+        layout = data.index(place)
+        data[layout : layout + 16] = struct.pack("<QQ", start, large.nbytes)
+        shape = data.index(struct.pack("<Q", small), layout)
+        data[shape : shape + 8] = struct.pack("<Q", large.size)
+    path.write_bytes(data)
+
+    with pytest.raises(LimitError, match="together with what was read before"):
+        ferry.open(path)

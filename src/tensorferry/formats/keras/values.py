@@ -149,6 +149,14 @@ class _Reader:
         if address + self.nbytes > data.size:
             raise data.beyond(address, self.nbytes)
         offset = data.start + address
+        # The values of many datasets may lie in the same bytes.
+        self.file.bytes.source.budget.take(
+            self.nbytes,
+            what=f"an array of shape {list(self.shape)}",
+            key=("dataset", self.node.address),
+            path=self.file.path,
+            offset=offset,
+        )
         if self.type.numpy is None:
             span = (address, address + self.nbytes)
             return StoredTexts(self.node, self.type, self.shape, span, self.nbytes, self.check)
