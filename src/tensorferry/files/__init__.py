@@ -8,5 +8,5 @@
     content.py    a user's value -> content that formats write
     sidecars.py   metadata beside files whose format has no place for it
 
-What is below this layer knows formats one by one; what is above it knows none.
+Modules below this layer know single formats; modules above it know none.
 """

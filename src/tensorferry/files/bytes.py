@@ -197,7 +197,7 @@ def loads(
         try:
             value = tensorproto.read(source)
         except FormatError:
-            # The length of a TFRecord's first record may start like that, too.
+            # The length of a TFRecord's first record may start like that as well.
             from tensorferry.formats.detect import detect_bytes
 
             found = detect_bytes(source)
@@ -239,7 +239,7 @@ def _open(
     from tensorferry.storage.place import Place
 
     common = {name: chosen.pop(name) for name in _COMMON if name in chosen}
-    # Bytes of a format that was named are just that, whatever they start with.
+    # If the format was given, the bytes are of that format, whatever they start with.
     unpack = format is None
     how = Reading(format, to, given=chosen, preferred={"raw": True}, unpack=unpack, **common)
     try:

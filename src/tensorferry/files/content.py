@@ -31,7 +31,7 @@ def content_of(
     Args:
         value: A tensor or structure of any framework, a frame, rows, a bundle, content already, or
             an iterator of names and tensors, of which only one is in memory at a time.
-        metadata: Of the user.
+        metadata: The user's metadata.
         quantize: What `tensorferry.codecs.quantization.parse` takes.
         columns: Whether the value is a dict of columns, which may be lists of arrays of different
             shapes.

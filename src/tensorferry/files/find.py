@@ -6,7 +6,7 @@
 
 A name is a file, a URL, a glob, a folder, "name@10" for a set of shards, "-" for the standard
 input, a binary file object, bytes, or a list of files. Several files are one thing if their format
-is one of rows. Nothing is opened here, and no format is imported but one that has to look at a
+is one of rows. Nothing is opened here, and no format is imported except one that has to examine a
 folder.
 """
 
@@ -68,7 +68,7 @@ class Found:
 
 
 def resolve(given: Any, *, format: str | None = None, options: Options = None) -> Found:
-    """The one thing that a name stands for.
+    """The only file or set of files that a name refers to.
 
     Args:
         given: See the top of this module; a `Found` is given back.
@@ -78,7 +78,7 @@ def resolve(given: Any, *, format: str | None = None, options: Options = None) -
     Raises:
         FileNotFoundError: There is nothing by that name.
         FormatError: Shards are missing from a set, or a folder holds rows of several formats.
-        UnknownFormatError: There is no such format.
+        UnknownFormatError: The format does not exist.
     """
     if format is not None:
         table.facts_of(format)
@@ -166,7 +166,7 @@ def _redirected(place: Place, format: str | None) -> Place | None:
 
 
 def elsewhere(found: Found) -> Found | None:
-    """What an object that is not there stands for: a model of several files, by its index."""
+    """The sharded model that a missing object refers to, by its index."""
     place = found.place
     known = found.format or table.named(place.path)
     if not place.is_url or len(found.places) > 1 or known is None:
@@ -176,7 +176,7 @@ def elsewhere(found: Found) -> Found | None:
 
 
 def _names_one_file(url: str) -> bool:
-    """Whether the name of an object tells its format, or that there are several."""
+    """Whether the name of an object says its format, or that there are several objects."""
     if split(url).scheme in ("http", "https"):  # which has no folders, and a query for an ending
         return True
     known = table.named(split_suffix(url)[0])
@@ -185,7 +185,7 @@ def _names_one_file(url: str) -> bool:
 
 
 def _is_many(place: Place, mode: int) -> bool:
-    """Whether a path names several files, or none that is there."""
+    """Whether a path names several files, or no existing one."""
     name = place.path
     if place.is_url:
         return "*" in name or name.endswith("/") or shards.is_set(name)
@@ -220,7 +220,7 @@ def _in_folder(path: str, options: Options) -> list[str]:
 
 
 def rows_format(path: str) -> str | None:
-    """The format of rows that the name of a file stands for; None if it stands for none."""
+    """The format of rows for the name of a file; None if there is none."""
     name = os.path.basename(path)
     if _is_beside(name):
         return None
@@ -232,7 +232,7 @@ def rows_format(path: str) -> str | None:
     for facts in TABLE.values():
         if facts.names_shards and (
             any(suffix in name for suffix in facts.suffixes)
-            # The tensors of a checkpoint are in shards, too: model.data-00000-of-00001.
+            # The data files of a checkpoint are named like shards: model.data-00000-of-00001.
             or (parsed is not None and not parsed[0].endswith(".data"))
         ):
             return facts.name
@@ -240,7 +240,7 @@ def rows_format(path: str) -> str | None:
 
 
 def format_named(path: str) -> str | None:
-    """The format that the name of a file stands for, behind compression and shard numbers."""
+    """The format for the name of a file, ignoring compression and shard numbers."""
     stem = split_suffix(path)[0]
     name = stem.rpartition("@")[0] if "@" in os.path.basename(stem) else stem
     return table.named(stem) or table.named(name) or rows_format(path)
@@ -275,7 +275,7 @@ def _find(path: str, options: Options) -> list[Found]:
 
 
 def _lazily(path: str, options: Options) -> Found:
-    """What a path names; that there is nothing is said when it is opened."""
+    """Resolves a path; a missing file is reported when it is opened."""
     try:
         return resolve(path, options=options)
     except OSError:
@@ -330,7 +330,7 @@ def _rows_of(path: str, names: Sequence[str], options: Options) -> list[Found]:
 
 
 def _gathered(found: list[Found]) -> Iterator[Found]:
-    """Shards of one set that were named one by one are one thing."""
+    """Shards of one set that were listed one by one are treated as the set."""
     sets: dict[tuple[str, int], list[Found]] = {}
     for one in found:
         key = _set_of(one)
@@ -354,7 +354,7 @@ def _set_of(found: Found) -> tuple[str, int] | None:
 
 
 def counted_in(path: str) -> Literal["rows", "records", "tensors"]:
-    """What is counted while a file of that name is read."""
+    """The unit that is counted while a file of that name is read."""
     found = rows_format(path)
     if found is None:
         return "tensors"

@@ -204,7 +204,7 @@ class Reading:
         return self.lends and self.to in ("numpy", "torch")
 
     def open(self, path: Any, storage_options: Mapping[str, Any] | None = None) -> Bundle | Rows:
-        """Opens what a name stands for."""
+        """Opens the file or files that a name refers to."""
         for attempt in attempts():
             found = resolve(path, format=self.format, options=storage_options)
             try:
@@ -290,7 +290,7 @@ class Reading:
         return {**{name: chosen[name] for name in chosen if name in known}, **self.given}
 
     def _hand(self, opened: Bundle | Rows, found: Found) -> Bundle | Rows:
-        """What was opened, able to give a framework's tensors and to be pickled."""
+        """The opened object, which can return a framework's tensors and be pickled."""
         if isinstance(opened, Rows):
             return opened
         give = None if self.to == "numpy" else _Giver(self.to, self.placed)

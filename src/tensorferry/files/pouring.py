@@ -4,8 +4,8 @@
     ferry.save(dataset, "x.tfrecord")           # a tf.data.Dataset of dicts
     ferry.save(({"id": n} for n in range(10**9)), "x.arrow")
 
-Rows go over one by one, or batch by batch, so that only some of them are in memory. What else can
-be saved is `tensorferry.files.content`.
+Rows are written one by one or batch by batch, so that only some of them are in memory.
+`tensorferry.files.content` handles all other values.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tensorferry.progress import Progress
 from tensorferry.rows.rows import Rows
 from tensorferry.tensors.bundle import Bundle
 
-# Of rows that come one by one, every so many are told.
+# Progress on single rows is reported after this many rows.
 TOLD = 256
 
 
@@ -63,9 +63,9 @@ def rows_of(
     """The rows that a value is, if it is to be written as rows; and the value.
 
     Args:
-        value: Of the user. Of a generator, only the value that is given back has all items.
-        facts: Of a format that opens as rows.
-        quantize: What the user wants: of tensors, for formats that hold both.
+        value: The user's value. For a generator, only the returned value has all items.
+        facts: The facts of a format of rows.
+        quantize: The user's option, for tensors in formats that hold both.
         options: Of the format.
 
     Raises:
@@ -164,7 +164,7 @@ def _is_one_kind(kinds: set[Any]) -> bool:
 
 
 def _kind_of(value: Any) -> Any:
-    """What the values of a column must have in common; None of what no column holds."""
+    """The property that all values of a column must share; None for values that no column holds."""
     if isinstance(value, np.ndarray | np.generic):
         # A column has rows of one string, or lists of them, and no arrays of strings.
         return None if value.dtype == object and value.ndim else (value.dtype.str, value.ndim)
@@ -183,7 +183,7 @@ def _tensor_kind(value: Any) -> Any:
 
 
 def _peeked(items: Iterator[Any], *, only_rows: bool) -> tuple[Poured | None, Iterator[Any]]:
-    """The rows that a generator gives, if they are rows; and all of its items, the first again."""
+    """The rows of a generator, if its items are rows; and all of its items, including the first."""
     try:
         first = next(items)
     except StopIteration:

@@ -39,7 +39,7 @@ OUTER: tuple[codecs.Kind, ...] = ("gzip", "zstd")
 
 @dataclass(frozen=True, repr=False)
 class Saved(Shown):
-    """What `save` did.
+    """The result of `save`.
 
     Attributes:
         path: The file.
@@ -176,7 +176,7 @@ def save(
 
 @dataclass(frozen=True)
 class _Goal:
-    """What is to be written."""
+    """The content to write."""
 
     given: Any
     path: str | None  # None for a file object
@@ -237,7 +237,7 @@ def _name_of(file: Any) -> str:
 
 
 class _Opened:
-    """The sink of one file, with all that stands before it."""
+    """The sink of one file, including compression and progress."""
 
     def __init__(self, goal: _Goal, target: Target, sink: Any, counted: Any, announce: Any) -> None:
         self.target = target

@@ -5,8 +5,8 @@
     {"tensorferry": 1, "files": [{"size": ..., "crc32c": ..., "metadata": {...}, "options": {...}}]}
 
 Each of "files" is about the one file that has this size and checksum. Two files cannot be replaced
-at one moment, so while the file beside it is replaced a sidecar is about the old and the new one:
-whoever reads, and whenever the writer dies, each file finds its own metadata.
+in one step. While the file is replaced, its sidecar describes both the old and the new file, so
+each finds its own metadata, whenever a reader comes or the writer dies.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tensorferry.storage.temporary import Identity
 SUFFIX = ".json"
 KEY = "tensorferry"
 VERSION = 1
-# Of raw values, the one format that has to be told what it holds.
+# Raw bytes are the only format that does not describe itself.
 OPTIONS = ("shape", "dtype", "byteorder", "order")
 # A sidecar is small; what is larger belongs to something else.
 MAX_SIZE = 64 << 20
@@ -40,11 +40,11 @@ PATIENCE = 60.0
 
 @dataclass(frozen=True)
 class About:
-    """What a sidecar says about a file.
+    """The content of a sidecar.
 
     Attributes:
-        size: Of the file.
-        crc32c: Of its bytes.
+        size: The size of the file.
+        crc32c: The checksum of its bytes.
         metadata: As a format with a place for it has it, strings by name.
         options: For reading it, where its format needs some.
     """
@@ -95,7 +95,7 @@ class Sink:
 
 
 def find(place: Place) -> About | None:
-    """What the sidecar of a file says about it; None where there is none.
+    """The content of a file's sidecar; None if there is none.
 
     Only the size of the file is compared if that is enough to tell: see `About.check`.
 
@@ -103,7 +103,7 @@ def find(place: Place) -> About | None:
         place: The file.
 
     Raises:
-        FormatError: It is no sidecar.
+        FormatError: The file is not a sidecar.
         OtherFileError: It is one of other files.
         ReplacedError: The file was replaced just now: opened again, it is another one.
     """
@@ -111,7 +111,7 @@ def find(place: Place) -> About | None:
         return None
     source = place.open()
     known = _read(place.path, place.options)
-    # A sidecar is always about the file that is there. That must still be the one that was opened.
+    # A sidecar always describes the current file, which must still be the one that was opened.
     if not place.is_url and not place.is_current():
         raise ReplacedError("it was replaced while it was opened", path=place.path)
     if not known:
@@ -132,7 +132,7 @@ def find(place: Place) -> About | None:
 
 
 def _read(path: str, options: Mapping[str, Any] | None) -> list[About]:
-    """What a file's sidecar says, if there is one."""
+    """The content of a file's sidecar, if there is one."""
     if urls.is_signed(path):
         return []  # the signature holds for this file alone
     if not storage.is_url(path) and not _is_there(path):
@@ -197,7 +197,7 @@ class Replacing:
     Attributes:
         path: The file.
         durable: Whether to wait until the disk has the bytes.
-        options: Of the store of a URL.
+        options: Options for the store of a URL.
     """
 
     path: str
@@ -234,7 +234,7 @@ class Replacing:
             sink: That it was written to.
         """
         if not new.has_something and isinstance(sink, ReplacingSink):
-            # Where there is no sidecar either, nobody must begin one before the file is renamed.
+            # If there is no sidecar either, nobody may start one before the file is renamed.
             if sink.claim(journal.path_of(absolute(self.path))) and not _is_there(self.path):
                 return
             sink.disclaim()
@@ -271,7 +271,7 @@ class Replacing:
 
 
 def _describe(path: str, options: Mapping[str, Any] | None) -> list[About]:
-    """The file that is there without a sidecar, if one is."""
+    """The existing file without a sidecar, if there is one."""
     try:
         with storage.open_source(path, options=options) as source:
             data = source.everything()

@@ -1,4 +1,4 @@
-"""Splitting: rows of files in splits of about one size, for whoever reads them in parallel."""
+"""Splitting: divides the rows of files into splits of about equal size, to read in parallel."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from tensorferry.storage import listing
 
 
 def splits_of(rows: Rows, size: int, *, least: int = 1) -> list[Split]:
-    """Rows in splits of about so many bytes, each of which is decoded by one thread.
+    """Divides rows into splits of about this many bytes, each decoded by one thread.
 
     Args:
         rows: Of files.
         size: Number of bytes.
-        least: Make at least so many, if the files allow it.
+        least: The minimum number of splits, if the files allow it.
 
     Raises:
         UnsupportedError: A stream cannot be divided.

@@ -85,7 +85,7 @@ def chosen_for(
         path: The file, or the name of a set of shards.
         format: By default that of the path's ending, and TFRecord without a known one.
         compression: As the user named it.
-        options: Of the user.
+        options: The user's options.
     """
     usual = next(facts.name for facts in TABLE.values() if facts.names_shards)
     found = format or format_named(path) or usual
@@ -106,18 +106,18 @@ def write_rows(
     metadata: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
 ) -> list[str]:
-    """Writes rows, and gives the paths of the files.
+    """Writes rows, and returns the paths of the files.
 
     Args:
-        rows: Of a user's value.
+        rows: The rows of a user's value.
         format: The name of a format of rows.
         target: The file, or the name of a set of shards.
         given: Options of the format, and `shards`.
-        metadata: Of the user.
-        progress: Is told how many rows are written.
+        metadata: The user's metadata.
+        progress: Receives the number of rows written.
 
     Raises:
-        UnsupportedError: There is no place for something in the rows, or for what goes with them.
+        UnsupportedError: The format cannot hold the rows, or their metadata.
     """
     options = dict(given)
     shards = options.pop("shards", None)
@@ -141,7 +141,7 @@ def open_writer(
         target: The file, or the name of the set of shards.
         given: Options of the format.
         shards: Number of files, where it is a set.
-        metadata: Of the user.
+        metadata: The user's metadata.
 
     Raises:
         UnsupportedError: The format is not written row by row, not compressed as a whole, or has no

@@ -28,6 +28,6 @@
     bench.py      a tensor or a file in every format
     formats.py    what can be read and written here
 
-Each opens what it is given by `subject.py`, and gives back a frozen dataclass, which the command
-and others render. `names.py` has patterns and new names.
+Each opens its input through `subject.py` and returns a frozen dataclass, which the command and
+others render. `names.py` has patterns and new names.
 """

@@ -5,7 +5,7 @@
     report.recommendations      # which of them to choose for what
 
 The best of some runs, in this process: files are in the system's cache, so this is about formats
-and decoding, not about disks. What is read is compared with what was written.
+and decoding, not about disks. Everything that is read is compared with what was written.
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ class Timing:
 
     Attributes:
         format: Its name.
-        compression: Of its own, or of the whole file; None without.
+        compression: Its own compression, or that of the whole file; None without.
         nbytes: The size of the file.
         write: Seconds to write it: the best of some runs.
         read: Seconds to read it, and to touch every page.
         problem: Why it could not be done.
-        encoding: Of floats, where that is not the usual one.
+        encoding: The encoding of floats, if it is not the usual one.
     """
 
     format: str
@@ -87,7 +87,7 @@ class Timing:
 
 @dataclass(frozen=True)
 class Recommendation:
-    """What to choose.
+    """A recommendation.
 
     Attributes:
         purpose: "storage", "transfer", "interop" or "tensorflow".
@@ -109,7 +109,7 @@ class BenchReport:
     """How all formats did with some tensors.
 
     Attributes:
-        about: What was written: a path, or dtype and shape.
+        about: The subject: a path, or dtype and shape.
         tensors: Number of tensors or columns.
         nbytes: Number of bytes they take in memory.
         timings: One for each format and compression.
@@ -181,12 +181,12 @@ def time_value(
 
     Args:
         value: The tensors by name.
-        about: What they are.
+        about: Their description.
         runs: How many times; the best counts.
         progress: See `Progress`.
 
     Raises:
-        AssertionError: What was read is not what was written.
+        AssertionError: A value that was read differs from the one that was written.
     """
     candidates = [
         (TABLE[name], compression, encoding)
@@ -210,7 +210,7 @@ def time_value(
 
 
 def _can_hold(facts: Facts, count: int) -> bool:
-    """Whether a format gives back so many tensors of any name; text and models do not."""
+    """Whether a format can hold this many tensors of any name; text and models cannot."""
     if facts.takes == "one array":
         return count == 1
     return facts.typed and facts.takes != "arrays"
@@ -287,10 +287,10 @@ def _time(
 
 
 def recommend(timings: Sequence[Timing], given: int | None = None) -> Iterator[Recommendation]:
-    """What to choose for what, by size and times.
+    """Recommends formats, by size and times.
 
     Args:
-        timings: Of the formats; the numbers in the reasons are theirs.
+        timings: The timings of the formats, which the reasons quote.
         given: The size of the file as it is, if all of it was written.
     """
     done = [timing for timing in timings if timing.nbytes is not None]
@@ -302,7 +302,7 @@ def recommend(timings: Sequence[Timing], given: int | None = None) -> Iterator[R
         return together(timing) + (timing.nbytes or 0) / BANDWIDTH
 
     least = min((timing.nbytes or 0 for timing in done), default=0)
-    # A little more is no reason to wait longer.
+    # A slightly smaller file does not justify a longer wait.
     small = [timing for timing in done if (timing.nbytes or 0) <= least * (1 + SLACK)]
     choices: list[tuple[str, list[Timing], Callable[[Timing], float], str]] = [
         ("storage", small, lambda timing: timing.read or 0.0, ""),

@@ -1,7 +1,7 @@
 """Branches: the names of tensors as a tree that a person can open step by step.
 
-Names are parted at "/" and ".", as in `tensorferry.operations.list`. Siblings that are alike, such
-as the layers of a transformer, stand together under a branch with a range for its name:
+Names are parted at "/" and ".", as in `tensorferry.operations.list`. Similar siblings, such as the
+layers of a transformer, are grouped under a branch whose name has a range:
 
     encoder.  >  layers.{0..31}.  >  0.  >  attention.weight
 """
@@ -110,7 +110,7 @@ def _branch(step: str, below: _Tree | int, infos: list[TensorInfo]) -> Branch:
 
 
 def _likeness(branch: Branch, infos: list[TensorInfo]) -> object:
-    """What two branches have in common that are alike: all but the numbers in their names."""
+    """A key that similar branches share: everything except the numbers in their names."""
     if branch.tensor is not None:
         info = infos[branch.tensor]
         return (info.dtype, info.shape, info.kind, info.quantized, info.unreadable)

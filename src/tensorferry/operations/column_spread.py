@@ -22,12 +22,12 @@ class ColumnDistribution:
     """How the values of a column are spread.
 
     Attributes:
-        name: Of the column.
-        rows: How many rows were looked at.
+        name: The name of the column.
+        rows: Number of rows that were read.
         missing: How many of them lack it.
         values: The values of all rows together; of strings, their lengths.
-        frequent: The most frequent values and how often each is there, if there are not too many
-            different ones.
+        frequent: The most frequent values and their counts, if there are not too many different
+            ones.
     """
 
     name: str
@@ -43,7 +43,7 @@ def column_distribution(
     """How the values of a column are spread, in one pass over the rows.
 
     Raises:
-        UnsupportedError: There is no such column, or it cannot be read.
+        UnsupportedError: The column does not exist, or cannot be read.
     """
     subject.check_names([name])
     subject.check_readable([name])

@@ -10,8 +10,9 @@
                 operand is null, operand is not null
     operand     a name, name[2], len(name), a number, "text", true, false, null
 
-A name holds letters, digits and any of `_./-`, or stands in backquotes. A value that is missing is
-`null`, and makes every comparison false but those with null. Text is compared as UTF-8 bytes.
+A name consists of letters, digits and any of `_./-`, or is put in backquotes. A value that is
+missing is `null`, and makes every comparison false but those with null. Text is compared as UTF-8
+bytes.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ class Condition(NamedTuple):
 
     Attributes:
         text: As it was given.
-        names: The columns that it looks at.
+        names: The columns that it uses.
         holds: Whether it holds for a row.
     """
 
@@ -101,7 +102,7 @@ class _Parser:
         return _Token("end", "", len(self._text))
 
     def _take(self, *texts: str) -> bool:
-        """Goes on behind the next token, if it is a sign or word of these."""
+        """Skips the next token, if it is one of these signs or words."""
         token = self._peek()
         if token.kind in ("sign", "name") and token.text in texts:
             self._next += 1
@@ -168,7 +169,7 @@ class _Parser:
         return self._chain(left)
 
     def _chain(self, left: Operand) -> Callable[[Row], bool]:
-        """Comparisons one behind the other, or an operand alone."""
+        """A chain of comparisons, or a single operand."""
         pairs: list[Callable[[Row], bool]] = []
         while self._peek().text in _COMPARISONS and self._peek().kind == "sign":
             compare = _COMPARISONS[self._peek().text]

@@ -1,4 +1,4 @@
-"""Counting: how many rows or tensors there are, also where only reading everything tells.
+"""Counting: the number of rows or tensors, even if everything has to be read for it.
 
 ferry.count("s3://bucket/train-*.tfrecord", engine="ray")
 """
@@ -21,7 +21,7 @@ from tensorferry.progress import Progress, following
 from tensorferry.rows.rows import Rows
 from tensorferry.rows.splits import Split
 
-# After so many rows progress is told.
+# Progress is reported after this many rows.
 TOLD = 1000
 
 
@@ -48,7 +48,8 @@ def count(
         where: Count only rows that fulfil a condition, such as "label in (3, 5)": see
             `tensorferry.operations.conditions`.
         format: By default detected from the bytes.
-        engine: What counts the parts: "local", "ray" or an engine; by default the calling thread.
+        engine: The engine that counts the parts: "local", "ray" or an engine; by default the
+            calling thread.
         progress: True shows a bar; a function receives the number of rows counted; with an engine,
             the number of tasks done and the total.
         storage_options: Options for the store of a URL.
@@ -107,7 +108,7 @@ class CountJob(Job[Split, "list[int]", "list[int]"]):
     """Counts the rows of each part of files.
 
     Attributes:
-        rows: What was opened.
+        rows: The opened rows.
         splits: The parts to count, if they are known already.
     """
 

@@ -39,8 +39,8 @@ def counterparts(first: Subject, second: Subject, *, by_content: bool = True) ->
     """Which tensors or columns of two files belong together.
 
     Args:
-        first: What was opened.
-        second: The same.
+        first: The first opened file.
+        second: The second opened file.
         by_content: Look for renamed tensors, of which some have to be read.
     """
     same = tuple(name for name in first.infos if name in second.infos)
@@ -62,7 +62,7 @@ def find_renamed(
     """Names of tensors, and the names of those with the same content in another file.
 
     Args:
-        first: What was opened.
+        first: The first opened file.
         alone: The names that only the first has.
         second: What the other is.
         others: The names that only the second has.

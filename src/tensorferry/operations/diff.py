@@ -1,4 +1,4 @@
-"""Comparison: what differs between two files, whatever their formats.
+"""Comparison: the differences between two files of any format.
 
     ferry.diff("model.safetensors", "model.npz", atol=1e-6).equal
 
@@ -93,7 +93,7 @@ class DiffReport(Shown):
 
 
 def _cells(found: TensorDiff) -> tuple[Any, ...]:
-    """A line about tensors that differ: what is the same in both is told once."""
+    """A line about tensors that differ; facts that both share are shown once."""
     dtypes = found.dtypes[:1] if found.dtypes[0] == found.dtypes[1] else found.dtypes
     shapes = found.shapes[:1] if found.shapes[0] == found.shapes[1] else found.shapes
     return (
@@ -140,8 +140,9 @@ def diff(
         key: The column by which rows are matched, instead of by position.
         ignore_dtype: Treat equal numbers of different dtypes as equal.
         match: Patterns of names in `a`; other names are left out.
-        engine: What compares the parts: "local", "ray" or an engine; by default the calling thread.
-            A task compares some tensors or columns; by a key, one task compares all.
+        engine: The engine that compares the parts: "local", "ray" or an engine; by default the
+            calling thread. A task compares some tensors or columns; by a key, one task compares
+            all.
         progress: True shows a bar; a function receives the number of tensors or rows done and the
             total, if known; with an engine, the number of tasks.
         storage_options: Options for the stores of URLs.
@@ -189,8 +190,8 @@ class DiffJob(Job["tuple[str, ...]", DiffReport, DiffReport]):
     Attributes:
         one: How all of the first is opened.
         other: How all of the second is opened.
-        first: What was opened.
-        second: The same.
+        first: The first opened file.
+        second: The second opened file.
         how: How they are compared.
     """
 
@@ -215,7 +216,7 @@ class DiffJob(Job["tuple[str, ...]", DiffReport, DiffReport]):
             return _compared(first, second, self.how, only=task)
 
     def merge(self, partials: Iterable[DiffReport]) -> DiffReport:
-        """What was found of all."""
+        """The combined result."""
         found = list(partials)
         tensors = tuple(tensor for one in found for tensor in one.tensors)
         return replace(found[0], tensors=tensors)
@@ -234,7 +235,7 @@ def compare_opened(
         a: How the first was opened, and what was.
         b: The same of the second.
         how: How they are compared.
-        engine: What compares the parts; None is this thread.
+        engine: The engine that compares the parts; None is the calling thread.
         progress: See `diff`.
     """
     (one, first), (other, second) = a, b
@@ -283,7 +284,8 @@ def compare(
 ) -> DiffReport:
     """Compares what was opened; the arguments are those of `diff`.
 
-    With `only`, some tensors of the first are compared; names that only one has are told all.
+    With `only`, some tensors of the first file are compared; names that only one file has are all
+    reported.
     """
     names = first.renaming(map).apply(first.matching(match))
     others = [name for name in second.infos if not match or name in names.values()]
@@ -330,11 +332,11 @@ def _pairs(
 
 
 def compare_each(first: Subject, second: Subject, names: Mapping[str, str]) -> Iterator[TensorDiff]:
-    """Compares tensors one by one, and gives what was found of each when it is known.
+    """Compares tensors one by one, and yields each result as soon as it is known.
 
     Args:
         first: A bundle that was opened.
-        second: The same.
+        second: The second opened file.
         names: Names in the first, and those of the same tensors in the second.
     """
     pairs = _pairs(first, second, names)
@@ -368,7 +370,7 @@ def _compare(
     key: str | None,
     progress: Progress | None,
 ) -> tuple[int | None, int | None]:
-    """Compares what can be read; gives the number of rows that only one of the two has."""
+    """Compares what can be read; returns the number of rows that only one file has."""
     pairs = {name: pair for name, pair in pairs.items() if pair.is_readable}
     if key is not None:
         return _by_key(first, second, pairs, key, progress)
@@ -389,7 +391,7 @@ def _by_position(
     pairs: Mapping[str, Difference],
     progress: Progress | None,
 ) -> tuple[int, int]:
-    """Compares batches; gives the number of rows that only one of the two has."""
+    """Compares batches; returns the number of rows that only one file has."""
     counts = [0, 0]
     total = first.count() if progress is not None else None
     batches = zip_longest(
@@ -414,7 +416,7 @@ def _by_key(
     key: str,
     progress: Progress | None,
 ) -> tuple[int, int]:
-    """Compares rows that have the same key; gives the number of rows that only one has."""
+    """Compares rows with the same key; returns the number of rows that only one file has."""
     if key not in pairs:
         raise UnsupportedError(f"the key {key!r} is no column of both", path=first.name)
     other = pairs[key].other

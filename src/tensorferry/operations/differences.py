@@ -28,9 +28,9 @@ class TensorDiff:
         other: In the second file.
         equal: Whether they are the same, within the tolerance.
         reason: What differs: "dtype", "shape", "rows" (their lengths), "entries" or "values"; or
-            "nulls" (a missing list is no empty one), or "unreadable", if one cannot be read.
-        dtypes: Of both.
-        shapes: Of both.
+            "nulls" (a missing list is not an empty one), or "unreadable", if one cannot be read.
+        dtypes: The dtypes of both.
+        shapes: The shapes of both.
         elements: How many values were compared.
         differing: How many of these differ beyond the tolerance.
         largest: The largest difference between two finite numbers.
@@ -39,7 +39,7 @@ class TensorDiff:
         relative: The length of the difference as a part of the length of the first, as vectors;
             None if it has no bound: the first is zero, or some values are not finite.
         first: Where the first difference is, in the first file.
-        values: What both have there; the lengths of rows, if these differ and are long.
+        values: Both values there; the lengths of rows, if these differ and are long.
         other_first: The same place in the second file; rows that belong together by a key may be
             rows of other numbers there.
         key: The key of that row, if rows belong together by a key.
@@ -130,8 +130,8 @@ class Difference:
         """Compares the values of two rows of one key, which may be missing.
 
         Args:
-            left: Of the first file.
-            right: Of the second.
+            left: The value of the first file.
+            right: The value of the second file.
             row: The number of the row in the first file.
             other: Its number in the second file.
             key: Of both.
@@ -259,8 +259,8 @@ class Difference:
         """Compares arrays of one shape.
 
         Args:
-            left: Of the first file.
-            right: Of the second.
+            left: The value of the first file.
+            right: The value of the second file.
             locate: Makes the place of a value in the tensor of its place in the array.
         """
         locate = locate or self._below

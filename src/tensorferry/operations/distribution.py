@@ -63,11 +63,11 @@ class Distribution:
 
     Attributes:
         summary: Range, mean, quantiles and counts; of strings about their lengths.
-        histogram: Of the finite numbers; None where there are none.
+        histogram: The histogram of the finite numbers; None if there are none.
         magnitudes: The same by order of magnitude.
-        first_nan: The index of the first value that is no number.
+        first_nan: The index of the first NaN.
         first_infinite: The index of the first infinite value.
-        looked: How many values were looked at; fewer than `total` for a sample.
+        looked: Number of values that were read; fewer than `total` for a sample.
         total: How many values there are.
     """
 
@@ -209,7 +209,7 @@ class Spread:
     def result(
         self, shape: tuple[int, ...] | None = None, total: int | None = None
     ) -> Distribution:
-        """What was found so far.
+        """The result so far.
 
         Args:
             shape: Of the tensor whose values were added in order, to say where the first NaN is.
@@ -274,13 +274,13 @@ def distribution(
     """How the values of a tensor of a bundle are spread.
 
     Args:
-        subject: What was opened.
-        name: Of the tensor.
-        most: Look at about so many values of a larger tensor, in runs that lie evenly in it.
-        progress: Is told how many values are done, and how many there are.
+        subject: The opened file.
+        name: The name of the tensor.
+        most: Read about this many values of a larger tensor, in evenly spaced runs.
+        progress: Receives the number of values done and the total.
 
     Raises:
-        UnsupportedError: There is no such tensor, or it cannot be read.
+        UnsupportedError: The tensor does not exist, or cannot be read.
     """
     tensor = subject.tensor(name)
     spread = Spread()
@@ -300,7 +300,7 @@ def distribution(
 
 
 def _sample(tensor: Array, most: int, runs: int = 64) -> Iterator[Array]:
-    """Runs of values that lie evenly in a tensor."""
+    """Evenly spaced runs of values of a tensor."""
     if not tensor.flags.c_contiguous:
         step = math.ceil(tensor.size / most)
         yield np.array(tensor[:: min(step, max(len(tensor) // 8, 1))]).reshape(-1)[:most]

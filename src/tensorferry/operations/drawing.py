@@ -2,9 +2,9 @@
 
     draw([Box("a"), Box("b")], [Edge("a", "b")])
 
-Boxes stand in layers, each behind those that it reads; inside a layer they are ordered so that few
-lines cross. A graph of many nodes is drawn by scope: "encoder/layer_0/add" is a part of the box
-"encoder/", which can be opened.
+Boxes are placed in layers, each after the boxes that it reads. Inside a layer they are ordered so
+that few lines cross. A graph of many nodes is drawn by scope: "encoder/layer_0/add" is a part of
+the box "encoder/", which can be opened.
 """
 
 from __future__ import annotations

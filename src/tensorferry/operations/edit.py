@@ -133,7 +133,7 @@ def _check(
     rename: Mapping[str, str] | Sequence[str] | None,
     casts: Mapping[str, str] | None,
 ) -> None:
-    """Refuses what would change nothing: a name with a typing error is no wish.
+    """Refuses options that would change nothing, because they are probably typing errors.
 
     Raises:
         UnsupportedError: A pattern fits no tensor, or there are rows.

@@ -1,4 +1,4 @@
-"""Exports: a tensor as a npy file and rows as CSV, in pieces, for whoever takes them away.
+"""Exports: a tensor as an npy file and rows as CSV, in pieces.
 
 Nothing larger than a piece is in memory beside what reading needs. Files on disk are made by
 `tensorferry.operations.convert`.
@@ -28,7 +28,7 @@ def npy(subject: Subject, name: str) -> Iterator[bytes]:
     """The npy file of a dense tensor of numbers, in pieces.
 
     Raises:
-        UnsupportedError: There is no such tensor, or npy cannot hold it.
+        UnsupportedError: The tensor does not exist, or npy cannot hold it.
     """
     tensor = subject.tensor(name)
     if not isinstance(tensor, np.ndarray) or tensor.dtype == object:
@@ -51,7 +51,7 @@ def npy(subject: Subject, name: str) -> Iterator[bytes]:
 
 
 def csv_of(rows: Iterable[Row], columns: Sequence[str]) -> Iterator[str]:
-    """Rows as CSV, line by line; values that are no number or text are JSON."""
+    """Rows as CSV, line by line; values other than numbers and text are JSON."""
     yield _line(["row", *columns])
     for row in rows:
         yield _line([row.number, *(_field(row.values.get(name)) for name in columns)])

@@ -20,9 +20,9 @@ class FormatInfo:
     """A format.
 
     Attributes:
-        name: What is passed as `format=`.
+        name: The value of `format=`.
         suffixes: Endings of its files.
-        holds: What `tensorferry.open` gives for it: "bundle", "records" or "table".
+        holds: What `tensorferry.open` returns for it: "bundle", "records" or "table".
         available: Whether all that can be done with it can be done here.
         compressions: Those that are its own; every file can also be compressed as a whole.
         metadata: Whether it has a place for metadata.

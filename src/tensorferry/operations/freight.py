@@ -72,7 +72,7 @@ class Freight(ABC):
     """The rows of something that was opened, part by part.
 
     Attributes:
-        subject: What was opened.
+        subject: The opened file.
         rows: Its rows.
     """
 
@@ -82,7 +82,7 @@ class Freight(ABC):
 
     @abstractmethod
     def parts(self) -> Iterator[Any]:
-        """The rows, in parts that follow each other; a table gives an empty part first."""
+        """Yields the rows in consecutive parts; a table yields an empty part first."""
 
     @abstractmethod
     def length(self, part: Any) -> int:
@@ -94,7 +94,7 @@ class Freight(ABC):
 
     @abstractmethod
     def taken(self, part: Any, numbers: Array) -> Any:
-        """Some rows of a part, in the order asked for."""
+        """Some rows of a part, in the given order."""
 
     @abstractmethod
     def joined(self, parts: Sequence[Any]) -> Any:
@@ -110,7 +110,7 @@ class Freight(ABC):
         return False
 
     def at(self, numbers: Array) -> Any:
-        """Rows by their numbers, in the order asked for."""
+        """Rows by their numbers, in the given order."""
         raise NotImplementedError
 
     def count(self) -> int:
@@ -276,7 +276,7 @@ def carried(
 
 
 def check_free(path: str, *, force: bool, storage_options: Mapping[str, Any] | None = None) -> None:
-    """Refuses a target that is there already.
+    """Refuses an existing target.
 
     Raises:
         FileExistsError: It is.
@@ -390,7 +390,7 @@ class Outputs:
         self._freight.write(self._writers[place], part)
 
     def reports(self) -> list[RowsReport]:
-        """What was written."""
+        """The result."""
         return [
             RowsReport(self._freight.subject.name, path, out.count)
             for path, out in zip(self._paths, self._writers, strict=True)

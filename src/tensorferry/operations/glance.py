@@ -60,7 +60,7 @@ def is_model(found: Found) -> bool:
 
 
 def outline_of(found: Found) -> Outline | None:
-    """What a small local checkpoint holds, without opening it; None for all else."""
+    """The content of a small local checkpoint, without opening it; None for anything else."""
     if found.format != CHECKPOINT or len(found.places) > 1 or found.place.is_url:
         return None
     from tensorferry.formats.checkpoint import outline
@@ -69,7 +69,7 @@ def outline_of(found: Found) -> Outline | None:
 
 
 def header_of(found: Found) -> Header | None:
-    """What a plain local npy, safetensors or HDF5 file holds; None for all else."""
+    """The content of a plain local npy, safetensors or HDF5 file, by its header; else None."""
     if found.format not in (None, NPY, SAFETENSORS, KERAS) or len(found.places) > 1:
         return None
     place = found.place

@@ -1,15 +1,15 @@
 """Digests: a hash of content that does not depend on the format it is kept in.
 
-The same tensors under the same names give the same digest, be they in npz, safetensors, Arrow or
-TFRecords, in whatever order, compressed or not. By SHA-256, all integers little-endian:
+The same tensors under the same names have the same digest, whether in npz, safetensors, Arrow or
+TFRecords, in any order, compressed or not. By SHA-256, all integers little-endian:
 
     tensor   hash of: JSON of kind, dtype and shape | hash of each of its parts
     content  hash of: for each tensor by name, length of the name in 8 bytes | name | its hash
 
 The parts of a dense tensor are its values, of strings also their lengths, of a ragged tensor the
-row lengths of each level, of a sparse one the indices in order. Of a column of a table that lacks
-lists, the numbers of the missing ones are parts, too: a missing list is no empty one. Metadata does
-not count. Values are hashed as bits: -0.0 is not 0.0.
+row lengths of each level, of a sparse one the indices in order. For a column with missing lists,
+the numbers of the missing ones are also a part: a missing list differs from an empty one. Metadata
+does not count. Values are hashed as bits: -0.0 is not 0.0.
 
 SHA-256 goes through the bytes of a part in their order, so one part is hashed by one processor;
 tensors, and columns of rows, are hashed at the same time.
@@ -105,8 +105,8 @@ def hash(  # noqa: A001
         progress: True shows a bar; a function receives the number of tensors or rows done and the
             total, if known.
         format: By default detected from the bytes.
-        engine: What hashes the parts: "local", "ray" or an engine; by default the calling thread. A
-            column is hashed as a whole, by one task.
+        engine: The engine that hashes the parts: "local", "ray" or an engine; by default the
+            calling thread. A column is hashed as a whole, by one task.
         storage_options: Options for the store of a URL.
         **options: Options of the format: see `tensorferry.files.keywords.Opening`.
 
@@ -140,7 +140,7 @@ class HashJob(Job["tuple[str, ...]", "tuple[TensorDigest, ...]", HashReport]):
 
     Attributes:
         opening: How all of it is opened.
-        subject: What was opened.
+        subject: The opened file.
         select: Patterns of names; others do not count.
     """
 

@@ -1,10 +1,10 @@
-"""Images: encoded pictures among the bytes of records, told by their first bytes.
+"""Images: encoded pictures among the bytes of records, recognised by their first bytes.
 
     recognise(row["image"])                 # Image("png", 28, 40, 3456)
     for row in extract(rows, "pictures"):   # each picture in a file of its own
         row["image"]                        # Extracted("pictures/000000-image.png", ...)
 
-Nothing is decoded: type and size stand at the start of PNG, GIF, BMP, WebP and JPEG.
+Nothing is decoded: type and size are at the start of PNG, GIF, BMP, WebP and JPEG files.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 
 from tensorferry import storage
 
-# A JPEG has its size behind whatever a camera put before it: further away it is not looked for.
+# The size of a JPEG comes after the data of the camera; the search for it is bounded.
 SEARCHED = 1 << 17
 
 _STRANGE = re.compile(r"[^A-Za-z0-9_-]+")
@@ -28,13 +28,13 @@ _STRANGE = re.compile(r"[^A-Za-z0-9_-]+")
 
 @dataclass(frozen=True)
 class Image:
-    """What an encoded picture is.
+    """Facts about an encoded picture.
 
     Attributes:
         type: "png", "jpeg", "gif", "bmp" or "webp"; the ending of its file.
         width: In pixels; None where that is not at its start.
         height: The same.
-        nbytes: Of the encoded picture.
+        nbytes: Number of bytes of the encoded picture.
     """
 
     type: str
@@ -52,7 +52,7 @@ class Extracted:
 
 
 def recognise(data: bytes) -> Image | None:
-    """What a picture is; None for bytes that are none."""
+    """Facts about a picture; None if the bytes are not a picture."""
     found = _recognise(data)
     if found is None:
         return None
@@ -115,7 +115,7 @@ def _webp_size(data: bytes) -> tuple[int | None, int | None]:
 def extract(
     rows: Iterable[Mapping[str, Any]], directory: str | os.PathLike[str]
 ) -> Iterator[dict[str, Any]]:
-    """Writes the pictures of rows into files, and gives the rows with their paths in their place.
+    """Writes the pictures of rows to files, and yields the rows with paths in their place.
 
     They are called by the place of the row among those given, and the column.
 

@@ -185,8 +185,8 @@ def look(
     """The same, for something that was found.
 
     Args:
-        found: What is looked at.
-        options: Of the format.
+        found: The file to inspect.
+        options: Options of the format.
         counted: Count rows though that takes time.
         progress: As that of `inspect`.
     """
@@ -227,7 +227,7 @@ def look(
 
 
 def model_problems(place: Place) -> list[Problem]:
-    """What is wrong with a SavedModel beside its variables: assets, and what Keras says of it.
+    """Yields the problems of a SavedModel besides its variables: assets and Keras metadata.
 
     Args:
         place: The model, whose graph can be read.
@@ -245,7 +245,7 @@ def _asset_problems(model: SavedModel) -> Iterator[Problem]:
 
 
 def _inspect_model(found: Found, options: keywords.Opening) -> FileInfo:
-    """What is in a SavedModel or a frozen graph, though its variables may be damaged."""
+    """The content of a SavedModel or a frozen graph, even if its variables are damaged."""
     from tensorferry.formats.savedmodel import model as savedmodel
 
     place = found.place
@@ -306,7 +306,7 @@ def _list_variables(
 
 
 def _read_keras(place: Place, model: SavedModel) -> tuple[KerasModel | None, list[Problem]]:
-    """What Keras 2 kept beside a SavedModel."""
+    """The metadata that Keras 2 stored with a SavedModel."""
     if not model.keras_metadata:
         return None, []
     from tensorferry.formats.keras import outline as keras_outline
@@ -323,11 +323,11 @@ def _read_keras(place: Place, model: SavedModel) -> tuple[KerasModel | None, lis
 def describe(
     subject: Subject, progress: Progress | None = None, *, counted: bool = True
 ) -> FileInfo:
-    """What is in something that was opened.
+    """Describes an opened file.
 
     Args:
-        subject: What was opened.
-        progress: Is told how many rows are counted.
+        subject: The opened file.
+        progress: Receives the number of rows counted.
         counted: Count rows though that takes time.
     """
     # Of a stream, everything is read: what is wrong shows up now.

@@ -29,7 +29,7 @@ DEEPEST = 50
 RUNS = 12
 """Of how many pieces a range in a name is made, at most."""
 
-# Longer numbers are no numbers of layers.
+# Longer numbers are not layer numbers.
 DIGITS = 9
 
 Sort = Literal["file", "name", "size"]
@@ -54,7 +54,7 @@ class Entry:
         kind: Of each.
         count: Number of tensors.
         nbytes: Number of bytes of the file they take together; None where that is not known.
-        memory: Number of bytes their values take in memory; None where only reading tells.
+        memory: Number of bytes their values take in memory; None if unknown before reading.
         elements: Number of values they have together.
         quantized: The dtype that is stored, if it is another.
         optimizer: Whether they look like the state of an optimizer.
@@ -81,8 +81,8 @@ class Listing:
     Attributes:
         path: The path as it was given.
         holds: "tensors", "records" or "rows".
-        tensors: Those that were asked for, in the order asked for.
-        total: Number of tensors or columns, with those that were not asked for.
+        tensors: The selected tensors, in the given order.
+        total: Number of all tensors or columns, including unselected ones.
     """
 
     path: str
@@ -105,7 +105,7 @@ def list_tensors(
 
     Args:
         path: Anything that `tensorferry.open` takes.
-        match: Patterns of names, of which one has to fit: `encoder/*`.
+        match: Patterns of names, of which one has to match: `encoder/*`.
         sort: As they are in the file, by name, or the largest first.
         format: By default detected from the bytes.
         storage_options: Options for the store of a URL.
@@ -196,7 +196,7 @@ def _entry(name: str, group: list[TensorInfo]) -> Entry:
 
 
 def memory_of(info: TensorInfo) -> int | None:
-    """Number of bytes that the values of a tensor take in memory; None if only reading tells."""
+    """Number of bytes that a tensor takes in memory; None if unknown before reading."""
     count = elements_in(info)
     if count is None or info.kind != "dense" or info.dtype not in BY_NAME:
         return None
@@ -255,12 +255,12 @@ class Node:
 
     Attributes:
         name: The part, with the separator behind it; ranges where siblings are alike.
-        count: How many siblings it stands for.
+        count: Number of siblings that it represents.
         tensors: How many tensors are in it, in all of those siblings.
         nbytes: Number of bytes of the file they take; 0 where that is not known.
         entry: The tensor, if it is one.
-        children: What is below.
-        memory: Number of bytes their values take in memory; None where only reading tells.
+        children: The nodes below.
+        memory: Number of bytes their values take in memory; None if unknown before reading.
     """
 
     name: str

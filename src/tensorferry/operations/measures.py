@@ -37,19 +37,19 @@ QUANTILES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 
 @dataclass(frozen=True)
 class Summary:
-    """What was found of some values.
+    """Statistics of some values.
 
     Attributes:
-        count: How many there are, those that are no number among them.
-        minimum: Of the finite ones; of strings the length of the shortest.
+        count: Number of values, including NaN.
+        minimum: The smallest finite value; for strings, the shortest length.
         maximum: The same.
         mean: The same.
         deviation: The standard deviation of the finite ones.
         zeros: How many are zero, or empty.
-        nan: How many are no number.
+        nan: Number of NaN.
         infinite: How many are infinite.
         quantiles: Approximate beyond `SAMPLE` values.
-        distinct: Of strings: how many differ.
+        distinct: For strings: the number of different ones.
         approximate: Whether quantiles are.
         estimated: Whether `distinct` is.
         complex: Whether all this is about magnitudes.
@@ -156,7 +156,7 @@ class Measure:
         self._join(later._finite, later._mean, later._squares)
 
     def summary(self) -> Summary:
-        """What was found so far."""
+        """The result so far."""
         some = self._finite > 0
         hashes = self._hashes
         distinct = None if hashes is None else min(hashes.count(), self._count)

@@ -3,8 +3,8 @@
     moments = moments_in(opened)            # {"when": "timestamp[us]"}
     text_of(1376956800000000, "timestamp[us]")      # "2013-08-20T00:00:00"
 
-Among tensors a time is a number of units since 1970 (or since midnight), which tells a person
-nothing. A duration stays a number.
+In a tensor, a time is a number of units since 1970 (or since midnight), which a person cannot read.
+A duration stays a number.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@
     Renaming.parse(["a=b", "encoder/*=model.encoder.*"])("encoder/kernel")    # model.encoder.kernel
 
 A pattern has `*`, `?` and `[abc]` as those of files, and braces as a shell has them: `{0..11}`,
-`{0,2,8..11}`, `{kernel,bias}`. That is how repeated layers are listed, too.
+`{0,2,8..11}`, `{kernel,bias}`. Repeated layers are listed in the same way.
 
 Each `*` of a new name stands for what the `*` of the old name matched, in their order. The first
 rule that fits is applied.

@@ -29,7 +29,7 @@ def missing_lists(subject: Subject, names: Sequence[str]) -> dict[str, Missing]:
     """The lists that are missing, of each column that lacks some.
 
     Args:
-        subject: What was opened; only tables can lack lists.
+        subject: The opened file; only tables can lack lists.
         names: Of columns that can be read.
     """
     opened = subject.opened

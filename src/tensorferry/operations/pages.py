@@ -1,4 +1,4 @@
-"""Pages: rows by their numbers, whatever the file, and the search for rows.
+"""Pages: rows by number, in any file, and the search for rows.
 
     pages = Pages(subject)
     pages.take(range(500_000, 500_050))         # Row(number, values, problem) each
@@ -77,7 +77,7 @@ class Pages:
         """Finds where all rows are, and what is damaged between them; the number of rows.
 
         Args:
-            progress: Is told how many rows are counted, of files that have to be read for that.
+            progress: Receives the number of rows counted, for files that have to be read for it.
 
         Returns:
             None where only reading everything would tell.
@@ -89,7 +89,7 @@ class Pages:
         return self.total
 
     def take(self, numbers: Sequence[int]) -> list[Row]:
-        """Some rows, in the order asked for; fewer where the file ends."""
+        """Some rows, in the given order; fewer if the file ends."""
         if self.total is not None:
             numbers = [number for number in numbers if number < self.total]
         if not self._is_located and max(numbers, default=0) < FIRST:
@@ -161,7 +161,7 @@ def search(
         subject: Rows that were opened.
         where: A condition: see `tensorferry.operations.conditions`.
         text: Is looked for in all columns, upper and lower case alike; numbers have to be equal.
-        progress: Is told how many rows were looked at, and how many there are.
+        progress: Receives the number of rows read and the total.
 
     Raises:
         UnsupportedError: The condition is none, or names a column that is not there.

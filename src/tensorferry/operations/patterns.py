@@ -74,7 +74,7 @@ def compile_pattern(pattern: str) -> Callable[[str], bool]:
     """A function that says whether a pattern is found somewhere in a text.
 
     Raises:
-        UnsupportedError: It is no such pattern; the message says where.
+        UnsupportedError: The pattern is invalid; the message says where.
     """
     parser = _Parser(pattern)
     machine = _Machine(parser.parse())
@@ -163,7 +163,7 @@ class _Parser:
         return self._chained(copies, least, most)
 
     def _chained(self, copies: list[_Piece], least: int, most: int | None) -> _Piece:
-        """Pieces one behind the other; those beyond the least number may be passed over."""
+        """A sequence of pieces; those beyond the minimum number may be skipped."""
         first = last = self._state()
         end = self._state()
         for number, piece in enumerate(copies if most != 0 else []):
@@ -325,7 +325,7 @@ class _Machine:
             if state.test is not None and state.test(character)
             for following in state.next
         ]
-        # A match may begin behind every character.
+        # A match may begin after every character.
         return self._number(self._closure([*ahead, self._first], set()))
 
     def _closure(self, states: list[_State], where: set[str]) -> list[_State]:

@@ -123,8 +123,8 @@ def plane(
     """Cells of a dense tensor of numbers.
 
     Args:
-        subject: What was opened.
-        name: Of the tensor.
+        subject: The opened file.
+        name: The name of the tensor.
         rows: The axis that runs downward; by default the last but one.
         columns: The axis that runs to the right; by default the last.
         at: The index along each of the other axes; 0 where nothing is said.

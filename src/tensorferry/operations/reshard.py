@@ -38,7 +38,7 @@ class RepairReport:
         source: The damaged file.
         target: The new one.
         count: Number of records in it.
-        damages: What was lost.
+        damages: The damage that was skipped.
     """
 
     source: str
@@ -74,8 +74,8 @@ def cut(
         format: The format of the target; by default its suffix decides, or else the source.
         compression: As in `tensorferry.writer`.
         force: Replace an existing target.
-        progress: True shows a bar; a function is told how many rows were looked at, and how many
-            there are, if that is known.
+        progress: True shows a bar; a function receives the number of rows read and the total, if
+            known.
         options: The format of the source, and options to open it with.
     """
     if step is not None and step < 1:
@@ -253,11 +253,11 @@ class RepairJob(Job[None, "tuple[int, list[Damage]]", "tuple[int, list[Damage]]"
 
 
 def write_index(source: Any, progress: Progress | None = None) -> list[str]:
-    """Writes an index beside each file of some TFRecords, and gives their names.
+    """Writes an index beside each TFRecord file, and returns their names.
 
     Args:
         source: Anything that `tensorferry.open` takes.
-        progress: Is told how many files are done, and how many there are.
+        progress: Receives the number of files done and the total.
 
     Raises:
         UnsupportedError: A file is compressed, or something else.

@@ -2,7 +2,7 @@
 
     list(differing_rows(first, second, key="id"))       # [RowPair(a=4, b=9, columns=("score",))]
 
-What differs between two files as wholes is `tensorferry.operations.diff`.
+`tensorferry.operations.diff` compares two files as a whole.
 """
 
 from __future__ import annotations

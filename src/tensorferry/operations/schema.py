@@ -26,13 +26,13 @@ def schema_of(
     """The schema of what is in a file, as that of records.
 
     Args:
-        path: What `tensorferry.open` takes: records, a table, or tensors of one length.
+        path: Records, a table, or tensors of equal length, as `tensorferry.open` takes them.
         format: By default detected from the bytes.
         storage_options: Options for the store of a URL.
         **options: Options of the format: see `tensorferry.files.keywords.Opening`.
 
     Raises:
-        UnsupportedError: The tensors are no columns.
+        UnsupportedError: The tensors are not columns.
     """
     with open_one(
         path, format=format, storage_options=storage_options, options=options, thorough=True

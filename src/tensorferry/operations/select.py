@@ -39,7 +39,7 @@ def select(
     Args:
         path: Anything that `tensorferry.open` takes.
         where: A condition on the rows: see `tensorferry.operations.conditions`.
-        limit: The most rows to give.
+        limit: The maximum number of rows.
         last: Give the last rows.
         dates: Give times and dates of tables as text, not as the numbers that they are stored as.
         format: By default detected from the bytes.
@@ -49,7 +49,7 @@ def select(
             that can be read.
 
     Raises:
-        UnsupportedError: There is no such column, or the condition is none.
+        UnsupportedError: The column does not exist, or the condition is invalid.
         FormatError: The file is damaged; the rows that are whole were given before.
     """
     condition = None if where is None else conditions.parse(where)
@@ -75,7 +75,7 @@ def select(
         if "on_error" in keywords.given(options):
             raise
         failure = error
-    # Of a damaged file, the good rows come first, and the error behind them.
+    # For a damaged file, the good rows come first, and then the error.
     try:
         with reading(options=options, lenient=True) as subject:
             yield from islice(wanted.rows(subject), done, None)

@@ -5,9 +5,9 @@
         splits_of(subject, size)            # rows, by about so many bytes
         groups_of(subject, names, size)     # tensors or columns, by name
 
-Rows are divided by file, and large files inside (`Rows.splits`). Whatever has to see all rows of a
-column in their order, such as a digest, is divided by columns. How large shares are is the only
-thing that an engine says: the same size gives the same shares.
+Rows are divided by file, and large files inside (`Rows.splits`). Work that needs all rows of a
+column in order, such as a digest, is divided by columns. Only the size of the shares depends on the
+engine: the same size always gives the same shares.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Opening:
     """How a subject is opened, on the driver and again by every worker that needs all of it.
 
     Attributes:
-        found: What is opened.
+        found: The file to open.
         options: As the user gave them.
         verify: See `open_one`.
         thorough: See `open_one`.
@@ -86,7 +86,7 @@ class Opening:
         return subject
 
     def again(self) -> Subject:
-        """Opens all of it anew, for a task: others may close their files meanwhile."""
+        """Opens everything again for a task, because others may close their files."""
         places = [place.at(place.path) if place.is_named else place for place in self.found.places]
         return replace(self, found=replace(self.found, places=tuple(places))).open()
 
@@ -108,7 +108,7 @@ def all_processors(opening: Opening, subject: Subject) -> Engine | None:
 
     Args:
         opening: How the subject was opened.
-        subject: What was opened.
+        subject: The opened file.
     """
     named = all(place.is_named and not place.is_url for place in opening.found.places)
     if not named or subject.is_stream or (subject.nbytes() or 0) < LARGE:

@@ -39,7 +39,7 @@ class Excerpt:
 
     Attributes:
         path: The path as it was given.
-        name: Of the tensor.
+        name: The name of the tensor.
         dtype: Of the values.
         shape: Of the whole tensor; None for each dimension that varies.
         kind: "dense", "string", "ragged", "sparse" or "list".

@@ -253,7 +253,7 @@ class _Pile:
 
 
 class _BytesPile(_Pile):
-    """Records one behind the other, and their lengths."""
+    """Concatenated records, and their lengths."""
 
     def _put(self, part: list[bytes]) -> None:
         self._append(".lengths", np.array([len(one) for one in part], np.int64).tobytes())

@@ -1,8 +1,8 @@
-"""Sounds: encoded audio among the bytes of records, told by its first bytes.
+"""Sounds: encoded audio among the bytes of records, recognised by its first bytes.
 
     recognise(row["audio"])         # Sound("wav", 16000, 1, 2.5, 80044)
 
-Nothing is decoded. Rate, channels and length stand at the start of WAV and FLAC.
+Nothing is decoded. Rate, channels and length are at the start of WAV and FLAC files.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Sound:
-    """What encoded audio is.
+    """Facts about encoded audio.
 
     Attributes:
         type: "wav", "flac", "ogg" or "mp3".
         rate: Samples a second; None where that is not at its start.
         channels: The same.
         seconds: How long it lasts; the same.
-        nbytes: Of the encoded audio.
+        nbytes: Number of bytes of the encoded audio.
     """
 
     type: str
@@ -30,7 +30,7 @@ class Sound:
 
 
 def recognise(data: bytes) -> Sound | None:
-    """What some audio is; None for bytes that are none."""
+    """Facts about audio; None if the bytes are not audio."""
     if data[:4] == b"RIFF" and data[8:12] == b"WAVE":
         return _wav(data)
     if data[:4] == b"fLaC" and len(data) >= 26:

@@ -175,16 +175,16 @@ def divide(
     Args:
         source: Rows of any format, as `tensorferry.open` takes them.
         target: The name of the set.
-        shards: Into so many files.
-        rows: Into files of so many rows at most.
+        shards: The number of files.
+        rows: The maximum number of rows per file.
         shard_size: Into files of about this size, as the source is stored.
         format: By default that of the target's ending, or that of the source.
         compression: As in `tensorferry.writer`.
-        force: Replace files that are there.
+        force: Replace existing files.
         progress: As in `tensorferry.convert`.
 
     Raises:
-        UnsupportedError: There are no rows in it, or a stream does not tell how many.
+        UnsupportedError: The source has no rows, or a stream does not say how many.
     """
     with open_one(source) as subject:
         facts = format_of(target, subject.format, format)

@@ -4,9 +4,8 @@
         for row in rows_of(result): ...
 
 A table is a file, a pattern or a set of shards, in quotes. DuckDB has no access to anything else:
-the text of a query can neither read nor write files, load extensions, or change settings, and it
-is one `select`. Rows are read while the query runs; what a sort or a join has to hold stays in
-memory.
+the text of a query can neither read nor write files, load extensions, or change settings, and it is
+one `select`. Rows are read while the query runs; sorts and joins keep what they need in memory.
 """
 
 from __future__ import annotations
@@ -43,15 +42,15 @@ SETTINGS = {
 
 @contextmanager
 def query(sql: str) -> Iterator[pa.RecordBatchReader]:
-    """Runs a query, and gives its result, which is computed while it is read.
+    """Runs a query, and returns its result, which is computed while it is read.
 
     Args:
         sql: One `select`; tables are paths in quotes.
 
     Raises:
         MissingExtraError: DuckDB or PyArrow is not installed.
-        UnsupportedError: It is no query, or it wants something that is not allowed.
-        FileNotFoundError: A table is no file.
+        UnsupportedError: The text is not a query, or does something that is not allowed.
+        FileNotFoundError: A table is not a file.
     """
     duckdb = _duckdb()
     import pyarrow as pa
@@ -245,7 +244,7 @@ def write(
         sql: The query.
         target: The file, whose ending says the format.
         force: Replace an existing target.
-        progress: Is told how many rows are written.
+        progress: Receives the number of rows written.
 
     Raises:
         FileExistsError: The target exists, and `force` is not set.

@@ -33,7 +33,7 @@ from tensorferry.tensors.values import RaggedTensor, SparseTensor, TensorInfo
 
 @dataclass(frozen=True)
 class ColumnStatistics:
-    """What was found of one tensor or column.
+    """Statistics of one tensor or column.
 
     Attributes:
         name: Its name.
@@ -119,9 +119,9 @@ def stats(
     Args:
         path: Anything that `tensorferry.open` takes.
         select: Patterns of names; other tensors or columns are left out.
-        engine: What measures the parts: "local", "ray" or an engine; by default the calling thread.
-            Means and deviations are then combined from those of the parts, so their last digit may
-            differ, and approximate quantiles come from a different sample.
+        engine: The engine that measures the parts: "local", "ray" or an engine; by default the
+            calling thread. Means and deviations are then combined from those of the parts, so their
+            last digit may differ, and approximate quantiles come from a different sample.
         progress: True shows a bar; a function receives the number of tensors or rows done and the
             total; with an engine, the number of tasks.
         format: By default detected from the bytes.
@@ -159,7 +159,7 @@ def _columns(subject: Subject, infos: Mapping[str, TensorInfo], seed: int = 0) -
 
 
 def _measure(subject: Subject, columns: Columns, tell: Progress | None = None) -> int:
-    """Measures tensors or columns; gives the number of rows, or of tensors."""
+    """Measures tensors or columns; returns the number of rows or tensors."""
     in_rows = subject.holds != "tensors"
     total = None if tell is None else subject.count()
     done = 0
@@ -193,7 +193,7 @@ class StatsJob(Job["tuple[int, Split | tuple[str, ...]]", "tuple[Columns, int]",
 
     Attributes:
         opening: How all of it is opened.
-        subject: What was opened.
+        subject: The opened file.
         match: Patterns of names; others are left out.
     """
 

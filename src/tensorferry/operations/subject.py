@@ -6,8 +6,8 @@
         subject.batches(["label"])      # dicts of columns; the tensors of a bundle come whole
 
 `Bundle` and `Rows` differ in their verbs; here they have those that operations share. Records that
-are no Examples have one column, "record", with their bytes. What a name stands for is
-`tensorferry.files.find`, and how it is opened `tensorferry.files.open`.
+are not Examples have one column, "record", with their bytes. `tensorferry.files.find` resolves
+names, and `tensorferry.files.open` opens files.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class Subject:
 
     @property
     def metadata(self) -> Mapping[str, Any]:
-        """What the user kept with it."""
+        """The user's metadata."""
         return self.opened.metadata
 
     @property
@@ -102,7 +102,7 @@ class Subject:
 
     @cached_property
     def infos(self) -> Mapping[str, TensorInfo]:
-        """What is known of each tensor or column without reading it."""
+        """Facts about each tensor or column, known without reading it."""
         return self.opened.infos()
 
     def stored(self) -> Mapping[str, TensorInfo]:
@@ -125,7 +125,7 @@ class Subject:
         return self.opened.optional if isinstance(self.opened, Rows) else frozenset()
 
     def damages(self) -> list[Problem]:
-        """What was skipped of the rows since they were opened."""
+        """The damage that was skipped since the rows were opened."""
         if not isinstance(self.opened, Rows):
             return []
         return [

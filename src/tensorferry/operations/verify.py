@@ -118,8 +118,8 @@ def verify(
         nan: Report numbers that are NaN or infinite.
         duplicates: Report records that repeat an earlier one.
         format: By default detected from the bytes.
-        engine: What checks the parts: "local", "ray" or an engine; by default the calling thread,
-            and threads of this process for large local files.
+        engine: The engine that checks the parts: "local", "ray" or an engine; by default the
+            calling thread, and threads of this process for large local files.
         progress: True shows a bar; a function receives the number of tensors or rows done and the
             total, if known; with an engine, the number of tasks.
         storage_options: Options for the store of a URL.
@@ -225,7 +225,7 @@ class VerifyJob(Job["Split | tuple[str, ...]", Checked, "list[Checked]"]):
 
     Attributes:
         opening: How all of it is opened.
-        subject: What was opened.
+        subject: The opened file.
         quick: See `verify`.
         nan: See `verify`.
         duplicates: See `verify`.
