@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import itertools
+import struct
 
 import h5py
 import numpy as np
@@ -255,3 +256,25 @@ def test_own_reader_alone_by_default(tmp_path):
     assert 'hdf5="h5py"' in failed.value.hint
     with pytest.raises(ValueError, match="expected"):
         ferry.open(data, format="keras", hdf5="yes")
+
+
+def test_names_inside_names():
+    """Names that are ends of one long name would take far more memory than the file."""
+    length, count = 60_000, 1500
+
+    def make(file):
+        file["x"] = np.float32(1)
+        file["x" * length] = np.float32(1)
+
+    data = bytearray(made(make))
+    table = data.index(b"SNOD")
+    place, address = struct.unpack_from("<QQ", data, table + 48)
+    start = len(data)
+    symbols = b"".join(struct.pack("<QQ24x", place + i, address) for i in range(count))
+    data += struct.pack("<4sBxH", b"SNOD", 1, count) + symbols
+    tree = data.index(b"TREE")
+    struct.pack_into("<Q", data, tree + 32, start)
+    struct.pack_into("<Q", data, 40, len(data))
+
+    with pytest.raises(ferry.LimitError):
+        ferry.open(bytes(data), format="keras")

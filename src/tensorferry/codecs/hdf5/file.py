@@ -87,14 +87,7 @@ class Bytes:
         """
         if not 0 <= offset <= offset + length <= self.size:
             raise self.beyond(offset, length)
-        self._bytes_left -= length
-        self._reads_left -= 1
-        if self._bytes_left < 0 or self._reads_left < 0:
-            raise LimitError(
-                "the objects of the file refer to each other without end",
-                path=self.source.path,
-                offset=self.start + offset,
-            )
+        self.count(offset, length)
         number, first = divmod(self.start + offset, self._step)
         page = self._pages.get(number)
         if page is None:
@@ -107,6 +100,21 @@ class Bytes:
                 page = self._fetch(number)
             found += page[: length - len(found)]
         return found
+
+    def count(self, offset: int, length: int) -> None:
+        """Counts bytes that are read, or made of some that others are made of, too.
+
+        Raises:
+            LimitError: They are more than any sound file needs.
+        """
+        self._bytes_left -= length
+        self._reads_left -= 1
+        if self._bytes_left < 0 or self._reads_left < 0:
+            raise LimitError(
+                "the objects of the file refer to each other without end",
+                path=self.source.path,
+                offset=self.start + offset,
+            )
 
     def beyond(self, offset: int, length: int) -> TruncatedError:
         """The error for bytes beyond the end of the file."""
@@ -404,6 +412,8 @@ class Node:
         """The members: where each lies, or why it is not followed there."""
         seen: set[str] = set()
         for name, target in self._all_links():
+            # Names may be parts of each other, and each is kept with the path that leads to it.
+            self.file.bytes.count(self.address, len(self.path) + len(name))
             if name in seen or not name or name in (".", "..") or "/" in name or "\0" in name:
                 self.file.fail(self.address, f"a member of a group is called {name[:60]!r}")
             seen.add(name)
