@@ -405,3 +405,16 @@ class TestReplacement:
             except KeyError:
                 pass
         assert len(os.listdir("/dev/fd")) == len(before)
+
+
+def test_what_was_written_is_read_again(tmp_path):
+    """A file gives its bytes before it appears, those that were patched and buffered among them."""
+    with storage.open_sink(tmp_path / "x.bin", durable=False) as sink:
+        sink.write(bytes(3 << 20))
+        sink.patch(5, b"abc")
+        sink.write(b"end")
+        data = b"".join(sink.written())
+
+    assert data == (tmp_path / "x.bin").read_bytes()
+    assert data[5:8] == b"abc"
+    assert data.endswith(b"\0end")

@@ -34,6 +34,7 @@ Kind = Literal["gzip", "zlib", "zstd"]
 
 # The suffixes of compressed files.
 SUFFIXES: dict[str, Kind] = {".gz": "gzip", ".zlib": "zlib", ".zst": "zstd"}
+_ENDINGS = tuple(SUFFIXES)
 
 BLOCK = 1 << 20
 """The largest block that `decompressed` gives, in bytes."""
@@ -76,10 +77,10 @@ def split_suffix(name: str) -> tuple[str, Kind | None]:
     """
     name = bare(name)
     lowered = name.lower()
-    for suffix, kind in SUFFIXES.items():
-        if lowered.endswith(suffix):
-            return name[: -len(suffix)], kind
-    return name, None
+    if not lowered.endswith(_ENDINGS):
+        return name, None
+    suffix = next(suffix for suffix in _ENDINGS if lowered.endswith(suffix))
+    return name[: -len(suffix)], SUFFIXES[suffix]
 
 
 def detect(head: bytes) -> Kind | None:

@@ -123,9 +123,9 @@ def _write(value: Any, sink: Sink, format: str | None, options: Mapping[str, Any
             structure.write(value, sink)
         return
     if format == "json" and not chosen and value.__class__ is ndarray:
-        from tensorferry.formats.json import typed
+        from tensorferry.formats.json.typed import write_numbers
 
-        if typed.write_numbers(value, sink):
+        if write_numbers(value, sink):
             return
     from tensorferry.files.content import content_of
     from tensorferry.files.pouring import rows_of
@@ -221,10 +221,10 @@ def _source_of(data: Buffer | str) -> bytes | memoryview:
 def _read(
     source: bytes | memoryview, format: str | None, to: Framework, options: Mapping[str, Any]
 ) -> Any:
-    from tensorferry.formats import wholes
+    from tensorferry.formats.wholes import reader_of
 
     chosen = keywords.given(options)
-    whole = wholes.reader_of(source, format)
+    whole = reader_of(source, format)
     if whole is None:
         return _open(source, format, to, chosen)
     value = whole.read(source, chosen)  # no bundle has to be made of it

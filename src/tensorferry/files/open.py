@@ -11,9 +11,9 @@ ambiguous. The format then opens the file with its own options.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Unpack
 
 from tensorferry import frameworks
@@ -89,9 +89,9 @@ def load(
     with how.open(path, _with_mapping(storage_options, mmap)) as opened:
         if progress is not None and progress is not False:
             return _loaded(opened, to, progress)
-        if isinstance(opened, Rows):
-            return list(opened) if opened.raw else opened.value(to=to)
-        return opened.value()
+        if isinstance(opened, Bundle):
+            return opened.value()
+        return list(opened) if opened.raw else opened.value(to=to)
 
 
 def _loaded(opened: Bundle | Rows, to: Framework, progress: Progress | bool) -> Any:
@@ -254,9 +254,11 @@ class Reading:
         if self._is_lending and facts.opens == "tensors":
             place.lend()
         opened = known.reads.open(place, options)
+        if isinstance(opened, Bundle):
+            opened = self._hand(opened, found)
         assert isinstance(opened, Bundle | Rows)
         opened.packed = packed
-        return self._hand(opened, found)
+        return opened
 
     def _open_many(self, found: Found, known: Format[Any, Any], facts: Facts) -> Rows:
         if known.reads_rows is None:
@@ -272,15 +274,16 @@ class Reading:
     def _options(
         self, known: Format[Any, Any], facts: Facts, place: Place, packed: codecs.Kind | None
     ) -> Any:
+        about = sidecars.find(place) if facts.metadata == "beside" else None
+        if about is None and not self.given and not self.preferred:
+            return _usual(facts.name, self.verify, self.dequantize, self.parts)
         given = self._given(known)
-        if facts.metadata == "beside":
-            about = sidecars.find(place)
-            if about is not None:
-                given = {**about.options, **given}
-                check = partial(about.check, place.open())
-                if packed is not None:  # all of it is read to unpack it, and closed then
-                    check()
-                given["kept"] = Kept(about.metadata, None if packed is not None else check)
+        if about is not None:
+            given = {**about.options, **given}
+            check = partial(about.check, place.open())
+            if packed is not None:  # all of it is read to unpack it, and closed then
+                check()
+            given["kept"] = Kept(about.metadata, None if packed is not None else check)
         return choose(known.reads.options, given, format=facts.name)
 
     def _given(self, format: Format[Any, Any]) -> dict[str, Any]:
@@ -289,20 +292,25 @@ class Reading:
         chosen = {**common, **self.preferred}
         return {**{name: chosen[name] for name in chosen if name in known}, **self.given}
 
-    def _hand(self, opened: Bundle | Rows, found: Found) -> Bundle | Rows:
-        """The opened object, which can return a framework's tensors and be pickled."""
-        if isinstance(opened, Rows):
-            return opened
+    def _hand(self, opened: Bundle, found: Found) -> Bundle:
+        """The bundle, which can return a framework's tensors and be pickled."""
         give = None if self.to == "numpy" else _Giver(self.to, self.placed)
-        reopen: Callable[[], Any] | None = None
-        if all(place.is_named for place in found.places):
-            reopen = partial(_reopen, self, found)
+        is_named = found.place.is_named
+        reopen = partial(_reopen, self, found) if is_named else None
         # Memory that the caller gave is not ours to lend.
-        lends = self._is_lending and all(place.is_named or place.is_url for place in found.places)
+        lends = self._is_lending and (is_named or found.place.is_url)
         return opened.handing(give, reopen, lends=lends)
 
 
-def _reopen(reading: Reading, found: Found) -> Bundle | Rows:
+@cache
+def _usual(format: str, verify: bool, dequantize: bool, parts: bool) -> Any:
+    """The options that a format is read with if nobody gives others, of those that it has."""
+    options = table.to_read(format).reads.options
+    common = {"verify": verify, "dequantize": dequantize, "parts": parts}
+    return options(**{name: common[name] for name in common if name in option_names(options)})
+
+
+def _reopen(reading: Reading, found: Found) -> Any:
     return reading._open(found)
 
 

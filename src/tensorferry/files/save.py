@@ -31,6 +31,7 @@ from tensorferry.progress import Progress, following
 from tensorferry.rows import schema as schemas
 from tensorferry.storage import STANDARD_STREAM
 from tensorferry.storage.place import Target
+from tensorferry.storage.sink import ReplacingSink
 from tensorferry.tensors.content import Content
 
 # The compressions of whole files.
@@ -157,11 +158,12 @@ def save(
         columns=goal.facts.opens == "rows" and bool(options.get("rows")),
     )
     is_share = options.get("shard") is not None
-    if goal.facts.files == "several" or shard_size is not None or is_share:
-        if goal.is_stream or goal.outer or goal.inner:
-            raise UnsupportedError(
-                f"{goal.facts.name} is written to a path, and not compressed", path=goal.path
-            )
+    is_several = goal.facts.files == "several" or shard_size is not None or is_share
+    if is_several and (goal.is_stream or goal.outer or goal.inner):
+        raise UnsupportedError(
+            f"{goal.facts.name} is written to a path, and not compressed", path=goal.path
+        )
+    if is_several or goal.is_bare:
         with following(progress, target.path, "bytes") as tell:
             written = writes.write(content.telling(tell), target, how)
         return goal.saved(written, content)
@@ -187,6 +189,13 @@ class _Goal:
     @property
     def is_stream(self) -> bool:
         return self.path in (None, STANDARD_STREAM)
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether it is one file of a path, not compressed, with nothing beside it."""
+        facts = self.facts
+        is_alone = facts.metadata != "beside" and not facts.types_beside
+        return is_alone and not self.is_stream and self.outer is None
 
     @classmethod
     def of(cls, given: Any, format: str | None, compression: str | None) -> _Goal:
@@ -239,9 +248,9 @@ def _name_of(file: Any) -> str:
 class _Opened:
     """The sink of one file, including compression and progress."""
 
-    def __init__(self, goal: _Goal, target: Target, sink: Any, counted: Any, announce: Any) -> None:
+    def __init__(self, goal: _Goal, target: Target, sink: Any, announce: Any) -> None:
         self.target = target
-        self._goal, self._sink, self._counted, self._announce = goal, sink, counted, announce
+        self._goal, self._sink, self._announce = goal, sink, announce
 
     @property
     def position(self) -> int:
@@ -280,19 +289,19 @@ def _opened(goal: _Goal, target: Target) -> Iterator[_Opened]:
         else:
             files = stack.enter_context(target.opened([goal.path]))
             sink, join = files.open(goal.path), partial(files.join, goal.path)
-        counted = sidecars.Sink(sink) if beside or goal.outer is not None else sink
+        is_read_back = isinstance(sink, ReplacingSink)
+        counted = sink if announce is None or is_read_back else sidecars.Sink(sink)
 
         def tell(metadata: dict[str, str], options: dict[str, Any]) -> None:
             if compressor is not None:
                 counted.write(compressor.finish())
-            about = sidecars.About(counted.position, counted.crc32c, metadata, options)
             assert announce is not None
-            announce(about, sink)
+            announce(counted, metadata, options)
 
         compressor = None if goal.outer is None else codecs.compressor(goal.outer)
         inner = counted if compressor is None else _CompressingSink(counted, compressor)
         open_target = Target(target.path, options=target.options, into=inner, beside=join)
-        yield _Opened(goal, open_target, sink, counted, None if announce is None else tell)
+        yield _Opened(goal, open_target, sink, None if announce is None else tell)
         if compressor is not None and not (beside and announce is not None):
             counted.write(compressor.finish())
 

@@ -79,7 +79,7 @@ class OtherFileError(ChecksumError):
 
 
 class Sink:
-    """Passes bytes on, and counts them and their checksum."""
+    """Passes bytes on, and counts them and their checksum: for files that are not read again."""
 
     def __init__(self, sink: storage.Sink) -> None:
         self.position = 0
@@ -92,6 +92,16 @@ class Sink:
         self.crc32c = _native.crc32c(view, self.crc32c)
         self.position += view.nbytes
         self._sink.write(view)
+
+
+def _checksum(sink: ReplacingSink | Sink) -> int:
+    """The checksum of what was written: most files have no sidecar, and need none."""
+    if isinstance(sink, Sink):
+        return sink.crc32c
+    found = 0
+    for piece in sink.written():
+        found = _native.crc32c(piece, found)
+    return found
 
 
 def find(place: Place) -> About | None:
@@ -226,18 +236,22 @@ class Replacing:
         finally:
             self._writer.__exit__(kind, error, trace)
 
-    def announce(self, new: About, sink: storage.FileSink) -> None:
+    def announce(
+        self, sink: ReplacingSink | Sink, metadata: dict[str, str], options: dict[str, Any]
+    ) -> None:
         """Lets the sidecar be about both files, when the new one is written but not visible.
 
         Args:
-            new: The new file.
-            sink: That it was written to.
+            sink: That the new file was written to.
+            metadata: Of the new file.
+            options: For reading it.
         """
-        if not new.has_something and isinstance(sink, ReplacingSink):
+        if not metadata and not options and isinstance(sink, ReplacingSink):
             # If there is no sidecar either, nobody may start one before the file is renamed.
             if sink.claim(journal.path_of(absolute(self.path))) and not _is_there(self.path):
                 return
             sink.disclaim()
+        new = About(sink.position, _checksum(sink), metadata, options)
         # Others wait here until the file and its sidecar are of one writer.
         writer = storage.only_writer(self.path, patience=PATIENCE)
         writer.__enter__()

@@ -81,7 +81,7 @@ class ArrayReader(ABC, Generic[R]):
             note=note,
             metadata=user,
             check=None if how.kept is None or not how.verify else how.kept.check,
-            files=[place.path, *(path for path in sources if path != place.shown)],
+            files=[place.path, *[path for path in sources if path != place.shown]],
             version=found.version,
             compression=found.compression,
         )

@@ -34,22 +34,18 @@ _STRUCTURE_FIELDS = {
 _MAX_SAFETENSORS_HEADER = 100_000_000
 
 
-def _answer(is_it: bool) -> Answer:
-    return "surely" if is_it else "no"
-
-
 def tfrecord(glimpse: Glimpse) -> Answer:
     """The checksum of the first length fits, which does not happen by chance."""
     if len(glimpse.head) < 12:
         return "no"
     crc = _native.crc32c(glimpse.head[:8])
     masked = ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
-    return _answer(masked == int.from_bytes(glimpse.head[8:12], "little"))
+    return "surely" if masked == int.from_bytes(glimpse.head[8:12], "little") else "no"
 
 
 def npy(glimpse: Glimpse) -> Answer:
     """NumPy's magic string."""
-    return _answer(glimpse.head.startswith(b"\x93NUMPY"))
+    return "surely" if glimpse.head.startswith(b"\x93NUMPY") else "no"
 
 
 def keras(glimpse: Glimpse) -> Answer:
@@ -57,12 +53,14 @@ def keras(glimpse: Glimpse) -> Answer:
     if glimpse.head.startswith(HDF5):
         return "surely"
     is_archive = glimpse.head.startswith(ZIP[0])
-    return _answer(is_archive and glimpse.head.startswith(_KERAS_MEMBERS, _MEMBER_NAME))
+    return (
+        "surely" if is_archive and glimpse.head.startswith(_KERAS_MEMBERS, _MEMBER_NAME) else "no"
+    )
 
 
 def npz(glimpse: Glimpse) -> Answer:
     """A zip archive: its first member, or the end of an empty one."""
-    return _answer(glimpse.head.startswith(ZIP))
+    return "surely" if glimpse.head.startswith(ZIP) else "no"
 
 
 def safetensors(glimpse: Glimpse) -> Answer:
@@ -70,7 +68,7 @@ def safetensors(glimpse: Glimpse) -> Answer:
     head = glimpse.head
     if len(head) < 9 or head[8] != ord("{"):
         return "no"
-    return _answer(2 <= int.from_bytes(head[:8], "little") <= _MAX_SAFETENSORS_HEADER)
+    return "surely" if 2 <= int.from_bytes(head[:8], "little") <= _MAX_SAFETENSORS_HEADER else "no"
 
 
 def arrow(glimpse: Glimpse) -> Answer:
@@ -81,12 +79,12 @@ def arrow(glimpse: Glimpse) -> Answer:
     if not head.startswith(b"\xff\xff\xff\xff") or len(head) < 16:
         return "no"
     length, root = struct.unpack_from("<iI", head, 4)
-    return _answer(length > 0 and length % 8 == 0 and 4 <= root < length)
+    return "surely" if length > 0 and length % 8 == 0 and 4 <= root < length else "no"
 
 
 def parquet(glimpse: Glimpse) -> Answer:
     """The magic word, of an encrypted file too."""
-    return _answer(glimpse.head.startswith((b"PAR1", b"PARE")))
+    return "surely" if glimpse.head.startswith((b"PAR1", b"PARE")) else "no"
 
 
 def savedmodel(glimpse: Glimpse) -> Answer:

@@ -315,6 +315,7 @@ def _pairs(
     ignore_dtype: bool = False,
 ) -> dict[str, Difference]:
     """What compares each tensor or column of the first with that of its name in the second."""
+    optional, other_optional = first.optional, second.optional
     return {
         old: Difference(
             old,
@@ -324,7 +325,7 @@ def _pairs(
             rtol=rtol,
             atol=atol,
             ignore_dtype=ignore_dtype,
-            optional=old in first.optional or new in second.optional,
+            optional=old in optional or new in other_optional,
         )
         for old, new in names.items()
         if new in second.infos

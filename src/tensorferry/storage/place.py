@@ -28,7 +28,7 @@ from tensorferry.storage import names, temporary, url as urls
 from tensorferry.storage.backend import Measured
 from tensorferry.storage.journal import identity_of
 from tensorferry.storage.sink import FileSink, Sink
-from tensorferry.storage.source import STANDARD_STREAM, Source, byte_view
+from tensorferry.storage.source import STANDARD_STREAM, Source, byte_view, open_local
 from tensorferry.storage.temporary import Identity
 
 if TYPE_CHECKING:
@@ -191,7 +191,10 @@ class Place:
         # Before it is opened: a pipe would wait for somebody who writes into it.
         if self._companion and not self.is_url and names.is_special(self.path):
             raise FormatError("it is no regular file, and nobody named it", path=self.path)
-        source = storage.open_source(self.path, options=self.options)
+        if self.is_url or self.options:
+            source = storage.open_source(self.path, options=self.options)
+        else:
+            source = open_local(self.path)
         self._found = None if self.is_url else source.identity
         return source
 

@@ -37,6 +37,9 @@ LARGE_FILE = 1 << 22
 # The room is doubled each time, by this much at most.
 MAX_ROOM = 1 << 26
 
+# What was written is read again in pieces of so many bytes.
+PIECE = 1 << 20
+
 # The permissions of a file that everybody can open.
 READABLE = stat.S_IRGRP | stat.S_IROTH
 
@@ -172,6 +175,17 @@ class ReplacingSink(FileSink):
         while view:
             done = system.write_at(self._descriptor, view, offset)
             view, offset = view[done:], offset + done
+
+    def written(self) -> Iterator[bytes]:
+        """What was written so far, read again piece by piece."""
+        self._file.flush()
+        start = 0
+        while start < self.position:
+            piece = system.read_at(self._descriptor, PIECE, start)
+            if not piece:
+                raise OSError(errno.EIO, "what was written cannot be read again", self.path)
+            yield piece
+            start += len(piece)
 
     def prepare(self) -> None:
         """Brings the bytes to the disk."""

@@ -130,7 +130,7 @@ class Bundle(Mapping[str, Any]):
         self._aliases = aliases or {}
         self.info: Mapping[str, TensorInfo] = _Infos(stored, self._note, self._aliases)
         self._stored = stored
-        self._read_quickly = stored.read_quickly if isinstance(stored, ManyStored) else None
+        self._many = stored if isinstance(stored, ManyStored) else None
         self._check = check
         self._closing = closing
         self._left_out = frozenset(left_out)
@@ -212,7 +212,7 @@ class Bundle(Mapping[str, Any]):
         self.place.close()
         for close in self._closing:
             close()
-        self._stored, self._read_quickly = _Closed(self._shown), None
+        self._stored, self._many = _Closed(self._shown), None
         self.info = _Closed(self._shown)
 
     # What there is
@@ -220,8 +220,8 @@ class Bundle(Mapping[str, Any]):
     def infos(self) -> Mapping[str, TensorInfo]:
         """Returns `info` for all tensors at once."""
         quickly = None
-        if isinstance(self._stored, ManyStored) and not self._note.origins:
-            quickly = self._stored.infos(self._aliases)
+        if self._many is not None and not self._note.origins:
+            quickly = self._many.infos(self._aliases)
         return Infos(quickly or {name: self.info[name] for name in self._stored})
 
     def count(self, progress: Progress | bool | None = None) -> int:
@@ -291,14 +291,16 @@ class Bundle(Mapping[str, Any]):
                     tensors[name] = self._hand(name, tensor)
                     if tell is not None:
                         tell(len(tensors), len(self))
+        if self._note.layout is None:
+            return tensors
         with _located(self._shown, None):
             return layout.rebuild(self._note.layout, tensors)
 
     def _all_at_once(self) -> dict[str, Any] | None:
         """All tensors by name, if each is an array in a file that is in memory."""
-        if not isinstance(self._stored, ManyStored) or self._check is not None:
+        if self._many is None or self._check is not None:
             return None
-        arrays = self._stored.read_all()
+        arrays = self._many.read_all()
         if arrays and self._lends and not next(iter(arrays.values())).flags.writeable:
             arrays = {name: lend(array) for name, array in arrays.items()}
         if arrays is None or self._give is None:
@@ -392,8 +394,8 @@ class Bundle(Mapping[str, Any]):
             if self._check is not None:
                 self._check()
                 self._check = None
-            quickly = self._read_quickly  # another thread may close the bundle meanwhile
-            array = None if quickly is None else quickly(name)
+            many = self._many  # another thread may close the bundle meanwhile
+            array = None if many is None else many.read_quickly(name)
             return self._stored[name].read() if array is None else array
         except FerryError as error:
             error.located(path=self._shown, tensor=name)

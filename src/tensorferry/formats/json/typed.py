@@ -89,13 +89,11 @@ def write_numbers(array: Array, sink: Sink, *, inline: int = INLINE) -> bool:
     name = _NAMES.get(array.dtype)
     if name is None or not array.size:
         return False
-    if array.size <= inline and (array.dtype.kind != "f" or np.isfinite(array).all()):
-        form, values = b"values", bodies.lists_of(array)
-    else:
-        form, values = (
-            b"base64",
-            b'"' + to_base64(byte_view(np.ascontiguousarray(array))).encode() + b'"',
-        )
+    form, values = b"values", bodies.lists_of(array) if array.size <= inline else None
+    # JSON has no NaN and no Infinity.
+    if values is None or b"N" in values or b"I" in values:
+        text = to_base64(byte_view(np.ascontiguousarray(array))).encode()
+        form, values = b"base64", b'"' + text + b'"'
     shape = ",".join(map(str, array.shape)).encode()
     head = b'{"%b":"tensor","dtype":"%b","shape":[%b],"%b":' % (_TYPE, name, shape, form)
     sink.write(b"".join([head, values, b"}"]))

@@ -161,9 +161,10 @@ class _Header:
 
     def encode(self, size: int | None = None) -> bytes:
         """The length and the header, in exactly `size` bytes if that is given."""
-        metadata = json.to_text(self._metadata).decode()
-        head = [f'"{METADATA}":{metadata}'] if self._metadata else []
-        text = json.to_bytes("{" + ",".join([*head, *self._tensors.values()]) + "}")
+        entries = list(self._tensors.values())
+        if self._metadata:
+            entries.insert(0, f'"{METADATA}":{json.to_text(self._metadata).decode()}')
+        text = json.to_bytes("{" + ",".join(entries) + "}")
         padded = -(-len(text) // ALIGNMENT) * ALIGNMENT if size is None else size - 8
         if len(text) > min(padded, MAX_HEADER):
             room = min(padded, MAX_HEADER)
