@@ -56,9 +56,6 @@ class DeflateCompressor:
     def compress(self, buffer: Any, /) -> bytes:
         """Takes a buffer, which is copied; returns the compressed bytes that are ready."""
         data = memoryview(buffer).cast("B")
-        checksum = isal_zlib.crc32 if self._is_gzip else isal_zlib.adler32
-        self._checksum = checksum(data, self._checksum)
-        self._size += len(data)
         place = 0
         while len(self._waiting) + len(data) - place >= PIECE:
             stop = place + PIECE - len(self._waiting)
@@ -72,7 +69,9 @@ class DeflateCompressor:
     def finish(self) -> bytes:
         """Ends the stream; returns the rest of its bytes."""
         rest = self._ready(0)
-        last = _deflated(bytes(self._waiting), self._before, self._level, zlib.Z_FINISH)
+        piece = bytes(self._waiting)
+        self._count(piece)
+        last = _deflated(piece, self._before, self._level, zlib.Z_FINISH)
         if self._is_gzip:
             end = struct.pack("<II", self._checksum, self._size & 0xFFFFFFFF)
         else:
@@ -81,6 +80,7 @@ class DeflateCompressor:
 
     def _start(self, piece: bytes) -> None:
         """Lets a thread compress a piece."""
+        self._count(piece)
         work = (piece, self._before, self._level, zlib.Z_SYNC_FLUSH)
         self._before = piece[-WINDOW:]
         try:
@@ -89,6 +89,12 @@ class DeflateCompressor:
             done: Future[bytes] = Future()
             done.set_result(_deflated(*work))
             self._running.append(done)
+
+    def _count(self, piece: bytes) -> None:
+        """Takes the checksum of what is compressed: the caller's buffer may change meanwhile."""
+        checksum = isal_zlib.crc32 if self._is_gzip else isal_zlib.adler32
+        self._checksum = checksum(piece, self._checksum)
+        self._size += len(piece)
 
     def _ready(self, waiting: int) -> bytes:
         """What is compressed, in order; all but so many pieces are waited for."""
