@@ -99,7 +99,11 @@ class ThriftTable {
         values.append(to_bytes(reader.binary(list.kind)));
       } else {
         reader.expect(list.kind, thrift::Kind::structure);
+        const std::uint64_t start = reader.offset();
         values.append(wanted.inner->read_struct(reader));
+        if (reader.offset() == start + 1) {  // one of no fields, which takes a byte
+          throw Error(Problem::malformed, start, "a struct in a list has no fields");
+        }
       }
     }
     return std::move(values);

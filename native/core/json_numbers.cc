@@ -68,7 +68,7 @@ bool Reader::number(Numbers& found) {
   }
   const std::uint8_t* const start = at_;
   std::uint64_t digits = 0;
-  int count = 0, exponent = 0;
+  std::int64_t count = 0, exponent = 0;  // a text may have more digits than an int counts
   const auto take_digits = [&](int step) {
     const std::uint8_t* const first = at_;
     for (; at_ != end_ && is_digit(*at_); ++at_) {

@@ -47,7 +47,7 @@ bool is_new_part(const ferry::Field& field, unsigned& seen) {
 Value read_value(Span message) {
   Reader reader(message);
   ferry::Field first;
-  int count = 0;
+  std::uint64_t count = 0;
   for (ferry::Field field; reader.next(field); ++count) {
     if (count == 0) first = field;
   }

@@ -48,6 +48,11 @@ std::uint64_t Reader::count() {
     throw Error(Problem::truncated, offset(),
                 std::to_string(found) + " values in " + std::to_string(bytes_.left()) + " bytes");
   }
+  if (found > max_values) {
+    throw Error(Problem::limit, offset(),
+                std::to_string(found) + " values in a list, at most " + std::to_string(max_values) +
+                    " are read");
+  }
   return found;
 }
 

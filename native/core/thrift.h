@@ -32,8 +32,11 @@ struct Field {
   Kind kind = Kind::stop;
 };
 
+// Lists that are longer are refused, as PyArrow does: each value takes many times its bytes in memory.
+inline constexpr std::uint64_t max_values = 1'000'000;
+
 struct List {
-  std::uint64_t count = 0;  // no more than there are bytes
+  std::uint64_t count = 0;  // no more than there are bytes, nor than `max_values`
   Kind kind = Kind::stop;
 };
 

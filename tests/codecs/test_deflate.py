@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import threading
 import zlib
 
 import numpy as np
@@ -45,6 +46,28 @@ def test_same_bytes_give_the_same_stream():
     streams = {compressed(TEXT, "gzip", 2, step) for step in (999, PIECE, 3 * PIECE, len(TEXT))}
 
     assert len(streams) == 1
+
+
+@pytest.mark.parametrize("kind", ["gzip", "zlib"])
+def test_buffers_that_change(kind):
+    """The checksum is that of the bytes in the stream, also if the buffer changes meanwhile."""
+    buffer = bytearray(8 * PIECE)
+    ended = threading.Event()
+
+    def change():
+        while not ended.is_set():
+            for place in range(0, len(buffer), PIECE):
+                buffer[place] ^= 1
+
+    thread = threading.Thread(target=change)
+    thread.start()
+    try:
+        streams = [compressed(memoryview(buffer), kind, 2, len(buffer)) for _ in range(5)]
+    finally:
+        ended.set()
+        thread.join()
+    for stream in streams:
+        assert len(zlib.decompress(stream, WINDOWS[kind])) == len(buffer)
 
 
 def test_pieces_are_not_larger():

@@ -137,6 +137,15 @@ def test_deep_and_long_values():
         footer.read_footer(b"\x79\xf5\xff\xff\xff\xff\x0f\x00", offset=0)
 
 
+@pytest.mark.parametrize("before", [b"\x15\x02\x39", b"\x15\x02\x39\x1c\x19"])
+def test_lists_that_hold_nothing(before):
+    """Row groups, or columns, of a byte each took 190 times as much memory as the file."""
+    with pytest.raises(ferry.FormatError, match="has no fields"):
+        footer.read_footer(before + b"\xfc\x10" + bytes(20), offset=0)
+    with pytest.raises(ferry.LimitError, match="at most 1000000"):
+        footer.read_footer(before + b"\xfc\x80\x89\x7a" + bytes(2_000_003), offset=0)
+
+
 def test_random_bytes():
     """Whatever the bytes are: row groups, or an error of ours."""
     generator = np.random.default_rng(0)

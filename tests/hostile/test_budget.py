@@ -19,6 +19,7 @@ from tensorferry import limits
 from tensorferry.codecs import riegeli
 from tensorferry.errors import FormatError, LimitError
 from tensorferry.formats.savedmodel import chunks
+from tensorferry.operations.select import select
 
 MB = 1 << 20
 LIMIT = r"limits\.memory"
@@ -253,3 +254,20 @@ def test_lists_in_a_text(tmp_path, monkeypatch):
         ferry.load(path)
     path.write_bytes(gzip.compress(b"[" + b"1," * 1000 + b"1]"))
     assert len(ferry.load(path)) == 1001
+
+
+@pytest.mark.parametrize("target", ["o.tfrecord", "o.parquet", "o.jsonl"])
+def test_rows_of_nothing(tmp_path, target):
+    """A file of 100 bytes with 2**33 rows that are empty does not fill the disk."""
+    np.save(tmp_path / "x.npy", np.empty((2**33, 0), np.float32))
+
+    with bounded(100), pytest.raises(LimitError):
+        ferry.convert(tmp_path / "x.npy", tmp_path / target)
+
+
+def test_rows_of_nothing_on_a_screen(tmp_path):
+    """Nor does it print without end."""
+    np.save(tmp_path / "x.npy", np.empty((2**33, 0), np.float32))
+
+    with bounded(100), pytest.raises(LimitError):
+        next(select(tmp_path / "x.npy"))

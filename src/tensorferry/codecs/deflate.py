@@ -61,9 +61,6 @@ class DeflateCompressor:
     def compress(self, buffer: Buffer, /) -> bytes:
         """Takes a buffer, which is copied; returns the compressed bytes that are ready."""
         data = memoryview(buffer).cast("B")
-        checksum = isal_zlib.crc32 if self._is_gzip else isal_zlib.adler32
-        self._checksum = checksum(data, self._checksum)
-        self._size += len(data)
         place = 0
         while len(self._waiting) + len(data) - place >= PIECE:
             stop = place + PIECE - len(self._waiting)
@@ -77,7 +74,9 @@ class DeflateCompressor:
     def finish(self) -> bytes:
         """Ends the stream; returns the rest of its bytes."""
         rest = self._ready(0)
-        last = deflate([self._waiting], self._level, zlib.Z_FINISH, self._before)
+        piece = bytes(self._waiting)
+        self._count(piece)
+        last = deflate([piece], self._level, zlib.Z_FINISH, self._before)
         if self._is_gzip:
             end = struct.pack("<II", self._checksum, self._size & 0xFFFFFFFF)
         else:
@@ -85,8 +84,15 @@ class DeflateCompressor:
         return b"".join((rest, last, end))
 
     def _start(self, piece: bytes) -> None:
+        self._count(piece)
         self._line.start([piece], self._level, zlib.Z_SYNC_FLUSH, self._before)
         self._before = piece[-WINDOW:]
+
+    def _count(self, piece: bytes) -> None:
+        """Takes the checksum of what is compressed: the caller's buffer may change meanwhile."""
+        checksum = isal_zlib.crc32 if self._is_gzip else isal_zlib.adler32
+        self._checksum = checksum(piece, self._checksum)
+        self._size += len(piece)
 
     def _ready(self, most: int) -> bytes:
         """The next bytes of the stream; at most `most` pieces are left."""

@@ -18,6 +18,8 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any, Literal, Self
 
+import numpy as np
+
 from tensorferry.errors import Problem, UnsupportedError
 from tensorferry.files import keywords
 from tensorferry.files.find import resolve
@@ -31,7 +33,7 @@ from tensorferry.rows.rows import ROWS, Rows
 from tensorferry.storage.pages import release
 from tensorferry.tensors.bundle import Bundle
 from tensorferry.tensors.infos import TensorInfo
-from tensorferry.tensors.values import SparseTensor
+from tensorferry.tensors.values import SparseTensor, check_budget
 
 Holds = Literal["tensors", "records", "rows"]
 
@@ -351,6 +353,7 @@ def rows_in(subject: Subject, names: Sequence[str]) -> int:
     """Number of rows of tensors, if they are columns.
 
     Raises:
+        LimitError: They are rows without end that hold nothing.
         UnsupportedError: Their first dimensions differ.
     """
     shapes = {name: subject.infos[name].shape for name in names}
@@ -362,4 +365,8 @@ def rows_in(subject: Subject, names: Sequence[str]) -> int:
             path=subject.name,
             hint="choose some that are with --select, or look at one: `ferry show`",
         )
-    return next(length for length in lengths.values() if length is not None)
+    length = next(length for length in lengths.values() if length is not None)
+    # A row takes time and space wherever it goes, though a tensor of shape [2**40, 0] takes none.
+    held = sum(subject.infos[name].nbytes or 0 for name in names)
+    check_budget((length,), np.dtype(np.int64), what=f"{length} rows of nothing", held=held)
+    return length
