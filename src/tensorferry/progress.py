@@ -54,6 +54,26 @@ def following(
     return _bar(display.clean(name)[-40:], unit)
 
 
+class Meter:
+    """Counts the bytes that this process has gone over.
+
+    Opening a file, finding its schema or reading one tensor tells no progress. What such steps go
+    over they add here, piece by piece, and a `WaitingLine` shows how fast that is.
+    """
+
+    __slots__ = ("nbytes",)
+
+    def __init__(self) -> None:
+        self.nbytes = 0
+
+    def add(self, nbytes: int) -> None:
+        """Takes how large the last piece was."""
+        self.nbytes += nbytes
+
+
+METER = Meter()
+
+
 class Tally:
     """Adds up the amounts of pieces, and reports the sum.
 
@@ -157,16 +177,21 @@ class ProgressLine:
     def _line(self, done: int, total: int | None, seconds: float, room: int) -> str:
         """The name, the bar and how fast it goes; the name gives way first, and then the bar."""
         rate = done / seconds if seconds > 0 else 0.0
-        speed = f"{self._count(round(rate))}/s" if self._unit in RATED else ""
+        is_rated = self._unit in RATED
+        speed = f"{self._count(round(rate))}/s" if is_rated else self._byte_rate(seconds)
         if not total:
             return self._fit(self._about, "  ".join(filter(None, (self._count(done), speed))), room)
         part = min(done / total, 1.0)
         left = f"{duration((total - done) / rate)} left" if rate else ""
-        amount = speed or f"{done:,} of {total:,} {self._unit}"
-        tail = "  ".join(filter(None, (f"{part:4.0%}", amount, left)))
+        amount = "" if is_rated else f"{done:,} of {total:,} {self._unit}"
+        tail = "  ".join(filter(None, (f"{part:4.0%}", amount, speed, left)))
         width = min(BAR, max(SHORTEST, room - display.columns_of(self._about) - len(tail) - 3))
         full = round(part * width)
         return self._fit(self._about, f"{'█' * full}{'░' * (width - full)} {tail}", room)
+
+    def _byte_rate(self, seconds: float) -> str:
+        """How fast bytes go, where the unit is not one of which many come in a second."""
+        return ""
 
     @staticmethod
     def _fit(about: str, rest: str, room: int) -> str:
@@ -186,11 +211,13 @@ class WaitingLine(ProgressLine):
 
     _thread: threading.Thread | None = None
     _told: tuple[int, int | None] | None = None
+    _before = 0  # what the meter has counted already
 
     def __enter__(self) -> Self:
         if self._shown:
             import threading
 
+            self._before = METER.nbytes
             self._end = threading.Event()
             self._thread = threading.Thread(target=self._draw, daemon=True)
             self._thread.start()
@@ -218,10 +245,20 @@ class WaitingLine(ProgressLine):
             seconds = time.monotonic() - self._started
             room = _width() - 1
             if self._told is None:
-                line = self._fit(self._about, f"reading, {duration(seconds)}", room)
+                amount = display.size(METER.nbytes - self._before) if self._is_metered else ""
+                known = (amount, self._byte_rate(seconds), duration(seconds))
+                line = self._fit(self._about, f"reading  {'  '.join(filter(None, known))}", room)
             else:
                 line = self._line(*self._told, seconds, room)
             self._put(line)
+
+    @property
+    def _is_metered(self) -> bool:
+        return METER.nbytes > self._before
+
+    def _byte_rate(self, seconds: float) -> str:
+        nbytes = METER.nbytes - self._before
+        return f"{display.size(round(nbytes / seconds))}/s" if nbytes and seconds else ""
 
 
 def _width() -> int:

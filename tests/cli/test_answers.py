@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
@@ -188,3 +189,59 @@ def test_bench_agrees_with_itself():
     assert found["tensorflow"].reason.startswith("written and read in 6 ms")
     timings[3] = bench.Timing("safetensors", "zstd", 600, 0.5, 0.004)
     assert next(bench.recommend(timings)).reason == "the smallest"
+
+
+def test_missing_lists_are_null(call, tmp_path):
+    """A list that is missing is null in rows and conditions, and missing in statistics."""
+    path = tmp_path / "a.parquet"
+    lists = pa.array([[1, 2], None, [], [3]], pa.list_(pa.int64()))
+    pq.write_table(pa.table({"id": [0, 1, 2, 3], "l": lists}), path, row_group_size=2)
+    rows = [{"id": number, "l": value} for number, value in enumerate(lists.to_pylist())]
+
+    assert [json.loads(line) for line in call("cat", path).out.splitlines()] == rows
+    assert [json.loads(line) for line in call("tail", "-3", path).out.splitlines()] == rows[1:]
+    assert call("count", path, "--where", "l is null").out == "1\n"
+    for index, expected in (("", lists.to_pylist()), ("[1:]", [None, [], [3]]), ("[1]", None)):
+        shown = json.loads(call("show", path, f"l{index}", "--json").out)["excerpt"]["values"]
+        assert shown == expected
+    call("slice", path, tmp_path / "b.parquet", "--where", "l is null")
+    assert pq.read_table(tmp_path / "b.parquet").to_pylist() == rows[1:2]
+    found = json.loads(call("stats", path, "--json").out)["files"][0]["columns"][1]
+    assert (found["missing"], found["lengths"]["count"], found["lengths"]["zeros"]) == (1, 3, 1)
+
+
+def test_columns_without_counterpart_are_shown(call, tmp_path):
+    """Rows have the columns of a table that no tensor can hold; bundles say what they leave out."""
+    path = tmp_path / "a.parquet"
+    prices = [Decimal("1.50"), None]
+    when = pa.array([1_577_934_245_000_000_001, None], pa.timestamp("ns"))
+    pq.write_table(pa.table({"price": pa.array(prices), "n": pa.nulls(2), "when": when}), path)
+    rows = [json.loads(line) for line in call("head", path).out.splitlines()]
+    assert rows == [
+        {"price": "1.50", "n": None, "when": "2020-01-02T03:04:05.000000001"},
+        {"price": None, "n": None, "when": None},
+    ]
+    assert call("head", path, "--to", "csv").out.startswith("price,n,when\n1.50,,2020-01-02T")
+
+    np.savez(tmp_path / "a.npz", a=np.arange(2), o=np.array([{}, {}], object))
+    ran = call("head", tmp_path / "a.npz")
+    assert ran.out == '{"a": 0}\n{"a": 1}\n'
+    assert ran.err.startswith("ferry: left out: o: ")
+
+
+def test_large_integers_are_exact(call, tmp_path):
+    """The range of integers is printed in full, beyond what a float holds."""
+    ferry.save({"x": np.array([1, 2**63 + 5], np.uint64)}, tmp_path / "a.npz")
+    assert f" {2**63 + 5} " in call("stats", tmp_path / "a.npz").out
+
+
+def test_no_half_document(call, tmp_path):
+    """A file that cannot be read leaves no beginning of a document behind."""
+    assert call("head", "--json", tmp_path / "missing.parquet").out == ""
+
+
+def test_lists_of_one_in_csv(call, tmp_path):
+    """In CSV, a list of one value is a list, as it is among others."""
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"l": pa.array([[1], [2, 3], []])}), path)
+    assert call("cat", path, "--to", "csv").out == 'l\n[1]\n"[2, 3]"\n[]\n'

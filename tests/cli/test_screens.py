@@ -146,3 +146,23 @@ def test_progress_of_commands(folder, tmp_path):
         )
         assert ran.code in (0, 1), ran.out
         assert "\r" in ran.out, arguments
+
+
+@pytest.mark.parametrize("name", ["ls", "tree", "schema", "show", "info", "index"])
+def test_waiting_tells_a_rate(tmp_path, name):
+    """Commands that look at files say how fast that goes, on a line that fits the terminal."""
+    rows = {"id": np.arange(60_000), "x": np.zeros((60_000, 4), np.float32)}
+    path = tmp_path / ("train.tfrecord" if name in ("index", "show") else "train.jsonl")
+    with ferry.writer(path, durable=False) as out:
+        out.write_batch(rows)
+    program = (
+        "import sys; from tensorferry import progress, cli; progress.SILENT = progress.SECONDS = "
+        "0.002; sys.exit(cli.main(sys.argv[1:]))"
+    )
+    arguments = [name, str(path), *(["x"] if name == "show" else [])]
+    ran = run_on_terminal("-c", program, *arguments, command=[sys.executable], NO_COLOR="1")
+
+    drawn = [line for line in ran.out.split("\r") if "reading  " in line or "/s" in line]
+    assert ran.code == 0, ran.out
+    assert any("B/s" in line or "records/s" in line for line in drawn), ran.out
+    assert max(columns_of(line.rstrip("\n")) for line in drawn) < 80

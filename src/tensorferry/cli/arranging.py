@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tensorferry.operations.freight import RowsReport
 
 _RANGE = re.compile(r"^-[0-9]+:")
+_IS_RANGE = re.compile(r"^\s*-?[0-9]*(:-?[0-9]*){1,2}$")
 
 
 def _one_into_one(function: Function) -> Function:
@@ -68,6 +69,11 @@ def slice_command(
 
     if output is not None and part is None:  # the first argument behind IN is the range
         target, part = None, target
+    if target is not None and _IS_RANGE.match(target):
+        name = part or "OUT"
+        raise click.UsageError(
+            f"OUT comes before the range\nhint: `ferry slice {source} {name} {target.strip()}`"
+        )
     target = shared.one_output(target, output)
     with out.progress(target, "rows") as progress:
         report = cut(

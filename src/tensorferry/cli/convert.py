@@ -138,7 +138,9 @@ def _convert(
 
     if os.path.isdir(target) or target.endswith("/"):
         if to is None:
-            raise click.UsageError("OUT is a directory\nhint: say the format: --to safetensors")
+            raise click.UsageError(
+                f"{target} is a directory\nhint: say the format of the files in it: --to npz"
+            )
         with out.progress(f"into {target}", "files") as progress:
             return convert_all(
                 inputs.all_found(),

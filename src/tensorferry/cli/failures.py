@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from tensorferry.cli import output
-from tensorferry.cli.hints import for_command
+from tensorferry.cli.examples import EXAMPLES
+from tensorferry.cli.hints import for_command, for_missing, in_our_words
 from tensorferry.cli.text import is_coloured
 from tensorferry.errors import FerryError, MissingExtraError, Problem
 
@@ -33,11 +34,11 @@ Result = TypeVar("Result")
 def fail(error: Exception) -> int:
     """Says what went wrong, and gives the exit code for it."""
     if isinstance(error, click.ClickException):
+        message = in_our_words(error.format_message())
+        say(message)
         context = error.ctx if isinstance(error, click.UsageError) else None
-        message = error.format_message()
-        say(message[:1].lower() + message[1:])
-        if context is not None and "hint:" not in error.format_message():
-            output.note(f"hint: {context.command_path} --help")
+        if context is not None and "hint:" not in message:
+            output.note(f"hint: {_example(context, message)}")
         return WRONG
     if isinstance(error, FerryError):
         error.hint = for_command(error.hint, error.path)
@@ -47,15 +48,30 @@ def fail(error: Exception) -> int:
     return WRONG
 
 
+def _example(context: click.Context, message: str) -> str:
+    """How a command is called."""
+    found = EXAMPLES.get(context.info_name or "")
+    extra = message.partition("no more arguments, found ")[2].split()
+    takes_one = any(param.name == "path" for param in context.command.params)
+    if extra and takes_one and all(map(os.path.exists, extra)):
+        # Most often the shell has made them of a pattern.
+        return f"in quotes, a pattern is one input: `{context.command_path} 'train-*'`"
+    more = f"`{context.command_path} --help`"
+    return more if found is None else f"as in `{found[0]}`; see {more}"
+
+
 def _describe(error: Exception) -> str:
     """An error that is none of ours, on one line or two."""
     if isinstance(error, OSError):
         name = error.filename
-        text = error.strerror or str(error)
+        text = (error.strerror or str(error)).replace(" (force=True)", "")
         if isinstance(error, FileNotFoundError) and "no such" not in text.lower():
             text = f"no such file: {text}"
         if error.errno == errno.ENOSPC:
             text += "\nhint: make room, or write to another place; what was there is still whole"
+        elif error.errno == errno.ENOENT and isinstance(name, str):
+            hint = for_missing(name)
+            text += f"\nhint: {hint}" if hint else ""
         return f"{os.fsdecode(name)}: {text}" if isinstance(name, str | bytes) else text
     if isinstance(error, MemoryError):
         return "there is not enough memory for it"

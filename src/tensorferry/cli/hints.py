@@ -6,6 +6,7 @@ about, and options that the command has, or says which command has them.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable
 
@@ -68,6 +69,10 @@ class Vocabulary:
         self._options = frozenset(options)
         self._converting = converting
 
+    def has(self, option: str) -> bool:
+        """Whether the command that runs has an option."""
+        return self._options is not None and option in self._options
+
     def is_of_convert(self, option: str) -> bool:
         """Whether `convert` has an option, and the command has it not."""
         if self._options is None or option in self._options:
@@ -76,6 +81,45 @@ class Vocabulary:
 
 
 VOCABULARY = Vocabulary()
+
+
+# What Click says, and what a person would say.
+CLICKS: dict[re.Pattern[str], str | Callable[[re.Match[str]], str]] = {
+    re.compile(r" is not a valid integer( range)?\b"): " is no whole number",
+    re.compile(r" is not a valid float( range)?\b"): " is no number",
+    re.compile(
+        r"^Got unexpected extra arguments? \((.*)\)", re.DOTALL
+    ): r"expected no more arguments, found \1",
+    re.compile(r"\. Choose from:\s+"): ": ",
+    re.compile(r",\s*\n\s*"): ", ",
+    re.compile(r"\.$"): "",
+    # A word in capitals is a name.
+    re.compile(r"^[A-Z](?![A-Z])"): lambda found: found[0].lower(),
+}
+
+
+def in_our_words(message: str) -> str:
+    """What Click says about wrong use, in the words of all other errors."""
+    for pattern, words in CLICKS.items():
+        message = pattern.sub(words, message)
+    return message
+
+
+def for_missing(path: str) -> str | None:
+    """A hint for somebody who named a file that is not there: the nearest one, or another word."""
+    from difflib import get_close_matches
+
+    folder, name = os.path.split(path)
+    try:
+        stems = {there.partition(".")[0]: there for there in sorted(os.listdir(folder or "."))}
+    except OSError:
+        stems = {}
+    near = get_close_matches(name.partition(".")[0], stems, n=1, cutoff=0.7)
+    if near:
+        return f"did you mean {os.path.join(folder, stems[near[0]])!r}?"
+    if VOCABULARY.has("--select") and not set(path) & set("./*"):
+        return f"`-s {path}` chooses tensors or columns by name"
+    return None
 
 
 def for_command(hint: str | None, path: str | None = None) -> str | None:

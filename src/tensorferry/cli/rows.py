@@ -96,7 +96,7 @@ def _print(
     from tensorferry.operations.select import select as select_rows
 
     options = {"columns": select or None, "raw": raw or None, **options}
-    rows = select_rows(shared.one_input(path), dates=True, **given, **options)
+    rows = select_rows(shared.one_input(path), dates=True, omit=_omit, **given, **options)
     if extract is not None:
         from tensorferry.operations import images
 
@@ -104,6 +104,11 @@ def _print(
     print_rows(command, rows, as_json, to)
     if extract is not None and not os.listdir(extract):
         output.report(f"{text.clean(extract)}: empty, because there is no image in these rows")
+
+
+def _omit(name: str, reason: str) -> None:
+    """Says that a tensor is not among the columns."""
+    output.note(text.clean(f"ferry: left out: {name}: {reason}"))
 
 
 def print_rows(
@@ -150,15 +155,17 @@ def _piped(cells: Iterable[str]) -> str:
 
 
 def _print_document(command: str, rows: Iterator[dict[str, Any]]) -> None:
-    """The document, row by row: there may be more than fit into memory."""
+    """The document, row by row: there may be more than fit into memory.
+
+    It begins with the first row, so that a file that cannot be read leaves nothing behind.
+    """
     start = json.dumps({"version": documents.VERSION, "command": command})
-    output.line(f'{start[:-1]}, "rows": [')
-    before = ""
+    before = f'{start[:-1]}, "rows": [\n'
     for lines in documents.lines(rows):
         for line in lines:
-            output.line(before + line)
+            output.block(before + line)
             before = ","
-    output.line("]}")
+    output.block("]}" if before == "," else f"{before}]}}")
 
 
 def _print_table(rows: Iterator[dict[str, Any]]) -> None:

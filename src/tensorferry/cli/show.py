@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +42,8 @@ def show_command(
     """
     from tensorferry.operations.show import excerpt
 
+    if name is not None and os.path.isfile(name) and not os.path.lexists(path):
+        raise click.UsageError(f"the file comes first\nhint: `ferry show {name} {path}`")
     with output.waiting(path):
         found = excerpt(shared.one_input(path), name, format=format, **options)
     if as_json:
@@ -81,7 +84,7 @@ def _values(values: Any, everything: bool) -> Iterable[str]:
     elif isinstance(values, SparseTensor):
         pairs = zip(values.indices.tolist(), values.values, strict=True)
         values = [f"{place}: {cell(value)}" for place, value in pairs]
-    elif isinstance(values, bytes) or np.isscalar(values):
+    elif values is None or isinstance(values, bytes) or np.isscalar(values):
         values = [values]
     most = len(values) if everything else 20
     for number in range(min(most, len(values))):

@@ -128,8 +128,10 @@ def _short(number: float | None, moment: str | None) -> str:
         from tensorferry.operations.moments import text_of
 
         return str(text_of(round(number), moment))
-    if isinstance(number, int) or (number == round(number) and abs(number) < 1e15):
-        return f"{number:.0f}"
+    if isinstance(number, int):
+        return str(number)
+    if number == round(number) and abs(number) < 1e15:
+        return str(round(number))
     return f"{number:.0f}" if 1e4 <= abs(number) < 1e15 else f"{number:.4g}"
 
 

@@ -323,7 +323,9 @@ def _contents_of(path: str, options: Options) -> list[Found]:
         found = [*_rows_of(path, rows, options), *others]
     if not found:
         raise UnknownFormatError(
-            f"none of the {len(names)} files in the folder has the name of a known format",
+            f"none of the {len(names)} files in the folder has the name of a known format"
+            if names
+            else "the folder is empty",
             path=path,
             hint="`ferry formats` lists their endings; name the files themselves",
         )

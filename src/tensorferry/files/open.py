@@ -24,7 +24,7 @@ from tensorferry.files.find import Found, elsewhere, resolve
 from tensorferry.formats import table
 from tensorferry.formats.contract import Facts, Format, Kept, choose, option_names
 from tensorferry.formats.detect import detect, packing, unknown
-from tensorferry.progress import Progress, Unit, following
+from tensorferry.progress import METER, Progress, Unit, following
 from tensorferry.rows.rows import Rows
 from tensorferry.storage import sets
 from tensorferry.storage.patience import attempts
@@ -340,6 +340,7 @@ def _unpacked(place: Place, kind: codecs.Kind) -> Place:
 
     for block in codecs.decompressed(read, kind, path=source.path):
         data += block
+        METER.add(len(block))
         budget.take(len(data), what="the decompressed file", key="file", path=source.path)
     place.close()
     source = Source(place.path, buffer=memoryview(data).toreadonly(), budget=budget)

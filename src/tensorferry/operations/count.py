@@ -15,6 +15,7 @@ from tensorferry.errors import UnsupportedError
 from tensorferry.files import keywords
 from tensorferry.files.splitting import splits_of
 from tensorferry.operations import conditions
+from tensorferry.operations.nulls import rows_of
 from tensorferry.operations.shares import records_in
 from tensorferry.operations.subject import Subject, open_one
 from tensorferry.progress import Progress, following
@@ -96,7 +97,7 @@ def _count_fitting(
     subject.check_names(names)
     subject.check_readable(names)
     found = 0
-    for number, row in enumerate(subject.rows(names), 1):
+    for number, row in enumerate(rows_of(subject, names), 1):
         found += condition.holds(row)
         if progress is not None and not number % TOLD:
             progress(number, None)

@@ -25,7 +25,7 @@ from tensorferry.operations.counterparts import find_renamed
 from tensorferry.operations.differences import Difference, TensorDiff
 from tensorferry.operations.nulls import Missing, missing_lists
 from tensorferry.operations.shares import Opening, all_processors, groups_of
-from tensorferry.operations.subject import Subject, some
+from tensorferry.operations.subject import Subject, nearest, some
 from tensorferry.progress import Progress, Unit, following
 from tensorferry.rows.columns import length_of
 from tensorferry.rows.rows import ROWS, Rows
@@ -419,7 +419,9 @@ def _by_key(
 ) -> tuple[int, int]:
     """Compares rows with the same key; returns the number of rows that only one file has."""
     if key not in pairs:
-        raise UnsupportedError(f"the key {key!r} is no column of both", path=first.name)
+        raise UnsupportedError(
+            f"the key {key!r} is no column of both", path=first.name, hint=nearest([key], pairs)
+        )
     other = pairs[key].other
     places = key_places(second, other)
     lookup = row_lookup(second, [pair.other for pair in pairs.values()])

@@ -72,8 +72,10 @@ def _line(fields: Sequence[Any]) -> str:
 
 
 def _field(value: Any) -> Any:
-    if isinstance(value, np.ndarray) and value.size == 1:
-        value = value.reshape(-1)[0]
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value[()]
+    if isinstance(value, float):
+        value = np.float64(value)
     if value is None:
         return ""
     if isinstance(value, np.generic):

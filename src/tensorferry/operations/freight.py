@@ -35,6 +35,7 @@ from tensorferry.formats.contract import Facts, RowWriter
 from tensorferry.formats.tfrecord.columns import RECORD
 from tensorferry.operations.convert import Reading, opening_of, tables
 from tensorferry.operations.convert.transfer import Changes, metadata_kept
+from tensorferry.operations.nulls import rows_of
 from tensorferry.operations.shares import records_in
 from tensorferry.operations.subject import Subject, open_one
 from tensorferry.rows.rows import Rows
@@ -125,7 +126,7 @@ class Freight(ABC):
         """
         self.subject.check_names(names)
         self.subject.check_readable(names)
-        rows: Iterator[dict[str, Any]] = self.subject.rows(names) if names else repeat({})
+        rows: Iterator[dict[str, Any]] = rows_of(self.subject, names) if names else repeat({})
         for part in self.parts():
             yield part, list(islice(rows, self.length(part)))
 

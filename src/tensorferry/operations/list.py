@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Unpack
 
 from tensorferry.dtypes import BY_NAME
+from tensorferry.errors import UnsupportedError
 from tensorferry.files import keywords
 from tensorferry.files.find import Found, resolve
 from tensorferry.operations.glance import outline_of
@@ -110,10 +111,23 @@ def list_tensors(
         format: By default detected from the bytes.
         storage_options: Options for the store of a URL.
         **options: Options of the format: see `tensorferry.files.keywords.Opening`.
+
+    Raises:
+        UnsupportedError: A pattern matches no name.
     """
     found = resolve(path, format=format, options=storage_options)
     holds, infos = _infos(found, options)
     wanted = [info for info in infos if is_match(info.name, match)]
+    for pattern in match:
+        if not any(is_match(info.name, [pattern]) for info in wanted):
+            from tensorferry.operations.subject import nearest
+
+            noun = "tensor" if holds == "tensors" else "column"
+            raise UnsupportedError(
+                f"no {noun} fits {pattern!r}",
+                path=found.name,
+                hint=nearest([pattern], [info.name for info in infos]),
+            )
     if sort == "name":
         wanted.sort(key=lambda info: natural(info.name))
     elif sort == "size":

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from tensorferry import _native, kernels
+from tensorferry.progress import METER
 from tensorferry.tensors.values import Array
 
 CHUNK = 1 << 18
@@ -117,6 +118,7 @@ class Measure:
 
     def _add_numbers(self, numbers: Array) -> None:
         found = kernels.moments(numbers)
+        METER.add(numbers.nbytes)
         self._count += numbers.size
         self._zeros += found.zeros
         self._nan += found.nans

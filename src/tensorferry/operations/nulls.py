@@ -1,15 +1,17 @@
 """Nulls: which lists of a table's columns are missing, and not only empty.
 
     missing_lists(subject, ["tokens"])      # {"tokens": {0: array([4, 17])}}
+    rows_of(subject, ["tokens"])            # one by one, {"tokens": None} where it is missing
 
-Among tensors a missing list is an empty one. Tables tell the two apart, and so do comparison and
-digests: a column that may lack lists is read once more for that, as Arrow has it. Files that we
-write have no such column.
+Among tensors a missing list is an empty one. Tables tell the two apart, and so do all operations
+that show, compare or count values: a column that may lack lists is read once more for that, as
+Arrow has it. Files that we write have no such column.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,24 +34,14 @@ def missing_lists(subject: Subject, names: Sequence[str]) -> dict[str, Missing]:
         subject: The opened file; only tables can lack lists.
         names: Of columns that can be read.
     """
-    opened = subject.opened
-    if not isinstance(opened, Rows) or subject.facts.records or subject.is_stream:
-        return {}
-    wanted = [name for name in names if None in subject.infos[name].shape[1:]]
-    if not wanted:
-        return {}
-    rows = opened.select(wanted)
-    if not any(_may_lack(field) for field in rows.arrow_schema):
+    rows = _lacking(subject, names)
+    if rows is None:
         return {}
     found: dict[str, dict[int, list[Array]]] = {}
     counts: dict[tuple[str, int], int] = {}
     for batch in rows.arrow_batches():
-        for name in wanted:
-            column = _column_of(name, batch.schema.names)
-            if column is None:
-                continue
-            array = batch.column(column)
-            for level, valid in enumerate(_validity(array, name.removeprefix(column)[1:])):
+        for name in rows.columns:
+            for level, valid in enumerate(_validity_in(batch, name)):
                 start = counts.get((name, level), 0)
                 counts[name, level] = start + len(valid)
                 lacking = np.flatnonzero(np.logical_not(valid)) + start
@@ -59,6 +51,59 @@ def missing_lists(subject: Subject, names: Sequence[str]) -> dict[str, Missing]:
         name: {level: np.concatenate(parts) for level, parts in levels.items()}
         for name, levels in found.items()
     }
+
+
+def rows_of(
+    subject: Subject, names: Sequence[str], *, start: int | None = None
+) -> Iterator[dict[str, Any]]:
+    """Rows one by one, with None for a list that is missing.
+
+    Args:
+        subject: What was opened.
+        names: Of columns that can be read.
+        start: The first row wanted, of rows that can be read from there; by default the first.
+    """
+    opened = subject.opened
+    lacking = _lacking(subject, names)
+    if start is not None and isinstance(opened, Rows):
+        rows: Iterator[dict[str, Any]] = iter(opened.select(names)[start:])
+        lacking = None if lacking is None else lacking.portion(start, len(opened))
+    else:
+        rows = subject.rows(names)
+    return rows if lacking is None else _without_lists(rows, lacking)
+
+
+def _without_lists(rows: Iterator[dict[str, Any]], lacking: Rows) -> Iterator[dict[str, Any]]:
+    """Rows, with None in the place of lists that are missing."""
+    for batch in lacking.arrow_batches():
+        valid = {name: next(_validity_in(batch, name), None) for name in lacking.columns}
+        some = [(name, there) for name, there in valid.items() if there is not None]
+        some = [(name, there) for name, there in some if not there.all()]
+        for place, row in enumerate(islice(rows, batch.num_rows)):
+            for name, there in some:
+                if not there[place]:
+                    row[name] = None
+            yield row
+    yield from rows
+
+
+def _lacking(subject: Subject, names: Sequence[str]) -> Rows | None:
+    """The columns of a table whose lists may be missing; None if there are none."""
+    opened = subject.opened
+    if not isinstance(opened, Rows) or subject.facts.records or subject.is_stream:
+        return None
+    wanted = [name for name in names if None in subject.infos[name].shape[1:]]
+    if not wanted:
+        return None
+    rows = opened.select(wanted)
+    return rows if any(_may_lack(field) for field in rows.arrow_schema) else None
+
+
+def _validity_in(batch: pa.RecordBatch, leaf: str) -> Iterator[Array]:
+    """The same as `_validity`, of a leaf of a record batch."""
+    column = _column_of(leaf, batch.schema.names)
+    if column is not None:
+        yield from _validity(batch.column(column), leaf.removeprefix(column)[1:])
 
 
 def _column_of(leaf: str, columns: Sequence[str]) -> str | None:
@@ -110,7 +155,17 @@ def _validity(array: Any, path: str) -> Iterator[Array]:
                 yield from _validity(child, path.removeprefix(field.name)[1:])
                 return
     elif is_list(kind):
-        yield array.is_valid().to_numpy(zero_copy_only=False)
+        yield _is_there(array)
         yield from _validity(list_parts(array)[1], path)
     elif pa.types.is_fixed_size_list(kind):
         yield from _validity(array.flatten(), path)
+
+
+def _is_there(array: pa.Array) -> Array:
+    """Which values of an array are not null: `is_valid` would import `pyarrow.compute`."""
+    if not array.null_count:
+        return np.ones(len(array), bool)
+    first, last = array.offset // 8, (array.offset + len(array) + 7) // 8
+    bits = np.unpackbits(np.frombuffer(array.buffers()[0], np.uint8)[first:last], bitorder="little")
+    found: Array = bits[array.offset % 8 :][: len(array)].astype(bool)
+    return found

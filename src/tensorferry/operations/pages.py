@@ -21,6 +21,7 @@ import numpy as np
 
 from tensorferry.errors import FerryError, UnsupportedError
 from tensorferry.operations import conditions
+from tensorferry.operations.nulls import rows_of
 from tensorferry.operations.subject import Subject
 from tensorferry.rows.rows import Rows
 from tensorferry.tensors.values import RaggedTensor
@@ -175,7 +176,7 @@ def search(
         subject.check_readable(condition.names)
     total = subject.count()
     wanted = text.encode(errors="replace").lower() if text else None
-    for number, row in enumerate(subject.rows(needed)):
+    for number, row in enumerate(rows_of(subject, needed)):
         if progress is not None and number % 1024 == 0:
             progress(number, total)
         if condition is not None and not condition.holds(row):

@@ -244,7 +244,11 @@ class RepairJob(Job[None, "tuple[int, list[Damage]]", "tuple[int, list[Damage]]"
         ):
             count, damages = frames.repair(source, sink, tell)
             if count == 0 and damages:
-                raise FormatError("no whole record in it", path=self.source)
+                raise FormatError(
+                    "there is no whole record in it: is this a TFRecord file?",
+                    path=self.source,
+                    hint=f"`ferry info {self.source}` says what it is",
+                )
             return count, damages
 
     def merge(self, partials: Iterable[tuple[int, list[Damage]]]) -> tuple[int, list[Damage]]:

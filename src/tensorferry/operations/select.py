@@ -6,7 +6,7 @@ for row in select("train.tfrecord", where="label == 3", limit=5): ...
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -18,6 +18,7 @@ from tensorferry.operations import conditions
 from tensorferry.operations.convert.tables import home_of, is_table
 from tensorferry.operations.moments import moments_in, plain_value, text_of
 from tensorferry.operations.names import choose
+from tensorferry.operations.nulls import rows_of
 from tensorferry.operations.subject import Subject, open_one
 from tensorferry.rows.rows import Rows
 
@@ -30,6 +31,7 @@ def select(
     limit: int | None = None,
     last: bool = False,
     dates: bool = False,
+    omit: Callable[[str, str], None] | None = None,
     format: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
     **options: Unpack[keywords.Opening],
@@ -42,6 +44,8 @@ def select(
         limit: The maximum number of rows.
         last: Give the last rows.
         dates: Give times and dates of tables as text, not as the numbers that they are stored as.
+        omit: Called with the name of each tensor that cannot be read, and the reason, unless columns
+            are named. Columns of a table that have no counterpart among tensors are Python values.
         format: By default detected from the bytes.
         storage_options: Options for the store of a URL.
         **options: Options of the format: see `tensorferry.files.keywords.Opening`. `columns` are
@@ -53,7 +57,7 @@ def select(
         FormatError: The file is damaged; the rows that are whole were given before.
     """
     condition = None if where is None else conditions.parse(where)
-    wanted = _Wanted(options.pop("columns", None), condition, limit, last, dates)
+    wanted = _Wanted(options.pop("columns", None), condition, limit, last, dates, omit)
     reading = partial(open_one, path, format=format, storage_options=storage_options)
     done = 0
     try:
@@ -93,19 +97,20 @@ class _Wanted:
     limit: int | None
     last: bool
     dates: bool
+    omit: Callable[[str, str], None] | None
 
     def rows(self, subject: Subject, *, in_arrow: bool = False) -> Iterator[dict[str, Any]]:
         """The rows; lists of those that come by Arrow's way may hold None."""
         condition, limit = self.condition, self.limit
-        if self.columns is None:
-            names = [name for name in subject.infos if name not in subject.unreadable]
-        else:
-            names = choose(list(subject.infos), list(self.columns))
+        names = self._names(subject)
         needed = list(dict.fromkeys([*names, *(condition.names if condition else ())]))
         subject.check_names(needed)
+        if condition is not None:
+            subject.check_readable(condition.names)
+        in_arrow |= is_table(subject) and not subject.unreadable.keys().isdisjoint(names)
         rows = _last_rows(subject, needed, limit) if self.last and condition is None else None
         if rows is None or in_arrow:
-            rows = _arrow_rows(subject, needed) if in_arrow else subject.rows(needed)
+            rows = _arrow_rows(subject, needed) if in_arrow else rows_of(subject, needed)
             if condition is not None:
                 rows = filter(condition.holds, rows)
             if limit is not None:
@@ -123,6 +128,18 @@ class _Wanted:
             for row in rows
         )
 
+    def _names(self, subject: Subject) -> list[str]:
+        """The columns to give; of a table also those that have no counterpart among tensors."""
+        if self.columns is not None:
+            return choose(list(subject.infos), list(self.columns))
+        if is_table(subject):
+            return list(subject.infos)
+        hidden = subject.unreadable
+        for name, reason in hidden.items():
+            if self.omit is not None:
+                self.omit(name, reason)
+        return [name for name in subject.infos if name not in hidden]
+
 
 def _last_rows(
     subject: Subject, names: Sequence[str], limit: int | None
@@ -130,26 +147,32 @@ def _last_rows(
     """The last rows without reading those before, where the file allows that."""
     if limit is None or not isinstance(subject.opened, Rows) or subject.is_stream:
         return None
-    rows = subject.opened.select(names)
     try:
-        return iter(rows[max(len(rows) - limit, 0) :])
+        return rows_of(subject, names, start=max(len(subject.opened) - limit, 0))
     except UnsupportedError:  # compressed: the way to the end leads through all of it
         return None
 
 
 def _arrow_rows(subject: Subject, names: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Rows of a table as Python's values; text is bytes, as among tensors."""
+    """Rows of a table as Python's values; text is bytes and a time a number, as among tensors."""
+    import pyarrow as pa
+
     from tensorferry.formats.tables.members import member_of
 
     rows = subject.opened
     assert isinstance(rows, Rows)
-    for batch in rows.select(names).arrow_batches():
+    if subject.unreadable.keys().isdisjoint(names):
+        rows = rows.select(names)
+    for batch in rows.arrow_batches():
         columns = []
         for name in names:
             column = home_of(name, batch.schema.names) or name
             array = batch.column(column)
             inside = name.removeprefix(column).lstrip("/")
-            columns.append((member_of(array, inside) if inside else array).to_pylist())
+            array = member_of(array, inside) if inside else array
+            if pa.types.is_temporal(array.type) and not pa.types.is_interval(array.type):
+                array = array.view(pa.int32() if array.type.bit_width == 32 else pa.int64())
+            columns.append(array.to_pylist())
         for values in zip(*columns, strict=True):
             yield {name: _as_bytes(value) for name, value in zip(names, values, strict=True)}
 

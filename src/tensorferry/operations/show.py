@@ -16,7 +16,9 @@ from tensorferry import dtypes
 from tensorferry.errors import UnsupportedError
 from tensorferry.files import keywords
 from tensorferry.operations.measures import Measure, Summary, as_numbers, chunks_of
+from tensorferry.operations.nulls import missing_lists
 from tensorferry.operations.subject import Subject, open_one
+from tensorferry.progress import METER
 from tensorferry.tensors.held import values_of
 from tensorferry.tensors.values import Array, RaggedTensor, SparseTensor
 
@@ -83,7 +85,7 @@ def excerpt(
     with open_one(path, format=format, storage_options=storage_options, options=options) as subject:
         found, index = _find(subject, name or "")
         try:
-            values = subject.part(found, index) if index else subject.tensor(found)
+            values = _values(subject, found, index)
         except (IndexError, TypeError) as error:
             raise UnsupportedError(
                 f"there is no such part of it: {error}", path=subject.name, tensor=found
@@ -104,6 +106,16 @@ def excerpt(
             summary,
             None if info.dtype == dtypes.STRING.name else histogram(flat, summary),
         )
+
+
+def _values(subject: Subject, name: str, index: tuple[Any, ...]) -> Any:
+    """The values wanted; of a column that lacks lists, a list of rows with None for them."""
+    lacking = missing_lists(subject, [name]).get(name, {}).get(0)
+    if lacking is None or len(index) > 1:
+        return subject.part(name, index) if index else subject.tensor(name)
+    absent = set(lacking.tolist())
+    rows = [None if n in absent else row for n, row in enumerate(subject.tensor(name))]
+    return rows[index[0]] if index else rows
 
 
 def _find(subject: Subject, text: str) -> tuple[str, tuple[Any, ...]]:
@@ -152,7 +164,9 @@ def _parse_index(text: str) -> Any:
 
 
 def _numbers(values: Any) -> list[Array]:
-    """The arrays that make up a value of any kind."""
+    """The arrays that make up a value of any kind; a list that is missing has none."""
+    if values is None:
+        return []
     if isinstance(values, list):
         return [array for part in values if part is not None for array in _numbers(part)]
     if isinstance(values, SparseTensor | RaggedTensor):
@@ -174,6 +188,7 @@ def histogram(arrays: list[Array], summary: Summary, *, bins: int = BINS) -> His
     counts: Array = np.zeros(bins, np.int64)
     for array in arrays:
         for chunk in chunks_of(array):
+            METER.add(chunk.nbytes)
             numbers = as_numbers(chunk)
             numbers = np.abs(numbers) if numbers.dtype.kind == "c" else numbers
             wide = numbers.astype(np.float64)

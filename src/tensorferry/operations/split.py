@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from tensorferry.display import plural
 from tensorferry.errors import UnsupportedError
 from tensorferry.operations.convert import ConvertReport, Reading, convert
 from tensorferry.operations.freight import Carrying, Freight, RowsReport, carried, format_of
@@ -117,8 +118,8 @@ def _ends(ratio: Sequence[float], paths: Sequence[str]) -> Array:
         )
     if len(parts) != len(paths):
         raise UnsupportedError(
-            f"the ratio has {len(parts)} parts, and there are {len(paths)} files to write",
-            hint="name one file for each part",
+            f"the ratio has {plural(len(parts), 'part')} for {plural(len(paths), 'file')} to write",
+            hint="name one file for each part, as in 0.9,0.1 for two",
         )
     if len(set(map(os.path.abspath, paths))) != len(paths):
         raise UnsupportedError("two parts would be written into one file", path=paths[0])

@@ -21,6 +21,7 @@ from tensorferry.files import keywords
 from tensorferry.files.splitting import splits_of
 from tensorferry.operations.measures import Measure, Summary
 from tensorferry.operations.moments import moments_in
+from tensorferry.operations.nulls import missing_lists
 from tensorferry.operations.shares import Opening, all_processors, groups_of
 from tensorferry.operations.subject import Subject
 from tensorferry.progress import Progress, Unit, following
@@ -28,7 +29,7 @@ from tensorferry.rows.columns import length_of
 from tensorferry.rows.rows import Rows
 from tensorferry.rows.splits import Split
 from tensorferry.tensors.held import values_of
-from tensorferry.tensors.values import RaggedTensor, SparseTensor, TensorInfo
+from tensorferry.tensors.values import Array, RaggedTensor, SparseTensor, TensorInfo
 
 
 @dataclass(frozen=True)
@@ -162,12 +163,22 @@ def _measure(subject: Subject, columns: Columns, tell: Progress | None = None) -
     """Measures tensors or columns; returns the number of rows or tensors."""
     in_rows = subject.holds != "tensors"
     total = None if tell is None else subject.count()
+    missing = {
+        name: lists[0]
+        for name, lists in missing_lists(subject, list(columns)).items()
+        if 0 in lists
+    }
     done = 0
     for batch in subject.batches(list(columns)):
-        for name, column in batch.items():
-            columns[name].add(column)
         first = next(iter(batch.values()), None)
-        done += length_of(first) if in_rows and first is not None else 1
+        rows = length_of(first) if in_rows and first is not None else 1
+        for name, column in batch.items():
+            if name in missing:
+                start, stop = np.searchsorted(missing[name], [done, done + rows])
+                columns[name].add(column, missing[name][start:stop] - done)
+            else:
+                columns[name].add(column)
+        done += rows
         if tell is not None:
             tell(done, total)
     return done
@@ -245,7 +256,8 @@ class _Column:
         self._lengths: Measure | None = None
         self._missing = 0
 
-    def add(self, column: Any) -> None:
+    def add(self, column: Any, missing: Array | None = None) -> None:
+        """Takes in a column; a table says which of its lists are missing, and not only empty."""
         if isinstance(column, list):
             for value in column:
                 if value is None:
@@ -254,6 +266,9 @@ class _Column:
                     self.add(value)
         elif isinstance(column, RaggedTensor):
             lengths = column.row_lengths
+            if missing is not None:
+                self._missing += missing.size
+                lengths = np.delete(lengths, missing)
             if self._optional:
                 self._missing += int((lengths == 0).sum())
             else:

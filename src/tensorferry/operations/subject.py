@@ -212,12 +212,7 @@ class Subject:
 
     def nearest(self, wanted: Sequence[str]) -> str:
         """A hint for those who asked for names that are not there: near ones, or the first."""
-        names = list(self.infos)
-        found = [near for name in wanted for near in difflib.get_close_matches(name, names, n=3)]
-        near = list(dict.fromkeys(found)) or names[: 1 if len(names) == 1 else 0]
-        if near:
-            return f"did you mean {' or '.join(map(repr, near[:3]))}?"
-        return f"there are {some(names)}" if names else f"there is no {self.noun} in it"
+        return nearest(wanted, self.infos) or f"there is no {self.noun} in it"
 
     def check_readable(self, names: Iterable[str]) -> None:
         """Refuses tensors or columns that cannot be read.
@@ -341,6 +336,21 @@ def holds(facts: Facts) -> Holds:
     if facts.opens == "tensors":
         return "tensors"
     return "records" if facts.records else "rows"
+
+
+def nearest(wanted: Iterable[str], there: Iterable[str]) -> str | None:
+    """A hint for those who asked for names that are not there; None if there are no others.
+
+    Args:
+        wanted: The names asked for.
+        there: The names that there are.
+    """
+    names = list(there)
+    found = [near for name in wanted for near in difflib.get_close_matches(name, names, n=3)]
+    near = list(dict.fromkeys(found)) or names[: 1 if len(names) == 1 else 0]
+    if near:
+        return f"did you mean {' or '.join(map(repr, near[:3]))}?"
+    return f"there are {some(names)}" if names else None
 
 
 def some(names: Sequence[str], most: int = 5) -> str:

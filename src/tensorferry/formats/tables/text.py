@@ -32,6 +32,7 @@ from tensorferry.formats.tables import pieces
 from tensorferry.formats.tables.contract import TableOptions
 from tensorferry.formats.tables.reads import TableReads
 from tensorferry.formats.tables.writer import BatchWriter, TableWriter
+from tensorferry.progress import METER
 from tensorferry.rows import schema as schemas
 from tensorferry.rows.schema import Schema, as_schema
 from tensorferry.storage.place import Place, Target
@@ -191,6 +192,7 @@ class TextReader(ABC):
             first, self._first = (self._first, None) if index == 0 else (None, self._first)
             table = first if first is not None else self._parse(self._text(index), columns)
             table = table.select(list(columns))
+        METER.add(block.stop - block.start)
         if table.num_rows != block.rows and columns:
             raise FormatError(
                 f"rows {block.first} to {block.first + block.rows - 1}: {table.num_rows} rows are "

@@ -29,7 +29,7 @@ from tensorferry.errors import (
     LimitError,
     TruncatedError,
 )
-from tensorferry.progress import Progress
+from tensorferry.progress import METER, Progress
 from tensorferry.rows.rows import Damage
 from tensorferry.storage import Sink, Source
 from tensorferry.storage.pages import release
@@ -271,6 +271,7 @@ class Frames:
             count, end, status = self._scan(start, limit, self.verify and passing)
             if count:
                 self.position = end
+                METER.add(end - start)
                 return self._segment(start, count, verify=self.verify and not passing)
             if status not in (Status.BAD_LENGTH, Status.BAD_DATA) and self._advance(
                 self._wanted(Status(status))
