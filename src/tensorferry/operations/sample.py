@@ -10,14 +10,20 @@ the rows is in memory, and of uncompressed TFRecords only the chosen records are
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
 from tensorferry.errors import UnsupportedError
-from tensorferry.operations.convert import Reading
-from tensorferry.operations.freight import Carrying, Freight, Outputs, RowsReport, carried, numbered
+from tensorferry.files import keywords
+from tensorferry.operations.freight import (
+    Carried,
+    Freight,
+    Outputs,
+    RowsReport,
+    carried,
+    numbered,
+)
 from tensorferry.progress import Progress, following
 from tensorferry.rows.permutation import Permutation
 
@@ -25,19 +31,15 @@ from tensorferry.rows.permutation import Permutation
 TOGETHER = 256
 
 
+@keywords.shown(Carried)
 def sample(
     source: Any,
     target: str | os.PathLike[str],
     size: int | float,
     *,
     seed: int = 0,
-    format: str | None = None,
-    compression: str | None = None,
-    force: bool = False,
-    durable: bool = True,
     progress: Progress | bool | None = None,
-    options: Reading | None = None,
-    storage_options: Mapping[str, Any] | None = None,
+    **how: Unpack[Carried],
 ) -> RowsReport:
     """Writes some rows, chosen at random, into a new file, in the order in which they are stored.
 
@@ -51,14 +53,9 @@ def sample(
         target: A path or URL, or "-" for the standard output.
         size: How many rows, or which part of them: a float from 0.0 to 1.0.
         seed: Chooses the sample.
-        format: Of the target; by default that of its ending, or that of the source.
-        compression: As in `tensorferry.writer`.
-        force: Replace a target that is there.
-        durable: Wait until the disk has the bytes.
         progress: True shows a bar; a function is told how many rows are done, and how many there
             are.
-        options: To open the source with: its format, and options of that.
-        storage_options: For the stores of URLs.
+        **how: How rows are read and written: see `tensorferry.operations.freight.Carried`.
 
     Raises:
         FileExistsError: The target is there, and `force` is not set.
@@ -72,14 +69,6 @@ def sample(
     """
     _check(size)
     path = os.fspath(target)
-    how = Carrying(
-        format=format,
-        compression=compression,
-        force=force,
-        durable=durable,
-        options=options,
-        storage_options=storage_options,
-    )
     with (
         carried(source, [path], how) as (freight, outputs),
         following(progress, path, "rows") as tell,
