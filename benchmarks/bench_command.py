@@ -4,7 +4,12 @@ Small files show what starting costs, beside parquet-tools, h5glance and saved_m
 files, where these are installed. Files of 1 GB, a checkpoint and records, are looked at as
 `ferry info` and `ferry ls` do, and as a program does that imports TensorFlow for the same answer:
 the names of the variables, the number of the records. Numbers of 1 GB are summed up, hashed and
-compared, beside a program that makes the passes with NumPy. The answers are compared.
+compared, beside a program that makes the passes with NumPy. The answers are compared, and notes say
+which goals were met.
+
+    python benchmarks/bench_command.py 100000000
+
+makes the large files smaller: so many bytes.
 """
 
 from __future__ import annotations
@@ -16,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -24,11 +30,12 @@ from measure import Report, duration
 import tensorferry as ferry
 
 # Each process runs so many times, or until it took so many seconds in all.
-ROUNDS = 15
-SECONDS = 4.0
+ROUNDS = 9
+SECONDS = 2.0
 
-# Number of bytes of the numbers that are summed up.
-LARGE = 1_000_000_000
+# Number of bytes of the large files.
+LARGE = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000_000
+SIZE = f"{LARGE / 1e9:g} GB"
 
 VARIABLES = """
 import os, sys
@@ -94,26 +101,50 @@ for record in tf.data.TFRecordDataset(sys.argv[1]).as_numpy_iterator():
 COMMAND = [sys.executable, "-m", "tensorferry"]
 
 
+@dataclass(frozen=True)
+class Run:
+    """A run of a process from start to end.
+
+    Attributes:
+        seconds: How long it took.
+        cores: How many processors it kept busy, on average.
+        printed: What it printed.
+    """
+
+    seconds: float
+    cores: float
+    printed: str
+
+    @classmethod
+    def of(cls, process: list[str], environment: dict[str, str]) -> Run:
+        """Runs a process."""
+        with tempfile.TemporaryFile("w+") as out:
+            start = time.perf_counter()
+            running = subprocess.Popen(process, env=environment, stdout=out)
+            _, status, used = os.wait4(running.pid, 0)
+            seconds = time.perf_counter() - start
+            running.returncode = os.waitstatus_to_exitcode(status)
+            # The exit code of a difference is 1.
+            if running.returncode not in (0, 1 if "diff" in process else 0):
+                raise subprocess.CalledProcessError(running.returncode, process)
+            out.seek(0)
+            return cls(seconds, (used.ru_utime + used.ru_stime) / seconds, out.read())
+
+
 def take_turns(
     processes: dict[str, list[str]], environment: dict[str, str]
-) -> tuple[dict[str, float], dict[str, str]]:
-    """The shortest time of each process, and what it printed."""
-    times: dict[str, list[float]] = {name: [] for name in processes}
-    printed = {}
+) -> tuple[dict[str, Run], dict[str, str]]:
+    """The shortest run of each process, and what it printed."""
+    runs: dict[str, list[Run]] = {name: [] for name in processes}
     for process in processes.values():
         if process[:3] == COMMAND:  # compiled by the first run
-            subprocess.run(process, check=True, env=environment, stdout=subprocess.DEVNULL)
+            Run.of(process, environment)
     for _ in range(ROUNDS):
         for name, process in processes.items():
-            if sum(times[name]) > SECONDS:
-                continue
-            start = time.perf_counter()
-            done = subprocess.run(
-                process, check=True, env=environment, stdout=subprocess.PIPE, text=True
-            )
-            times[name].append(time.perf_counter() - start)
-            printed[name] = done.stdout
-    return {name: min(taken) for name, taken in times.items()}, printed
+            if sum(run.seconds for run in runs[name]) <= SECONDS:
+                runs[name].append(Run.of(process, environment))
+    found = {name: min(taken, key=lambda run: run.seconds) for name, taken in runs.items()}
+    return found, {name: run.printed for name, run in found.items()}
 
 
 def bench_start(report: Report, folder: Path, environment: dict[str, str]) -> None:
@@ -129,24 +160,20 @@ def bench_start(report: Report, folder: Path, environment: dict[str, str]) -> No
         "ferry info a.tfrecord": [*COMMAND, "info", str(records)],
         "ferry head a.tfrecord": [*COMMAND, "head", str(records)],
     }
-    times, _ = take_turns(processes, environment)
-    for name, seconds in times.items():
-        ratio = seconds / times["import numpy"]
-        report.add(process=name, time=duration(seconds), to_numpy=ratio, to_ferry="")
+    runs, _ = take_turns(processes, environment)
+    for name in runs:
+        _add_row(report, runs, name, to_numpy=True)
 
 
 def bench_checkpoint(report: Report, folder: Path, environment: dict[str, str]) -> None:
-    generator = np.random.default_rng(0)
-    value = {
-        f"layer/{n}/kernel": generator.standard_normal((2048, 2048), dtype=np.float32)
-        for n in range(64)
-    }
+    side = round((LARGE / 256) ** 0.5)
+    value = {f"layer/{n}/kernel": np.zeros((side, side), np.float32) for n in range(64)}
     prefix = str(folder / "x.ckpt")
     ferry.save(value, prefix, durable=False)
     del value
     processes = {
-        "ferry info, a checkpoint of 1 GB": [*COMMAND, "info", prefix],
-        "ferry ls, a checkpoint of 1 GB": [*COMMAND, "ls", "--all", prefix],
+        f"ferry info, a checkpoint of {SIZE}": [*COMMAND, "info", prefix],
+        f"ferry ls, a checkpoint of {SIZE}": [*COMMAND, "ls", "--all", prefix],
         "tensorflow, tf.train.list_variables": [sys.executable, "-c", VARIABLES, prefix],
     }
     times, printed = take_turns(processes, environment)
@@ -164,19 +191,21 @@ def bench_records(report: Report, folder: Path, environment: dict[str, str]) -> 
         "id": np.arange(rows),
         "embedding": generator.standard_normal((rows, 256), dtype=np.float32),
     }
-    parts = 1_000_000_000 // (rows * 1060)
+    parts = max(LARGE // (rows * 1060), 1)
     with ferry.writer(path, durable=False) as out:
         for _ in range(parts):
             out.write_batch(batch)
     processes = {
-        "ferry info, records of 1 GB": [*COMMAND, "info", path],
-        "ferry ls, records of 1 GB": [*COMMAND, "ls", path],
+        f"ferry info, records of {SIZE}": [*COMMAND, "info", path],
+        f"ferry ls, records of {SIZE}": [*COMMAND, "ls", path],
+        f"ferry verify, records of {SIZE}": [*COMMAND, "verify", path],
         "tensorflow, counting batches of a TFRecordDataset": [sys.executable, "-c", COUNT, path],
     }
     times, printed = take_turns(processes, environment)
     names = list(processes)
     assert f"records  {rows * parts:,}" in printed[names[0]]
-    assert int(printed[names[2]]) == rows * parts
+    assert f"{rows * parts:,} records" in printed[names[2]]
+    assert int(printed[names[3]]) == rows * parts
     _add(report, times, names[0])
 
 
@@ -226,12 +255,7 @@ def bench_small(report: Report, folder: Path, environment: dict[str, str]) -> No
         own = next(iter(group))
         for name in group:
             if name in times:
-                report.add(
-                    process=name,
-                    time=duration(times[name]),
-                    to_numpy=times[name] / times["import numpy"],
-                    to_ferry="" if name == own else times[name] / times[own],
-                )
+                _add_row(report, times, name, to_numpy=True, own=None if name == own else own)
             else:
                 report.notes.append(f"{name.partition(' ')[0]} is not installed.")
 
@@ -259,7 +283,7 @@ def bench_numbers(report: Report, folder: Path, environment: dict[str, str]) -> 
     ferry.save({path: np.load(path, mmap_mode="r") for path in paths}, bundle, durable=False)
 
     python = [sys.executable, "-c"]
-    names = "ferry stats, 1 GB of float32", "numpy, the same passes"
+    names = f"ferry stats, {SIZE} of float32", "numpy, the same passes"
     times, printed = take_turns(
         {names[0]: [*COMMAND, "stats", "--json", whole], names[1]: [*python, STATISTICS, whole]},
         environment,
@@ -270,16 +294,15 @@ def bench_numbers(report: Report, folder: Path, environment: dict[str, str]) -> 
     assert np.allclose(ours, theirs[:6], rtol=1e-6, atol=1e-9)
     _add(report, times, names[0])
 
-    names = "ferry hash, 1 GB in 4 tensors", "hashlib, sha256 of 4 arrays"
+    names = f"ferry hash, {SIZE} in 4 tensors", "hashlib, sha256 of 4 arrays"
     times, _ = take_turns(
         {names[0]: [*COMMAND, "hash", bundle], names[1]: [*python, SHA, *paths]},
         environment,
     )
     _add(report, times, names[0])
 
-    names = "ferry diff, 1 GB and 1 GB", "numpy, differing and largest difference"
-    # The exit code of a difference is 1.
-    compare = ["sh", "-c", f'"{sys.executable}" -m tensorferry diff --json {whole} {other} || true']
+    names = f"ferry diff, {SIZE} and {SIZE}", "numpy, differing and largest difference"
+    compare = [*COMMAND, "diff", "--json", whole, other]
     times, printed = take_turns(
         {names[0]: compare, names[1]: [*python, EQUAL, whole, other]}, environment
     )
@@ -329,10 +352,62 @@ def bench_rows(report: Report, folder: Path, environment: dict[str, str]) -> Non
     _add(report, times, names[0])
 
 
-def _add(report: Report, times: dict[str, float], own: str) -> None:
-    for name, seconds in times.items():
-        ratio = seconds / times[own]
-        report.add(process=name, time=duration(seconds), to_numpy="", to_ferry=ratio)
+def _add(report: Report, runs: dict[str, Run], own: str) -> None:
+    for name in runs:
+        _add_row(report, runs, name, own=own)
+
+
+def _add_row(
+    report: Report,
+    runs: dict[str, Run],
+    name: str,
+    *,
+    to_numpy: bool = False,
+    own: str | None = None,
+) -> None:
+    """A row of the table: a process beside the import of NumPy, or beside that of the command."""
+    run = runs[name]
+    report.add(
+        process=name,
+        time=duration(run.seconds),
+        cores=round(run.cores, 1),
+        to_numpy=run.seconds / runs["import numpy"].seconds if to_numpy else "",
+        to_ferry="" if own is None else run.seconds / runs[own].seconds,
+    )
+    MEASURED[name] = run
+
+
+MEASURED: dict[str, Run] = {}
+
+
+def judge(report: Report) -> None:
+    """Says in notes which goals were met."""
+    numpy = MEASURED["import numpy"].seconds
+
+    def time_of(start: str) -> float:
+        return next(run.seconds for name, run in MEASURED.items() if name.startswith(start))
+
+    def cores_of(start: str) -> float:
+        return next(run.cores for name, run in MEASURED.items() if name.startswith(start))
+
+    files = ("a.npy", "a.safetensors", "a.weights.h5")
+    found = [
+        (f"info {name} at most 1.4 x import numpy", time_of(f"ferry info {name}") / numpy, 1.4)
+        for name in files
+    ]
+    numbers = time_of("ferry stats, ") / time_of("numpy, the same passes")
+    texts = time_of("ferry stats of ") / time_of("python, lengths")
+    found += [
+        ("cat of 200,000 records at most 1.5 s", time_of("ferry cat"), 1.5),
+        ("stats of numbers at most 2 x the passes of NumPy", numbers, 2.0),
+        ("stats of texts at most 2 x the passes they need", texts, 2.0),
+    ]
+    for goal, value, most in found:
+        report.notes.append(f"{goal}: {value:.2f}, {'met' if value <= most else 'NOT MET'}")
+    for name in ("hash", "diff", "verify", "stats"):
+        busy, wanted = cores_of(f"ferry {name}, "), 0.7 * (os.cpu_count() or 1)
+        verdict = "met" if busy >= wanted else "NOT MET"
+        report.notes.append(f"{name} on all cores: {busy:.1f} of {os.cpu_count()}, {verdict}")
 
 
 def main() -> None:
@@ -344,6 +419,7 @@ def main() -> None:
             environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
             environment["PYTHONPYCACHEPREFIX"] = os.path.join(folder, "bytecode")
             bench(report, Path(folder), environment)
+    judge(report)
     report.notes += [
         "`ferry info` of records counts them, as the programs with TensorFlow do; it finds their "
         "features, too.",

@@ -67,9 +67,13 @@ def run_on_terminal(
     columns: int = 80,
     command: Sequence[str] = COMMAND,
     cwd: object = None,
+    overwritten: bool = False,
     **variables: str,
 ) -> Ran:
-    """Runs the command on a terminal of so many columns and 40 lines."""
+    """Runs the command on a terminal of so many columns and 40 lines.
+
+    The output is what stands there in the end, or also what was overwritten: bars of progress.
+    """
     import fcntl
     import termios
 
@@ -95,7 +99,10 @@ def run_on_terminal(
             break
         seen += block
     os.close(ours)
-    return Ran(process.wait(30), seen.decode().replace("\r\n", "\n"), "")
+    shown = seen.decode().replace("\r\n", "\n")
+    if not overwritten:
+        shown = "\n".join(line.rpartition("\r")[2] for line in shown.split("\n"))
+    return Ran(process.wait(30), shown, "")
 
 
 def columns() -> dict:

@@ -93,9 +93,8 @@ def draw(name: str, width: int, folder: Path) -> str:
     """A screen, as it stands on the terminal when the command has ended."""
     arguments = SCREENS[name]
     ran = run_on_terminal(*arguments, columns=width, cwd=folder, NO_COLOR="1")
-    # A bar that was drawn meanwhile was overwritten.
-    lines = [line.rstrip("\r").rpartition("\r")[2].rstrip() for line in ran.out.split("\n")]
-    text = re.sub(r"\d+\.\d s$", "0.0 s", "\n".join(lines).rstrip("\n"), flags=re.MULTILINE)
+    lines = [line.rstrip() for line in ran.out.split("\n")]
+    text = re.sub(r"\d+(\.\d)? s$", "0.0 s", "\n".join(lines).rstrip("\n"), flags=re.MULTILINE)
     return f"$ ferry {' '.join(arguments)}\n{text}\n[exit code {ran.code}]\n"
 
 

@@ -117,7 +117,7 @@ def test_records_that_are_no_examples(tmp_path, call):
     ("arguments", "code", "message"),
     [
         (["missing.npz"], 2, "missing.npz"),
-        (["ls"], 2, "hint: ferry ls --help"),
+        (["ls"], 2, "see `ferry ls --help`"),
         (["inof"], 2, "did you mean `ferry info`?"),
         (["info", "--what"], 2, "--what"),
         (["info", ROOT / "Makefile"], 2, "no format recognises"),

@@ -78,7 +78,7 @@ def test_hints_work(damaged, files, call, tmp_path):
     words = shlex.split(re.search(r"ferry (repair .*) OUT", verified)[1])
     assert call(*words, tmp_path / "again.tfrecord").code == 0
     ran = call("stats", files / "values.npz", "--sel", "score")
-    assert "hint: did you mean" in ran.err or "hint: ferry stats --help" in ran.err
+    assert "hint: did you mean --select?" in ran.err
     ran = call("show", files / "values.npz", "scores")
     assert "did you mean 'score'?" in ran.err
 
@@ -209,7 +209,7 @@ def test_waiting(monkeypatch, capfd):
         time.sleep(0.3)
     drawn = capfd.readouterr().err
     lines = drawn.split("\r")
-    assert any("reading, 0." in line for line in lines)
+    assert any("reading  0." in line for line in lines)
     assert max(map(len, lines)) < 80
     assert lines[-1] == ""
     assert not lines[-2].strip()

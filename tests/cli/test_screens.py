@@ -142,7 +142,11 @@ def test_progress_of_commands(folder, tmp_path):
         ["repair", "damaged.tfrecord", str(tmp_path / "good.tfrecord")],
     ):
         ran = run_on_terminal(
-            "-c", program, *arguments, command=[sys.executable], cwd=folder, NO_COLOR="1"
+            *("-c", program, *arguments),
+            command=[sys.executable],
+            cwd=folder,
+            overwritten=True,
+            NO_COLOR="1",
         )
         assert ran.code in (0, 1), ran.out
         assert "\r" in ran.out, arguments
@@ -160,7 +164,9 @@ def test_waiting_tells_a_rate(tmp_path, name):
         "0.002; sys.exit(cli.main(sys.argv[1:]))"
     )
     arguments = [name, str(path), *(["x"] if name == "show" else [])]
-    ran = run_on_terminal("-c", program, *arguments, command=[sys.executable], NO_COLOR="1")
+    ran = run_on_terminal(
+        "-c", program, *arguments, command=[sys.executable], overwritten=True, NO_COLOR="1"
+    )
 
     drawn = [line for line in ran.out.split("\r") if "reading  " in line or "/s" in line]
     assert ran.code == 0, ran.out

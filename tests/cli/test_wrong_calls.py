@@ -24,6 +24,7 @@ def folder(tmp_path, monkeypatch):
     ("line", "answer"),
     [
         ("heda train.parquet", "hint: did you mean `ferry head`?"),
+        ("head train.parquet --colums id", "hint: did you mean --columns?"),
         ("head train.parquet train.arrow", "in quotes, a pattern is one input"),
         ("head train.parquet 5", "found 5\nhint: as in `ferry head train.parquet`"),
         ("head", "missing argument 'PATH'\nhint: as in `ferry head train.parquet`"),

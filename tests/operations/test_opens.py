@@ -13,6 +13,7 @@ from tensorferry import storage
 from tensorferry.formats import headers
 from tensorferry.operations.list import list_tensors
 from tensorferry.operations.schema import schema_of
+from tensorferry.storage import place
 from tensorferry.operations.select import select
 from tensorferry.operations.show import excerpt
 
@@ -51,7 +52,8 @@ def opens(monkeypatch) -> Counter[str]:
             counts[given] += 1
         return local(given)
 
-    monkeypatch.setattr(storage, "open_local", counted)
+    for module in (storage, place):
+        monkeypatch.setattr(module, "open_local", counted)
     header = headers.read
 
     def looked_at(path):

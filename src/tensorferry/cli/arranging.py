@@ -261,7 +261,8 @@ def merge_command(
     chosen = format_of(target, found.format, to).name
     reading: dict[str, Any] = {"options": {"on_error": "skip"}} if keep_going else {}
     with out.progress(target, "rows") as progress:
-        source = replace(found, name=" ".join(sources))
+        more = f" and {len(sources) - 1} more" if len(sources) > 1 else ""
+        source = replace(found, name=f"{sources[0]}{more}")
         report = convert(source, target, format=chosen, progress=progress, **reading, **given)
     inputs.leave_out(report.damages)
     _tell("merge", report, as_json)

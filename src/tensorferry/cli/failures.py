@@ -34,7 +34,7 @@ Result = TypeVar("Result")
 def fail(error: Exception) -> int:
     """Says what went wrong, and gives the exit code for it."""
     if isinstance(error, click.ClickException):
-        message = in_our_words(error.format_message())
+        message = _unknown(error) or in_our_words(error.format_message())
         say(message)
         context = error.ctx if isinstance(error, click.UsageError) else None
         if context is not None and "hint:" not in message:
@@ -46,6 +46,17 @@ def fail(error: Exception) -> int:
         return MISSING if isinstance(error, MissingExtraError) else WRONG
     say(_describe(error))
     return WRONG
+
+
+def _unknown(error: click.ClickException) -> str | None:
+    """What is said of an option that there is not, with the nearest one."""
+    if not isinstance(error, click.NoSuchOption):
+        return None
+    from difflib import get_close_matches
+
+    near = get_close_matches(error.option_name, error.possibilities or (), n=1, cutoff=0.0)
+    hint = f"\nhint: did you mean {near[0]}?" if near else ""
+    return f"no such option {error.option_name!r}{hint}"
 
 
 def _example(context: click.Context, message: str) -> str:

@@ -43,7 +43,7 @@ def repair_command(
     lost = len(report.damages)
     out.report(
         f"{text.clean(target)}: {text.plural(report.count, 'record')}, "
-        f"{text.plural(lost, 'damage')} left out"
+        f"{text.plural(lost, 'damaged place')} left out"
     )
     for damage in report.damages[:LISTED]:
         place = f"record {damage.record}, byte {damage.offset}, {damage.size} bytes"

@@ -106,9 +106,11 @@ def _print(
         output.report(f"{text.clean(extract)}: empty, because there is no image in these rows")
 
 
-def _omit(name: str, reason: str) -> None:
-    """Says that a tensor is not among the columns."""
-    output.note(text.clean(f"ferry: left out: {name}: {reason}"))
+def _omit(hidden: Mapping[str, str]) -> None:
+    """Says which tensors are not among the columns."""
+    (name, reason), *others = hidden.items()
+    more = f", and {text.plural(len(others), 'other')}" if others else ""
+    output.note(text.clean(f"ferry: left out: {name}: {reason}{more}"))
 
 
 def print_rows(

@@ -217,7 +217,8 @@ def shown(keywords: type) -> Callable[[F], F]:
 
     def decorate(function: F) -> F:
         signature = inspect.signature(function)
-        named = [known for known in signature.parameters.values() if known.name != "options"]
+        every = signature.parameters.values()
+        named = [known for known in every if known.kind is not inspect.Parameter.VAR_KEYWORD]
         listed = [
             inspect.Parameter(
                 name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation

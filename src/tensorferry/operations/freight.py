@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import chain, islice, repeat
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from tensorferry.cards import Card, Shown
 from tensorferry.codecs.compression import split_suffix
 from tensorferry.display import plural
 from tensorferry.errors import UnsupportedError
+from tensorferry.files import keywords
 from tensorferry.files.find import format_named
 from tensorferry.files.writer import open_writer
 from tensorferry.formats import table
@@ -224,18 +225,29 @@ class Batches(Freight):
         out.write_batch(part)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Carrying:
-    """Options of everything that writes rows as they are stored.
+class Carried(TypedDict, total=False):
+    """Keywords of everything that writes rows as they are stored: how they are read and written.
 
     Attributes:
-        format: The format of the targets; by default their suffixes decide, or else the source.
+        format: Format of the targets; by default that of their endings, or that of the source.
         compression: As in `tensorferry.writer`.
-        force: Replace existing targets.
-        durable: Wait until the bytes are on disk.
-        options: The format of the source, and options to open it with.
-        storage_options: Options for the stores of URLs.
+        force: Replace targets that exist.
+        durable: Wait until the disk has the bytes; the default.
+        options: How the source is opened: its format, and options of that format.
+        storage_options: For the stores of URLs.
     """
+
+    format: str | None
+    compression: str | None
+    force: bool
+    durable: bool
+    options: Reading | None
+    storage_options: Mapping[str, Any] | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Carrying:
+    """The same, with their defaults."""
 
     format: str | None = None
     compression: str | None = None
@@ -247,20 +259,21 @@ class Carrying:
 
 @contextmanager
 def carried(
-    source: Any, targets: Sequence[str], how: Carrying, *, again: bool = True
+    source: Any, targets: Sequence[str], given: Carried, *, again: bool = True
 ) -> Iterator[tuple[Freight, Outputs]]:
     """Opens rows, and the files that they are written into.
 
     Args:
         source: Anything that `tensorferry.open` takes.
         targets: The files.
-        how: The options.
+        given: The options.
         again: Whether the rows are read more than once: a stream is copied into a file for that.
 
     Raises:
         UnsupportedError: There are tensors in it, not rows, or a format is not written in rows.
         FileExistsError: A target exists, and `force` is not set.
     """
+    how = Carrying(**keywords.given(given))
     for path in targets:
         check_free(path, force=how.force, storage_options=how.storage_options)
     with ExitStack() as stack:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -22,8 +22,13 @@ from tensorferry.errors import FormatError, UnsupportedError
 from tensorferry.formats.tfrecord import frames
 from tensorferry.formats.tfrecord.records import Records
 from tensorferry.operations import conditions
-from tensorferry.operations.convert import Reading
-from tensorferry.operations.freight import Carrying, Freight, RowsReport, carried, check_free
+from tensorferry.operations.freight import (
+    Carried,
+    Freight,
+    RowsReport,
+    carried,
+    check_free,
+)
 from tensorferry.operations.subject import Subject, open_one
 from tensorferry.progress import Progress, following
 from tensorferry.rows.rows import Damage
@@ -55,11 +60,8 @@ def cut(
     stop: int | None = None,
     step: int | None = None,
     where: str | None = None,
-    format: str | None = None,
-    compression: str | None = None,
-    force: bool = False,
     progress: Progress | bool | None = None,
-    options: Reading | None = None,
+    **how: Unpack[Carried],
 ) -> RowsReport:
     """Copies some rows into a new file, as they are stored.
 
@@ -71,21 +73,18 @@ def cut(
         step: Copy every n-th row.
         where: Only rows like this: see `tensorferry.operations.conditions`. Numbers are then those
             of the rows for which it holds.
-        format: The format of the target; by default its suffix decides, or else the source.
-        compression: As in `tensorferry.writer`.
-        force: Replace an existing target.
-        progress: True shows a bar; a function receives the number of rows read and the total, if
-            known.
-        options: The format of the source, and options to open it with.
+        progress: True shows a bar; a function is told how many rows were looked at, and how many
+            there are, if that is known.
+        **how: How rows are read and written: see `tensorferry.operations.freight.Carried`.
     """
     if step is not None and step < 1:
         raise UnsupportedError(f"the step is {step}, expected 1 or more")
     path = os.fspath(target)
     condition = None if where is None else conditions.parse(where)
-    how = Carrying(format=format, compression=compression, force=force, options=options)
     from_end = any(number is not None and number < 0 for number in (start, stop))
+    is_again = from_end or where is not None
     with (
-        carried(source, [path], how, again=from_end or where is not None) as (freight, outputs),
+        carried(source, [path], how, again=is_again) as (freight, outputs),
         following(progress, path, "rows") as tell,
     ):
         begin, end, every = start or 0, stop, step or 1

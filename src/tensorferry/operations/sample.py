@@ -10,14 +10,20 @@ the rows is in memory, and of uncompressed TFRecords only the chosen records are
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
 from tensorferry.errors import UnsupportedError
-from tensorferry.operations.convert import Reading
-from tensorferry.operations.freight import Carrying, Freight, Outputs, RowsReport, carried, numbered
+from tensorferry.files import keywords
+from tensorferry.operations.freight import (
+    Carried,
+    Freight,
+    Outputs,
+    RowsReport,
+    carried,
+    numbered,
+)
 from tensorferry.progress import Progress, following
 from tensorferry.rows.permutation import Permutation
 
@@ -25,19 +31,15 @@ from tensorferry.rows.permutation import Permutation
 TOGETHER = 256
 
 
+@keywords.shown(Carried)
 def sample(
     source: Any,
     target: str | os.PathLike[str],
     size: int | float,
     *,
     seed: int = 0,
-    format: str | None = None,
-    compression: str | None = None,
-    force: bool = False,
-    durable: bool = True,
     progress: Progress | bool | None = None,
-    options: Reading | None = None,
-    storage_options: Mapping[str, Any] | None = None,
+    **how: Unpack[Carried],
 ) -> RowsReport:
     """Writes a random sample of the rows to a new file, in their original order.
 
@@ -49,15 +51,11 @@ def sample(
     Args:
         source: Rows of any format, as `tensorferry.open` takes them.
         target: A path or URL, or "-" for the standard output.
-        size: The number of rows, or a fraction of them: a float from 0.0 to 1.0.
-        seed: The seed of the sample.
-        format: The format of the target; by default its suffix decides, or else the source.
-        compression: As in `tensorferry.writer`.
-        force: Replace an existing target.
-        durable: Wait until the bytes are on disk.
-        progress: True shows a bar; a function receives the number of rows done and the total.
-        options: The format of the source, and options to open it with.
-        storage_options: Options for the stores of URLs.
+        size: How many rows, or which part of them: a float from 0.0 to 1.0.
+        seed: Chooses the sample.
+        progress: True shows a bar; a function is told how many rows are done, and how many there
+            are.
+        **how: How rows are read and written: see `tensorferry.operations.freight.Carried`.
 
     Raises:
         FileExistsError: The target exists, and `force` is not set.
@@ -71,14 +69,6 @@ def sample(
     """
     _check(size)
     path = os.fspath(target)
-    how = Carrying(
-        format=format,
-        compression=compression,
-        force=force,
-        durable=durable,
-        options=options,
-        storage_options=storage_options,
-    )
     with (
         carried(source, [path], how) as (freight, outputs),
         following(progress, path, "rows") as tell,

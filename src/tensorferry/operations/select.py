@@ -31,7 +31,7 @@ def select(
     limit: int | None = None,
     last: bool = False,
     dates: bool = False,
-    omit: Callable[[str, str], None] | None = None,
+    omit: Callable[[Mapping[str, str]], None] | None = None,
     format: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
     **options: Unpack[keywords.Opening],
@@ -44,8 +44,8 @@ def select(
         limit: The maximum number of rows.
         last: Give the last rows.
         dates: Give times and dates of tables as text, not as the numbers that they are stored as.
-        omit: Called with the name of each tensor that cannot be read and the reason, unless columns
-            are named. Columns of a table that have no counterpart among tensors are Python values.
+        omit: Called with the tensors that cannot be read, and the reasons, unless columns are named.
+            Columns of a table that have no counterpart among tensors are Python values.
         format: By default detected from the bytes.
         storage_options: Options for the store of a URL.
         **options: Options of the format: see `tensorferry.files.keywords.Opening`. `columns` are
@@ -97,7 +97,7 @@ class _Wanted:
     limit: int | None
     last: bool
     dates: bool
-    omit: Callable[[str, str], None] | None
+    omit: Callable[[Mapping[str, str]], None] | None
 
     def rows(self, subject: Subject, *, in_arrow: bool = False) -> Iterator[dict[str, Any]]:
         """The rows; lists of those that come by Arrow's way may hold None."""
@@ -135,9 +135,8 @@ class _Wanted:
         if is_table(subject):
             return list(subject.infos)
         hidden = subject.unreadable
-        for name, reason in hidden.items():
-            if self.omit is not None:
-                self.omit(name, reason)
+        if hidden and self.omit is not None:
+            self.omit(hidden)
         return [name for name in subject.infos if name not in hidden]
 
 

@@ -12,17 +12,17 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
-from tensorferry.operations.convert import Reading
+from tensorferry.files import keywords
 from tensorferry.operations.freight import (
     Batches,
-    Carrying,
+    Carried,
     Freight,
     Outputs,
     RowsReport,
@@ -44,18 +44,14 @@ MOST_FILES = 256
 TOGETHER = 1024
 
 
+@keywords.shown(Carried)
 def shuffle(
     source: Any,
     target: str | os.PathLike[str],
     *,
     seed: int = 0,
-    format: str | None = None,
-    compression: str | None = None,
-    force: bool = False,
-    durable: bool = True,
     progress: Progress | bool | None = None,
-    options: Reading | None = None,
-    storage_options: Mapping[str, Any] | None = None,
+    **how: Unpack[Carried],
 ) -> RowsReport:
     """Writes all rows to a new file in random order.
 
@@ -68,14 +64,10 @@ def shuffle(
     Args:
         source: Rows of any format, as `tensorferry.open` takes them.
         target: A path or URL, or "-" for the standard output.
-        seed: The seed of the order.
-        format: The format of the target; by default its suffix decides, or else the source.
-        compression: As in `tensorferry.writer`.
-        force: Replace an existing target.
-        durable: Wait until the bytes are on disk.
-        progress: True shows a bar; a function receives the number of rows done and the total.
-        options: The format of the source, and options to open it with.
-        storage_options: Options for the stores of URLs.
+        seed: Chooses the order.
+        progress: True shows a bar; a function is told how many rows are done, and how many there
+            are.
+        **how: How rows are read and written: see `tensorferry.operations.freight.Carried`.
 
     Raises:
         FileExistsError: The target exists, and `force` is not set.
@@ -89,14 +81,6 @@ def shuffle(
         [0, 1, 2, 3]
     """
     path = os.fspath(target)
-    how = Carrying(
-        format=format,
-        compression=compression,
-        force=force,
-        durable=durable,
-        options=options,
-        storage_options=storage_options,
-    )
     with (
         carried(source, [path], how) as (freight, outputs),
         following(progress, path, "rows") as tell,

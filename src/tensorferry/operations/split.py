@@ -12,15 +12,22 @@ from __future__ import annotations
 import hashlib
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, Unpack
 
 import numpy as np
 
 from tensorferry.display import plural
 from tensorferry.errors import UnsupportedError
-from tensorferry.operations.convert import ConvertReport, Reading, convert
-from tensorferry.operations.freight import Carrying, Freight, RowsReport, carried, format_of
+from tensorferry.files import keywords
+from tensorferry.operations.convert import ConvertReport, convert
+from tensorferry.operations.freight import (
+    Carried,
+    Freight,
+    RowsReport,
+    carried,
+    format_of,
+)
 from tensorferry.operations.plain import plain
 from tensorferry.operations.subject import open_one
 from tensorferry.progress import Progress, following
@@ -29,6 +36,7 @@ from tensorferry.storage.shards import parse_size
 from tensorferry.tensors.values import Array
 
 
+@keywords.shown(Carried)
 def split(
     source: Any,
     targets: Sequence[str | os.PathLike[str]],
@@ -36,13 +44,8 @@ def split(
     ratio: Sequence[float],
     by: str | Sequence[str] | None = None,
     seed: int = 0,
-    format: str | None = None,
-    compression: str | None = None,
-    force: bool = False,
-    durable: bool = True,
     progress: Progress | bool | None = None,
-    options: Reading | None = None,
-    storage_options: Mapping[str, Any] | None = None,
+    **how: Unpack[Carried],
 ) -> list[RowsReport]:
     """Distributes the rows of files at random to several new files, each in the original order.
 
@@ -54,16 +57,13 @@ def split(
     Args:
         source: Rows of any format, as `tensorferry.open` takes them.
         targets: Paths or URLs, one for each part.
-        ratio: The relative sizes of the parts: [0.9, 0.1], or [9, 1].
-        by: One or several columns; all rows with the same values in them go to the same file.
-        seed: The seed of the random choice.
-        format: The format of the targets; by default their suffixes decide, or else the source.
-        compression: As in `tensorferry.writer`.
-        force: Replace existing targets.
-        durable: Wait until the bytes are on disk.
-        progress: True shows a bar; a function receives the number of rows done and the total.
-        options: The format of the source, and options to open it with.
-        storage_options: Options for the stores of URLs.
+        ratio: How large the parts are: [0.9, 0.1], or [9, 1].
+        by: The column, or the columns, that belong together: all rows with the same values in them
+            go into one file.
+        seed: Chooses who goes where.
+        progress: True shows a bar; a function is told how many rows are done, and how many there
+            are.
+        **how: How rows are read and written: see `tensorferry.operations.freight.Carried`.
 
     Raises:
         FileExistsError: A target exists, and `force` is not set.
@@ -80,14 +80,6 @@ def split(
     paths = [os.fspath(target) for target in targets]
     ends = _ends(ratio, paths)
     keys = [by] if isinstance(by, str) else list(by or ())
-    how = Carrying(
-        format=format,
-        compression=compression,
-        force=force,
-        durable=durable,
-        options=options,
-        storage_options=storage_options,
-    )
     with (
         carried(source, paths, how) as (freight, outputs),
         following(progress, freight.subject.name, "rows") as tell,

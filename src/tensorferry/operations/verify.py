@@ -20,7 +20,6 @@ from tensorferry.engines import Job
 from tensorferry.errors import (
     FerryError,
     FormatError,
-    MissingExtraError,
     OptionError,
     Problem as Problem,
     UnknownFormatError,
@@ -150,16 +149,10 @@ def verify(
             lenient=True,
         )
         subject = opening.open()
-    except (UnknownFormatError, MissingExtraError):
-        raise
-    except FormatError as error:
-        return VerifyReport(name, format, problems=(Problem.of(error, name),), quick=quick)
-    except FileNotFoundError as error:
-        missing = error.filename
-        if not isinstance(missing, str) or missing == name:
+    except (FormatError, FileNotFoundError) as error:
+        problem = _damage(error, name)
+        if problem is None:
             raise
-        # An index is there, and a file that it leads to is not.
-        problem = Problem("the file is missing, and others lead to it", missing)
         return VerifyReport(name, format, problems=(problem,), quick=quick)
     chosen = all_processors(opening, subject) if engine is None else engines.choose(engine)
     unit: Unit = "rows" if isinstance(subject.opened, Rows) else "tensors"
@@ -172,6 +165,17 @@ def verify(
             found = engines.run(job, chosen, tell)
             report = _merged(subject, found, quick, opening, chosen)
         return report
+
+
+def _damage(error: FormatError | FileNotFoundError, name: str) -> Problem | None:
+    """What is wrong with a file that cannot be opened; None if it is another file than expected."""
+    if isinstance(error, FormatError):
+        return None if isinstance(error, UnknownFormatError) else Problem.of(error, name)
+    missing = error.filename
+    if not isinstance(missing, str) or missing == name:
+        return None
+    # An index is there, and a file that it leads to is not.
+    return Problem("the file is missing, and others lead to it", missing)
 
 
 def _check_wishes(subject: Subject, nan: bool, duplicates: bool) -> None:
