@@ -13,9 +13,9 @@ from tensorferry import storage
 from tensorferry.formats import headers
 from tensorferry.operations.list import list_tensors
 from tensorferry.operations.schema import schema_of
-from tensorferry.storage import place
 from tensorferry.operations.select import select
 from tensorferry.operations.show import excerpt
+from tensorferry.storage import place
 
 NAMES = ("values.npz", "values.safetensors", "values.tfrecord", "values.parquet", "values.npz.gz")
 TARGETS = {

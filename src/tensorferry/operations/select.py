@@ -44,7 +44,7 @@ def select(
         limit: The maximum number of rows.
         last: Give the last rows.
         dates: Give times and dates of tables as text, not as the numbers that they are stored as.
-        omit: Called with the tensors that cannot be read, and the reasons, unless columns are named.
+        omit: Called with the tensors that cannot be read and the reasons, unless columns are named.
             Columns of a table that have no counterpart among tensors are Python values.
         format: By default detected from the bytes.
         storage_options: Options for the store of a URL.
