@@ -82,8 +82,17 @@ def resolve(given: Any, *, format: str | None = None, options: Options = None) -
     """
     if format is not None:
         table.facts_of(format)
-    if not isinstance(given, _PATHS):
-        return _resolve_other(given, format, options)
+    if isinstance(given, Found):
+        return given if format is None else replace(given, format=format)
+    if isinstance(given, Place):
+        return Found(given.path, (given,), format)
+    if isinstance(given, list | tuple):
+        paths = [path for one in given for path in _files_of(os.fspath(one), options)]
+        name = f"{given[0]} and {len(given) - 1} more" if len(given) > 1 else str(given[0])
+        return _many(name, paths, format, options)
+    if not isinstance(given, str | os.PathLike):
+        place = Place(given)
+        return Found(place.path, (place,), format)
     name = storage.localize(given)
     place = Place(name, options=options)
     if name == STANDARD_STREAM:
@@ -99,23 +108,6 @@ def resolve(given: Any, *, format: str | None = None, options: Options = None) -
     if redirected is not None:
         return Found(name, (redirected,), format)
     return _many(name, _files_of(name, options), format, options)
-
-
-_PATHS = (str, os.PathLike)
-
-
-def _resolve_other(given: Any, format: str | None, options: Options) -> Found:
-    """What something stands for that is no path."""
-    if isinstance(given, Found):
-        return given if format is None else replace(given, format=format)
-    if isinstance(given, Place):
-        return Found(given.path, (given,), format)
-    if isinstance(given, list | tuple):
-        paths = [path for one in given for path in _files_of(os.fspath(one), options)]
-        name = f"{given[0]} and {len(given) - 1} more" if len(given) > 1 else str(given[0])
-        return _many(name, paths, format, options)
-    place = Place(given)
-    return Found(place.path, (place,), format)
 
 
 def _many(name: str, paths: Sequence[str], format: str | None, options: Options) -> Found:
