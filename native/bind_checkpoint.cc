@@ -43,6 +43,10 @@ nb::object bundle_index(nb::handle source) {
   const nb::list keys = make_list(index.keys.size(), [&](std::size_t i) {
     return nb::object(nb::bytes(index.keys[i].data(), index.keys[i].size()));
   });
+  const checkpoint::Summary summary = checkpoint::summarize(entries);
+  const nb::list sizes = make_list(summary.sizes.size(), [&](std::size_t i) {
+    return checked(PyLong_FromLongLong(summary.sizes[i]));
+  });
   std::vector<std::int64_t> numbers = entries.numbers;
   for (const Span& value : index.values) {
     numbers.push_back(static_cast<std::int64_t>(value.offset()));
@@ -51,7 +55,7 @@ nb::object bundle_index(nb::handle source) {
     numbers.push_back(static_cast<std::int64_t>(value.offset() + value.size));
   }
   return nb::make_tuple(to_bytes(index.header), index.header.offset(), keys,
-                        to_list(entries.heads),
+                        to_list(entries.heads), sizes, summary.end,
                         nb::bytes(reinterpret_cast<const char*>(numbers.data()),
                                   numbers.size() * sizeof(std::int64_t)));
 }
@@ -94,8 +98,10 @@ void bind_checkpoint(nb::module_& module) {
              "checksum.");
   module.def("bundle_index", bundle_index, "source"_a,
              "A whole index: its header, where the header starts, the keys of the entries, "
-             "different heads, and seven columns of int64: which head or -1, shard, offset, size, "
-             "checksum, where the entry starts and ends. None if it is compressed or damaged.");
+             "different heads, the size of all entries of each head or -1 (none if an entry is "
+             "unusual), where the last entry ends if all lie in one file in their order, else -1, "
+             "and seven columns of int64: which head or -1, shard, offset, size, checksum, where "
+             "the entry starts and ends. None if it is compressed or damaged.");
 }
 
 }  // namespace ferry::python

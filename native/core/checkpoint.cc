@@ -158,6 +158,25 @@ Entries read_entries(const std::vector<Span>& values) {
   return entries;
 }
 
+Summary summarize(const Entries& entries) {
+  constexpr std::int64_t unknown = -2;
+  const std::size_t count = entries.numbers.size() / Entries::columns;
+  const std::int64_t* const heads = entries.numbers.data();
+  const std::int64_t* const shards = heads + count;
+  const std::int64_t* const offsets = shards + count;
+  const std::int64_t* const sizes = offsets + count;
+  Summary summary{std::vector<std::int64_t>(entries.heads.size(), unknown), 0};
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::int64_t offset = offsets[i], size = sizes[i];
+    if (heads[i] < 0 || offset > std::numeric_limits<std::int64_t>::max() - size) return {};
+    std::int64_t& known = summary.sizes[static_cast<std::size_t>(heads[i])];
+    known = known == unknown || known == size ? size : -1;
+    const bool is_next = summary.end >= 0 && shards[i] == 0 && offset >= summary.end;
+    summary.end = is_next ? offset + size : -1;
+  }
+  return summary;
+}
+
 namespace {
 
 constexpr std::size_t footer_size = 48, trailer_size = 5;

@@ -56,6 +56,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   check_writing(keys, values, SIZE_MAX, 1);
   values.push_back(input.span());
   const checkpoint::Entries entries = checkpoint::read_entries(values);
+  const checkpoint::Summary summary = checkpoint::summarize(entries);
+  if (summary.end < -1 || summary.sizes.size() > entries.heads.size()) __builtin_trap();
   for (std::size_t i = 0; i < values.size(); ++i) {
     const std::int64_t head = entries.numbers[i];
     if (head < -1 || head >= static_cast<std::int64_t>(entries.heads.size())) __builtin_trap();

@@ -17,14 +17,17 @@ from tensorferry.formats.checkpoint.index import Index
 from tensorferry.storage import Source
 
 FOOTER, TRAILER = 48, 5
+# Number of bytes of the data file.
+ROOM = 1 << 20
 
 
-def written(folder: Path, count: int) -> bytearray:
+def written(folder: Path, count: int, *, strings: bool = False) -> bytearray:
     """An index of tensors of several kinds."""
     tensors: dict[str, object] = {
         f"layer_{i}/kernel": np.zeros((2, i % 3), "f4") for i in range(count)
     }
-    tensors["strings"] = np.array([b"a", b"bc"], object)
+    if strings:
+        tensors["strings"] = np.array([b"a", b"bc"], object)
     ferry.save(tensors, folder / "x.ckpt", durable=False)
     return bytearray((folder / "x.ckpt.index").read_bytes())
 
@@ -36,11 +39,13 @@ def slowly(content: bytes) -> Index:
 def outcome(read, *arguments) -> object:
     try:
         index = read(*arguments)
+        shards = indexes.check_shards(index, "x")
+        indexes.check_places(index, dict.fromkeys(shards, ROOM), str)
     except ferry.FerryError as error:
         return type(error), str(error), error.offset
     return (
         index.shards, index.big_endian, index.numbers, index.kinds, index.columns.tolist(),
-        index.slices,
+        index.slices, shards,
     )  # fmt: skip
 
 
@@ -50,10 +55,19 @@ def agree(content: bytes) -> bool:
     return _native.bundle_index(content) is not None
 
 
-@pytest.mark.parametrize("count", [1, 10, 5000])
-def test_sound(tmp_path, count):
+@pytest.mark.parametrize("count", [0, 1, 10, 5000])
+@pytest.mark.parametrize("strings", [True, False])
+def test_sound(tmp_path, count, strings):
     """An index of one block or of many is taken."""
-    assert agree(bytes(written(tmp_path, count)))
+    assert agree(bytes(written(tmp_path, count, strings=strings)))
+
+
+@pytest.mark.parametrize("room", [0, 8, 31, 32, 33])
+def test_short_data(tmp_path, monkeypatch, room):
+    """Entries beyond the end of the data are refused alike."""
+    monkeypatch.setitem(globals(), "ROOM", room)
+
+    assert agree(bytes(written(tmp_path, 6)))
 
 
 def test_every_bit_flipped(tmp_path):
@@ -75,7 +89,7 @@ def test_cut_at_every_offset(tmp_path):
 @pytest.mark.parametrize("seed", range(4))
 def test_changed_under_its_checksum(tmp_path, seed):
     """What is changed by somebody who knows the checksums means the same both ways."""
-    content = written(tmp_path, 6)
+    content = written(tmp_path, 6, strings=seed % 2 == 1)
     footer = content[-FOOTER:]
     metaindex = _varint(footer)
     end = metaindex - TRAILER  # there is one block of data

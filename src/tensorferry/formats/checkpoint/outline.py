@@ -100,7 +100,7 @@ def _read_entries(content: bytes) -> tuple[Header, dict[str, Entry]] | None:
     found = _native.bundle_index(content)
     if found is None or len(found[2]) > MOST:
         return None
-    head, _, keys, heads, numbers = found
+    head, _, keys, heads, _, _, numbers = found
     header = parse_header(head, 0, len(head))
     kinds = [*map(kind_of, heads), None]  # the last is that of the number -1
     table, count = memoryview(numbers).cast("q"), len(keys)

@@ -120,17 +120,14 @@ class TensorReader:
         """
         if self._pieces or not all(kind.row.bits for kind in self.index.kinds):
             return None
-        kinds = self._kinds
-        return {
-            name: TensorInfo(
-                name,
-                kind.row.name,
-                kind.shape,
-                kind.nbytes,
-                origin=origin_of(name, aliases.get(name, name)),
-            )
-            for name, kind in ((name, kinds[number]) for name, number in numbers.items())
-        }
+        facts = [(kind.row.name, kind.shape, kind.nbytes) for kind in self.index.kinds]
+        kinds = self.index.columns[0].tolist()
+        infos = {}
+        for name, number in numbers.items():
+            dtype, shape, size = facts[kinds[number]]
+            origin = origin_of(name, aliases.get(name, name))
+            infos[name] = TensorInfo(name, dtype, shape, size, origin=origin)
+        return infos
 
     def arrays(self, numbers: Mapping[str, int]) -> dict[str, Array] | None:
         """Tensors of numbers by name, verified; None if one of them is something else.
