@@ -6,8 +6,8 @@
 
 A job (`contract`) is planned on the driver, run in tasks wherever the engine has a worker, and
 merged on the driver. `local` runs tasks in this thread, in threads or in processes; `ray` runs them
-on a cluster, and leaves scheduling, retries and autoscaling to Ray. Which operations are jobs, and
-how they are divided, the operations say themselves.
+on a cluster, and leaves scheduling, retries and autoscaling to Ray. Each operation says itself
+whether it is a job, and how it is divided.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ def run(job: Job[T, P, R], engine: Engine, progress: Progress | None = None) -> 
     """Plans a job, runs it, and merges its results.
 
     Args:
-        job: What is to be done.
-        engine: What runs the tasks.
-        progress: Is told how many tasks are done, and how many there are.
+        job: The work.
+        engine: The engine that runs the tasks.
+        progress: Called with the number of finished tasks, and of all tasks.
     """
     tasks = job.plan(engine.task_size)
     with closing(engine.map(job, tasks)) as partials:

@@ -26,9 +26,9 @@ class Local:
 
         ferry.convert("a-*.tfrecord", "b.tfrecord", shards=8, engine=ferry.engines.Local(workers=4))
 
-    Threads share the memory and what a job holds is made once for each of them; decoding,
-    compression and checksums run without the GIL. Processes start anew (spawn): a job that is
-    mostly Python's own code gains by them, and a function must be one that can be imported.
+    Threads share memory, and each makes what the job holds for itself; decoding, compression and
+    checksums run without the GIL. Processes are spawned: they help a job that is mostly Python
+    code, and functions must be importable.
 
     Attributes:
         workers: Number of tasks at once; by default one for each processor.

@@ -75,7 +75,7 @@ class Feed:
         pack: `{"tokens": 512}`: several short rows become one row of so many values.
         images: Columns of encoded images that are decoded, by Pillow.
         transform: Called on each batch, in a thread.
-        to: Whose tensors the columns are.
+        to: The framework whose tensors the columns are.
         window: Number of rows that are shuffled together where rows cannot be read one by one.
         drop_remainder: Leave out a last batch that is shorter.
         pad_remainder: Fill a last batch that is shorter with rows from the start of the epoch, so
@@ -145,7 +145,7 @@ class Feed:
                 hint="drop_remainder=True also makes all batches equal",
             )
 
-    # Where it is
+    # The place of the feed
 
     def state_dict(self) -> dict[str, Any]:
         """Where the feed is: plain values for JSON; `load_state_dict` goes on from there."""
@@ -160,7 +160,7 @@ class Feed:
         }
 
     def _facts(self) -> dict[str, Any]:
-        """What has to be the same for a state to mean the same."""
+        """The settings that must be the same for a state to be valid."""
         return {
             "seed": self.seed,
             "shuffle": self.shuffle,
@@ -240,7 +240,7 @@ class Feed:
 
     @property
     def _has_calls(self) -> bool:
-        """Whether batches go through code that takes its time."""
+        """Whether images are decoded, or a user's function is called, for each batch."""
         return self._transform is not None or bool(self._images)
 
     def _made(self, every: tuple[int, int]) -> Iterator[tuple[Mark, int, Batch]]:
@@ -268,7 +268,7 @@ class Feed:
 
     @staticmethod
     def _whole(groups: Iterator[Group]) -> Iterator[tuple[Mark, Batch]]:
-        """Each chunk for itself."""
+        """Each chunk alone."""
         for marks, columns, ends in groups:
             yield from zip(marks, cut(columns, ends, {}), strict=True)
 
@@ -319,7 +319,7 @@ class Feed:
         made: Any = batch if self._transform is None else self._transform(batch)
         return made if self._to == "numpy" else frameworks.give(made, self._to)
 
-    # What frameworks ask for
+    # For frameworks
 
     @property
     def is_seekable(self) -> bool:
@@ -338,7 +338,7 @@ class Feed:
 
     @property
     def has_begun(self) -> bool:
-        """Whether it is inside of an epoch, and not at the start of one."""
+        """Whether some batches of the epoch were given already."""
         return self._mark is not None
 
     @property
@@ -357,7 +357,7 @@ class Feed:
             raise UnsupportedError("the batches can only be read in order", path=self.rows.files[0])
         if not 0 <= number < len(self):
             raise IndexError(f"batch {number} of {len(self)}")
-        # No other batch is among every so many.
+        # The step is the whole epoch, so that this batch is the only one.
         groups = self._chunks(0).read(Mark(number * self.batch), self.batch, (0, len(self)))
         ((_, columns, ends),) = groups
         (batch,) = cut(columns, ends, self._pad)
@@ -390,7 +390,7 @@ class Feed:
         return other.at(self.epoch, self.rows_done)
 
     def at(self, epoch: int, row: int) -> Feed:
-        """The same feed at another place: behind so many rows of an epoch."""
+        """The same feed at another place: behind the first rows of an epoch."""
         other = copy.copy(self)
         other.set_epoch(epoch)
         if row:

@@ -127,7 +127,7 @@ class FeedDataset(IterableDataset[Any]):
             return None
 
     def state_dict(self) -> dict[str, Any]:
-        """Where this worker is: what torchdata's `StatefulDataLoader` keeps of each."""
+        """The place of this worker, which torchdata's `StatefulDataLoader` keeps."""
         return {"feed": self.feed.state_dict(), "given": self._given}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

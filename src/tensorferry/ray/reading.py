@@ -1,7 +1,7 @@
 """Reading into Ray: the splits of rows as the read tasks of a dataset.
 
-Everything that has to be decided once is decided on the driver: which files there are, the schema,
-the splits, the number of rows of a batch. A task opens its split, decodes it in one thread, and
+The driver decides everything that has to be decided once: the files, the schema, the splits, the
+number of rows of a batch. A task opens its split, decodes it in one thread, and
 gives blocks of at most `DataContext.target_max_block_size` bytes. The same split gives the same
 blocks, so that Ray can rebuild one that was lost.
 """
@@ -73,15 +73,15 @@ def read(
         format: By default recognised from the bytes, or else from the ending of the path.
         columns: The columns wanted; the others are not decoded. `ds.select_columns` has the same
             effect.
-        schema: Of TFRecords: what the columns are. By default that of a file beside the data, or
-            else inferred.
-        infer: Of TFRecords: whether the "first" records tell the schema, or "all" are looked at, on
+        schema: For TFRecords: the columns. By default they are described by a file beside the
+            data, or inferred.
+        infer: For TFRecords: infer the schema from the "first" records, or from "all" of them, on
             the driver.
-        raw: Of TFRecords: the bytes of each record, as the one column "record".
+        raw: For TFRecords: the bytes of each record, as the one column "record".
         on_error: "raise" on damage, "skip" it, or "keep" TFRecords whose data checksum is wrong.
         verify: Check the checksums, where the format has them.
         storage_options: For the store of a URL.
-        concurrency: The most read tasks that run at a time.
+        concurrency: The most read tasks that run at the same time.
         override_num_blocks: Number of read tasks; by default Ray decides it by the size of the
             rows in memory, which is estimated from a decoded sample.
         ray_remote_args: For `ray.remote` of the read tasks.
@@ -228,7 +228,7 @@ class Job:
     """What all read tasks of a dataset have in common.
 
     Attributes:
-        layout: Of the columns.
+        layout: How Ray gets the columns.
         batch_rows: Number of rows that are decoded at a time.
         block_bytes: The most bytes of a block; None for one block a task.
         limit: The most rows of a task.

@@ -39,7 +39,7 @@ class Written:
     """What a write task did.
 
     Attributes:
-        number: Of the task.
+        number: The number of the task.
         rows: Number of rows in its part; a task without rows has no part.
     """
 
@@ -63,7 +63,7 @@ class Sink(Datasink[Written]):
             Lines; without a known one it is TFRecord. A local path must be there on every node.
         format: By default that of the path's ending.
         compression: As in `tensorferry.writer`.
-        raw: Of TFRecords: the column "record" holds the bytes of each record.
+        raw: For TFRecords: the column "record" holds the bytes of each record.
         metadata: What to keep with each file, where the format has a place for it.
         min_rows_per_file: Ray bundles blocks until a task has so many rows.
         durable: Wait until the disk has the bytes.

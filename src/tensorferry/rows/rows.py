@@ -93,11 +93,12 @@ class Rows(AsArrow):
     processes open the files anew.
 
     Attributes:
-        facts: Of the format.
+        facts: The facts of the format.
         places: The files, in order.
-        damages: What was skipped or kept since it was opened, if `on_error` is not "raise".
-        notes: What there is to say about how it is read.
-        version: Of the format, where the files say one.
+        damages: Damage that was skipped or kept since the files were opened, if `on_error` is not
+            "raise".
+        notes: Remarks on how the files are read.
+        version: The version of the format, where the files say one.
         compression: The format's own, if the files use one.
         packed: How the first file is compressed as a whole.
         raw: Whether rows are given as their bytes, and not as dicts.

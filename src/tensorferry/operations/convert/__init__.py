@@ -93,9 +93,9 @@ class ConvertReport(Shown):
     """What was converted.
 
     Attributes:
-        source: As it was named.
-        target: The same.
-        format: Of the target.
+        source: The source as the user named it.
+        target: The target as the user named it.
+        format: The format of the target.
         holds: What the source holds: "tensors", "records" or "rows".
         count: Number of tensors, records or rows that went over.
         files: The files of the target.
@@ -107,7 +107,7 @@ class ConvertReport(Shown):
         verified: Whether the target was compared with the source and is the same, types included.
         differences: What differs, if some value does.
         retyped: Whether columns have other types in the target; notes say which.
-        damages: What was left out of the source, if it was opened to skip that.
+        damages: Damage in the source that was skipped, if it was opened to skip it.
     """
 
     source: str
@@ -181,22 +181,22 @@ def convert(
     Args:
         source: What `tensorferry.open` takes.
         target: A path or URL, or "-" for the standard output.
-        format: Of the target; by default that of its ending.
+        format: The format of the target; by default the one that its ending names.
         dtype: Floats, or integers, become of this dtype; what does not fit is refused.
         quantize: As in `tensorferry.save`.
         compression: As in `tensorferry.save` and `tensorferry.writer`.
-        casts: The same for some names: {"encoder/*": "float16"}; the first that fits counts.
+        casts: Dtypes for some names: {"encoder/*": "float16"}; the first pattern that fits counts.
         select: Patterns of names; other tensors or columns are left out.
         drop: Patterns of names that are left out.
         rename: New names: {"old": "new"} or ["a/*=b.*"].
         set: Tensors by their new names, which replace those of these names, or come behind all.
-        metadata: What to keep with it, beside what is there; None takes something away.
-        shards: Of rows: write so many files, each with the rows that follow each other.
-        shard_size: Of records and safetensors: about how large files may be.
-        level: Of npz and TFRecords: of the compression.
-        batch_rows: Of Arrow and Parquet: number of rows of a record batch or row group.
-        byte_stream_split: Of Parquet: encode floats by byte-stream-split, which compresses better.
-        layout: Of checkpoints: keys are "names", or paths of "objects".
+        metadata: Metadata to add to that of the source; None removes an entry.
+        shards: For rows: the number of files, each with consecutive rows.
+        shard_size: For records and safetensors: the approximate size of a file.
+        level: For npz and TFRecords: the level of the compression.
+        batch_rows: For Arrow and Parquet: number of rows of a record batch or row group.
+        byte_stream_split: For Parquet: encode floats by byte-stream-split, which compresses better.
+        layout: For checkpoints: keys are "names", or paths of "objects".
         force: Replace a target that is there.
         digest: Keep the digest of the content in the metadata, for `tensorferry.verify`.
         dry_run: Only say what would be done.
