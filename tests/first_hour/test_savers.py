@@ -141,6 +141,19 @@ def test_a_manager_keeps_the_last_and_the_best(tf, name):
         assert tf.train.latest_checkpoint("run") == again.latest_checkpoint
 
 
+def test_a_manager_keeps_what_it_has_just_saved():
+    """A run that starts again at a low step does not lose its files to those of the run before."""
+    w = np.zeros(1)
+    before = ferry.CheckpointManager({"w": w}, "run", max_to_keep=2, name="w.npz")
+    for step in (900, 901):
+        before.save(step)
+
+    saved = ferry.CheckpointManager({"w": w}, "run", max_to_keep=2, name="w.npz").save(1)
+
+    assert os.path.exists(saved.path)
+    assert ferry.load(saved.path)["w"].tolist() == [0.0]
+
+
 def test_files_of_others_stay(tf):
     """A manager removes nothing but files of its own names."""
     os.mkdir("run")

@@ -220,6 +220,27 @@ def test_to_tensorflow(tf, path):
     assert batch["text"].numpy().tolist() == [b"row 0", b"row 1", b"row 2"]
 
 
+def test_features_that_most_records_lack(tmp_path, monkeypatch):
+    """A column has a place for each row: too many columns for a small file are refused."""
+    monkeypatch.setattr(ferry.limits, "memory", 1 << 20)
+    rows = ({f"{row}-{one}": 1 for one in range(50)} for row in range(100))
+    path = write(tmp_path / "wide.tfrecord", rows)
+
+    with ferry.open(path) as records:
+        assert len(records.schema) == 5000
+        for read in (
+            lambda: next(records.batches(100)),
+            lambda: records[list(range(100))],
+            lambda: next(records.gathered([np.arange(100)])),
+        ):
+            with pytest.raises(ferry.LimitError, match="5000 columns of 100 rows"):
+                read()
+        assert len(next(records.batches(5))) == 5000
+        present = [{name for name, value in row.items() if value is not None} for row in records]
+
+    assert present == [{f"{row}-{one}" for one in range(50)} for row in range(100)]
+
+
 @pytest.mark.parametrize("to", ["numpy", "tensorflow", "arrow"])
 @pytest.mark.parametrize("columns", [["tokens", "id"], []])
 def test_a_remainder_is_dropped_whatever_the_columns(tf, path, to, columns):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -393,3 +394,26 @@ def test_what_json_has_no_kind_for():
     ):
         with pytest.raises(ferry.UnsupportedError, match="at least one"):
             message.to_json()
+
+
+def test_rows_that_each_have_a_feature_of_their_own():
+    """The work and the memory grow with the rows, not with rows times features."""
+    rows = [{f"feature {number}": number} for number in range(2000)]
+    tracemalloc.start()
+    data = serving.ClassifyRequest("m", rows).to_bytes()
+    found = serving.ClassifyRequest.from_bytes(data).features()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+
+    assert [{name: values.tolist() for name, values in row.items()} for row in found] == [
+        {f"feature {number}": [number]} for number in range(2000)
+    ]
+    assert peak < 200 * len(data)
+
+
+def test_a_feature_keeps_its_kind_in_all_examples():
+    """Also in examples that are far apart."""
+    first = serving.ClassifyRequest("m", [{"x": 1}] * 100).serialized()
+    other = serving.ClassifyRequest("m", [{"x": 1.5}]).serialized()
+    with pytest.raises(ferry.FormatError, match="'x' is of different kinds"):
+        serving.ClassifyRequest("m", [*first, *other]).features()

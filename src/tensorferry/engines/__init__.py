@@ -50,9 +50,9 @@ def run(job: Job[T, P, R], engine: Engine, progress: Progress | None = None) -> 
     """Plans a job, runs it, and merges its results.
 
     Args:
-        job: What is to be done.
-        engine: What runs the tasks.
-        progress: Is told how many tasks are done, and how many there are.
+        job: The work.
+        engine: The engine that runs the tasks.
+        progress: Called with the number of finished tasks, and of all tasks.
     """
     tasks = job.plan(engine.task_size)
     with closing(engine.map(job, tasks)) as partials:

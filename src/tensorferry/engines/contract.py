@@ -1,8 +1,8 @@
 """The contract between jobs and engines.
 
-A job knows what to do, and nothing about where. Its plan depends on the data and the options alone,
-never on the engine or the number of workers: so every engine gives the same result, and files with
-the same bytes.
+A job knows what to do, but not where. Its plan depends only on the data and the options, never on
+the engine or the number of workers, so every engine gives the same result and writes the same
+bytes.
 
     tasks = job.plan(size)                                  # on the driver
     partials = [job.run(task, held) for task in tasks]      # anywhere; held = job.start()
@@ -24,13 +24,13 @@ TASK_SIZE = 64 << 20
 
 
 class Job(ABC, Generic[T, P, R]):
-    """Work that can be done in parts. A job and its tasks can be pickled, and so can partials.
+    """Work that can be done in parts. Jobs, tasks and partial results can be pickled.
 
-    A task may be run several times, because a machine was lost, and twice at once: `run` leaves the
+    A task may run several times, because a machine was lost, or twice at once: `run` must leave the
     same behind however often it is called.
 
     Attributes:
-        on_driver: The attributes that only `plan` and `merge` need: they are not sent to workers.
+        on_driver: Attributes that only `plan` and `merge` need, and that are not sent to workers.
     """
 
     on_driver: ClassVar[tuple[str, ...]] = ()
@@ -43,16 +43,16 @@ class Job(ABC, Generic[T, P, R]):
         """The tasks, each of about so many bytes of the inputs; called once, on the driver."""
 
     def start(self) -> Any:
-        """What a worker holds while it runs tasks, such as a model: made once a worker."""
+        """Makes what a worker holds while it runs tasks, such as a model; called once a worker."""
         return None
 
     @abstractmethod
     def run(self, task: T, held: Any) -> P:
-        """Does one task, in whichever process; gives its partial result."""
+        """Runs one task, in any process, and returns its partial result."""
 
     @abstractmethod
     def merge(self, partials: Iterable[P]) -> R:
-        """The result, of all partial results in the order of the plan; called on the driver."""
+        """Joins all partial results, in the order of the plan; called on the driver."""
 
 
 class Engine(Protocol):
@@ -67,7 +67,7 @@ class Engine(Protocol):
         """About how many bytes of the inputs one task gets."""
 
     def map(self, job: Job[T, P, Any], tasks: Sequence[T]) -> Generator[P]:
-        """The partial results of some tasks, in their order.
+        """Runs tasks, and gives their partial results in order.
 
-        If a task fails, its error is raised, and no task is running any more.
+        If a task fails, its error is raised after the other tasks have ended.
         """

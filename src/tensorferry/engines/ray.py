@@ -1,10 +1,10 @@
 """The Ray engine: tasks on the machines of a cluster.
 
-Only pickled jobs and tasks travel, and small partial results travel back. Ray schedules, retries
-tasks whose worker or machine was lost, and lets a cluster grow while tasks wait. What a job holds,
-such as a model, is made once in each worker process, which Ray keeps for the next tasks. Actors
-would hold it as well, but a task that waits for an actor of a lost machine waits until there is
-room for that actor again, while the others have nothing to do.
+Pickled jobs and tasks are sent to workers, which send small partial results back. Ray schedules,
+retries tasks whose worker or machine was lost, and lets the cluster grow while tasks wait. A worker
+process makes what its job holds, such as a model, once, and Ray keeps the process for the next
+tasks. Actors would hold a model as well, but a task for an actor on a lost machine waits until
+there is room for that actor again, while other workers are idle.
 
 Workers need this package and the files: URLs, or a folder that all machines share. A relative path
 means what it means to the driver.
@@ -17,23 +17,28 @@ from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tensorferry.engines.contract import TASK_SIZE, Job
 from tensorferry.errors import MissingExtraError
+
+if TYPE_CHECKING:
+    from ray import ObjectRef
+    from ray.exceptions import RayTaskError
 
 T = TypeVar("T")
 P = TypeVar("P")
 
 TRANSIENT: tuple[type[Exception], ...] = (ConnectionError, TimeoutError)
-"""What a task is tried again for: a store or a machine that does not answer now."""
+"""The errors for which a task is retried: a store or a machine that does not answer."""
 
-# Tasks for each processor of the cluster that are handed to Ray: those that wait tell the
-# autoscaler that there is more to do.
+# Number of tasks handed to Ray for each processor of the cluster: tasks that wait make the
+# autoscaler add machines.
 WAITING = 2
-# Results for each of those that are done before one that was handed out earlier.
+# Number of finished results, for each such task, that may wait for an earlier one.
 AHEAD = 4
-# How many seconds tasks get to end when another one has failed.
+# Number of seconds that running tasks get to end after another task has failed.
 LAST = 60.0
 
 
@@ -82,7 +87,7 @@ class Ray:
         self._connect(ray)
         return self._tasks(ray, job, tasks)
 
-    def _connect(self, ray: Any) -> None:
+    def _connect(self, ray: ModuleType) -> None:
         if not ray.is_initialized():
             ray.init(address=self.address, log_to_driver=False, logging_level="ERROR")
 
@@ -94,14 +99,14 @@ class Ray:
             taken["runtime_env"] = dict(self.runtime_env)
         return taken
 
-    def _room(self, ray: Any) -> int:
+    def _room(self, ray: ModuleType) -> int:
         """How many tasks the cluster has room for now."""
         every = ray.cluster_resources()
         wanted = {"CPU": self.num_cpus, "GPU": self.num_gpus, **self.resources}
         rooms = [every.get(name, 0) / amount for name, amount in wanted.items() if amount]
         return max(1, int(min(rooms, default=1)))
 
-    def _tasks(self, ray: Any, job: Job[T, P, Any], tasks: Sequence[T]) -> Generator[P]:
+    def _tasks(self, ray: ModuleType, job: Job[T, P, Any], tasks: Sequence[T]) -> Generator[P]:
         # GPU tasks would get a new process each, by default, and each would load the model again.
         work = ray.remote(max_calls=0)(_work).options(
             max_retries=self.max_retries,
@@ -112,7 +117,7 @@ class Ray:
         # In a list, so that a worker fetches the job once, and not for every task.
         shared, folder = [ray.put(job)], os.getcwd()
 
-        def submit(task: T) -> Any:
+        def submit(task: T) -> ObjectRef[P]:
             return work.remote(shared, task, folder)
 
         return _in_order(ray, submit, tasks, lambda: WAITING * self._room(ray))
@@ -122,7 +127,7 @@ class Ray:
 _current: dict[str, tuple[Job[Any, Any, Any], Any]] = {}
 
 
-def _work(shared: list[Any], task: Any, folder: str) -> Any:
+def _work(shared: list[ObjectRef[Job[Any, Any, Any]]], task: Any, folder: str) -> Any:
     """Runs one task in a worker. What a job holds is made for the first task of a process."""
     import ray
 
@@ -143,13 +148,16 @@ def _enter(folder: str) -> None:
 
 
 def _in_order(
-    ray: Any, submit: Callable[[T], Any], tasks: Sequence[T], limit: Callable[[], int]
-) -> Generator[Any]:
+    ray: ModuleType,
+    submit: Callable[[T], ObjectRef[P]],
+    tasks: Sequence[T],
+    limit: Callable[[], int],
+) -> Generator[P]:
     """The results of tasks, of which Ray gets a few at a time."""
     waiting = iter(tasks)
     left = len(tasks)
-    running: set[Any] = set()
-    order: deque[Any] = deque()
+    running: set[ObjectRef[P]] = set()
+    order: deque[ObjectRef[P]] = deque()
     try:
         while left or order:
             most = limit()
@@ -173,20 +181,20 @@ def _in_order(
             ray.wait(list(running), num_returns=len(running), timeout=LAST)
 
 
-def _done(ray: Any, running: list[Any]) -> list[Any]:
+def _done(ray: ModuleType, running: list[ObjectRef[P]]) -> list[ObjectRef[P]]:
     """The tasks that have ended, one at least, and all at once: there may be thousands."""
     ray.wait(running, num_returns=1)
-    done: list[Any] = ray.wait(running, num_returns=len(running), timeout=0)[0]
+    done: list[ObjectRef[P]] = ray.wait(running, num_returns=len(running), timeout=0)[0]
     return done
 
 
-def _cause(error: Any) -> Exception:
+def _cause(error: RayTaskError) -> Exception:
     """The error of a task as it was raised in the worker; Ray's own is its text."""
     cause = error.cause
     return cause if isinstance(cause, Exception) else error
 
 
-def require_ray() -> Any:
+def require_ray() -> ModuleType:
     """Ray.
 
     Raises:
@@ -199,4 +207,5 @@ def require_ray() -> Any:
             "the engine 'ray' needs Ray, which is not installed",
             hint="pip install 'tensorferry[ray]'",
         ) from None
-    return ray
+    module: ModuleType = ray
+    return module

@@ -1,7 +1,7 @@
-"""Chunks: rows in the order of an epoch, read some at a time, from any place of the epoch on.
+"""Chunks: rows in the order of an epoch, read some at a time, starting anywhere in the epoch.
 
-A chunk comes with its `Mark`: where it begins, in a few numbers. Reading from a mark gives the same
-chunk again, and those behind it, without reading what is before it.
+A chunk comes with its `Mark`, a few numbers that say where it begins. Reading from a mark gives the
+same chunk again, and those behind it, without reading the rows before it.
 
     Seeking         any row is read where it lies: uncompressed TFRecords on this machine
     Streaming       pieces of files are read from their start: compressed and remote files, Parquet
@@ -82,10 +82,10 @@ class Seeking:
 
     Attributes:
         rows: The rows.
-        order: Of the epoch.
+        order: The order of the rows in this epoch.
         span: The positions of this shard.
         total: Number of rows; positions behind it start over.
-        ahead: Number of bytes that may be read before they are asked for.
+        ahead: Number of bytes that may be read ahead.
     """
 
     rows: Rows
@@ -131,14 +131,14 @@ class Seeking:
 class Streaming:
     """Chunks of rows that are read piece by piece.
 
-    The pieces, in the order of the epoch, are one long row of rows. It is cut into chunks, which
-    are shuffled inside.
+    The pieces, in the order of the epoch, are one sequence of rows. It is cut into chunks, and the
+    rows of a chunk are shuffled.
 
     Attributes:
         pieces: The pieces of all files.
         seed: None for the order of the files.
         epoch: Number of the epoch.
-        span: The part of the long row that is this shard; None for all of it.
+        span: The part of that sequence that is this shard; None for all of it.
         sizes: Number of rows of each piece, if there is a span.
     """
 

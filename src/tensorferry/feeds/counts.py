@@ -1,7 +1,8 @@
-"""Counts: how many rows each piece of the data has, found once and remembered.
+"""Counts: the number of rows of each piece of the data, found once and remembered.
 
-Parquet, Arrow and uncompressed local files know it. Compressed and remote TFRecords have to be read
-once; what was found of local files is kept in the user's cache, under their name, size and time.
+Parquet, Arrow and uncompressed local files tell it. Compressed and remote TFRecords have to be read
+once; the counts of local files are kept in the user's cache, by the name, size and time of the
+file.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def _count(piece: Split) -> int:
 
 
 def _file(piece: Split) -> Path | None:
-    """Where the count of a piece is remembered; None if nothing tells whether it is still right."""
+    """The file that remembers the count of a piece; None if the data may change unnoticed."""
     texts = [f"{piece.how!r}"]
     for part in piece.parts:
         version = _version(part.place)

@@ -144,7 +144,7 @@ class Feed:
                 hint="drop_remainder=True also makes all batches equal",
             )
 
-    # Where it is
+    # The place of the feed
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the position of the feed as a JSON-compatible dict, for `load_state_dict`."""
@@ -159,7 +159,7 @@ class Feed:
         }
 
     def _facts(self) -> dict[str, Any]:
-        """What has to be the same for a state to mean the same."""
+        """The settings that must be the same for a state to be valid."""
         return {
             "seed": self.seed,
             "shuffle": self.shuffle,
@@ -238,7 +238,7 @@ class Feed:
 
     @property
     def _has_calls(self) -> bool:
-        """Whether batches go through code that takes its time."""
+        """Whether images are decoded, or a user's function is called, for each batch."""
         return self._transform is not None or bool(self._images)
 
     def _made(self, every: tuple[int, int]) -> Iterator[tuple[Mark, int, Batch]]:
@@ -266,7 +266,7 @@ class Feed:
 
     @staticmethod
     def _whole(groups: Iterator[Group]) -> Iterator[tuple[Mark, Batch]]:
-        """Each chunk for itself."""
+        """Each chunk alone."""
         for marks, columns, ends in groups:
             yield from zip(marks, cut(columns, ends, {}), strict=True)
 
@@ -317,7 +317,7 @@ class Feed:
         made: Any = batch if self._transform is None else self._transform(batch)
         return made if self._to == "numpy" else frameworks.give(made, self._to)
 
-    # What frameworks ask for
+    # For frameworks
 
     @property
     def is_seekable(self) -> bool:
@@ -355,7 +355,7 @@ class Feed:
             raise UnsupportedError("the batches can only be read in order", path=self.rows.files[0])
         if not 0 <= number < len(self):
             raise IndexError(f"batch {number} of {len(self)}")
-        # No other batch is among every so many.
+        # The step is the whole epoch, so that this batch is the only one.
         groups = self._chunks(0).read(Mark(number * self.batch), self.batch, (0, len(self)))
         ((_, columns, ends),) = groups
         (batch,) = cut(columns, ends, self._pad)

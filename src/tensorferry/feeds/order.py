@@ -3,8 +3,8 @@
     order = Shuffled(rows=1_000_000, seed=7, epoch=2)
     order.rows(0, 256)                      # the numbers of the first 256 rows
 
-An order is a function of its seed and epoch alone. It is computed where it is asked for, so that an
-epoch of a billion rows takes no memory, and its middle is reached at once: see
+An order depends only on its seed and epoch. It is computed for the positions that are asked for, so
+an epoch of a billion rows takes no memory, and its middle is reached at once: see
 `tensorferry.rows.permutation`.
 """
 
@@ -42,8 +42,8 @@ class Shuffled:
 
     Attributes:
         size: Number of rows.
-        seed: Of the feed.
-        epoch: Each has an order of its own.
+        seed: The seed of the feed.
+        epoch: The number of the epoch; each has an order of its own.
     """
 
     size: int

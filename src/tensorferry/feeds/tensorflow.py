@@ -122,7 +122,7 @@ class _Passes:
 
 
 def _arrays(column: Any) -> list[Array]:
-    """What a column is made of."""
+    """The arrays that a column is made of."""
     if isinstance(column, RaggedTensor):
         return [column.flat_values, *column.nested_row_splits]
     if isinstance(column, SparseTensor):
@@ -154,7 +154,7 @@ def _tensor(spec: Any, arrays: Iterator[Any]) -> Any:
 
 
 def _signature(feed: Feed) -> dict[str, Any]:
-    """What TensorFlow has to know of a batch before it sees one."""
+    """The specs of the columns, which TensorFlow has to know before it sees a batch."""
     batch = feed.first()
     return {name: _spec(column, name, feed) for name, column in batch.items()}
 

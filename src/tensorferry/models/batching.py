@@ -195,10 +195,10 @@ class Output:
 
     Attributes:
         format: The name of a format of rows.
-        target: As the user named it.
-        options: Of the format.
+        target: The target as the user named it.
+        options: Options of the format.
         shards: Number of files; None for as many as there are tasks.
-        metadata: Of the user.
+        metadata: What the user wants to keep with the files.
     """
 
     format: str
@@ -253,8 +253,8 @@ class Done:
     """What became of one file.
 
     Attributes:
-        rows: Number of its rows.
-        failures: What could not be read of the inputs: problem, path, record and offset.
+        rows: Number of rows in the file.
+        failures: The inputs that could not be read: problem, path, record and offset of each.
         resumed: Whether an earlier run has written it.
     """
 

@@ -21,9 +21,11 @@ from tensorferry.models.dangers import Allow
 from tensorferry.models.inputs import Inputs, inputs_of
 from tensorferry.progress import Progress
 from tensorferry.rows import columns as slices
+from tensorferry.rows.columns import Batch, Column
 from tensorferry.tensors.values import (
     RaggedTensor,
     SparseTensor,
+    Tensor,
     as_tensor,
     concatenate,
     is_namedtuple,
@@ -32,7 +34,8 @@ from tensorferry.tensors.values import (
 # The name of an output that has none.
 OUTPUT = "output"
 
-Columns = dict[str, Any]
+Columns = Batch
+"""The outputs of a model by name."""
 
 
 class Calls:
@@ -168,7 +171,7 @@ def _batches(inputs: Any, size: int | None, takes: Inputs) -> Iterator[Any]:
         yield batch if isinstance(given, Mapping) else batch[OUTPUT]
 
 
-def _column(value: Any) -> Any:
+def _column(value: Any) -> Tensor:
     return value if isinstance(value, RaggedTensor | SparseTensor) else as_tensor(value)
 
 
@@ -189,8 +192,10 @@ def _as_ragged(outputs: Columns, name: str, beside: str) -> RaggedTensor:
         if wanted not in outputs:
             raise MismatchError(f"no output is called {wanted!r}, the model has {sorted(outputs)}")
     padded, lengths = outputs[name], outputs[beside]
-    is_padded = isinstance(padded, np.ndarray) and padded.ndim >= 2
-    if not is_padded or lengths.shape != padded.shape[:1] or lengths.dtype.kind not in "iu":
+    if not isinstance(padded, np.ndarray) or not isinstance(lengths, np.ndarray):
+        kinds = f"{type(padded).__name__} and {type(lengths).__name__}"
+        raise MismatchError(f"{name!r} and {beside!r} are {kinds}, expected two arrays")
+    if padded.ndim < 2 or lengths.shape != padded.shape[:1] or lengths.dtype.kind not in "iu":
         raise MismatchError(
             f"{name!r} has the shape {list(padded.shape)}, and {beside!r} is {lengths.dtype} of "
             f"{list(lengths.shape)}: expected one integer for each row"
@@ -218,8 +223,9 @@ def _joined(name: str, outputs: list[Any]) -> Any:
     return concatenate(outputs)
 
 
-def _are_same(one: Any, other: Any) -> bool:
+def _are_same(one: Column, other: Any) -> bool:
     if isinstance(one, RaggedTensor):
         return isinstance(other, RaggedTensor) and one.equals(other)
-    are_arrays = isinstance(one, np.ndarray) and isinstance(other, np.ndarray)
-    return are_arrays and np.array_equal(one, other)
+    if not isinstance(one, np.ndarray) or not isinstance(other, np.ndarray):
+        return False
+    return np.array_equal(one, other)

@@ -32,8 +32,8 @@ class Copy:
 
     Attributes:
         path: The copy: a directory or a file.
-        original: What it is a copy of.
-        problems: Files that were not copied, by their path in the model, and why.
+        original: The path of the model that was copied.
+        problems: Paths inside the model that were not copied, each with the reason.
     """
 
     path: str

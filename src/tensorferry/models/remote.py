@@ -1,12 +1,12 @@
-"""Models at URLs: written and judged as local files, and copied as a whole.
+"""Models at URLs: written and judged as local files, and copied whole.
 
-    with fetched("s3://models/encoder", None) as path: ...      # a local copy for the time of it
+    with fetched("s3://models/encoder", None) as path: ...      # a local copy, gone afterwards
     with sent("s3://models/encoder", None) as path: ...         # what is written there is copied
 
 A model of one file appears in one step. Of a SavedModel, `saved_model.pb` is copied last: before
-that, nothing under the name is a model. One that is there is not replaced, because readers could
-see the program of one and the variables of the other. What is fetched comes out of the cache of the
-machine (`tensorferry.storage.cache`).
+that, nothing under the name is a model. An existing SavedModel is not replaced, because readers
+could see the program of one model and the variables of the other. Files are fetched through the
+cache of the machine (`tensorferry.storage.cache`).
 """
 
 from __future__ import annotations
@@ -14,17 +14,15 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 from tensorferry import storage
 from tensorferry.errors import FormatError, UnsupportedError
 from tensorferry.formats.savedmodel import model as savedmodel
 from tensorferry.progress import Progress, Tally, following
+from tensorferry.storage.backend import Options
 from tensorferry.storage.sink import naming
-
-Options = Mapping[str, Any] | None
 
 # The files that are one object.
 ARCHIVES = (".keras", ".h5", ".hdf5")
@@ -46,8 +44,8 @@ def fetched(url: str, options: Options, tell: Progress | None = None) -> Iterato
     """The path of a local copy of a model, which is gone when the block ends.
 
     Args:
-        url: Of the model.
-        options: Of the store.
+        url: The URL of the model.
+        options: Options for the store of the URL.
         tell: Is told how many bytes are fetched, and how many there are.
 
     Raises:
@@ -105,7 +103,7 @@ def sent(url: str, options: Options, progress: Progress | bool | None = None) ->
 
     Args:
         url: Where the model goes.
-        options: Of the store.
+        options: Options for the store of the URL.
         progress: Is told how many bytes are sent, and how many there are.
 
     Raises:

@@ -45,8 +45,8 @@ class Column:
     Attributes:
         was: "lists" of numbers; "tensors" of Arrow, of one shape or several; or "bytes" of
             serialized tensors.
-        shape: Of each row; None where rows differ.
-        kind: Of the numbers in serialized tensors.
+        shape: The shape of each row; None where rows differ.
+        kind: The type of the numbers in serialized tensors.
         optional: Whether rows may lack it.
     """
 

@@ -1,7 +1,7 @@
 """Reading into Ray: the splits of rows as the read tasks of a dataset.
 
-Everything that has to be decided once is decided on the driver: which files there are, the schema,
-the splits, the number of rows of a batch. A task opens its split, decodes it in one thread, and
+The driver decides everything that has to be decided once: the files, the schema, the splits, the
+number of rows of a batch. A task opens its split, decodes it in one thread, and
 gives blocks of at most `DataContext.target_max_block_size` bytes. The same split gives the same
 blocks, so that Ray can rebuild one that was lost.
 """
@@ -227,7 +227,7 @@ class Job:
     """What all read tasks of a dataset have in common.
 
     Attributes:
-        layout: Of the columns.
+        layout: How Ray gets the columns.
         batch_rows: Number of rows that are decoded at a time.
         block_bytes: The most bytes of a block; None for one block a task.
         limit: The most rows of a task.

@@ -59,7 +59,7 @@ def sample(whole: Split, layout: Layout, *, compressed: bool) -> Sample:
 
     Args:
         whole: All rows.
-        layout: In which they are given to Ray.
+        layout: How Ray gets the columns.
         compressed: Whether the files are compressed as a whole.
     """
     files = list({part.place.path: part for part in whole.parts}.values())

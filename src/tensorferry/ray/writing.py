@@ -39,7 +39,7 @@ class Written:
     """What a write task did.
 
     Attributes:
-        number: Of the task.
+        number: The number of the task.
         rows: Number of rows in its part; a task without rows has no part.
     """
 

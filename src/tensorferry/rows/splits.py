@@ -51,12 +51,12 @@ class Split:
     """A part of rows; see `tensorferry.rows.rows.Rows.splits`.
 
     Attributes:
-        number: Of the split, from 0.
+        number: The number of the split, from 0.
         parts: The rows, by file.
         kind: The class of the rows.
         how: The options they are read with; the schema is among them, so that nobody infers it
             a second time.
-        facts: Of the format.
+        facts: The facts of the format.
     """
 
     number: int
@@ -103,7 +103,7 @@ def portions(parts: Sequence[Part], rows: Sequence[int], count: int) -> list[Por
     """Rows in so many portions of one size; the last is shorter, and some may be empty.
 
     Args:
-        parts: Of files, in order.
+        parts: Parts of files, in order.
         rows: Number of rows of each part.
         count: Number of portions.
     """

@@ -30,6 +30,9 @@ from tensorferry.tensors.values import Array, as_tensor
 Row = Mapping[str, Any]
 Features = dict[str, Array]
 
+TOGETHER = 64
+"""Number of rows that become columns together: a column has a place for each of these rows."""
+
 # Serialized Examples stand here for rows.
 _BYTES = (bytes, bytearray, memoryview)
 _LISTS = {np.dtype(np.int64), np.dtype(np.float32), np.dtype(object)}
@@ -51,16 +54,17 @@ def serialize(rows: Iterable[Row | bytes]) -> list[bytes]:
     results = [bytes(row) if isinstance(row, _BYTES) else b"" for row in given]
     places = [place for place, row in enumerate(given) if not isinstance(row, _BYTES)]
     writer = ExampleWriter()
-    for place in places:
-        try:
-            writer.add(_features(given[place], place))
-        except FormatError as error:
-            error.hint = "give the feature the same type in every row"
-            raise
-    framed = writer.flush() if places else b""
-    records, _, _ = _native.tfrecord_read(framed, 0, len(places), False)
-    for place, record in zip(places, records, strict=True):
-        results[place] = record
+    for start in range(0, len(places), TOGETHER):
+        group = places[start : start + TOGETHER]
+        for place in group:
+            try:
+                writer.add(_features(given[place], place))
+            except FormatError as error:
+                error.hint = "give the feature the same type in every row"
+                raise
+        records, _, _ = _native.tfrecord_read(writer.flush(), 0, len(group), False)
+        for place, record in zip(group, records, strict=True):
+            results[place] = record
     return results
 
 
@@ -130,8 +134,23 @@ def parse(examples: Iterable[Row | bytes]) -> list[Features]:
 
 
 def _parse_records(records: list[bytes]) -> list[Features]:
+    kinds: dict[str, int] = {}
+    rows: list[Features] = []
+    for start in range(0, len(records), TOGETHER):
+        rows += _parse_group(records[start : start + TOGETHER], start, kinds)
+    return rows
+
+
+def _parse_group(records: list[bytes], first: int, kinds: dict[str, int]) -> list[Features]:
+    """Records as rows.
+
+    Args:
+        records: Some that follow each other.
+        first: The number of the first one.
+        kinds: The kinds of the features before, and of these afterwards.
+    """
     survey = _native.ExampleSurvey()
-    for place, record in enumerate(records):
+    for place, record in enumerate(records, first):
         try:
             survey.add_record(record)
         except FerryError as error:
@@ -140,7 +159,7 @@ def _parse_records(records: list[bytes]) -> list[Features]:
     wanted: list[tuple[str, int]] = []
     for key, sequence, kind, mixed, *_ in survey.features():
         name = _name(key)
-        if mixed:
+        if mixed or (kind and not sequence and kinds.setdefault(name, kind) != kind):
             raise FormatError(f"feature {name[:60]!r} is of different kinds in different examples")
         if kind and not sequence:
             wanted.append((name, kind))

@@ -28,13 +28,13 @@ EXACT = 1 << 53
 
 @dataclass(frozen=True)
 class Answer:
-    """What is sent.
+    """One answer of the server.
 
     Attributes:
         body: The bytes, or pieces of them.
-        type: Of the content.
-        status: Of HTTP.
-        name: Of the file, if it is to be saved as one.
+        type: The media type.
+        status: The status of HTTP.
+        name: The name of the file, for an answer that the browser saves.
     """
 
     body: bytes | Iterator[bytes]

@@ -44,7 +44,7 @@ class Located:
 
     Attributes:
         count: Their number; None where only reading everything would tell.
-        damages: What was passed over.
+        damages: The damage that was passed over.
     """
 
     count: int | None
@@ -57,7 +57,7 @@ class File:
     Args:
         number: Its place among those shown.
         found: What the user named.
-        options: Of the format, as the user gave them.
+        options: Options of the format, as the user gave them.
     """
 
     def __init__(self, number: int, found: Found, options: keywords.Opening) -> None:

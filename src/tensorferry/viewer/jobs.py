@@ -40,12 +40,12 @@ class Job:
     """Some work, and how far it is.
 
     Attributes:
-        items: What was found so far.
+        items: The items that were found so far.
         done: How much is done.
         total: How much there is to do, if that is known.
         finished: Whether it has ended.
-        error: Why it ended early.
-        hint: What to do about that.
+        error: The reason why it ended early.
+        hint: What to do about the error.
         full: Whether it ended because there are too many items.
     """
 

@@ -170,9 +170,8 @@ class RowQuestions:
         with file.paging() as pages:
             columns = pages.columns
         found = rows()
-        first = list(
-            islice(found, 1)
-        )  # a condition that is none is refused before anything is sent
+        # A condition that is wrong is refused before anything is sent.
+        first = list(islice(found, 1))
         lines = (
             line.encode(errors="replace") for line in exports.csv_of(chain(first, found), columns)
         )

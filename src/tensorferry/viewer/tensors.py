@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import Any, Literal
 
 from tensorferry.errors import FerryError, UnsupportedError
@@ -163,12 +164,9 @@ class TensorQuestions:
         """A tensor as a npy file."""
         file = self._shown.file(query)
         name = file.name_at(query.number("tensor", 0))
-        subject = file.open()
-        pieces = exports.npy(subject, name)
-        first = next(pieces)  # what cannot be written is refused before anything is sent
-        return Answer(
-            _closing(first, pieces, subject), "application/x-npy", name=safe_name(name, "npy")
-        )
+        pieces = _npy(file, name)
+        first = next(pieces)  # a tensor that cannot be written is refused before anything is sent
+        return Answer(chain([first], pieces), "application/x-npy", name=safe_name(name, "npy"))
 
 
 def _statistics(subject: Subject, name: str) -> Mapping[str, Any]:
@@ -214,7 +212,6 @@ def index_of(query: Query, found: planes.Plane) -> list[int | slice]:
     return index
 
 
-def _closing(first: bytes, pieces: Iterator[bytes], subject: Subject) -> Iterator[bytes]:
-    with subject:
-        yield first
-        yield from pieces
+def _npy(file: File, name: str) -> Iterator[bytes]:
+    with file.open() as subject:
+        yield from exports.npy(subject, name)

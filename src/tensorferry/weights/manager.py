@@ -15,7 +15,7 @@ import os
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from tensorferry.errors import FerryError, UnsupportedError
+from tensorferry.errors import FerryError
 from tensorferry.files.open import open as open_file
 from tensorferry.files.save import Saved
 from tensorferry.progress import Progress
@@ -117,6 +117,8 @@ class CheckpointManager:
     ) -> Saved:
         """Writes the variables, and removes the files that are neither among the last nor the best.
 
+        The file that was just written stays, also if the folder has higher steps of another run.
+
         Args:
             step: The number of the step, or a variable that holds it; by default the last one + 1.
             score: The score of this step, such as a loss; it is stored in the metadata of the file.
@@ -139,7 +141,7 @@ class CheckpointManager:
         )
         self._files[saved.path] = saved.files
         self._scores[number] = about.get(SCORE)
-        self._remove_old()
+        self._remove_old(number)
         return saved
 
     def restore_latest(
@@ -173,11 +175,12 @@ class CheckpointManager:
             path, strict=strict, storage_options=self._options, progress=progress
         )
 
-    def _remove_old(self) -> None:
+    def _remove_old(self, saved: int) -> None:
+        """Removes the files that are neither the last, nor the best, nor of the step just saved."""
         if self._max_to_keep is None:
             return
         steps = self._series.steps()
-        kept = {*list(steps)[-self._max_to_keep :], *self._ranked(steps)[: self._best]}
+        kept = {saved, *list(steps)[-self._max_to_keep :], *self._ranked(steps)[: self._best]}
         old = [path for step, path in steps.items() if step not in kept]
         self._series.remove(old, self._files)
 
@@ -197,6 +200,6 @@ class CheckpointManager:
         try:
             with open_file(path, storage_options=self._options) as opened:
                 found = opened.metadata.get(SCORE) if isinstance(opened, Bundle) else None
-        except (FerryError, OSError, UnsupportedError):
+        except (FerryError, OSError):
             return None  # a damaged file is none of the best
         return float(found) if isinstance(found, int | float) else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import os
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, BinaryIO, Unpack
 
@@ -94,31 +95,28 @@ class Saver:
         Returns:
             The path, the format and the number of bytes.
         """
-        held = self._held(variables)
-        if not isinstance(path, str | os.PathLike):
-            return save_weights(
-                held,
-                path,
-                optimizer=optimizer,
-                format=format,
-                durable=durable,
-                progress=progress,
-                **options,
-            )
-        name = os.fspath(path)
-        target = name if global_step is None else numbered(name, step_number(global_step))
+        target: str | BinaryIO
+        named = format
+        if isinstance(path, str | os.PathLike):
+            name = os.fspath(path)
+            target = name if global_step is None else numbered(name, step_number(global_step))
+            named = format or format_of(name)
+        else:
+            target = path
         saved = save_weights(
-            held,
+            self._held(variables),
             target,
             optimizer=optimizer,
-            format=format or format_of(name),
+            format=named,
             durable=durable,
             progress=progress,
             **options,
         )
-        self._saved.pop(target, None)
+        if not isinstance(target, str):
+            return saved
+        self._saved.pop(target, None)  # so that it is the newest
         self._saved[target] = saved.files
-        self._remove_old(name, options.get("storage_options"))
+        self._remove_old(options.get("storage_options"))
         return saved
 
     @keywords.shown(keywords.ReadingWeights)
@@ -158,7 +156,7 @@ class Saver:
             )
         return self._variables
 
-    def _remove_old(self, name: str, storage_options: Mapping[str, Any] | None) -> None:
+    def _remove_old(self, storage_options: Mapping[str, Any] | None) -> None:
         if self._max_to_keep is None:
             return
         old = list(self._saved)[: -self._max_to_keep]
@@ -182,8 +180,9 @@ def _named(variables: Any) -> Any:
     if not isinstance(variables, list | tuple):
         return variables
     names = [_own_name(variable) for variable in variables]
+    counts = Counter(names)
     return {
-        str(place) if name is None or names.count(name) > 1 else name: variable
+        str(place) if name is None or counts[name] > 1 else name: variable
         for place, (name, variable) in enumerate(zip(names, variables, strict=True))
     }
 

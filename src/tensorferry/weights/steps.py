@@ -14,15 +14,13 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from tensorferry import storage
 from tensorferry.files.find import format_named
 from tensorferry.formats.checkpoint import state as states
 from tensorferry.formats.table import TABLE
+from tensorferry.storage.backend import Options
 from tensorferry.storage.place import Place
-
-Options = Mapping[str, Any] | None
 
 CHECKPOINT = "checkpoint"
 _STEP = re.compile(r"(?P<stem>.+)-(?P<step>\d{1,18})", re.DOTALL)

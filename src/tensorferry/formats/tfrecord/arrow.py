@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -34,11 +33,13 @@ class ArrowDecoder(BatchDecoder):
         self._types = {field.name: field.type for field in self._arrow}
         self._typed = typed_columns(schema, columns)
 
-    def decode(self, segments: Sequence[Segment], *, damages: list[Damage] | None = None) -> Any:
+    def decode(
+        self, segments: Sequence[Segment], *, damages: list[Damage] | None = None
+    ) -> pa.RecordBatch:
         """The record batch of the records in some segments."""
         return self.finish(super().decode(segments, damages=damages))
 
-    def finish(self, columns: dict[str, Any]) -> Any:
+    def finish(self, columns: dict[str, pa.Array]) -> pa.RecordBatch:
         """The record batch of its columns."""
         if self._typed is not None:
             rows = len(next(iter(columns.values()))) if columns else self.native.rows
@@ -47,7 +48,7 @@ class ArrowDecoder(BatchDecoder):
 
     def _column(
         self, feature: Feature, index: int, rows: int, sizes: list[tuple[int, int, int]]
-    ) -> Any:
+    ) -> pa.Array:
         count, lists, missing = sizes[index]
         if self._typed is not None and feature.encoding == "tensor" and feature.shape == (None,):
             value_type = getattr(pa, dtypes.BY_NAME[feature.dtype].arrow or "")()
@@ -77,7 +78,7 @@ class ArrowDecoder(BatchDecoder):
             array = pa.ListArray.from_arrays(pa.array(row_splits), array)
         return array
 
-    def _flat(self, feature: Feature, index: int, count: int) -> Any:
+    def _flat(self, feature: Feature, index: int, count: int) -> pa.Array:
         if feature.kind != "bytes":
             return pa.array(self._values(feature, index, count))
         size = self.native.text_bytes(index)
@@ -92,7 +93,7 @@ class ArrowDecoder(BatchDecoder):
         index: int,
         rows: int,
         sizes: list[tuple[int, int, int]],
-    ) -> Any:
+    ) -> pa.Array:
         """Serialized tensors of one shape, as numbers or as Arrow's own tensors."""
         column = super()._column(feature, index, rows, sizes)
         missing = sizes[index][2]
@@ -127,7 +128,7 @@ def typed_columns(schema: Schema, columns: Sequence[str] | None) -> Typed | None
     """The columns of the frame that was written, if one was; None for those of the schema.
 
     Args:
-        schema: Of the file.
+        schema: The schema of the file.
         columns: The features wanted, by default all. A feature that is no column of the frame has
             the type that it has in the schema.
     """
@@ -150,6 +151,6 @@ def _splits(parts: int, last: int) -> Array:
     return np.empty(parts + 1, np.int32)
 
 
-def _places(present: Array) -> Any:
+def _places(present: Array) -> pa.Array:
     """For each row, the place of its value among all values, or null."""
     return pa.array(np.cumsum(present) - 1, mask=~present)

@@ -1,6 +1,6 @@
 """Decoding: the batches of many records, several at a time and in several threads.
 
-What becomes of the records of one batch is `tensorferry.formats.tfrecord.example`.
+`tensorferry.formats.tfrecord.example` decodes the records of one batch.
 """
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from tensorferry import _native
+from tensorferry import _native, limits
 from tensorferry.errors import FormatError
-from tensorferry.formats.tfrecord.example import BatchDecoder
+from tensorferry.formats.tfrecord.example import PLACE, BatchDecoder, room_of
 from tensorferry.formats.tfrecord.frames import Segment, Trail
 from tensorferry.rows.rows import ROWS, Damage, To, hand
 from tensorferry.rows.schema import Schema
 
-# Small batches are decoded several at a time, up to so many rows or bytes: handing work to a thread
-# costs more.
+# Several small batches are decoded together, up to this number of rows or bytes, because handing
+# work to a thread costs more than decoding it.
 TASK_ROWS = 1024
 TASK_BYTES = 8 << 20
 TASK_BATCHES = 16
@@ -38,9 +38,9 @@ def decoded(
 
     Args:
         tasks: The segments of each batch.
-        schema: Of the records.
+        schema: The schema of the records.
         columns: The features wanted; None for all.
-        to: Whose tensors the columns are.
+        to: The framework whose tensors the columns are.
         threads: Number of threads, including the caller's.
         damages: As in `BatchDecoder.decode`.
         in_order: Whether the segments follow each other in their files, so that the memory of
@@ -103,6 +103,7 @@ class DecodingTeam:
         work = []
         for decoder, task in batches:
             decoder.native.clear()
+            decoder.check_room(*room_of(task))
             for part in task:
                 work.append((decoder.native, part.buffer, part.start, part.count, part.verify))
         self._team.submit(work)
@@ -147,14 +148,20 @@ def batch_tasks(walk: Walk, rows: int) -> Iterator[list[Segment]]:
         yield task
 
 
-def row_tasks(walk: Walk) -> Iterator[list[Segment]]:
-    """The frames of some rows at a time, fewer of them the larger they are."""
+def row_tasks(walk: Walk, columns: int = 0) -> Iterator[list[Segment]]:
+    """The frames of some rows at a time, fewer of them the larger they are.
+
+    Args:
+        walk: Gives the frames.
+        columns: Number of columns that the rows are decoded into.
+    """
+    most = max(1, min(ROWS, limits.memory // (PLACE * max(columns, 1))))
     rows = 1
     segments = walk(lambda: rows)
     for segment in segments:
         yield [segment]
         size = (segment.end - segment.start) // segment.count
-        rows = max(1, min(2 * rows, ROWS, TASK_BYTES // size))
+        rows = max(1, min(2 * rows, most, TASK_BYTES // size))
 
 
 def _groups(

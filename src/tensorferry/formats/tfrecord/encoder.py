@@ -51,6 +51,10 @@ _ARRAYS = (
 )
 _NAMES = {BYTES: "strings", FLOATS: "float32 values", INTEGERS: "int64 values"}
 
+Source = tuple[str, int, bool, Array | list[bytes], Array | None, int, Array | None, Array | None]
+"""A feature of many rows, as `_native.ExampleEncoder` takes it: name, kind, whether it is a
+sequence, values, where lists begin or else their length, where rows begin, which rows lack it."""
+
 
 class Cell(NamedTuple):
     """The list of one feature in one row."""
@@ -131,7 +135,7 @@ class ExampleWriter:
         rows, self._pending = self._pending, []
         self._open.clear()
         names = sorted({name for row in rows for name in row})
-        sources = []
+        sources: list[Source | None] = []
         for name in names:
             values = [row.get(name) for row in rows]
             feature = self._features.get(name)
@@ -142,7 +146,7 @@ class ExampleWriter:
                     sources.append(self._source_of_cells(name, values))
             except FerryError as error:
                 raise error.located(tensor=name) from None
-        self._encoder.prepare(sources, len(rows))
+        self._encoder.prepare([source for source in sources if source], len(rows))
         return bytes(self._encoder.encode(0, len(rows)))
 
     @property
@@ -251,7 +255,7 @@ class ExampleWriter:
             f"schema={schema}, to store a list"
         )
 
-    def _source_of_column(self, name: str, column: Any, rows: int) -> Any:
+    def _source_of_column(self, name: str, column: Any, rows: int) -> Source | None:
         feature = self._features.get(name)
         if feature is not None and feature.sequence:
             return _sequence_source(name, column, feature)
@@ -296,7 +300,7 @@ class ExampleWriter:
                 raise _lacking(name)
         return self._source_of_cells(name, cells)
 
-    def _source_of_cells(self, name: str, cells: list[Cell | None]) -> Any:
+    def _source_of_cells(self, name: str, cells: list[Cell | None]) -> Source | None:
         if all(cell is None for cell in cells):
             return None
         known = self._kinds.get(name)
@@ -312,7 +316,7 @@ class ExampleWriter:
         missing = None
         if any(cell is None for cell in cells):
             missing = np.array([cell is None for cell in cells], np.uint8)
-        flat: Any
+        flat: Array | list[bytes]
         if kind == BYTES:
             flat = [text for part in lists for text in part]
         else:
@@ -554,7 +558,7 @@ def _other_shape(shape: tuple[Any, ...], feature: Feature) -> FormatError:
     )
 
 
-def _sequence_source(name: str, column: Any, feature: Feature) -> Any:
+def _sequence_source(name: str, column: Any, feature: Feature) -> Source:
     """A column of a sequence feature: rows of steps, each a list of values."""
     if feature.encoding == "tensor":
         raise UnsupportedError("a sequence of serialized tensors", hint="dump them: one of strings")
@@ -576,6 +580,6 @@ def _sequence_source(name: str, column: Any, feature: Feature) -> Any:
         _check_shape(inner, feature)
     values = _cast(steps.flat_values.reshape(-1), feature)
     kind = KIND_NUMBERS[feature.kind]
-    given: Any = values.tolist() if kind == BYTES else np.ascontiguousarray(values)
+    given: Array | list[bytes] = values.tolist() if kind == BYTES else np.ascontiguousarray(values)
     length = 0 if lists is not None else math.prod(inner)
     return name, kind, True, given, lists, length, np.ascontiguousarray(row_splits), None

@@ -28,11 +28,13 @@ from typing import Any
 
 import numpy as np
 
-from tensorferry import _native, dtypes
+from tensorferry import _native, dtypes, limits
+from tensorferry.budget import RATIO
 from tensorferry.codecs.quantization import dequantize
-from tensorferry.errors import FormatError, UnsupportedError
+from tensorferry.errors import FormatError, LimitError, UnsupportedError
 from tensorferry.formats.tfrecord import tensors as serialized
 from tensorferry.formats.tfrecord.frames import Segment, Status
+from tensorferry.rows.columns import Batch
 from tensorferry.rows.rows import Damage
 from tensorferry.rows.schema import Feature, Kind, Schema
 from tensorferry.tensors.values import Array, RaggedTensor, SparseTensor
@@ -43,6 +45,9 @@ KIND_NAMES: dict[int, Kind] = {1: "bytes", 2: "float32", 3: "int64"}
 
 # The dtype of each kind; looking up a dtype by its name takes longer than making an array.
 NUMPY_DTYPES = {"bytes": np.dtype(object), "float32": np.dtype("f4"), "int64": np.dtype("i8")}
+
+# About how many bytes a column has for each row, also for a row that lacks the feature.
+PLACE = 32
 
 # A column of this many numbers takes over the decoder's memory; a smaller one is copied, which is
 # faster.
@@ -81,11 +86,31 @@ class BatchDecoder:
                 )
         indexes = {name: index for index, name in enumerate(schema)}
         self._plan = [(schema[name], indexes[name]) for name in wanted]
+        self._row_bytes = PLACE * len(wanted)
         self.native = _native.ExampleDecoder(native_columns(schema, wanted))
 
-    def decode(
-        self, segments: Sequence[Segment], *, damages: list[Damage] | None = None
-    ) -> dict[str, Any]:
+    def check_room(self, rows: int, size: int) -> None:
+        """Refuses records whose columns would take far more memory than the records do.
+
+        A column has a place for each row, also for rows that lack the feature.
+
+        Args:
+            rows: Number of records that are decoded together.
+            size: Number of bytes that they take.
+
+        Raises:
+            LimitError: They have too many features that most of them lack.
+        """
+        needed = rows * self._row_bytes
+        if needed > limits.memory and needed > RATIO * size:
+            raise LimitError(
+                f"{len(self.schema)} columns of {rows} rows take about {needed} bytes, and the "
+                f"records {size}",
+                hint="choose columns=[...], or smaller batches; tensorferry.limits.memory is the "
+                "limit",
+            )
+
+    def decode(self, segments: Sequence[Segment], *, damages: list[Damage] | None = None) -> Batch:
         """The columns of the records in some segments.
 
         Args:
@@ -103,7 +128,7 @@ class BatchDecoder:
                 return columns
             segments = _without(segments, problems, damages)
 
-    def columns(self) -> tuple[dict[str, Any], dict[int, str]]:
+    def columns(self) -> tuple[Batch, dict[int, str]]:
         """The columns of the decoded rows, and what is wrong with each row that has a problem."""
         sizes, rows = self.native.sizes(), self.native.rows
         problems = self._misfits(sizes)
@@ -115,7 +140,7 @@ class BatchDecoder:
                 problems |= misfits.problems
         return columns, problems
 
-    def finish(self, columns: dict[str, Any]) -> Any:
+    def finish(self, columns: Batch) -> Any:
         """A batch made of its columns."""
         return columns
 
@@ -123,6 +148,7 @@ class BatchDecoder:
         """Decodes the records; returns the segments of those that became rows."""
         native = self.native
         native.clear()
+        self.check_room(*room_of(segments))
         filled = []
         for segment in segments:
             while segment.count:
@@ -234,6 +260,15 @@ class BatchDecoder:
             inner = _ragged(values, splits, feature)
             return RaggedTensor.trusted(inner.flat_values, (row_splits, *inner.nested_row_splits))
         return RaggedTensor.trusted(values.reshape(lists, *feature.shape), (row_splits,))
+
+
+def room_of(segments: Sequence[Segment]) -> tuple[int, int]:
+    """Number of records in some segments, and of their bytes."""
+    rows = size = 0
+    for segment in segments:
+        rows += segment.count
+        size += segment.end - segment.start
+    return rows, size
 
 
 def native_columns(
@@ -380,7 +415,7 @@ def _describe(tensor: Array | SparseTensor | RaggedTensor) -> str:
     return f"{kind or 'a tensor'} of {dtype} and shape {list(tensor.shape)}"
 
 
-def rows_of(batch: dict[str, Any], schema: Schema) -> list[dict[str, Any]]:
+def rows_of(batch: Batch, schema: Schema) -> list[dict[str, Any]]:
     """The rows of a batch of columns: arrays, NumPy scalars, bytes; None where one is missing."""
     columns = [_cells(column, schema[name]) for name, column in batch.items()]
     return _native.zip_rows(tuple(batch), columns)

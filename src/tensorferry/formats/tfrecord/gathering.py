@@ -87,6 +87,7 @@ class Gathering:
         numbers = group[0] if len(group) == 1 else np.concatenate(group)
         buffers, which, starts = self._access.locate(self._access.numbers(numbers))
         decoder.native.clear()
+        decoder.check_room(len(starts), self._size(group))
         self._team.submit_at(decoder.native, buffers, which, starts, self._access.verify)
         self._running.append((decoder, group))
         self._held += self._size(group)

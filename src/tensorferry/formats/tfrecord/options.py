@@ -43,7 +43,7 @@ class RecordWriting(WriteOptions):
     Attributes:
         compression: "gzip" or "zlib", which TensorFlow reads, or "zstd", which it does not; by
             default what the suffix says (.gz, .zlib, .zst), and an empty string for none.
-        level: Of the compression.
+        level: The level of the compression.
         schema: How features are written, where their types do not say it.
         append: Continue an existing, uncompressed file, whose frames are checked first.
         quantize: The columns of floats that are made smaller: `{"embedding": "int8"}`. Their scale

@@ -31,7 +31,7 @@ class RowPicker:
     """Reads rows of records; several threads may use it. A pickled one starts anew.
 
     Args:
-        schema: Of the records.
+        schema: The schema of the records.
         columns: The features wanted; None for all.
     """
 
@@ -77,6 +77,7 @@ class RowPicker:
         except IndexError:
             decoder = BatchDecoder(self._schema, self._columns)
         try:
+            decoder.check_room(len(starts), sum(map(len, buffers)))
             if not decoder.native.decode_at(buffers, which, starts, verify):
                 return None
             columns, problems = decoder.columns()

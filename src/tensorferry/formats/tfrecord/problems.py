@@ -61,8 +61,8 @@ def in_frames(
     """Counts whole records and tells of damage: pairs of a number of records and a problem.
 
     Args:
-        segments: Of files whose damage is skipped.
-        damages: Takes what is skipped, and is empty at first.
+        segments: The frames of files whose damage is skipped.
+        damages: The list that gets what is skipped; empty at first.
     """
     told = 0
     try:

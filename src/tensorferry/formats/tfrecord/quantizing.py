@@ -87,7 +87,7 @@ class QuantizingWriter:
         specs: What each column is to become.
         shards: Number of files, where it is a set.
         compression: As in `RecordWriter`.
-        level: Of the compression.
+        level: The level of the compression.
         schema: How the other features are written, where their types do not say it.
 
     Attributes:

@@ -286,7 +286,8 @@ class Records(Rows):
         if not self.columns:
             segments = chain.from_iterable(decoding.row_tasks(self._segments))
             return ({} for segment in segments for _ in range(segment.count))
-        batches = self._decoded(decoding.row_tasks(self._segments), "numpy")
+        tasks = decoding.row_tasks(self._segments, len(self.columns))
+        batches = self._decoded(tasks, "numpy")
         return chain.from_iterable(example.rows_of(batch, self._features) for batch in batches)
 
     def bytes_of_records(self) -> Iterator[bytes]:

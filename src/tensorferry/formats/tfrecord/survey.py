@@ -26,6 +26,9 @@ from tensorferry.tensors.values import Array, RaggedTensor, SparseTensor
 
 # The number of records that are decoded together to see which strings are serialized tensors.
 PROBED_ROWS = 1000
+# The number of places that columns have, for all features and records, when records are decoded to
+# look at them: records may each have features of their own.
+PROBED_PLACES = 1 << 20
 
 BYTES = KIND_NUMBERS["bytes"]
 
@@ -43,7 +46,7 @@ class Survey:
     """What was found of some records; those of several parts make one of the whole.
 
     Attributes:
-        features: What was found of each feature.
+        features: The statistics of each feature.
         rows: Number of records.
         tensors: The dtype and shape that all serialized tensors of a feature have in common; None
             if its values are not all tensors of one kind.
@@ -94,7 +97,7 @@ def survey(segments: Iterable[Segment], *, skip: bool = False) -> Survey:
     """What the records in some segments hold.
 
     Args:
-        segments: Of one file or several.
+        segments: The frames of one file or several.
         skip: Pass over records that are no Examples.
 
     Raises:
@@ -161,7 +164,7 @@ def _strangers(segment: Segment, after: Sequence[Row], before: Sequence[Row] = (
     """The places of records that parse as Examples but have no features, and are not empty.
 
     Args:
-        segment: Of records that parse.
+        segment: Frames of records that parse.
         after: The features that a survey knows with this segment.
         before: Those that it knew without the segment.
     """
@@ -180,6 +183,8 @@ def _strangers(segment: Segment, after: Sequence[Row], before: Sequence[Row] = (
 def _without_values(segment: Segment, features: Sequence[Row]) -> list[int]:
     """The places of records that have none of some features, or only some without values."""
     names = {row[0]: row[2] for row in features if not row[1] and row[2] and not row[3]}
+    if len(names) * segment.count > PROBED_PLACES:
+        return list(range(segment.count))
     try:
         decoder = _native.ExampleDecoder(
             [(name.decode(), kind, False, True, None) for name, kind in names.items()]
@@ -253,7 +258,8 @@ def _probe(
         if tensors.get(one.name, ()) is not None
     ]
     while names and segment.count:
-        step, segment = segment.split(min(PROBED_ROWS, segment.count))
+        most = max(1, min(PROBED_ROWS, PROBED_PLACES // len(names)))
+        step, segment = segment.split(min(most, segment.count))
         decoder = _native.ExampleDecoder([(name, 1, False, True, None) for name in names])
         decoder.decode(step.buffer, step.start, step.count, False)
         for column, (values, _, _) in enumerate(decoder.sizes()):

@@ -1,4 +1,4 @@
-"""Serialized tensors: what an Example carries where it has no list for a value.
+"""Serialized tensors: how an Example carries values that it has no list for.
 
 A tensor becomes one bytes value: a TensorProto, or a structure for sparse and ragged tensors. The
 messages of a column's rows, if they are dense tensors of one dtype and shape, differ in nothing but
@@ -69,8 +69,8 @@ def from_strings(data: Array, offsets: Array, dtype: str, shape: tuple[int, ...]
     Args:
         data: All strings, end to end: uint8.
         offsets: Where each string starts, and where the last one ends.
-        dtype: Of the tensors.
-        shape: Of each tensor.
+        dtype: The dtype of the tensors.
+        shape: The shape of each tensor.
     """
     row = dtypes.of_tensorflow(dtypes.BY_NAME[dtype])
     # Only dtypes of which every bit pattern is a value: bools and narrow ones are parsed singly.

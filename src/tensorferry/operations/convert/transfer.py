@@ -33,23 +33,23 @@ from tensorferry.tensors.note import Note
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# What is read at a time: about so many bytes, and at most so many rows.
+# The rows that are read at a time take about this number of bytes, and are at most this many.
 TOGETHER = 4 << 20
 MOST_ROWS = 1 << 14
 
 
 @dataclass(frozen=True)
 class Changes:
-    """What becomes of tensors on the way.
+    """How tensors are changed on the way.
 
     Attributes:
         select: Patterns of names; others are left out.
         drop: Patterns of names that are left out.
         rename: New names.
-        dtype: Of floats, or of integers.
-        casts: The same for some names: patterns and dtypes, the first that fits counts.
+        dtype: The new dtype of floats, or of integers.
+        casts: Patterns of names and the dtypes of those; the first pattern that fits counts.
         added: Tensors by their new names: they replace those of these names, or come behind all.
-        metadata: What the user wants to keep with it; None takes something away.
+        metadata: Metadata to add to that of the source; None removes an entry.
     """
 
     select: tuple[str, ...] = ()
@@ -123,11 +123,11 @@ class Writing:
     Attributes:
         compression: As in `tensorferry.save` and `tensorferry.writer`.
         quantize: As in `tensorferry.save`.
-        shard_size: Of safetensors: about how large files may be.
+        shard_size: For safetensors: the approximate size of a file.
         digest: Keep the digest of the content in the metadata.
         durable: Wait until the disk has the bytes.
         storage_options: For the store of a URL.
-        options: Of the target's format.
+        options: Options of the target's format.
     """
 
     compression: str | None = None
@@ -149,7 +149,7 @@ class Plan:
 
     Attributes:
         names: New names of the tensors wanted, by their old ones; none if records are copied.
-        changes: What becomes of tensors on the way.
+        changes: How tensors are changed on the way.
         target: The format.
         path: As the user named the target.
         files: The files of rows that are written.

@@ -46,7 +46,7 @@ def to_json(schema: pa.Schema, categories: Mapping[str, pa.Array]) -> dict[str, 
     """The columns of a frame as plain data for JSON.
 
     Args:
-        schema: Of the frame.
+        schema: The schema of the frame.
         categories: The values of columns that are dictionaries, by name.
 
     Raises:

@@ -222,7 +222,7 @@ def make_feature(
         shape: A size or several; None or -1 for an open one.
         sequence: Whether it is one of a SequenceExample's feature lists.
         optional: Whether rows may lack it.
-        default: What a row without it stands for.
+        default: The value of rows without the feature.
     """
     try:
         row = dtypes.as_dtype(dtype)
