@@ -88,6 +88,43 @@ def test_what_is_verified_anyway(tmp_path):
     assert set(found.values()) <= ERRORS, found
 
 
+def test_lines_of_text(tmp_path):
+    """Lines are parsed from a copy: none of them is looked at in a map."""
+    rows = [{"a": float(number), "b": f"text {number}"} for number in range(100_000)]
+    for name in ("x.csv", "x.jsonl"):
+        ferry.save(rows, tmp_path / name)
+
+    found = outcomes(tmp_path, ["x.csv", "x.jsonl"])
+
+    assert set(found.values()) == {"TruncatedError"}, found
+
+
+# Reads some records, cuts the file, and reads others.
+ANYWHERE = """
+import os, sys
+import tensorferry as ferry
+
+rows = ferry.open(sys.argv[1])
+rows[[5, 3]]
+os.truncate(sys.argv[1], 5000)
+try:
+    rows[[90_000, 3, 50_000]]
+    print("read")
+except ferry.FerryError as error:
+    print(type(error).__name__)
+"""
+
+
+def test_records_anywhere(tmp_path):
+    """Lists of records by their numbers are an error, too."""
+    path = tmp_path / "x.tfrecord"
+    ferry.save([{"a": float(number), "b": f"text {number}"} for number in range(100_000)], path)
+    command = [sys.executable, "-c", ANYWHERE, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=1200)
+
+    assert (done.returncode, done.stdout) == (0, "TruncatedError\n"), done.stderr[-2000:]
+
+
 def test_values_are_kept(tmp_path):
     """With `mmap=False`, values are memory of their own: cutting the file changes nothing."""
     for name in ("x.safetensors", "x.npz", "x.arrow", "x.parquet"):

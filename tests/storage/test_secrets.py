@@ -146,7 +146,8 @@ def everything_of(error: BaseException) -> str:
     seen = "".join(traceback.format_exception(error)) + repr(error) + str(error) + str(error.args)
     if isinstance(error, ferry.FerryError):
         seen += repr(vars(error)) + str(pickle.loads(pickle.dumps(error)))
-    return seen
+    before = error.__context__  # which `from None` hides from people, and not from tools
+    return seen if before is None else seen + everything_of(before)
 
 
 VERBS = (ferry.open, ferry.load, ferry.inspect, ferry.verify)

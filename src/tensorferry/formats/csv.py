@@ -40,13 +40,13 @@ NULLS = ["", "#N/A", "#N/A N/A", "#NA", "-NaN", "N/A", "NA", "NULL", "n/a", "nul
 class Reader(text.TextReader):
     """The blocks of a CSV file."""
 
-    def __init__(self, data: bytes | memoryview, how: TextOptions, like: Any) -> None:
+    def __init__(self, source: Source, how: TextOptions, like: Any) -> None:
         pieces.require_pyarrow()
-        view = memoryview(data)
+        view = memoryview(source.everything())
         self._types: dict[str, Any] = {}
         self._names: list[str] = []
         self._header, start = _first_line(view)
-        super().__init__(view, text.cut(view, start, quotes=True), how, like)
+        super().__init__(source, view, text.cut(view, start, quotes=True), how, like)
 
     def _find_schema(self, given: dict[str, Any], whole: bool) -> Any:
         import pyarrow as pa
@@ -169,7 +169,7 @@ class Reads(text.TextReads):
     def pieces(self, source: Source, how: TableOptions, like: Any) -> pieces.Reader:
         """Opens a file; one that cannot be mapped is read into memory."""
         assert isinstance(how, TextOptions)
-        return Reader(source.everything(), how, like)
+        return Reader(source, how, like)
 
 
 class _Copies:

@@ -46,10 +46,10 @@ _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 class Reader(text.TextReader):
     """The blocks of a file of JSON Lines."""
 
-    def __init__(self, data: bytes | memoryview, how: TextOptions, like: Any) -> None:
+    def __init__(self, source: Source, how: TextOptions, like: Any) -> None:
         pieces.require_pyarrow()
-        view = memoryview(data)
-        super().__init__(view, text.cut(view, 0, quotes=False), how, like)
+        view = memoryview(source.everything())
+        super().__init__(source, view, text.cut(view, 0, quotes=False), how, like)
 
     def _find_schema(self, given: dict[str, Any], whole: bool) -> Any:
         import pyarrow as pa
@@ -73,7 +73,7 @@ class Reader(text.TextReader):
         """
         import pyarrow as pa
 
-        data = self._data[block.start : block.stop]
+        data = memoryview(self._source.copy(block.start, block.stop))
         if len(data) <= PART:
             return
         keys: set[str] = set()
@@ -156,7 +156,7 @@ class Reads(text.TextReads):
     def pieces(self, source: Source, how: TableOptions, like: Any) -> pieces.Reader:
         """Opens a file; one that cannot be mapped is read into memory."""
         assert isinstance(how, TextOptions)
-        return Reader(source.everything(), how, like)
+        return Reader(source, how, like)
 
 
 class Writer:

@@ -48,18 +48,27 @@ def translated(url: str) -> Iterator[None]:
         yield
     except (FerryError, NoRangesError):
         raise
-    except FileNotFoundError:
+    except Exception as error:
+        try:
+            _translate(url, error)
+        except Exception as made:
+            if made is not error:  # also whoever looks behind `from None` finds no signature
+                made.__context__ = None
+            raise
+
+
+def _translate(url: str, error: Exception) -> NoReturn:
+    if isinstance(error, FileNotFoundError):
         raise FileNotFoundError(errno.ENOENT, "no such object", url) from None
-    except ValueError as error:
+    if isinstance(error, ValueError):
         if "Could not parse path" not in str(error):
             raise ValueError(scrub(str(error))) from None
         raise UnsupportedError(
             f"this is no name for an object: {_first_line(str(error))}", path=url
         ) from None
-    except Exception as error:
-        if not type(error).__module__.startswith("obstore"):
-            raise
-        _raise(url, type(error).__name__, str(error))
+    if not type(error).__module__.startswith("obstore"):
+        raise error
+    _raise(url, type(error).__name__, str(error))
 
 
 def _raise(url: str, kind: str, text: str) -> NoReturn:

@@ -37,7 +37,7 @@ from tensorferry.rows import schema as schemas
 from tensorferry.rows.schema import Schema, as_schema
 from tensorferry.storage.place import Place, Target
 from tensorferry.storage.sink import Sink
-from tensorferry.storage.source import Span
+from tensorferry.storage.source import Source, Span
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -114,7 +114,8 @@ class TextReader(ABC):
     """The blocks of a text: see `tensorferry.formats.tables.pieces.Reader`.
 
     Args:
-        data: All bytes.
+        source: The file.
+        data: All of its bytes.
         blocks: Of whole lines.
         how: The options.
         like: The schema of the first file of several.
@@ -126,10 +127,15 @@ class TextReader(ABC):
     is_parsed = True
 
     def __init__(
-        self, data: memoryview, blocks: Sequence[Block], how: TextOptions, like: Any
+        self,
+        source: Source,
+        data: memoryview,
+        blocks: Sequence[Block],
+        how: TextOptions,
+        like: Any,
     ) -> None:
         pieces.require_pyarrow()
-        self._data = data
+        self._source = source
         self._blocks = blocks
         self.size = len(data)
         self.rows = [block.rows for block in blocks]
@@ -179,7 +185,7 @@ class TextReader(ABC):
         import pyarrow as pa
 
         block = self._blocks[index]
-        return pa.py_buffer(self._data[block.start : block.stop])
+        return pa.py_buffer(self._source.copy(block.start, block.stop))
 
     def batches(self, index: int, columns: Sequence[str]) -> list[pa.RecordBatch]:
         """A block, parsed."""

@@ -160,11 +160,11 @@ class Access:
         parts = self._files.parts
         starts = self._spans[numbers, 0] - HEADER
         if len(parts) == 1:
-            return [parts[0].place.open().everything()], np.zeros(len(starts), np.int64), starts
+            return [_whole(parts[0])], np.zeros(len(starts), np.int64), starts
         assert self._starts is not None
         files = np.searchsorted(self._starts, numbers, side="right") - 1
         used, which = np.unique(files, return_inverse=True)
-        buffers = [parts[file].place.open().everything() for file in used.tolist()]
+        buffers = [_whole(parts[file]) for file in used.tolist()]
         return buffers, which.astype(np.int64, copy=False), starts
 
     @cached_property
@@ -267,7 +267,7 @@ class Access:
                 for file, record, count, start, end in places
             ]
         of = {
-            file: (parts[file].place.open().everything(), parts[file].first, parts[file].place.path)
+            file: (_whole(parts[file]), parts[file].first, parts[file].place.path)
             for file in set(files)
         }
         return [
@@ -288,3 +288,15 @@ class Access:
                 indexes.write(index, sink)
             names.append(target.path)
         return names
+
+
+def _whole(part: Part) -> bytes | memoryview:
+    """All bytes of a file.
+
+    Raises:
+        TruncatedError: It is mapped, and was cut meanwhile.
+    """
+    source = part.place.open()
+    data = source.everything()
+    source.check(len(data))
+    return data
