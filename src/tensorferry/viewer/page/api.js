@@ -1,8 +1,16 @@
 // Questions to the server, or to what a static file has recorded of it.
 
 const KINDS = {
-  f4: Float32Array, f8: Float64Array, i1: Int8Array, u1: Uint8Array, i2: Int16Array, u2: Uint16Array,
-  i4: Int32Array, u4: Uint32Array, i8: BigInt64Array, u8: BigUint64Array,
+  f4: Float32Array,
+  f8: Float64Array,
+  i1: Int8Array,
+  u1: Uint8Array,
+  i2: Int16Array,
+  u2: Uint16Array,
+  i4: Int32Array,
+  u4: Uint32Array,
+  i8: BigInt64Array,
+  u8: BigUint64Array,
 };
 
 const element = document.getElementById("recording");
@@ -99,10 +107,15 @@ export async function follow(name, parameters, take, signal = undefined) {
 /** The only item of a job, or null if there is none; `tell` is called with how far it is. */
 export async function finished(name, parameters, tell, signal = undefined) {
   let item = null;
-  await follow(name, parameters, (answer) => {
-    item = answer.items[0] ?? item;
-    tell?.(answer);
-  }, signal);
+  await follow(
+    name,
+    parameters,
+    (answer) => {
+      item = answer.items[0] ?? item;
+      tell?.(answer);
+    },
+    signal,
+  );
   return item;
 }
 

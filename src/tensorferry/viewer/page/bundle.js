@@ -12,27 +12,48 @@ const sides = new Map();
 /** The tree of names beside everything that is about tensors: one for each file, which stays as it was left. */
 function sided(here, file, found, chosen, content) {
   if (!sides.has(file.number)) sides.set(file.number, sidebar(file, found));
-  const side = sides.get(file.number), settle = side.choose(here, chosen);
+  const side = sides.get(file.number),
+    settle = side.choose(here, chosen);
   here.put(h("div.sided", null, side.box, content));
   settle();
 }
 
 function sidebar(file, found) {
-  let here = null, chosen = null;
+  let here = null,
+    chosen = null;
   const holder = h("div.tree", { role: "tree", "aria-label": "Tensors", tabindex: 0 });
   const total = found.tree.reduce((sum, branch) => Math.max(sum, branch.nbytes), 1);
-  const search = h("input", { type: "search", placeholder: `Search ${format.plural(found.total, "tensor")}`, "aria-label": "Search tensors", style: { width: "100%" } });
-  const tensors = found.tensors, all = found.tree.reduce((sum, branch) => sum + branch.nbytes, 0) || 1;
+  const search = h("input", {
+    type: "search",
+    placeholder: `Search ${format.plural(found.total, "tensor")}`,
+    "aria-label": "Search tensors",
+    style: { width: "100%" },
+  });
+  const tensors = found.tensors,
+    all = found.tree.reduce((sum, branch) => sum + branch.nbytes, 0) || 1;
 
   function item(branch, depth, parent, open) {
     const leaf = branch.tensor !== null;
     const tensor = leaf ? tensors[branch.tensor] : null;
-    const row = h("div.branch", {
-      role: "treeitem", tabindex: -1, "aria-level": depth + 1, "aria-expanded": leaf ? null : "false", style: { "--depth": depth },
-      title: leaf ? `${visible(branch.name).slice(0, 300)}  ${tensor.dtype} ${format.shape(tensor.shape)}` : null,
-    }, h("span.mark", { "aria-hidden": "true" }, leaf ? "" : "▶"), h("span.label", null, h("bdi.mono", null, visible(branch.name).slice(0, 200) || "(no name)")),
-      h("span.amount", null, leaf ? format.shape(tensor.shape) : branch.alike ? `× ${branch.below.length}` : format.size(branch.nbytes)),
-      h("span.weight", null, h("i", { style: { width: `${(100 * branch.nbytes) / total}%` } })));
+    const row = h(
+      "div.branch",
+      {
+        role: "treeitem",
+        tabindex: -1,
+        "aria-level": depth + 1,
+        "aria-expanded": leaf ? null : "false",
+        style: { "--depth": depth },
+        title: leaf ? `${visible(branch.name).slice(0, 300)}  ${tensor.dtype} ${format.shape(tensor.shape)}` : null,
+      },
+      h("span.mark", { "aria-hidden": "true" }, leaf ? "" : "▶"),
+      h("span.label", null, h("bdi.mono", null, visible(branch.name).slice(0, 200) || "(no name)")),
+      h(
+        "span.amount",
+        null,
+        leaf ? format.shape(tensor.shape) : branch.alike ? `× ${branch.below.length}` : format.size(branch.nbytes),
+      ),
+      h("span.weight", null, h("i", { style: { width: `${(100 * branch.nbytes) / total}%` } })),
+    );
     const below = h("div", { role: "group", hidden: true });
     let filled = false;
     const toggle = (next) => {
@@ -40,14 +61,29 @@ function sidebar(file, found) {
       if (!filled) {
         filled = true;
         const most = 400;
-        append(below, branch.below.slice(0, most).map((each) => item(each, depth + 1, row, !branch.alike && depth < 2 && each.nbytes > 0.5 * all)));
-        if (branch.below.length > most) append(below, [h("p.hint", { style: { padding: "4px 26px" } }, `and ${format.count(branch.below.length - most)} more: search for them`)]);
+        append(
+          below,
+          branch.below
+            .slice(0, most)
+            .map((each) => item(each, depth + 1, row, !branch.alike && depth < 2 && each.nbytes > 0.5 * all)),
+        );
+        if (branch.below.length > most)
+          append(below, [
+            h(
+              "p.hint",
+              { style: { padding: "4px 26px" } },
+              `and ${format.count(branch.below.length - most)} more: search for them`,
+            ),
+          ]);
       }
       below.hidden = !(next ?? below.hidden);
       row.setAttribute("aria-expanded", String(!below.hidden));
       return null;
     };
-    row.addEventListener("click", () => { toggle(); row.focus(); });
+    row.addEventListener("click", () => {
+      toggle();
+      row.focus();
+    });
     row.toggle = toggle;
     row.parent = parent;
     if (leaf) row.tensor = tensor.number;
@@ -57,7 +93,10 @@ function sidebar(file, found) {
 
   function tree() {
     const small = found.tensors.length <= 40;
-    replace(holder, found.tree.map((branch) => item(branch, 0, null, small || found.tree.length === 1 || branch.nbytes > 0.5 * all)));
+    replace(
+      holder,
+      found.tree.map((branch) => item(branch, 0, null, small || found.tree.length === 1 || branch.nbytes > 0.5 * all)),
+    );
     mark();
   }
 
@@ -66,7 +105,9 @@ function sidebar(file, found) {
     for (const row of holder.querySelectorAll("[aria-selected]")) row.removeAttribute("aria-selected");
     if (chosen === null) return null;
     let group = holder;
-    for (const place of search.value.trim() ? [] : pathTo(found.tree, (branch) => branch.tensor !== null && tensors[branch.tensor].number === chosen) ?? []) {
+    for (const place of search.value.trim()
+      ? []
+      : (pathTo(found.tree, (branch) => branch.tensor !== null && tensors[branch.tensor].number === chosen) ?? [])) {
       const row = group.querySelectorAll(":scope > .branch")[place];
       if (!row) break;
       if (row.getAttribute("aria-expanded") === "false") row.toggle(true);
@@ -82,13 +123,31 @@ function sidebar(file, found) {
     here.keep({ search: text });
     if (!text) return tree();
     let hits = tensors.filter((tensor) => tensor.name.toLowerCase().includes(text));
-    if (found.total > tensors.length && !recording) hits = (await ask("tensors", { file: file.number, search: text }, here.signal)).tensors;
-    replace(holder, hits.slice(0, 500).map((tensor) => {
-      const row = h("a.branch", { role: "treeitem", href: link(file.number, "tensor", step(tensor)), style: { "--depth": 0 } },
-        h("span"), h("span.label", { style: { "white-space": "normal" } }, named(tensor.name.slice(0, 300))), h("span.amount", null, format.shape(tensor.shape)));
-      row.tensor = tensor.number;
-      return row;
-    }), h("p.hint", { role: "status", style: { padding: "6px 10px" } }, hits.length > 500 ? `${format.count(hits.length)} found, the first 500 are listed` : hits.length ? `${format.count(hits.length)} found` : "nothing found"));
+    if (found.total > tensors.length && !recording)
+      hits = (await ask("tensors", { file: file.number, search: text }, here.signal)).tensors;
+    replace(
+      holder,
+      hits.slice(0, 500).map((tensor) => {
+        const row = h(
+          "a.branch",
+          { role: "treeitem", href: link(file.number, "tensor", step(tensor)), style: { "--depth": 0 } },
+          h("span"),
+          h("span.label", { style: { "white-space": "normal" } }, named(tensor.name.slice(0, 300))),
+          h("span.amount", null, format.shape(tensor.shape)),
+        );
+        row.tensor = tensor.number;
+        return row;
+      }),
+      h(
+        "p.hint",
+        { role: "status", style: { padding: "6px 10px" } },
+        hits.length > 500
+          ? `${format.count(hits.length)} found, the first 500 are listed`
+          : hits.length
+            ? `${format.count(hits.length)} found`
+            : "nothing found",
+      ),
+    );
     return mark();
   }
   search.addEventListener("input", later(120, look));
@@ -98,11 +157,18 @@ function sidebar(file, found) {
     const row = rows[place];
     const open = row?.getAttribute("aria-expanded");
     const actions = {
-      ArrowDown: () => rows[Math.min(place + 1, rows.length - 1)]?.focus(), ArrowUp: () => rows[Math.max(place - 1, 0)]?.focus(),
-      ArrowRight: () => (open === "false" ? row.toggle(true) : rows[place + 1]?.focus()), ArrowLeft: () => (open === "true" ? row.toggle(false) : row?.parent?.focus()),
-      Enter: () => row?.click(), Home: () => rows[0]?.focus(), End: () => rows[rows.length - 1]?.focus(),
+      ArrowDown: () => rows[Math.min(place + 1, rows.length - 1)]?.focus(),
+      ArrowUp: () => rows[Math.max(place - 1, 0)]?.focus(),
+      ArrowRight: () => (open === "false" ? row.toggle(true) : rows[place + 1]?.focus()),
+      ArrowLeft: () => (open === "true" ? row.toggle(false) : row?.parent?.focus()),
+      Enter: () => row?.click(),
+      Home: () => rows[0]?.focus(),
+      End: () => rows[rows.length - 1]?.focus(),
     };
-    if (actions[event.key]) { event.preventDefault(); actions[event.key](); }
+    if (actions[event.key]) {
+      event.preventDefault();
+      actions[event.key]();
+    }
   });
   tree();
   const box = h("aside.card.side", { "aria-label": "Names" }, search, holder);
@@ -113,14 +179,20 @@ function sidebar(file, found) {
       here = next;
       chosen = number;
       const asked = here.query.get("search");
-      if (asked && asked !== search.value) { search.value = asked; look(); }
-      const focused = box.contains(document.activeElement) ? document.activeElement : null, top = holder.scrollTop, row = mark();
+      if (asked && asked !== search.value) {
+        search.value = asked;
+        look();
+      }
+      const focused = box.contains(document.activeElement) ? document.activeElement : null,
+        top = holder.scrollTop,
+        row = mark();
       return () => {
         holder.scrollTop = top;
         focused?.focus({ preventScroll: true });
         if (!row) return;
         const [place, room] = [row.getBoundingClientRect(), holder.getBoundingClientRect()];
-        if (place.top < room.top || place.bottom > room.bottom) holder.scrollTop += place.top - room.top - room.height / 3;
+        if (place.top < room.top || place.bottom > room.bottom)
+          holder.scrollTop += place.top - room.top - room.height / 3;
       };
     },
   };
@@ -148,17 +220,49 @@ export async function showBundle(here, file) {
 
 /** A treemap of one level of the tree; a branch opens. */
 function bytes(here, file, found) {
-  const holder = h("div"), path = h("div.crumbs");
+  const holder = h("div"),
+    path = h("div.crumbs");
   const openAt = (branches, trail) => {
-    replace(path, trail.flatMap((part, place) => [place ? h("span.sep", null, "›") : null,
-      place < trail.length - 1 ? h("a", { href: location.hash || "#/", onclick: (event) => { event.preventDefault(); openAt(part.below, trail.slice(0, place + 1)); } }, visible(part.name).slice(0, 60)) : h("span", null, visible(part.name).slice(0, 60))]));
+    replace(
+      path,
+      trail.flatMap((part, place) => [
+        place ? h("span.sep", null, "›") : null,
+        place < trail.length - 1
+          ? h(
+              "a",
+              {
+                href: location.hash || "#/",
+                onclick: (event) => {
+                  event.preventDefault();
+                  openAt(part.below, trail.slice(0, place + 1));
+                },
+              },
+              visible(part.name).slice(0, 60),
+            )
+          : h("span", null, visible(part.name).slice(0, 60)),
+      ]),
+    );
     const item = (before) => (branch) => ({
-      label: visible(branch.name).slice(0, 200).replace(/[./]$/, ""), path: visible(before + (branch.alike ? "" : branch.name)).slice(0, 200), size: branch.nbytes, branch,
-      detail: branch.tensor === null ? format.plural(branch.tensors, "tensor") : format.shape(found.tensors[branch.tensor].shape),
+      label: visible(branch.name).slice(0, 200).replace(/[./]$/, ""),
+      path: visible(before + (branch.alike ? "" : branch.name)).slice(0, 200),
+      size: branch.nbytes,
+      branch,
+      detail:
+        branch.tensor === null
+          ? format.plural(branch.tensors, "tensor")
+          : format.shape(found.tensors[branch.tensor].shape),
       items: () => branch.below.map(item(before + (branch.alike ? "" : branch.name))),
     });
     const items = branches.map(item(""));
-    replace(holder, treemap(items, { open: ({ branch }) => (branch.tensor === null ? openAt(branch.below, [...trail, branch]) : here.go(link(file.number, "tensor", step(found.tensors[branch.tensor])))) }));
+    replace(
+      holder,
+      treemap(items, {
+        open: ({ branch }) =>
+          branch.tensor === null
+            ? openAt(branch.below, [...trail, branch])
+            : here.go(link(file.number, "tensor", step(found.tensors[branch.tensor]))),
+      }),
+    );
   };
   let first = found.tree;
   while (first.length === 1 && first[0].below.length) first = first[0].below;
@@ -182,23 +286,76 @@ function tensorList(here, file, found) {
     shown?.refresh(rows.length);
   };
   const start = (here.query.get("sort") ?? "number").match(/^(\w+?)(-?)$/) ?? ["", "number", ""];
-  const heads = h("div.heads", { role: "row" },
-    sorter([{ key: "name", text: "Name" }, { key: "dtype", text: "Dtype" }, { key: "elements", text: "Shape" }, { key: "nbytes", text: "Size", right: true }], [start[1], start[2] === "-"], sort));
+  const heads = h(
+    "div.heads",
+    { role: "row" },
+    sorter(
+      [
+        { key: "name", text: "Name" },
+        { key: "dtype", text: "Dtype" },
+        { key: "elements", text: "Shape" },
+        { key: "nbytes", text: "Size", right: true },
+      ],
+      [start[1], start[2] === "-"],
+      sort,
+    ),
+  );
   for (const tensor of rows) tensor.elements = tensor.shape.reduce((product, each) => product * (each ?? 1), 1);
   const shown = list({
-    height: `${Math.min(Math.max(rows.length, 1) * 32, 560)}px`, count: rows.length, rowHeight: 32, label: "Tensors", head: heads,
+    height: `${Math.min(Math.max(rows.length, 1) * 32, 560)}px`,
+    count: rows.length,
+    rowHeight: 32,
+    label: "Tensors",
+    head: heads,
     render: (place) => {
       const tensor = rows[place];
       const target = link(file.number, "tensor", step(tensor));
-      return h("div.link", { onclick: () => here.go(target) }, h("a", { href: target, role: "gridcell" }, h("bdi.name", { title: visible(tensor.name).slice(0, 400) }, visible(tensor.name).slice(0, 300) || "(no name)")),
-        h("span.soft", { role: "gridcell" }, tensor.unreadable ? h("span.tag.bad", { title: visible(tensor.unreadable) }, "unreadable") : visible(tensor.dtype), tensor.quantized ? ` ← ${tensor.quantized}` : "", tensor.kind !== "dense" && tensor.kind !== "string" ? ` ${tensor.kind}` : ""),
+      return h(
+        "div.link",
+        { onclick: () => here.go(target) },
+        h(
+          "a",
+          { href: target, role: "gridcell" },
+          h(
+            "bdi.name",
+            { title: visible(tensor.name).slice(0, 400) },
+            visible(tensor.name).slice(0, 300) || "(no name)",
+          ),
+        ),
+        h(
+          "span.soft",
+          { role: "gridcell" },
+          tensor.unreadable
+            ? h("span.tag.bad", { title: visible(tensor.unreadable) }, "unreadable")
+            : visible(tensor.dtype),
+          tensor.quantized ? ` ← ${tensor.quantized}` : "",
+          tensor.kind !== "dense" && tensor.kind !== "string" ? ` ${tensor.kind}` : "",
+        ),
         h("span.mono", { role: "gridcell" }, format.shape(tensor.shape)),
-        h("span.num", { role: "gridcell" }, format.size(tensor.nbytes), h("span.barred", null, h("i", { style: { width: `${(100 * (tensor.nbytes ?? 0)) / most}%` } }))));
+        h(
+          "span.num",
+          { role: "gridcell" },
+          format.size(tensor.nbytes),
+          h("span.barred", null, h("i", { style: { width: `${(100 * (tensor.nbytes ?? 0)) / most}%` } })),
+        ),
+      );
     },
   });
   if (start[1] !== "number") sort(start[1], start[2] === "-");
-  return h("section.card.tensors", null, h("header", null, h("h2", null, format.plural(found.total, "tensor")),
-    found.total > rows.length ? h("span.tag.warn", null, `the first ${format.count(rows.length)} are listed: search for others`) : null), heads, h("div.flush", null, shown.box));
+  return h(
+    "section.card.tensors",
+    null,
+    h(
+      "header",
+      null,
+      h("h2", null, format.plural(found.total, "tensor")),
+      found.total > rows.length
+        ? h("span.tag.warn", null, `the first ${format.count(rows.length)} are listed: search for others`)
+        : null,
+    ),
+    heads,
+    h("div.flush", null, shown.box),
+  );
 }
 
 /** One tensor, with the tree beside it. */

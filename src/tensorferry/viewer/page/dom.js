@@ -44,7 +44,11 @@ export function replace(element, ...children) {
 
 /** A name out of a file: it keeps its own direction of writing, and says nothing about ours. */
 export function named(text, attributes) {
-  return h("bdi.name", { title: visible(text.length > 400 ? `${text.slice(0, 400)}…` : text), ...attributes }, visible(text));
+  return h(
+    "bdi.name",
+    { title: visible(text.length > 400 ? `${text.slice(0, 400)}…` : text), ...attributes },
+    visible(text),
+  );
 }
 
 /** Text with signs in the place of characters that cannot be seen, or that turn the direction. */
@@ -84,13 +88,22 @@ export function later(milliseconds, action) {
 export function choice(label, options, chosen, change) {
   const group = h("div.choice", { role: "radiogroup", "aria-label": label });
   const buttons = options.map(([value, text]) =>
-    h("button", {
-      type: "button", role: "radio", "aria-checked": value === chosen ? "true" : "false",
-      onclick: () => {
-        buttons.forEach((button, place) => button.setAttribute("aria-checked", options[place][0] === value ? "true" : "false"));
-        change(value);
+    h(
+      "button",
+      {
+        type: "button",
+        role: "radio",
+        "aria-checked": value === chosen ? "true" : "false",
+        onclick: () => {
+          buttons.forEach((button, place) =>
+            button.setAttribute("aria-checked", options[place][0] === value ? "true" : "false"),
+          );
+          change(value);
+        },
       },
-    }, text));
+      text,
+    ),
+  );
   return append(group, buttons);
 }
 
@@ -101,6 +114,11 @@ export function waiting(text = "Loading") {
 
 /** What went wrong, and what to do. */
 export function failure(error) {
-  return h("div.failure", { role: "alert" }, h("strong", null, "This cannot be shown."),
-    h("p", null, visible(error.message ?? error.error ?? error)), error.hint ? h("p.hint", null, visible(error.hint)) : null);
+  return h(
+    "div.failure",
+    { role: "alert" },
+    h("strong", null, "This cannot be shown."),
+    h("p", null, visible(error.message ?? error.error ?? error)),
+    error.hint ? h("p.hint", null, visible(error.hint)) : null,
+  );
 }

@@ -29,7 +29,11 @@ export function number(value, digits = 5) {
   if (!Number.isFinite(value)) return value > 0 ? "∞" : "−∞";
   if (Number.isInteger(value) && Math.abs(value) < 1e9) return count(value);
   const size = Math.abs(value);
-  if (size >= 1e-3 && size < 1e6) return Number(value.toPrecision(digits)).toLocaleString("en-US", { maximumFractionDigits: 20, useGrouping: size >= 1e4 });
+  if (size >= 1e-3 && size < 1e6)
+    return Number(value.toPrecision(digits)).toLocaleString("en-US", {
+      maximumFractionDigits: 20,
+      useGrouping: size >= 1e4,
+    });
   const [mantissa, exponent] = value.toExponential(Math.max(digits - 2, 0)).split("e");
   return `${Number(mantissa)}e${exponent.replace("+", "")}`;
 }

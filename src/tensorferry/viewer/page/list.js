@@ -12,12 +12,20 @@ const HIGHEST = 8_000_000;
  */
 export function list({ height, count, render, rowHeight = 34, label, columns, scrolled, head }) {
   const room = h("div.room");
-  const box = h("div.list", { tabindex: 0, role: "grid", "aria-label": label, "aria-rowcount": count, style: { height } }, room);
-  let top = 0, last = 0, settle = 0, current = -1;
+  const box = h(
+    "div.list",
+    { tabindex: 0, role: "grid", "aria-label": label, "aria-rowcount": count, style: { height } },
+    room,
+  );
+  let top = 0,
+    last = 0,
+    settle = 0,
+    current = -1;
   const shown = new Map();
 
   const total = () => count * rowHeight;
-  const ratio = () => Math.max((total() - box.clientHeight) / Math.max(Math.min(total(), HIGHEST) - box.clientHeight, 1), 1);
+  const ratio = () =>
+    Math.max((total() - box.clientHeight) / Math.max(Math.min(total(), HIGHEST) - box.clientHeight, 1), 1);
 
   function sized() {
     room.style.height = `${Math.min(total(), HIGHEST)}px`;
@@ -29,7 +37,11 @@ export function list({ height, count, render, rowHeight = 34, label, columns, sc
     top = Math.max(0, Math.min(top, total() - box.clientHeight));
     const first = Math.max(Math.floor(top / rowHeight) - 4, 0);
     const end = Math.min(Math.ceil((top + box.clientHeight) / rowHeight) + 4, count);
-    for (const [row, element] of shown) if (row < first || row >= end) { element.remove(); shown.delete(row); }
+    for (const [row, element] of shown)
+      if (row < first || row >= end) {
+        element.remove();
+        shown.delete(row);
+      }
     for (let row = first; row < end; row += 1) {
       let element = shown.get(row);
       if (!element) {
@@ -59,15 +71,22 @@ export function list({ height, count, render, rowHeight = 34, label, columns, sc
     draw();
     if (scale > 1) {
       clearTimeout(settle);
-      settle = setTimeout(() => { last = box.scrollTop = Math.round(top / scale); draw(); }, 140);
+      settle = setTimeout(() => {
+        last = box.scrollTop = Math.round(top / scale);
+        draw();
+      }, 140);
     }
   });
   resized(box, sized);
 
   const self = {
     box,
-    get first() { return Math.floor(top / rowHeight); },
-    get current() { return current; },
+    get first() {
+      return Math.floor(top / rowHeight);
+    },
+    get current() {
+      return current;
+    },
     /** Draws rows anew. */
     refresh(next) {
       if (next !== undefined) count = next;
@@ -77,7 +96,10 @@ export function list({ height, count, render, rowHeight = 34, label, columns, sc
     },
     /** Scrolls to a row. */
     go(row, choose = true) {
-      top = Math.max(0, Math.min(row * rowHeight - (choose ? box.clientHeight / 3 : 0), Math.max(total() - box.clientHeight, 0)));
+      top = Math.max(
+        0,
+        Math.min(row * rowHeight - (choose ? box.clientHeight / 3 : 0), Math.max(total() - box.clientHeight, 0)),
+      );
       last = box.scrollTop = Math.round(top / ratio());
       last = box.scrollTop;
       if (choose) current = row;
@@ -93,16 +115,29 @@ export const natural = new Intl.Collator("en", { numeric: true });
 export function sorter(columns, start, change) {
   let [by, down] = start;
   const heads = columns.map(({ key, text, right, falls = right }) => {
-    const cell = h("div", { class: right ? "num" : "", role: "columnheader" }, h("button", { type: "button", onclick: () => {
-      down = by === key ? !down : Boolean(falls);
-      by = key;
-      mark();
-      change(by, down);
-    } }, text));
+    const cell = h(
+      "div",
+      { class: right ? "num" : "", role: "columnheader" },
+      h(
+        "button",
+        {
+          type: "button",
+          onclick: () => {
+            down = by === key ? !down : Boolean(falls);
+            by = key;
+            mark();
+            change(by, down);
+          },
+        },
+        text,
+      ),
+    );
     return { key, cell };
   });
   function mark() {
-    for (const { key, cell } of heads) if (key === by) cell.setAttribute("aria-sort", down ? "descending" : "ascending"); else cell.removeAttribute("aria-sort");
+    for (const { key, cell } of heads)
+      if (key === by) cell.setAttribute("aria-sort", down ? "descending" : "ascending");
+      else cell.removeAttribute("aria-sort");
   }
   mark();
   return heads.map(({ cell }) => cell);
