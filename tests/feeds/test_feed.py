@@ -293,6 +293,7 @@ def test_damaged_records_are_skipped_and_the_others_are_all_there(tmp_path: Path
     ("how", "message"),
     [
         ({"batch": 0}, "batch=0"),
+        ({"batch": 2.5}, "whole numbers"),
         ({"shard": (3, 3)}, "rank from 0"),
         ({"drop_remainder": True, "pad_remainder": True}, "not both"),
         ({"bucket": {"tokens": (1,)}, "pack": {"tokens": 5}}, "not both"),
@@ -310,6 +311,14 @@ def test_a_state_of_other_data_is_refused(data: dict[str, str]) -> None:
     state = feeds.Feed(data["plain"], seed=1).state_dict()
     for feed in (feeds.Feed(data["plain"], seed=2), feeds.Feed(data["one"], seed=1)):
         with pytest.raises(UnsupportedError, match="the state has"):
+            feed.load_state_dict(state)
+
+
+def test_a_state_that_lacks_something_is_refused(data: dict[str, str]) -> None:
+    feed = feeds.Feed(data["plain"])
+    for lost in ("epoch", "batches", "begun"):
+        state = {name: value for name, value in feed.state_dict().items() if name != lost}
+        with pytest.raises(UnsupportedError, match="no state of a feed"):
             feed.load_state_dict(state)
 
 

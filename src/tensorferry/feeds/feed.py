@@ -120,11 +120,13 @@ class Feed:
         **options: Unpack[keywords.Reading],
     ) -> None:
         rank, world = shard
-        if batch < 1 or window < 1 or not 0 <= rank < world:
+        are_whole = int(batch) == batch and int(window) == window
+        if not are_whole or batch < 1 or window < 1 or not 0 <= rank < world:
             raise UnsupportedError(
-                f"batch={batch}, window={window}, shard={shard}: expected 1 and more, and "
+                f"batch={batch}, window={window}, shard={shard}: expected whole numbers from 1 and "
                 "shard=(rank, world) with rank from 0 to world - 1"
             )
+        batch, window = int(batch), int(window)
         if drop_remainder and pad_remainder:
             raise UnsupportedError("a remainder is dropped or padded, not both")
         self.rows = rows_with_columns(data, storage_options, options)
@@ -183,9 +185,12 @@ class Feed:
                 )
         if state.get("version") != VERSION:
             raise UnsupportedError(f"the state is of version {state.get('version')!r}")
-        self.epoch = int(state["epoch"])
-        self._mark = Mark(*map(int, state["mark"])) if state["begun"] else None
-        self._given = int(state["batches"])
+        try:
+            epoch, given = int(state["epoch"]), int(state["batches"])
+            mark = Mark(*map(int, state["mark"])) if state["begun"] else None
+        except (LookupError, TypeError, ValueError) as error:
+            raise UnsupportedError(f"this is no state of a feed: {error!r}") from None
+        self.epoch, self._mark, self._given = epoch, mark, given
 
     def set_epoch(self, epoch: int) -> None:
         """Starts an epoch at its first batch."""

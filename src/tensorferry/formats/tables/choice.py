@@ -8,6 +8,7 @@ A column of the schema is one leaf, or several if it is a struct: "point" is "po
 from __future__ import annotations
 
 import difflib
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -49,9 +50,9 @@ def choose(outlines: Sequence[Outline], names: Sequence[str] | None, path: str) 
     else:
         named = [leaf for name in names for leaf in _named(outlines, name, path)]
         chosen = list(dict.fromkeys(named))
-    known = [leaf.name for leaf in chosen]
-    if len(set(known)) != len(known):
-        twice = next(name for name in known if known.count(name) > 1)
+    counts = Counter(leaf.name for leaf in chosen)
+    twice = next((name for name, count in counts.items() if count > 1), None)
+    if twice is not None:
         raise FormatError(
             f"there are several columns {twice!r}, expected different names",
             path=path,
