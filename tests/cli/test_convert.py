@@ -191,7 +191,11 @@ def test_a_bar_on_a_terminal(files, tmp_path):
     program = "from tensorferry import cli, progress; progress.SILENT = 0.0; cli.main()"
     command = [sys.executable, "-c", program]
     ran = run_on_terminal(
-        "convert", files / "rows.tfrecord", tmp_path / "out.parquet", command=command
+        "convert",
+        files / "rows.tfrecord",
+        tmp_path / "out.parquet",
+        command=command,
+        overwritten=True,
     )
 
     assert "100%" in ran.out

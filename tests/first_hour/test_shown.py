@@ -161,7 +161,7 @@ def test_nothing_is_consumed(files):
     assert len(list(rows)) == 5
     records = ferry.open("x.tfrecord")
     assert repr(records) == "Records(x.tfrecord: tfrecord)"
-    assert records._found is None
+    assert records._contents._schema is None
 
 
 def test_closed(files):

@@ -153,13 +153,11 @@ def test_extents_cover_the_values(tmp_path):
 @pytest.mark.skipif(not CORPUS.exists(), reason="no corpus")
 def test_each_file_is_opened_once(monkeypatch):
     """However many tensors are read, each data file is opened once, and the index once."""
-    from tensorferry import storage
+    from tensorferry.storage import place
 
     opened = []
-    original = storage.open_source
-    monkeypatch.setattr(
-        storage, "open_source", lambda path, **rest: opened.append(path) or original(path, **rest)
-    )
+    original = place.open_local
+    monkeypatch.setattr(place, "open_local", lambda path: opened.append(path) or original(path))
     path = CORPUS / "tensorflow/saved_model/OptimizerSlotVariableModule/variables/variables"
 
     with FORMAT.reads.open(Place(path), CheckpointOptions()) as bundle:

@@ -106,8 +106,8 @@ class BatchDecoder:
             raise LimitError(
                 f"{len(self.schema)} columns of {rows} rows take about {needed} bytes, and the "
                 f"records {size}",
-                hint="choose columns=[...], or smaller batches; tensorferry.limits.memory is the "
-                "limit",
+                hint="read fewer columns or smaller batches, or raise tensorferry.limits.memory if "
+                "the file is to be trusted",
             )
 
     def decode(self, segments: Sequence[Segment], *, damages: list[Damage] | None = None) -> Batch:
