@@ -7,9 +7,7 @@ the names of the variables, the number of the records. Numbers of 1 GB are summe
 compared, beside a program that makes the passes with NumPy. The answers are compared, and notes say
 which goals were met.
 
-    python benchmarks/bench_command.py 100000000
-
-makes the large files smaller: so many bytes.
+COMMAND_BYTES in the environment is another size of the large files.
 """
 
 from __future__ import annotations
@@ -34,7 +32,7 @@ ROUNDS = 9
 SECONDS = 2.0
 
 # Number of bytes of the large files.
-LARGE = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000_000
+LARGE = int(os.environ.get("COMMAND_BYTES", 1_000_000_000))
 SIZE = f"{LARGE / 1e9:g} GB"
 
 VARIABLES = """
