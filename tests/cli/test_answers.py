@@ -245,3 +245,14 @@ def test_lists_of_one_in_csv(call, tmp_path):
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"l": pa.array([[1], [2, 3], []])}), path)
     assert call("cat", path, "--to", "csv").out == 'l\n[1]\n"[2, 3]"\n[]\n'
+
+
+def test_schema_names_what_it_leaves_out(call, tmp_path):
+    """A column that records cannot have is named, and not only missing."""
+    table = pa.table({"a": [1], "price": pa.array([1], pa.decimal128(38, 18))})
+    pq.write_table(table, tmp_path / "x.parquet")
+
+    ran = call("schema", tmp_path / "x.parquet")
+    assert ran.code == 0
+    assert "'a'" in ran.out
+    assert "left out: price" in ran.err

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from tensorferry.cli import pager
 from tensorferry.cli.pager import Pager
 from tensorferry.cli.text import CODES, MANNER
-from tensorferry.display import clean
+from tensorferry.display import clean, plural
 from tensorferry.progress import ProgressLine, Unit, WaitingLine
 
 _OURS = re.compile(rf"(\x1b\[(?:0|{'|'.join(CODES.values())})m|\t)")
@@ -95,6 +95,13 @@ def note(text: str) -> None:
     """Prints a line on the standard error, behind everything that was printed before."""
     SCREEN.end()
     print(_safe(text), file=sys.stderr)
+
+
+def left_out(hidden: Mapping[str, str]) -> None:
+    """Says which tensors or columns are not among those shown, with the first reason."""
+    (name, reason), *others = hidden.items()
+    more = f", and {plural(len(others), 'other')}" if others else ""
+    note(f"ferry: left out: {clean(name)}: {clean(reason)}{more}")
 
 
 def report(text: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import click
@@ -96,7 +96,7 @@ def _print(
     from tensorferry.operations.select import select as select_rows
 
     options = {"columns": select or None, "raw": raw or None, **options}
-    rows = select_rows(shared.one_input(path), dates=True, omit=_omit, **given, **options)
+    rows = select_rows(shared.one_input(path), dates=True, omit=output.left_out, **given, **options)
     if extract is not None:
         from tensorferry.operations import images
 
@@ -104,13 +104,6 @@ def _print(
     print_rows(command, rows, as_json, to)
     if extract is not None and not os.listdir(extract):
         output.report(f"{text.clean(extract)}: empty, because there is no image in these rows")
-
-
-def _omit(hidden: Mapping[str, str]) -> None:
-    """Says which tensors are not among the columns."""
-    (name, reason), *others = hidden.items()
-    more = f", and {text.plural(len(others), 'other')}" if others else ""
-    output.note(text.clean(f"ferry: left out: {name}: {reason}{more}"))
 
 
 def print_rows(

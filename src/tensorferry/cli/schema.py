@@ -27,8 +27,12 @@ def schema_command(
     """The schema of records, or of tables and columns as if they were records."""
     from tensorferry.operations.schema import schema_of, write_schema
 
+    hidden: dict[str, str] = {}
     with output.waiting(path):
-        schema = schema_of(shared.one_input(path), format=format, **options)
+        source = shared.one_input(path)
+        schema = schema_of(source, format=format, omit=hidden.update, **options)
+    if hidden:
+        output.left_out(hidden)
     if as_json:
         shared.echo_json("schema", schema=schema.to_json(), text=write_schema(schema, language))
     else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, Unpack
 
 from tensorferry.files import keywords
@@ -21,6 +21,7 @@ def schema_of(
     *,
     format: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
+    omit: Callable[[Mapping[str, str]], None] | None = None,
     **options: Unpack[keywords.Opening],
 ) -> Schema:
     """The schema of what is in a file, as that of records.
@@ -29,6 +30,7 @@ def schema_of(
         path: Records, a table, or tensors of equal length, as `tensorferry.open` takes them.
         format: By default detected from the bytes.
         storage_options: Options for the store of a URL.
+        omit: Called with the columns that a schema of records cannot have, and the reasons.
         **options: Options of the format: see `tensorferry.files.keywords.Opening`.
 
     Raises:
@@ -37,6 +39,8 @@ def schema_of(
     with open_one(
         path, format=format, storage_options=storage_options, options=options, thorough=True
     ) as subject:
+        if subject.unreadable and omit is not None:
+            omit(subject.unreadable)
         if isinstance(subject.opened, Rows):
             return subject.opened.schema
         rows_in(subject, list(subject.infos))
