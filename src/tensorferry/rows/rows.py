@@ -297,7 +297,7 @@ class Rows(AsArrow):
             return self.column(where)
         if isinstance(where, slice):
             return self.__getitems__(range(*where.indices(len(self))))
-        if isinstance(where, Sequence | np.ndarray):
+        if isinstance(where, (list, np.ndarray, Sequence)):  # lists are quick this way
             return self.__getitems__(where)
         return self.__getitems__([where])[0]
 

@@ -152,8 +152,17 @@ class Access:
         self, where: Iterable[SupportsIndex]
     ) -> tuple[list[bytes | memoryview], Array, Array] | None:
         """The files of some records, the file of each, and where its frame starts, as `find`."""
-        numbers = self.numbers(where)
-        return self.locate(numbers) if self.is_held else None
+        if not self.is_held:
+            return None
+        parts, spans, numbers = self._files.parts, self._spans, _as_numbers(where)
+        if len(parts) > 1:
+            return self.locate(self.numbers(numbers))
+        try:
+            starts = spans.take(numbers, axis=0)[:, 0] - HEADER
+        except IndexError:
+            self.numbers(numbers)  # says which
+            raise
+        return [_whole(parts[0])], np.zeros(len(starts), np.int64), starts
 
     def locate(self, numbers: Array) -> tuple[list[bytes | memoryview], Array, Array]:
         """The same, for numbers from 0 on; all files are open at the same time."""
@@ -181,9 +190,7 @@ class Access:
         """
         self.indexes()
         total = self._firsts[-1]
-        numbers = np.array(where) if isinstance(where, list | np.ndarray) else None
-        if numbers is None or numbers.dtype != np.int64 or numbers.ndim != 1:
-            numbers = np.fromiter(map(operator.index, where), np.int64)
+        numbers = _as_numbers(where)
         # Those below zero are larger than all others here.
         if not len(numbers) or np.maximum.reduce(numbers.view(np.uint64)) < total:
             return numbers
@@ -288,6 +295,14 @@ class Access:
                 indexes.write(index, sink)
             names.append(target.path)
         return names
+
+
+def _as_numbers(where: Iterable[SupportsIndex]) -> Array:
+    """Numbers as an array of their own: int64 [rows]."""
+    numbers = np.array(where) if isinstance(where, (list, np.ndarray)) else None
+    if numbers is None or numbers.dtype != np.int64 or numbers.ndim != 1:
+        return np.fromiter(map(operator.index, where), np.int64)
+    return numbers
 
 
 def _whole(part: Part) -> bytes | memoryview:
