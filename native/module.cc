@@ -75,4 +75,5 @@ NB_MODULE(_native, module) {
   ferry::python::bind_kernels(module);
   ferry::python::bind_json_text(module);
   ferry::python::bind_lines(module);
+  ferry::python::bind_cut(module);
 }

@@ -9,6 +9,7 @@ import inspect
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -204,9 +205,20 @@ def _clean() -> None:
     remove_all()
 
 
+_PRINTING = frozenset({"help", "completion", "formats", "--version", "-V", "--help", "-h"})
+
+
+def _reads(given: list[str]) -> bool:
+    """Whether files may be read; what only prints something is to be quick."""
+    return _PRINTING.isdisjoint(given)
+
+
 def _run(given: list[str], debug: bool) -> int:
     try:
-        with application.make_context("ferry", given, obj=DEBUG if debug else None) as context:
+        with (
+            application.make_context("ferry", given, obj=DEBUG if debug else None) as context,
+            signals.cuts_raised() if _reads(given) else nullcontext(),
+        ):
             code = application.invoke(context)
     except click.exceptions.Exit as end:
         return end.exit_code

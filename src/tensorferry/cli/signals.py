@@ -11,7 +11,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from types import FrameType
 
 ENDS = [number for number in signal.Signals if number.name in ("SIGTERM", "SIGHUP")]
@@ -51,3 +51,10 @@ def raised() -> Iterator[None]:
     finally:
         for number in held:
             signal.signal(number, signal.SIG_DFL)
+
+
+def cuts_raised() -> AbstractContextManager[None]:
+    """Raises an error in the block when another program cuts a mapped file that is read."""
+    from tensorferry.storage import cuts  # imported late: `ferry --help` reads no file
+
+    return cuts.raised()

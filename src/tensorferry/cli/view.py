@@ -50,6 +50,7 @@ def view_command(
         for line in report.left_out:
             output.line(text.paint(text.clean(f"left out: {line}"), "yellow"))
         return
+    from tensorferry.storage import cuts
     from tensorferry.viewer.server import Server
 
     server = Server(Api(files), port=port, keep=keep)
@@ -62,4 +63,5 @@ def view_command(
         import webbrowser
 
         webbrowser.open(server.url)
-    server.run()
+    with cuts.noted():  # an answer that cannot be given does not end the page
+        server.run()

@@ -141,12 +141,19 @@ class Mapped:
 
     def check(self, stop: int) -> None:
         """Makes sure that the file still has its bytes up to `stop`; see `Source.check`."""
-        try:
-            found = os.stat(self._path)
-        except OSError:
-            return
-        if (found.st_dev, found.st_ino) == self._identity and found.st_size < stop:
-            raise shorter(self._path, found.st_size, stop)
+        size = system.size_of_mapped(self._buffer.obj)
+        if size is None:
+            try:
+                found = os.stat(self._path)
+            except OSError:
+                return
+            size = found.st_size if self._is_same(found) else stop
+        if size < stop:
+            raise shorter(self._path, size, stop)
+
+    def check_all(self) -> None:
+        """Makes sure that the file still has all its bytes; see `Source.check`."""
+        self.check(self._buffer.nbytes)
 
     def _open(self) -> int | None:
         """Opens the file, unless its name is that of another one now."""

@@ -310,6 +310,14 @@ def map_file(descriptor: int) -> mmap.mmap:
         return mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ, **_MAP_OPTIONS)
 
 
+def size_of_mapped(mapped: Any) -> int | None:
+    """The size that a mapped file has now; None if the map holds no descriptor to ask for it."""
+    try:
+        return int(mapped.size())
+    except (OSError, ValueError):
+        return None
+
+
 def release_pages(mapped: mmap.mmap, start: int, size: int) -> None:
     """Gives pages of a mapped file back to the system, where it takes them."""
     if sys.platform != "win32":

@@ -16,6 +16,7 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 
 from tensorferry.errors import FerryError
+from tensorferry.storage import cuts
 from tensorferry.viewer.answers import Answer, of_json
 from tensorferry.viewer.files import File
 from tensorferry.viewer.listing import ListQuestions
@@ -71,7 +72,9 @@ class Api:
         if question is None:
             return of_json({"error": "there is no such question"}, 404)
         try:
+            whole = cuts.pages()
             answer = question(Query(query))
+            cuts.check(whole)
             if name == "tensors" and self._loaders:
                 threading.Thread(target=self.prepare, daemon=True).start()
             return answer

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tensorferry.errors import FerryError
+from tensorferry.storage import cuts
 
 RUNNING = 2
 """How many jobs run at the same time."""
@@ -106,12 +107,15 @@ class Job:
 
     def run(self, work: Callable[[Job], Iterator[Any]]) -> None:
         """Does the work."""
+        whole = cuts.pages()
         try:
             for item in work(self):
+                cuts.check(whole)
                 self.items.append(item)
                 if len(self.items) >= ITEMS:
                     self.full = True
                     break
+            cuts.check(whole)
         except Cancelled:
             self.stop()
         except FerryError as error:

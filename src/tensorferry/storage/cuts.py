@@ -1,0 +1,112 @@
+"""Mapped files that another program cuts: an error, in a program that owns its process.
+
+    with cuts.raised():
+        ...
+
+Whoever touches a byte behind the new end of a mapped file ends the process (SIGBUS). In this block
+the bytes that are gone read as zeros instead, and `TruncatedError` is raised in the main thread
+before it does anything else. The command works like that. The library does not: a signal belongs to
+the program.
+"""
+
+from __future__ import annotations
+
+import errno
+import gc
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from tensorferry import _native
+from tensorferry.errors import TruncatedError
+from tensorferry.storage.source import Mapped
+
+_SIGNAL = vars(signal).get("SIGBUS")
+
+
+@contextmanager
+def raised() -> Iterator[None]:
+    """Raises an error in the block when a mapped file turns out to be cut.
+
+    Raises:
+        TruncatedError: One was.
+    """
+    if _SIGNAL is None or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    watch = _Watch()
+    before = signal.signal(_SIGNAL, watch.on_signal)
+    _native.watch_cuts()
+    try:
+        yield
+        watch.end()
+    except OSError as error:
+        if error.errno == errno.EFAULT:  # the system found it first, in a call of its own
+            _name()
+        raise
+    finally:
+        _native.unwatch_cuts()
+        signal.signal(_SIGNAL, before)
+
+
+@contextmanager
+def noted() -> Iterator[None]:
+    """Raises nothing in a part of the block, which looks with `check` itself: see `ferry view`."""
+    handler = None if _SIGNAL is None else signal.getsignal(_SIGNAL)
+    watch = getattr(handler, "__self__", None)
+    if not isinstance(watch, _Watch):
+        yield
+        return
+    watch.is_quiet = True
+    try:
+        yield
+    finally:
+        watch.go_on()
+
+
+class _Watch:
+    """What Python calls when pages were gone."""
+
+    def __init__(self) -> None:
+        self.is_quiet = False
+        self._known: int | None = pages()  # None once the error was raised
+
+    def on_signal(self, number: int, frame: FrameType | None) -> None:
+        """Raises the error: other threads may still go on with zeros."""
+        if not self.is_quiet:
+            self._known = None
+            check(-1)
+
+    def go_on(self) -> None:
+        """Raises errors again, about what comes now."""
+        self.is_quiet, self._known = False, pages()
+
+    def end(self) -> None:
+        """Raises the error, if it was not raised before."""
+        if self._known is not None:
+            check(self._known)
+
+
+def pages() -> int:
+    """Number of pages that were gone when they were read, since the process started."""
+    return _native.cut_pages()
+
+
+def check(before: int) -> None:
+    """Looks whether pages were gone since there were `before`.
+
+    Raises:
+        TruncatedError: So it is; it names the file, if that is still open.
+    """
+    if pages() != before:
+        _name()
+        raise TruncatedError("a file was truncated while it was read")
+
+
+def _name() -> None:
+    """Raises the error of an open file that was cut: who it is is looked for only now."""
+    for found in gc.get_objects():
+        if type(found) is Mapped:
+            found.check_all()

@@ -1,0 +1,120 @@
+"""Files that another program cuts while the command reads them: an error, and never SIGBUS."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tensorferry as ferry
+
+COUNT = 100_000_000
+LEFT = 100_000
+"""How many bytes stay of a file."""
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="asks Linux what is mapped")
+
+
+def sparse(path):
+    """A .npy file of zeros that takes no room on the disk."""
+    with open(path, "wb") as file:
+        header = {"descr": "<f4", "fortran_order": False, "shape": (COUNT,)}
+        np.lib.format.write_array_header_1_0(file, header)
+        file.truncate(file.tell() + 4 * COUNT)
+    return path
+
+
+def cut_when_mapped(running, path):
+    """Cuts a file soon after a process has mapped it; whether that was before its end."""
+    maps = Path(f"/proc/{running.pid}/maps")
+    while running.poll() is None:
+        if str(path) in maps.read_text():
+            time.sleep(0.05)  # so that it reads values
+            os.truncate(path, LEFT)
+            return running.poll() is None
+        time.sleep(0.001)
+    return False
+
+
+@linux
+@pytest.mark.parametrize("verb", ["stats", "hash", "diff", "convert"])
+def test_commands(tmp_path, verb):
+    path = sparse(tmp_path / "large.npy")
+    more = {"diff": [sparse(tmp_path / "other.npy")], "convert": [tmp_path / "out.npz"]}
+    command = [sys.executable, "-m", "tensorferry", verb, path, *more.get(verb, [])]
+
+    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert cut_when_mapped(running, path)
+    output, errors = running.communicate(timeout=120)
+
+    assert running.returncode == 2, (running.returncode, output, errors)
+    assert "large.npy" in output + errors
+    assert len(errors.splitlines()) <= 2, "one error and one hint"
+    names = {file.name for file in tmp_path.iterdir()}
+    assert names <= {"large.npy", "other.npy"}, "nothing is left of what was begun"
+
+
+PROGRAM = """
+import os, sys
+import numpy as np
+import tensorferry as ferry
+from tensorferry.storage import cuts
+
+path, left = sys.argv[1], int(sys.argv[2])
+opened = ferry.open(path)
+values = opened.value()
+try:
+    with cuts.raised():
+        os.truncate(path, left)
+        total = values.sum()
+        print("went on", total)
+except ferry.TruncatedError as error:
+    print(error.offset, values[-1])
+"""
+
+
+def run(program, *arguments):
+    """What a program prints."""
+    command = [sys.executable, "-c", program, *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, (done.returncode, done.stderr)
+    return done.stdout.split()
+
+
+@linux
+def test_the_error_comes_before_anything_else(tmp_path):
+    """Also while NumPy reads, which knows nothing of files; what is gone reads as zeros."""
+    ferry.save(np.ones(1_000_000, np.float32), tmp_path / "x.npy")
+
+    assert run(PROGRAM, tmp_path / "x.npy", LEFT) == [str(LEFT), "0.0"]
+
+
+VIEW = """
+import os, sys
+from tensorferry.storage import cuts
+from tensorferry.viewer.api import Api
+from tensorferry.viewer.opening import find_files
+
+path, left = sys.argv[1], int(sys.argv[2])
+api = Api(find_files([path]))
+with cuts.raised(), cuts.noted():
+    api.open()
+    api.prepare()
+    before = api.answer("plane", "file=0&tensor=0").status
+    os.truncate(path, left)
+    print(before, api.answer("plane", "file=0&tensor=0").status, api.answer("tensors", "").status)
+"""
+
+
+@linux
+def test_the_page_goes_on(tmp_path):
+    ferry.save(np.ones((1000, 1000), np.float32), tmp_path / "x.npy")
+
+    before, after, others = run(VIEW, tmp_path / "x.npy", LEFT)
+
+    assert (before, after, others) == ("200", "422", "200")
