@@ -1,10 +1,5 @@
 #include "example.h"
 
-#if defined(__linux__)
-#include <sys/mman.h>
-#include <unistd.h>
-#endif
-
 namespace ferry::example {
 
 namespace {
@@ -122,17 +117,6 @@ FERRY_NOINLINE Reader read_single(Reader reader, Scratch<float>& floats) {
 }
 
 }  // namespace
-
-void expect_filling([[maybe_unused]] void* data, [[maybe_unused]] std::size_t size) noexcept {
-#if defined(__linux__) && defined(MADV_HUGEPAGE)
-  constexpr std::size_t large = 4 << 20;  // less is mostly memory that was used before
-  if (size < large) return;
-  static const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
-  const auto start = (reinterpret_cast<std::uintptr_t>(data) + page - 1) / page * page;
-  // The last page may not be whole: large pages do not reach it. Without them, all is as before.
-  static_cast<void>(madvise(reinterpret_cast<void*>(start), (size - page) / page * page, MADV_HUGEPAGE));
-#endif
-}
 
 const char* name_of(Kind kind) {
   constexpr const char* names[] = {"nothing", "bytes", "float32", "int64"};

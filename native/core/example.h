@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "layout.h"
+#include "memory.h"
 #include "wire.h"
 
 namespace ferry::example {
@@ -23,9 +24,6 @@ namespace ferry::example {
 enum class Kind : std::uint8_t { none = 0, bytes = 1, floats = 2, integers = 3 };
 
 const char* name_of(Kind kind);
-
-// Asks for large pages where much memory is to be filled: each page that is new costs a fault.
-void expect_filling(void* data, std::size_t size) noexcept;
 
 // Memory that grows and is kept for the next batch, unless it is moved away; new elements are not
 // set.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from numpy import ndarray
 
-from tensorferry import frameworks
+from tensorferry import _native, frameworks
 from tensorferry.errors import FerryError, FormatError, OptionError, UnsupportedError
 from tensorferry.files import keywords
 from tensorferry.formats.tensorproto import message as tensorproto
@@ -63,7 +63,7 @@ def dumps(
         tensorproto.write(look(value), buffers)
     else:
         _write(value, buffers, format, options)
-    return b"".join(buffers)
+    return _native.join(buffers)
 
 
 @keywords.shown(keywords.WritingBytes)

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from tensorferry import frameworks
+from tensorferry import _native, frameworks
 from tensorferry.codecs.protobuf import Message
 from tensorferry.errors import FormatError, UnsupportedError
 from tensorferry.formats.json.bodies import FORMS, REQUESTS, ROW_FORMS, from_body, to_text
@@ -74,7 +74,7 @@ class PredictRequest(Request):
         Raises:
             UnsupportedError: An input is no dense tensor, or has no name.
         """
-        return b"".join(self._write())
+        return _native.join(self._write())
 
     def to_buffers(self) -> list[memoryview]:
         """The message in pieces; the large pieces are the memory of the tensors themselves."""
@@ -180,7 +180,7 @@ class PredictResponse(ModelMessage):
         Raises:
             UnsupportedError: An output is no dense tensor, or has no name.
         """
-        return b"".join(self._write())
+        return _native.join(self._write())
 
     def to_buffers(self) -> list[memoryview]:
         """The message in pieces; the large pieces are the memory of the tensors themselves."""

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorferry import dtypes, frameworks
+from tensorferry import _native, dtypes, frameworks
 from tensorferry.errors import FormatError, UnsupportedError
 from tensorferry.formats.tensorproto import message as tensorproto
 from tensorferry.storage import Buffers, as_source
@@ -256,7 +256,7 @@ def _serialize(array: Array, *, string_content: bool = False) -> bytes:
         return small
     buffers = Buffers()
     tensorproto.write(array, buffers, string_content=string_content)
-    return b"".join(buffers)
+    return _native.join(buffers)
 
 
 def _sparse_parts(indices: Array, values: Array, dense_shape: Array) -> list[bytes]:

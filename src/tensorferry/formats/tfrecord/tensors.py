@@ -31,7 +31,7 @@ def dump(value: Any) -> bytes:
         structure.write(value, buffers)
     else:
         tensorproto.write(value, buffers)
-    return b"".join(buffers)
+    return _native.join(buffers)
 
 
 def parse(text: bytes) -> Array | SparseTensor | RaggedTensor | None:
