@@ -37,10 +37,11 @@ line { stroke: #8c959f; stroke-width: 1 }
 
 @dataclass(frozen=True)
 class Bar:
-    """A peer that takes `ratio` times as long as tensorferry."""
+    """A peer that takes `ratio` times as long as tensorferry, or a quantity with its unit."""
 
     label: str
     ratio: float
+    unit: str = ""
 
 
 @dataclass(frozen=True)
@@ -137,14 +138,46 @@ def largest(rows: list[dict[str, str]], words: str) -> list[Bar]:
     return list(bars.values())
 
 
+def compared(rows: list[dict[str, str]], column: str) -> list[Bar]:
+    """A bar for every ratio of a table without a column for who did it."""
+    bars = []
+    for row in rows:
+        name = re.sub(r" \(.*?\)", "", next(iter(row.values())))
+        ratio = ratio_of(row[column])
+        if ratio and not name.startswith("ferry "):
+            bars.append(Bar(name, ratio))
+    return bars
+
+
+def ratio_of(text: str) -> float | None:
+    """A ratio, also in words: "7 times faster", "0.5 times the time"."""
+    first, _, rest = text.partition(" times ")
+    ratio = number(first)
+    return 1 / ratio if ratio and rest == "the time" else ratio
+
+
+def quantities(rows: list[dict[str, str]], column: str, unit: str) -> list[Bar]:
+    """A bar for every row of a table that has a quantity there, of one unit."""
+    scales = {"ms": 1.0, "s": 1e3} if unit == "ms" else {unit: 1.0}
+    bars = []
+    for row in rows:
+        name = ": ".join(list(row.values())[: 2 if "server" in row else 1])
+        text, _, found = row[column].partition(" ")
+        value = number(text)
+        if value is not None:
+            bars.append(Bar(name, value * scales[found or unit], unit))
+    return bars
+
+
 def drawn(title: str, bars: list[Bar]) -> str:
     """Bars beside tensorferry's 1; the scale is logarithmic where they differ a lot."""
     height = 66 + ROW * len(bars)
     labels = [bar.label if len(bar.label) < LABEL else bar.label[: LABEL - 2] + "…" for bar in bars]
     left = max(map(len, labels)) * LETTER + 16
-    plain = all(1 <= bar.ratio <= 100 for bar in bars)
+    unit = bars[0].unit
+    plain = bool(unit) or all(1 <= bar.ratio <= 100 for bar in bars)
     lengths = [bar.ratio if plain else log10(bar.ratio) for bar in bars]
-    low, high = min(0.0, *lengths), max(1.0, *lengths)
+    low, high = min(0.0, *lengths), max(*lengths, *([] if unit else [1.0]))
     scale = (WIDTH - left - RIGHT) / (high - low)
     zero = left - low * scale
     one = zero + scale if plain else zero
@@ -159,25 +192,26 @@ def drawn(title: str, bars: list[Bar]) -> str:
     for place, (bar, length) in enumerate(zip(bars, lengths, strict=True)):
         y = 40 + ROW * place
         end = zero + length * scale
-        kind = "bar" if bar.ratio >= 1 else "slow"
+        kind = "bar" if unit or bar.ratio >= 1 else "slow"
         parts += [
             f'<text x="{left - 8:.1f}" y="{y + 15}" text-anchor="end">'
             f"{escape(labels[place])}</text>",
             f'<rect class="{kind}" x="{min(zero, end):.1f}" y="{y}" '
             f'width="{max(abs(end - zero), 1):.1f}" height="{ROW - 10}" rx="3"/>',
-            f'<text x="{max(zero, end) + 6:.1f}" y="{y + 15}">{_shown(bar.ratio)}</text>',
+            f'<text x="{max(zero, end) + 6:.1f}" y="{y + 15}">{_shown(bar)}</text>',
         ]
-    parts += [
-        f'<line x1="{one:.1f}" y1="34" x2="{one:.1f}" y2="{height - 22}"/>',
-        f'<text class="small" x="{one:.1f}" y="{height - 8}" text-anchor="middle">{legend}</text>',
-        "</svg>",
-    ]
-    return "\n".join(parts) + "\n"
+    if not unit:
+        parts += [
+            f'<line x1="{one:.1f}" y1="34" x2="{one:.1f}" y2="{height - 22}"/>',
+            f'<text class="small" x="{one:.1f}" y="{height - 8}" text-anchor="middle">'
+            f"{legend}</text>",
+        ]
+    return "\n".join([*parts, "</svg>"]) + "\n"
 
 
-def _shown(ratio: float) -> str:
-    digits = 0 if ratio >= 10 else 1 if ratio >= 1 else 2
-    return f"{ratio:,.{digits}f}\u00d7"
+def _shown(bar: Bar) -> str:
+    digits = 0 if bar.ratio >= 10 else 1 if bar.ratio >= 1 else 2
+    return f"{bar.ratio:,.{digits}f}" + (f" {bar.unit}" if bar.unit else "\u00d7")
 
 
 def slower() -> str:
@@ -187,11 +221,13 @@ def slower() -> str:
         if name == "since":  # the other is an older version
             continue
         for row in rows:
+            first = row[next(iter(row))]
             by = row.get("by", "others")
+            if "process" in row:
+                by, _, first = first.partition(", ")
             if by.startswith(("tensorferry", "ferry", "raw writev")) or by == "copy":
                 continue  # ours, and limits of the machine
-            first = row[next(iter(row))]
-            for column in ("ratio", "write_ratio", "read_ratio"):
+            for column in ("ratio", "write_ratio", "read_ratio", "to_ferry"):
                 ratio = number(row.get(column, ""))
                 if ratio and ratio < NOISE:
                     doing = {"write_ratio": "writing ", "read_ratio": "reading "}.get(column, "")
@@ -249,6 +285,30 @@ def charts() -> dict[str, str]:
         for row in page["tensorproto"]
         if row["by"] != "tensorferry" and (ratio := number(row["write_ratio"]))
     ]
+    made["serving.svg"] = drawn(
+        "Serving's messages: time of the others relative to tensorferry",
+        compared(page["serving"], "ratio"),
+    )
+    made["ray.svg"] = drawn(
+        "On a Ray cluster: time of the others relative to tensorferry",
+        compared(page["ray"], "ratio"),
+    )
+    made["import.svg"] = drawn(
+        "A process that starts and ends",
+        quantities(page["import"], "time", "ms"),
+    )
+    made["command.svg"] = drawn(
+        "Other programs: time relative to the ferry command that does the same",
+        compared(page["command"], "to_ferry"),
+    )
+    made["memory.svg"] = drawn(
+        "Memory beyond the start, while a TFRecord file is read in batches",
+        quantities(page["memory"], "memory", "MB"),
+    )
+    made["view.svg"] = drawn(
+        "From the start of the process to the first screen",
+        quantities(page["view"], "first screen, s", "s"),
+    )
     made["tensorproto.svg"] = drawn("A tensor to bytes: time relative to tensorferry", written)
     return made
 
