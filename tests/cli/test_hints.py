@@ -26,7 +26,7 @@ SOURCE = Path(ferry.__file__).parent
 PYTHON_ONLY = (
     "diagnosis",
     "feeds",
-    "files/bytes.py",
+    "files/serializing.py",
     "files/finish.py",
     "files/metadata.py",
     "formats/json/bodies.py",

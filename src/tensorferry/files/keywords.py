@@ -10,9 +10,21 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+if TYPE_CHECKING:
+    from typing import TypedDict
+else:
+
+    class TypedDict(dict):
+        """Names and annotations; a real one would compile each of them at the first import."""
+
+        def __init_subclass__(cls, *, total: bool = True) -> None:
+            """Takes what a real one takes, and lists the names of its bases, too."""
+            listed = [vars(kind).get("__annotations__", {}) for kind in reversed(cls.__mro__)]
+            cls.__annotations__ = {name: each[name] for each in listed for name in each}
 
 
 class Reading(TypedDict, total=False):
@@ -223,8 +235,7 @@ def shown(keywords: type) -> Callable[[F], F]:
             inspect.Parameter(
                 name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation
             )
-            for kind in reversed(keywords.__mro__[:-1])
-            for name, annotation in vars(kind).get("__annotations__", {}).items()
+            for name, annotation in keywords.__annotations__.items()
         ]
         function.__signature__ = signature.replace(parameters=[*named, *listed])  # type: ignore[attr-defined]
         return function

@@ -14,12 +14,14 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice
 from keyword import iskeyword
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from unicodedata import normalize
 
 from tensorferry import display
-from tensorferry.cards import ROWS, Card, Grid
 from tensorferry.errors import FormatError
+
+if TYPE_CHECKING:
+    from tensorferry.cards import Grid
 
 # The name of the tensor, where the whole value is one tensor.
 ROOT = "tensor"
@@ -39,6 +41,8 @@ class Infos(dict[str, "TensorInfo"]):
     """Infos of tensors by name: a dict that notebooks show as a table."""
 
     def _repr_html_(self) -> str:
+        from tensorferry.cards import Card  # imported late: most programs show none
+
         return Card("Infos", "", display.plural(len(self), "tensor"), grids=[grid(self)]).html()
 
 
@@ -51,6 +55,8 @@ def grid(infos: Mapping[str, TensorInfo], *, noun: str = "tensor") -> Grid:
         infos: By name.
         noun: What they are called.
     """
+    from tensorferry.cards import ROWS, Grid
+
     names = sorted(infos, key=_in_order) if len(infos) <= SORTED else infos
     shown = [infos[name] for name in islice(names, ROWS)]
     cells = [

@@ -16,7 +16,7 @@ The wire is parsed in `tensorferry._native`; which field belongs to which dtype 
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy import ndarray
@@ -27,8 +27,10 @@ from tensorferry.codecs import protobuf
 from tensorferry.codecs.protobuf import Tables, parse_schema
 from tensorferry.errors import FormatError, UnsupportedError
 from tensorferry.formats.messages import TENSORS
-from tensorferry.storage import Sink
 from tensorferry.tensors.values import Array, RaggedTensor, as_tensor, clean_bits, size_of
+
+if TYPE_CHECKING:
+    from tensorferry.storage import Sink
 
 NAME = "tensorproto"
 
