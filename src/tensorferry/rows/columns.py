@@ -131,3 +131,11 @@ def part_of(column: Column, index: tuple[int | slice, ...]) -> Any:
             dtype=column.dtype,
         )
     return rows
+
+
+def nbytes_of(held: Any) -> int:
+    """Number of bytes of Arrow's values; of their buffers, where PyArrow cannot tell (views)."""
+    try:
+        return int(held.nbytes)
+    except TypeError:
+        return int(held.get_total_buffer_size())

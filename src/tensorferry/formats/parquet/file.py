@@ -26,6 +26,7 @@ from tensorferry.formats.parquet.footer import CODECS, PAGE_HEADER, Chunk, read_
 from tensorferry.formats.parquet.ranges import RangedFile
 from tensorferry.formats.tables import pieces
 from tensorferry.formats.tables.lending import lend
+from tensorferry.rows.columns import nbytes_of
 from tensorferry.rows.rows import ROWS
 from tensorferry.storage import Sink
 from tensorferry.storage.source import Source, Span
@@ -340,7 +341,7 @@ class Reader:
     def _steps(self, index: int, columns: Sequence[str], step: int) -> Iterator[Any]:
         size = 0
         for batch in self._file.iter_batches(step, row_groups=[index], columns=list(columns)):
-            size += batch.nbytes
+            size += nbytes_of(batch)
             pieces.check_memory(size, held=self.size)
             yield batch
 
@@ -403,7 +404,7 @@ class Reader:
             left = set(names)
             for group in groups:
                 batches = self.batches(group, [column])
-                read += sum(batch.nbytes for batch in batches)
+                read += sum(map(nbytes_of, batches))
                 pieces.check_memory(read, held=self.size)
                 for batch in batches:
                     left.difference_update(_null_leaves(batch.column(0), column))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tensorferry.formats.parquet import file
 from tensorferry.formats.parquet.joining import Joined
+from tensorferry.rows.columns import nbytes_of
 from tensorferry.storage.sink import Sink
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ class GroupWriter:
     def _add(self, batch: pa.RecordBatch) -> None:
         self._batches.append(batch)
         self._rows += batch.num_rows
-        self._bytes += batch.nbytes
+        self._bytes += nbytes_of(batch)
 
     def _write(self) -> None:
         """Lets a thread encode what was gathered."""

@@ -17,6 +17,7 @@ from tensorferry import dtypes
 from tensorferry.budget import Budget
 from tensorferry.errors import FerryError, FormatError, UnknownFeatureError, UnsupportedError
 from tensorferry.formats.tables import pieces
+from tensorferry.rows.columns import nbytes_of
 from tensorferry.rows.schema import Feature, Schema
 from tensorferry.rows.schema.feature import make_feature
 from tensorferry.rows.splits import Part
@@ -321,7 +322,7 @@ def damages(
             except FerryError as error:
                 yield _placed(error, reader, index, [column])
         if reader.memory(index, columns):  # else the file holds all bytes of it
-            size = sum(batch.nbytes for batch in batches)
+            size = sum(map(nbytes_of, batches))
             budget.take(size, what="a column", offset=reader.offset(index, columns[0]))
 
 

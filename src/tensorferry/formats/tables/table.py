@@ -28,7 +28,7 @@ from tensorferry.formats.tables.contract import TableOptions, reads_of, recognis
 from tensorferry.formats.tables.dealing import CONVERTED, dealt
 from tensorferry.formats.tables.files import Files
 from tensorferry.progress import METER, Progress, following
-from tensorferry.rows.columns import rows_between
+from tensorferry.rows.columns import nbytes_of, rows_between
 from tensorferry.rows.rows import ROWS, Batch, Damage, Indices, Row, Rows, To, check_rows, hand
 from tensorferry.rows.schema import Schema
 from tensorferry.rows.splits import Part, Split, deal
@@ -470,7 +470,7 @@ class Table(Rows):
             with self._files.located(number):
                 batches = reader.batches(index, columns)
                 if not reader.is_parsed:  # text counts itself, in whichever thread parses it
-                    METER.add(sum(batch.nbytes for batch in batches))
+                    METER.add(sum(map(nbytes_of, batches)))
                 if self._how.on_error == "skip":  # what is wrong inside must be known now
                     leaves = [leaf for leaf in self._files.outlines if not leaf.error]
                     here = [leaf for leaf in leaves if leaf.column in columns]

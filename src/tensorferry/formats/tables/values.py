@@ -31,6 +31,7 @@ from tensorferry.errors import FormatError, UnsupportedError
 from tensorferry.formats.tables import chunks as arrow_chunks, columns as arrow_columns
 from tensorferry.formats.tables.chunks import Part
 from tensorferry.formats.tables.columns import Leaf, Note
+from tensorferry.rows.columns import nbytes_of
 from tensorferry.tensors import texts
 from tensorferry.tensors.values import Array, RaggedTensor, SparseTensor, check_budget, clean_bits
 
@@ -336,7 +337,7 @@ def _flat(array: pa.Array, dtype: dtypes.DType | None) -> Array:
     if types.is_dictionary(kind):
         return _taken(array.dictionary, array.indices, dtype)
     if types.is_run_end_encoded(kind):
-        check_budget((len(array),), np.dtype(np.int64), what="runs", held=array.nbytes)
+        check_budget((len(array),), np.dtype(np.int64), what="runs", held=nbytes_of(array))
         wanted = np.arange(array.offset, array.offset + len(array))
         places = np.searchsorted(array.run_ends.to_numpy(), wanted, side="right")
         return _taken(array.values, pa.array(places), dtype)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from tensorferry.rows.columns import nbytes_of
 from tensorferry.tensors.values import check_budget
 
 # A decimal of one number, as PyArrow and others write it.
@@ -51,7 +52,7 @@ def _check(array: pa.Array, kind: pa.DataType) -> None:
     if types.is_dictionary(kind):
         return _check(array, kind.value_type)
     size = len(array) * _width(kind)
-    check_budget((size,), np.dtype(np.uint8), what=f"a column of {kind}", held=array.nbytes)
+    check_budget((size,), np.dtype(np.uint8), what=f"a column of {kind}", held=nbytes_of(array))
     if _is_list(kind) and _is_list(array.type):
         return _check(array.flatten(), kind.value_type)
     if types.is_struct(kind) and types.is_struct(array.type):
