@@ -15,6 +15,8 @@
 #include <limits>
 #include <type_traits>
 
+#include "inline.h"
+
 namespace ferry::numbers {
 
 // How many elements are worked on together: all buffers of a kernel fit into the fastest cache.
@@ -22,6 +24,9 @@ constexpr std::size_t block = 512;
 
 // Sums and extremes are kept in so many lanes, which compilers make vectors of.
 constexpr std::size_t lanes = 8;
+
+// Of extremes, which are the same in any order, so many more that none waits for the one before.
+constexpr std::size_t many_lanes = 32;
 
 // The layout of IEEE floats that processors calculate with.
 template <typename Float>
@@ -55,11 +60,11 @@ struct Native {
   static constexpr double largest = static_cast<double>(std::numeric_limits<Number>::max());
 
   template <typename Float>
-  static Float widen(Stored stored) noexcept {
+  FERRY_INLINE static Float widen(Stored stored) noexcept {
     return static_cast<Float>(stored);
   }
   template <typename Float>
-  static Stored narrow(Float number) noexcept {
+  FERRY_INLINE static Stored narrow(Float number) noexcept {
     return static_cast<Stored>(number);
   }
 };
@@ -83,7 +88,7 @@ struct Small {
   static constexpr std::uint32_t quiet = has_infinity ? beyond | 1U << (Mantissa - 1) : beyond;
 
   template <typename Float>
-  static Float widen(Stored stored) noexcept {
+  FERRY_INLINE static Float widen(Stored stored) noexcept {
     using L = Layout<Float>;
     using Bits = typename L::Bits;
     constexpr int shift = L::mantissa - Mantissa;
@@ -110,7 +115,7 @@ struct Small {
   }
 
   template <typename Float>
-  static Stored narrow(Float number) noexcept {
+  FERRY_INLINE static Stored narrow(Float number) noexcept {
     if constexpr (Kind != Nan::kept && std::is_same_v<Float, double>) {
       return narrow(static_cast<float>(number));  // as ml_dtypes does
     } else {
@@ -153,11 +158,11 @@ struct BFloat16 {
   static constexpr std::uint32_t beyond = 0x7f80;
 
   template <typename Float>
-  static Float widen(Stored stored) noexcept {
+  FERRY_INLINE static Float widen(Stored stored) noexcept {
     return static_cast<Float>(std::bit_cast<float>(static_cast<std::uint32_t>(stored) << 16));
   }
   template <typename Float>
-  static Stored narrow(Float number) noexcept {
+  FERRY_INLINE static Stored narrow(Float number) noexcept {
     const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(number));
     const std::uint32_t rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
     const std::uint32_t nan = (bits >> 16 & sign_bit) | 0x7fc0;
@@ -210,14 +215,14 @@ inline std::size_t size_of(Type type) noexcept {
 
 // Copies up to a block of elements of an array at any address, and fills the rest with zeros.
 template <typename Stored>
-void load(const std::uint8_t* source, std::size_t count, Stored* into) noexcept {
+FERRY_INLINE void load(const std::uint8_t* source, std::size_t count, Stored* into) noexcept {
   std::memcpy(into, source, count * sizeof(Stored));
   if (count < block) std::memset(into + count, 0, (block - count) * sizeof(Stored));
 }
 
 // The same as numbers that are calculated with.
 template <typename Element, typename Work>
-void load_widened(const std::uint8_t* source, std::size_t count, Work* into) noexcept {
+FERRY_INLINE void load_widened(const std::uint8_t* source, std::size_t count, Work* into) noexcept {
   using Stored = typename Element::Stored;
   if constexpr (std::is_same_v<Stored, Work>) {
     load(source, count, into);
@@ -229,26 +234,29 @@ void load_widened(const std::uint8_t* source, std::size_t count, Work* into) noe
 }
 
 template <typename Stored>
-void store(const Stored* block_of, std::size_t count, std::uint8_t* target) noexcept {
+FERRY_INLINE void store(const Stored* block_of, std::size_t count, std::uint8_t* target) noexcept {
   std::memcpy(target, block_of, count * sizeof(Stored));
 }
 
 template <typename Float>
-bool is_finite(Float number) noexcept {  // also false for NaN
+FERRY_INLINE bool is_finite(Float number) noexcept {  // also false for NaN
   return std::fabs(number) <= std::numeric_limits<Float>::max();
 }
 
 // Widens a range so that it holds some numbers, too.
 template <typename Work>
-void widen_range(const Work* numbers, std::size_t count, Work& low, Work& high) noexcept {
-  Work least[lanes], most[lanes];
-  std::fill_n(least, lanes, low);
-  std::fill_n(most, lanes, high);
+FERRY_INLINE void widen_range(const Work* numbers, std::size_t count, Work& low, Work& high) noexcept {
+  Work least[many_lanes], most[many_lanes];
+  std::fill_n(least, many_lanes, low);
+  std::fill_n(most, many_lanes, high);
   std::size_t i = 0;
-  for (; i + lanes <= count; i += lanes) {
-    for (std::size_t lane = 0; lane < lanes; ++lane) {
+  for (; i + many_lanes <= count; i += many_lanes) {
+    for (std::size_t lane = 0; lane < many_lanes; ++lane) {
       const Work number = numbers[i + lane];
       least[lane] = number < least[lane] ? number : least[lane];
+    }
+    for (std::size_t lane = 0; lane < many_lanes; ++lane) {
+      const Work number = numbers[i + lane];
       most[lane] = number > most[lane] ? number : most[lane];
     }
   }
@@ -256,8 +264,8 @@ void widen_range(const Work* numbers, std::size_t count, Work& low, Work& high) 
     least[0] = std::min(least[0], numbers[i]);
     most[0] = std::max(most[0], numbers[i]);
   }
-  low = *std::min_element(least, least + lanes);
-  high = *std::max_element(most, most + lanes);
+  low = *std::min_element(least, least + many_lanes);
+  high = *std::max_element(most, most + many_lanes);
 }
 
 }  // namespace ferry::numbers
