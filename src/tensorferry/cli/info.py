@@ -74,6 +74,7 @@ def render(info: FileInfo) -> Iterable[str]:
             (info.holds, "" if info.count is None else text.number(info.count)),
             ("values", text.number(info.elements) if info.holds == "tensors" else ""),
             ("dtypes", ", ".join(f"{n} ({count})" for n, count in info.dtypes.items())),
+            ("times", ", ".join(f"{name} ({kind})" for name, kind in _times(info).items())),
             ("metadata", _metadata(info)),
             *model_fields,
         ]
@@ -107,14 +108,26 @@ def _size(info: FileInfo) -> str:
     return found
 
 
+TIME = "tensorferry.type."
+"""Stands before the name of a column of times, in the metadata of rows that were opened."""
+
+
+def _times(info: FileInfo) -> dict[str, str]:
+    """The types of columns of times, whose values are integers."""
+    found = info.metadata.items() if info.holds == "rows" else ()
+    return {name.removeprefix(TIME): kind for name, kind in found if name.startswith(TIME)}
+
+
 def _metadata(info: FileInfo) -> str:
     if not info.metadata:
         return ""
     import json
 
+    times = _times(info)
     return ", ".join(
         f"{name}={value if isinstance(value, str) else json.dumps(value, default=str)}"
         for name, value in info.metadata.items()
+        if name.removeprefix(TIME) not in times
     )
 
 
