@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "checksum.h"
+#include "text.h"
 
 namespace ferry::checkpoint {
 
@@ -132,7 +133,7 @@ Entries read_entries(const std::vector<Span>& values) {
   const std::size_t count = values.size();
   Entries entries;
   entries.numbers.resize(Entries::columns * count);
-  std::unordered_map<std::string_view, std::int64_t> known;
+  std::unordered_map<std::string_view, std::int64_t, TextHash> known;
   for (std::size_t number = 0; number < count; ++number) {
     const Span value = values[number];
     std::int64_t head = -1;
