@@ -76,7 +76,7 @@ Block::Block(Parts parts, std::uint64_t begin)
     : entries_(parts.entries),
       restarts_(parts.restarts),
       begin_(begin),
-      room_(std::max(keys_least, keys_ratio * parts.entries.size)) {
+      room_(keys_ratio * parts.entries.size) {
   restart_ = restarts_.fixed32();
 }
 
