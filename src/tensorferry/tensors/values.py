@@ -410,7 +410,12 @@ def map_structure(function: Callable[[Any], Any], value: Any, *, place: str = ""
         UnsupportedError: A dict has a key that is not a string.
         LimitError: The structure nests deeper than `limits.depth`, or contains itself.
     """
-    return _map(function, value, place, limits.depth)
+    try:
+        return _map(function, value, place, limits.depth)
+    except (
+        RecursionError
+    ):  # the limit is higher than Python's, or the caller left little of the stack
+        raise LimitError("the structure nests deeper than Python's stack allows") from None
 
 
 def _map(function: Callable[[Any], Any], value: Any, place: str, depth: int) -> Any:
