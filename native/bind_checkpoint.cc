@@ -20,8 +20,9 @@ nb::tuple table_block(nb::handle source) {
   return nb::make_tuple(keys, starts, ends);
 }
 
-nb::tuple bundle_entries(nb::handle source, nb::list starts, nb::list ends) {
+nb::tuple bundle_entries(nb::handle source, nb::list given_starts, nb::list given_ends) {
   Buffer buffer(source);
+  const nb::list starts = copy_of(given_starts), ends = copy_of(given_ends);
   if (starts.size() != ends.size()) throw nb::value_error("as many starts as ends");
   std::vector<Span> values;
   values.reserve(starts.size());
@@ -60,7 +61,9 @@ nb::object bundle_index(nb::handle source) {
                                   numbers.size() * sizeof(std::int64_t)));
 }
 
-nb::list table_blocks(nb::list keys, nb::list values, std::size_t room, std::size_t interval) {
+nb::list table_blocks(nb::list given_keys, nb::list given_values, std::size_t room,
+                      std::size_t interval) {
+  const nb::list keys = copy_of(given_keys), values = copy_of(given_values);
   if (keys.size() != values.size()) throw nb::value_error("as many keys as values");
   if (interval == 0) throw nb::value_error("a key starts anew at some time");
   const std::vector<Span> names = spans_of(keys), contents = spans_of(values);

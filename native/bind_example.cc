@@ -424,16 +424,18 @@ class Decoder {
   template <typename End>
   static void put_splits(nb::handle target, std::size_t parts, End end_of) {
     Buffer out(target, PyBUF_WRITABLE);
-    const auto put = [&](auto* splits) {
-      splits[0] = 0;
+    const auto put = [&](auto split) {  // they may lie at any address
+      std::uint8_t* place = out.data();
+      std::memcpy(place, &split, sizeof(split));
       for (std::size_t i = 0; i < parts; ++i) {
-        splits[i + 1] = static_cast<std::remove_reference_t<decltype(*splits)>>(end_of(i));
+        split = static_cast<decltype(split)>(end_of(i));
+        std::memcpy(place += sizeof(split), &split, sizeof(split));
       }
     };
     if (out.size() == (parts + 1) * sizeof(std::int64_t)) {
-      put(reinterpret_cast<std::int64_t*>(out.data()));
+      put(std::int64_t{0});
     } else if (out.size() == (parts + 1) * sizeof(std::int32_t)) {
-      put(reinterpret_cast<std::int32_t*>(out.data()));
+      put(std::int32_t{0});
     } else {
       throw nb::value_error("the target has another size");
     }
@@ -465,7 +467,7 @@ class Team {
     Job job{copy_of(given), {}, true};
     std::vector<Decoder::Piece> pieces;
     for (nb::handle work : job.work) {
-      const auto piece = nb::cast<nb::tuple>(work);
+      const nb::tuple piece = parts_of(work, 5);
       auto& decoder = nb::cast<Decoder&>(piece[0]);
       job.take(decoder.turn());
       pieces.push_back(decoder.prepare(piece[1], nb::cast<std::uint64_t>(piece[2]),

@@ -33,10 +33,11 @@ class Encoder {
   void prepare(nb::list given, std::size_t rows) {
     const Turn::Use use(turn_);
     forget();
-    sources_.resize(given.size());
-    strings_.resize(given.size());
+    const nb::list own = copy_of(given);
+    sources_.resize(own.size());
+    strings_.resize(own.size());
     for (std::size_t i = 0; i < sources_.size(); ++i) {
-      parse(nb::cast<nb::tuple>(given[i]), rows, sources_[i], strings_[i]);
+      parse(parts_of(own[i], 8), rows, sources_[i], strings_[i]);
     }
     rows_ = rows;
   }
@@ -282,8 +283,12 @@ class Encoder {
 
   const std::int64_t* splits(nb::handle given, std::size_t count, std::size_t& end) {
     const Buffer buffer(given);
-    if (buffer.size() != (count + 1) * sizeof(std::int64_t)) throw nb::value_error("bad splits");
-    std::vector<std::int64_t>& splits = splits_.emplace_back(count + 1);
+    const std::size_t given_count = buffer.size() / sizeof(std::int64_t);
+    // One more than `count`, which may be the largest number that there is.
+    if (given_count == 0 || given_count - 1 != count || buffer.size() % sizeof(std::int64_t) != 0) {
+      throw nb::value_error("bad splits");
+    }
+    std::vector<std::int64_t>& splits = splits_.emplace_back(given_count);
     std::memcpy(splits.data(), buffer.data(), buffer.size());
     if (splits[0] != 0) throw nb::value_error("bad splits");
     for (std::size_t i = 0; i < count; ++i) {

@@ -26,7 +26,10 @@ Type type_of(nb::str name) {
       {"int32"sv, Type::int32}, {"int64"sv, Type::int64}, {"uint8"sv, Type::uint8},
       {"uint16"sv, Type::uint16}, {"uint32"sv, Type::uint32}, {"uint64"sv, Type::uint64},
   }};
-  const std::string_view wanted = name.c_str();
+  Py_ssize_t size = 0;
+  const char* const text = PyUnicode_AsUTF8AndSize(name.ptr(), &size);
+  if (text == nullptr) throw nb::python_error();  // half of a surrogate pair
+  const std::string_view wanted(text, static_cast<std::size_t>(size));
   for (const auto& [known, type] : names) {
     if (known == wanted) return type;
   }

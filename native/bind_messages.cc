@@ -121,9 +121,11 @@ class MessageTable {
     if (!PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(span_.ptr()), &PyTuple_Type)) {
       throw nb::type_error("a span is a tuple");
     }
-    if (fields.size() > most_fields) throw nb::value_error("too many fields");
-    for (nb::handle each : fields) {
-      const auto line = nb::cast<nb::tuple>(each);
+    const nb::list own = copy_of(fields);
+    if (own.size() > most_fields) throw nb::value_error("too many fields");
+    for (nb::handle each : own) {
+      const nb::tuple line = parts_of(each, 6);
+      check_name(line[1]);
       const auto number = nb::cast<std::uint32_t>(line[0]);
       const auto kind = nb::cast<std::string>(line[2]);
       if (number >= highest || kind.empty()) throw nb::value_error("no such field");
@@ -175,7 +177,7 @@ class MessageTable {
     const Buffer buffer(source);
     nb::object found = checked(PyList_New(0));
     nb::object nothing;  // of messages of no bytes, of which a file may have very many
-    for (nb::handle each : spans) {
+    for (nb::handle each : copy_of(spans)) {
       const auto place = nb::cast<std::pair<std::uint64_t, std::uint64_t>>(each);
       const Span message = buffer.span(place.first, place.second);
       if (message.size != 0) {
@@ -201,6 +203,14 @@ class MessageTable {
     nb::object holder;
     const MessageTable* table;  // which `holder` holds
   };
+
+  // Two fields of one name would take each other's list away.
+  void check_name(nb::handle name) const {
+    if (!PyUnicode_CheckExact(name.ptr())) throw nb::type_error("the name of a field is a str");
+    for (const Line& line : lines_) {
+      if (is_same(line.name, name)) throw nb::value_error("two fields have one name");
+    }
+  }
 
   nb::object row(Span message) const {
     std::array<nb::object, most_fields> values;

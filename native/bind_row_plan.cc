@@ -190,10 +190,10 @@ bool convert_floats(const View& view, bool by_schema, Scratch<float>& out) {
 }  // namespace
 
 RowPlan::RowPlan(nb::list features, nb::tuple arrays)
-    : features_(features.size()), encoder_([&] {
+    : features_((features = copy_of(features)).size()), encoder_([&] {
         std::vector<Source> sources(features.size());
         for (std::size_t i = 0; i < sources.size(); ++i) {
-          const auto given = nb::cast<nb::tuple>(features[i]);
+          const nb::tuple given = parts_of(features[i], 4);
           const int kind = nb::cast<int>(given[1]);
           if (kind < 1 || kind > 3) throw nb::value_error("a feature is of kind 1, 2 or 3");
           sources[i].name = nb::cast<std::string>(given[0]);
@@ -202,7 +202,7 @@ RowPlan::RowPlan(nb::list features, nb::tuple arrays)
         return sources;
       }()), arrays_(std::move(arrays)) {
   for (std::size_t i = 0; i < features_.size(); ++i) {
-    const auto given = nb::cast<nb::tuple>(features[i]);
+    const nb::tuple given = parts_of(features[i], 4);
     Feature& feature = features_[i];
     feature.kind = encoder_.sources[i].kind;
     feature.by_schema = !given[2].is_none();
@@ -213,7 +213,9 @@ RowPlan::RowPlan(nb::list features, nb::tuple arrays)
     }
     feature.required = nb::cast<bool>(given[3]);
     required_ += feature.required;
-    numbers_[given[0]] = i;
+    // A text without code of its own, which would run in `encode`.
+    const std::string& name = encoder_.sources[i].name;
+    numbers_[nb::str(name.data(), name.size())] = i;
   }
 }
 

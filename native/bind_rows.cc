@@ -46,9 +46,9 @@ class Template {
 // The rows of columns, each a list with a value a row.
 nb::list zip_rows(nb::tuple names, nb::list columns) {
   const Template keys(names);
-  if (columns.size() != keys.size()) throw nb::value_error("a column for each name");
   std::vector<nb::list> held;  // of our own: nobody else can take something out of them
-  for (nb::handle column : columns) held.push_back(copy_of(nb::cast<nb::list>(column)));
+  for (nb::handle column : copy_of(columns)) held.push_back(copy_of(nb::cast<nb::list>(column)));
+  if (held.size() != keys.size()) throw nb::value_error("a column for each name");
   const std::size_t count = held.empty() ? 0 : held.front().size();
   for (const nb::list& column : held) {
     if (column.size() != count) throw nb::value_error("columns of different lengths");
@@ -75,7 +75,9 @@ nb::list slice_rows(nb::object values, nb::handle splits) {
   return make_list(count == 0 ? 0 : count - 1, [&](std::size_t i) {
     nb::int_ end = place_at(i + 1);
     const nb::object part = nb::steal(PySlice_New(start.ptr(), end.ptr(), nullptr));
+    Stay stay;  // a class of Python may have the method
     PyObject* const found = part.is_valid() ? PyObject_GetItem(values.ptr(), part.ptr()) : nullptr;
+    stay.returned();
     if (found == nullptr) throw nb::python_error();
     start = std::move(end);
     return nb::steal(found);
@@ -89,8 +91,8 @@ class RowReader {
   // missing, shape with None for any number of parts, class of scalars, dtype). `empty` is NumPy's.
   RowReader(nb::list columns, nb::list outputs, nb::object empty)
       : decoder_(parse_columns(columns)), keys_(names_of(outputs)), empty_(std::move(empty)) {
-    for (nb::handle given : outputs) {
-      const auto parts = nb::cast<nb::tuple>(given);
+    for (nb::handle given : copy_of(outputs)) {
+      const nb::tuple parts = parts_of(given, 6);
       Output output;
       output.column = nb::cast<std::size_t>(parts[0]);
       if (output.column >= decoder_.columns().size()) throw nb::index_error("no such column");
@@ -109,6 +111,7 @@ class RowReader {
       output.dtype = parts[5];
       outputs_.push_back(std::move(output));
     }
+    if (outputs_.size() != keys_.size()) throw nb::value_error("the outputs changed meanwhile");
   }
   RowReader(const RowReader&) = delete;
 
@@ -140,7 +143,7 @@ class RowReader {
 
   static nb::tuple names_of(nb::list outputs) {
     nb::list names;
-    for (nb::handle output : outputs) names.append(nb::cast<nb::tuple>(output)[1]);
+    for (nb::handle output : copy_of(outputs)) names.append(parts_of(output, 6)[1]);
     return nb::tuple(names);
   }
 

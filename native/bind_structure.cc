@@ -17,17 +17,6 @@ nb::object text_of(Span text) {
 
 nb::object number_of(std::uint64_t number) { return checked(PyLong_FromUnsignedLongLong(number)); }
 
-// Counts a level of Python's own recursion for as long as this lives.
-class Level {
- public:
-  Level() {
-    if (Py_EnterRecursiveCall(" in a structure") != 0) throw nb::python_error();
-  }
-  ~Level() { Py_LeaveRecursiveCall(); }
-  Level(const Level&) = delete;
-  Level& operator=(const Level&) = delete;
-};
-
 // Which tensors lie in a message as they lie in memory, and how arrays are made of them.
 class StructureReader {
  public:
@@ -38,8 +27,10 @@ class StructureReader {
 
   // `in_place` has pairs of a dtype and its size, by the number of the dtype.
   StructureReader(nb::object ndarray, nb::dict in_place) : ndarray(std::move(ndarray)) {
-    for (const auto& [number, pair] : in_place) {
+    const nb::dict own = nb::borrow<nb::dict>(checked(PyDict_Copy(in_place.ptr())));
+    for (const auto& [number, given] : own) {
       const auto place = nb::cast<std::size_t>(number);
+      const nb::tuple pair = parts_of(given, 2);
       if (place >= known.size()) throw nb::value_error("a dtype has a number below 256");
       known[place] = {nb::borrow(pair[0]), nb::cast<std::uint64_t>(pair[1])};
     }

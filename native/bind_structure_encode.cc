@@ -60,6 +60,7 @@ class Encoding {
     PyObject* const object = value.ptr();
     PyTypeObject* const type = Py_TYPE(object);
     if (depth < 0) refuse_depth();
+    const Level level;
     if (type == reinterpret_cast<PyTypeObject*>(writer_.ndarray.ptr())) return array(value, depth);
     if (type == &PyFloat_Type) return real(PyFloat_AsDouble(object));
     if (type == &PyUnicode_Type && text(object)) return nodes_.back().size;

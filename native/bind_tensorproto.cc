@@ -74,6 +74,7 @@ bool are_inside(nb::handle indices, nb::handle shape) {
   Buffer rows(indices, PyBUF_ND);
   Buffer sizes(shape, PyBUF_ND);
   const std::size_t rank = sizes.size() / sizeof(std::int64_t);
+  if (sizes.size() % sizeof(std::int64_t) != 0) throw nb::value_error("sizes are int64");
   if (rank == 0) return true;
   if (rows.size() % sizes.size() != 0) throw nb::value_error("rows of as many indices as sizes");
   const std::uint8_t* const begin = rows.data();
@@ -120,6 +121,9 @@ nb::object tensorproto_bytes(nb::handle array, nb::dict enums) {
     if (PyErr_Occurred() != nullptr) throw nb::python_error();
     return nb::none();
   }
+  // Before the buffer is asked for, which may run code of Python that changes the dict.
+  const std::uint64_t type = PyLong_AsUnsignedLongLong(number);
+  if (PyErr_Occurred() != nullptr) throw nb::python_error();
   struct View {
     Py_buffer view;
     bool is_held;
@@ -137,7 +141,7 @@ nb::object tensorproto_bytes(nb::handle array, nb::dict enums) {
   if (size > most || rank > tensorproto::max_dimensions) return nb::none();
   std::array<std::int64_t, tensorproto::max_dimensions> dims;
   for (std::size_t axis = 0; axis < rank; ++axis) dims[axis] = held.view.shape[axis];
-  const std::string header = tensorproto::header(PyLong_AsUnsignedLongLong(number), dims.data(), rank, size);
+  const std::string header = tensorproto::header(type, dims.data(), rank, size);
   PyObject* const result =
       PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(header.size() + size));
   if (result == nullptr) throw nb::python_error();

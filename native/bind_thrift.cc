@@ -29,11 +29,15 @@ constexpr int deepest = 1000;
 class ThriftTable {
  public:
   explicit ThriftTable(nb::list fields) {
-    for (nb::handle field : fields) {
+    for (nb::handle field : copy_of(fields)) {
       const auto [number, shape, inner] =
           nb::cast<std::tuple<std::int64_t, std::string, nb::object>>(field);
       const auto* table = inner.is_none() ? nullptr : nb::cast<ThriftTable*>(inner);
       wanted_.push_back({number, shape_of(shape), table});
+      const Shape wanted = wanted_.back().shape;
+      if ((wanted == Shape::structure || wanted == Shape::structures) != (table != nullptr)) {
+        throw nb::value_error("a struct has a table, and nothing else has one");
+      }
       held_.append(inner);
     }
   }

@@ -13,9 +13,10 @@ namespace ferry::python {
 
 // Columns: (name, kind, sequence, wanted, length of every list or None).
 inline std::vector<example::Column> parse_columns(nb::list columns) {
-  std::vector<example::Column> result(columns.size());
+  const nb::list own = copy_of(columns);
+  std::vector<example::Column> result(own.size());
   for (std::size_t i = 0; i < result.size(); ++i) {
-    const auto given = nb::cast<nb::tuple>(columns[i]);
+    const nb::tuple given = parts_of(own[i], 5);
     const int kind = nb::cast<int>(given[1]);
     if (kind < 1 || kind > 3) throw nb::value_error("a column is of kind 1, 2 or 3");
     result[i].name = nb::cast<std::string>(given[0]);
@@ -33,13 +34,12 @@ inline void fill_texts(nb::handle target, const example::Scratch<example::Text>&
   if (out.size() != texts.size() * sizeof(PyObject*) || std::string(out.format()) != "O") {
     throw nb::value_error("the target has another size or no objects");
   }
-  auto** place = reinterpret_cast<PyObject**>(out.data());
   for (std::size_t i = 0; i < texts.size(); ++i) {
     PyObject* text = PyBytes_FromStringAndSize(reinterpret_cast<const char*>(texts[i].data),
                                                static_cast<Py_ssize_t>(texts[i].size));
     if (text == nullptr) throw nb::python_error();
-    PyObject* old = place[i];
-    place[i] = text;
+    PyObject* const old = object_at(out.data(), i);
+    std::memcpy(out.data() + i * sizeof(text), &text, sizeof(text));
     Py_XDECREF(old);
   }
 }

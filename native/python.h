@@ -3,6 +3,7 @@
 
 #include <nanobind/nanobind.h>
 
+#include <string>
 #include <vector>
 
 #include "core/tfrecord.h"
@@ -31,7 +32,11 @@ class Buffer {
     if (failed != 0) throw nb::python_error();
     input_ = {data(), size()};
   }
-  ~Buffer() { PyBuffer_Release(&view_); }
+  ~Buffer() {
+    Stay stay;
+    PyBuffer_Release(&view_);
+    stay.returned();
+  }
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
 
@@ -62,12 +67,32 @@ inline nb::list to_list(const std::vector<Span>& strings) {
   return make_list(strings.size(), [&](std::size_t i) { return to_bytes(strings[i]); });
 }
 
-// A list of our own: nobody else can take something out of it.
+// A list of our own: nobody else can take something out of it. Turning an object into a number may
+// run code of Python, as may the garbage collector whenever an object is made.
 inline nb::list copy_of(nb::list values) {
   PyObject* const list = PyList_GetSlice(values.ptr(), 0, PY_SSIZE_T_MAX);
   if (list == nullptr) throw nb::python_error();
   return nb::steal<nb::list>(list);
 }
+
+// The parts of a tuple of so many.
+inline nb::tuple parts_of(nb::handle given, std::size_t count) {
+  if (!PyTuple_Check(given.ptr()) || static_cast<std::size_t>(PyTuple_Size(given.ptr())) != count) {
+    throw nb::type_error(("a tuple of " + std::to_string(count) + " is needed").c_str());
+  }
+  return nb::borrow<nb::tuple>(given);
+}
+
+// Counts a level of Python's own recursion for as long as this lives.
+class Level {
+ public:
+  Level() {
+    if (Py_EnterRecursiveCall(" in a structure") != 0) throw nb::python_error();
+  }
+  ~Level() { Py_LeaveRecursiveCall(); }
+  Level(const Level&) = delete;
+  Level& operator=(const Level&) = delete;
+};
 
 // The object at a place of an array of objects, which may lie at any address; nullptr if there is
 // none.

@@ -37,4 +37,4 @@ mkdir -p "$build"
 sanitize address "-fsanitize=address,undefined -fno-sanitize-recover=all" libasan.so \
   ASAN_OPTIONS=detect_leaks=0:detect_stack_use_after_return=1
 sanitize thread "-fsanitize=thread" libtsan.so \
-  TSAN_OPTIONS="halt_on_error=1:second_deadlock_stack=1:exitcode=66:suppressions=$PWD/native/thread.supp"
+  TSAN_OPTIONS="halt_on_error=1:second_deadlock_stack=1:exitcode=66"

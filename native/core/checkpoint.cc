@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "checksum.h"
+#include "text.h"
 
 namespace ferry::checkpoint {
 
@@ -75,7 +76,7 @@ Block::Block(Parts parts, std::uint64_t begin)
     : entries_(parts.entries),
       restarts_(parts.restarts),
       begin_(begin),
-      room_(std::max(keys_least, keys_ratio * parts.entries.size)) {
+      room_(keys_ratio * parts.entries.size) {
   restart_ = restarts_.fixed32();
 }
 
@@ -132,7 +133,7 @@ Entries read_entries(const std::vector<Span>& values) {
   const std::size_t count = values.size();
   Entries entries;
   entries.numbers.resize(Entries::columns * count);
-  std::unordered_map<std::string_view, std::int64_t> known;
+  std::unordered_map<std::string_view, std::int64_t, TextHash> known;
   for (std::size_t number = 0; number < count; ++number) {
     const Span value = values[number];
     std::int64_t head = -1;

@@ -16,6 +16,7 @@
 
 #include "layout.h"
 #include "memory.h"
+#include "text.h"
 #include "wire.h"
 
 namespace ferry::example {
@@ -188,7 +189,7 @@ class alignas(cache_line) Decoder {
   std::size_t seen_count_ = 0;  // columns that the record at hand has brought
   std::size_t wanted_count_ = 0;
   bool has_sequences_ = false;
-  std::unordered_map<std::string_view, Column*> by_name_[2];
+  std::unordered_map<std::string_view, Column*, TextHash> by_name_[2];
   std::size_t rows_ = 0;
 
   // Records of one layout are gathered, and then go into one column after the other.
@@ -241,7 +242,7 @@ class Survey {
   std::vector<Entry> entries_;
 
   std::vector<Feature> features_;
-  std::unordered_map<std::string, std::size_t> by_name_;
+  std::unordered_map<std::string, std::size_t, TextHash> by_name_;
   std::size_t guess_ = 0;  // the feature that may come next
   std::uint64_t rows_ = 0;
   bool has_sequences_ = false;

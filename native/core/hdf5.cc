@@ -18,7 +18,8 @@ constexpr std::size_t header_size = 16, message_size = 8, node_size = 24, symbol
 constexpr std::uint8_t shared = 2;  // a flag: the message is kept elsewhere
 constexpr std::uint32_t soft_link = 2;
 
-// Each part of a sound file is read once, and an object takes at least so many bytes.
+// Each part of a sound file is read once, a text in a heap twice, and an object takes at least so
+// many bytes.
 constexpr std::uint64_t spare_bytes = 1 << 16;
 constexpr std::size_t deepest = 100;  // groups are walked by recursion
 constexpr std::uint64_t least_object = 64;
@@ -113,7 +114,7 @@ Number number(Span message) {
 class Walk {
  public:
   Walk(Span file, std::size_t depth, Objects& found)
-      : file_(file), found_(found), depth_(std::min(depth, deepest)), left_(2 * file.size + spare_bytes),
+      : file_(file), found_(found), depth_(std::min(depth, deepest)), left_(3 * file.size + spare_bytes),
         values_left_(file.size) {}
 
   void read() {
@@ -296,6 +297,7 @@ class Walk {
     if (is_new) read_heap(address, place->second);
     const auto text = place->second.find(index);
     expect(text != place->second.end() && text->second.size() >= length);
+    spend(length);  // many attributes may have the same text
     return text->second.substr(0, length);
   }
 

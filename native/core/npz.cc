@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include "json.h"
+#include "text.h"
 
 namespace ferry::npz {
 
@@ -171,7 +172,7 @@ bool read(Span file, std::uint64_t start, std::uint64_t stop, std::uint64_t coun
   if (start > stop || stop > file.size || count > (stop - start) / entry_size) return false;
   Reader directory({file.data + start, static_cast<std::size_t>(stop - start), file.input});
   const Span data{file.data, static_cast<std::size_t>(start), file.input};
-  std::unordered_set<std::string_view> names;
+  std::unordered_set<std::string_view, TextHash> names;
   names.reserve(count);
   archive.members.reserve(count);
   std::uint64_t position = 0;

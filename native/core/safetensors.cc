@@ -5,6 +5,8 @@
 #include <tuple>
 #include <unordered_set>
 
+#include "text.h"
+
 namespace ferry::safetensors {
 
 namespace {
@@ -56,7 +58,7 @@ Header::Header(Span text, std::uint64_t data_size) : reader_(text, header_begin)
   arrays.reserve(text.size / 64);
   dims.reserve(text.size / 32);
   read_all();
-  std::unordered_set<std::string_view> names;
+  std::unordered_set<std::string_view, TextHash> names;
   names.reserve(arrays.size());
   for (const Array& array : arrays) {
     if (!names.insert(array.name).second) fail_twice(array.name, header_begin);
@@ -94,7 +96,7 @@ void Header::read_metadata() {
   };
   if (!reader_.take('{')) refuse();
   if (reader_.take('}')) return;
-  std::unordered_set<std::string_view> keys;
+  std::unordered_set<std::string_view, TextHash> keys;
   do {
     const std::string_view key = reader_.string();
     reader_.expect(':');

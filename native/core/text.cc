@@ -60,6 +60,11 @@ std::uint64_t hash(Span text) noexcept {
 
 }  // namespace
 
+std::size_t TextHash::operator()(std::string_view text) const noexcept {
+  return static_cast<std::size_t>(
+      hash({reinterpret_cast<const std::uint8_t*>(text.data()), text.size(), nullptr}));
+}
+
 bool is_utf8(Span text) noexcept {
   const std::uint8_t* at = text.data;
   const std::uint8_t* const end = at + text.size;

@@ -23,8 +23,12 @@ std::string shortened(Span text);
 // The same in quotes.
 inline std::string quoted(Span text) { return "'" + shortened(text) + "'"; }
 
-// Texts, each with its number: they are counted from 0 in the order in which they come. The hash
-// has a secret of the process, so that no file can bring texts that all fall into one place.
+// A hash with a secret of the process, so that no file can bring texts that all fall into one place.
+struct TextHash {
+  std::size_t operator()(std::string_view text) const noexcept;
+};
+
+// Texts, each with its number: they are counted from 0 in the order in which they come.
 class Texts {
  public:
   struct Found {

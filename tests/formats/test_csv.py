@@ -8,6 +8,7 @@ import datetime
 import io
 import pickle
 import random
+import time
 from typing import Any
 
 import numpy as np
@@ -242,3 +243,12 @@ def test_changed_bytes():
     for sample in samples:
         with contextlib.suppress(FormatError, UnsupportedError):
             rows_of(sample)
+
+
+def test_blank_lines_alone():
+    """A file of nothing but blank lines is refused at once, however many they are."""
+    start = time.process_time()
+    with pytest.raises(ferry.TruncatedError, match="names of columns"):
+        ferry.loads(b"\n" * 4_000_000, format="csv")
+
+    assert time.process_time() - start < 3

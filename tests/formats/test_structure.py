@@ -204,6 +204,17 @@ def test_contains_itself():
         ferry.dumps(value)
 
 
+def test_deeper_than_the_stack(monkeypatch):
+    """It is one as well if the limit is higher than the one of Python."""
+    monkeypatch.setattr(ferry.limits, "depth", 1_000_000)
+    value = []
+    for _ in range(5000):
+        value = [value]
+
+    with pytest.raises(ferry.LimitError, match="deeper"):
+        ferry.dumps(value, format="structure")
+
+
 def nested(levels: int) -> bytes:
     """Lists inside each other."""
     data = b"\x0a\x00"

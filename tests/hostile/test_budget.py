@@ -12,6 +12,7 @@ import cramjam
 import h5py
 import numpy as np
 import pytest
+from commands import run
 from savedmodels import encode, field, varint
 
 import tensorferry as ferry
@@ -271,3 +272,33 @@ def test_rows_of_nothing_on_a_screen(tmp_path):
 
     with bounded(100), pytest.raises(LimitError):
         next(select(tmp_path / "x.npy"))
+
+
+@pytest.mark.parametrize("options", [[], ["--json"], ["--json", "--all"]])
+def test_lists_of_nothing_on_a_screen(tmp_path, options):
+    """Nor do lists of lists of nothing, whose rows are few."""
+    path = tmp_path / "x.npy"
+    np.save(path, np.empty((2**10, 2**40, 0), np.float32))
+
+    with bounded(100):
+        with pytest.raises(LimitError, match="without elements"):
+            next(select(path))
+        result = run("show", *options, path)
+
+    assert result.code == (2 if "--all" in options else 0)
+
+
+def test_lists_of_nothing_in_a_request():
+    """Nor do they fill a request."""
+    request = ferry.serving.PredictRequest("m", {"x": np.empty((2**10, 2**40, 0), np.float32)})
+
+    with bounded(100), pytest.raises(LimitError, match="without elements"):
+        request.to_json()
+
+
+def test_lists_of_nothing_as_json():
+    """In JSON with types, they are the bytes that they have: none."""
+    array = np.empty((2**10, 2**40, 0), np.float32)
+
+    with bounded(100):
+        assert ferry.loads(ferry.dumps(array, format="json"), format="json").shape == array.shape

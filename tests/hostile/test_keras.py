@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import marshal
+import re
 import signal
 import struct
 import tracemalloc
@@ -557,3 +558,46 @@ def test_datasets_that_share_their_values(tmp_path):
 
     with pytest.raises(LimitError, match="together with what was read before"):
         ferry.open(path)
+
+
+def share(path, length, target, *, less=0):
+    """Lets all strings of a length be the one of another length, or all but its end."""
+    data = path.read_bytes()
+    place = re.search(struct.pack("<I", target) + b"(.{10}\0\0)", data, re.DOTALL)
+    assert place is not None
+    text = struct.pack("<I", target - less) + place[1]
+    pattern = re.compile(re.escape(struct.pack("<I", length)) + b".{10}\0\0", re.DOTALL)
+    data, count = pattern.subn(lambda _: text, data)
+    path.write_bytes(data)
+    return count
+
+
+@pytest.mark.parametrize("is_usual", [True, False])
+def test_attributes_that_share_their_text(tmp_path, is_usual):
+    """A thousand attributes in the same 300,000 bytes are not 300 megabytes of text."""
+    path = tmp_path / "shared.weights.h5"
+    with h5py.File(path, "w") as file:
+        if not is_usual:
+            file.create_dataset("other", data=np.zeros(8), chunks=(2,))
+        file.create_group("long").attrs["name"] = "x" * 300_000
+        for number in range(20):
+            group = file.create_group(f"layers/a{number}/vars")
+            group["0"] = np.zeros(3, "float32")
+            for each in range(50):
+                group.attrs[f"name{each}"] = "y" * 77
+    assert share(path, 77, 300_000) >= 1000
+
+    with bounded(megabytes=60), pytest.raises(LimitError, match="without end"):
+        ferry.open(path)
+
+
+def test_strings_that_share_their_bytes(tmp_path):
+    """Ten thousand strings in the same 300,000 bytes are not three gigabytes."""
+    path = tmp_path / "shared.h5"
+    with h5py.File(path, "w") as file:
+        file.create_group("long").attrs["name"] = "x" * 300_000
+        file.create_dataset("texts", data=["y" * 77] * 10_000, dtype=h5py.string_dtype())
+    assert share(path, 77, 300_000, less=1) >= 10_000
+
+    with bounded(megabytes=60), pytest.raises(LimitError, match="the strings of 'texts'"):
+        ferry.load(path)

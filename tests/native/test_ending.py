@@ -30,6 +30,32 @@ plan = _native.RowPlan([("a", 3, None, False)], (np.ndarray,))
 places = np.zeros(1000, np.int64)
 splits = np.arange(0, 200_001, 10)
 lines = np.empty((20_000, 10), np.int64)
+floats = np.arange(200_000.0).reshape(100, -1)
+small = np.empty(floats.shape, np.int8)
+scale = np.ones(100)
+text = b'{"a": [' + b"1.5, " * 100_000 + b"2]}"
+one_row = [{"a": values, "b": "text", "c": object()}]
+
+
+class Slow:
+    def __getitem__(self, part):
+        time.sleep(0.001)
+
+
+class Writes:
+    quick = {}
+
+    def other(self, value, place):
+        time.sleep(0.001)
+        return None, 1
+
+
+class Reads:
+    def tensor(self, start, end):
+        time.sleep(0.001)
+
+
+structure = b"\\xba\\x03\\x02\\x08\\x01"
 """
 
 CALLS = {
@@ -56,6 +82,28 @@ CALLS = {
     "team at": "team = _native.ExampleTeam(1); one = _native.ExampleDecoder(columns); "
     "team.submit_at(one, [frames], places, places, True); team.wait()",
     "lay out": "_native.lay_out_rows(values, splits, bytes(8), lines)",
+    "join": "_native.join([data] * 16)",
+    "longest": "_native.longest_string(data)",
+    "inside": "_native.are_inside(values, values[:1])",
+    "lines": "_native.cut_lines(data, 0, 1 << 16, 1 << 30, True)",
+    "json body": "_native.json_body(text)",
+    "json lists": "_native.json_lists(floats, True)",
+    "json lines": "_native.json_lines(one_row, (np.ndarray,), "
+    "lambda value: time.sleep(0.001) or '1')",
+    "moments": "_native.moments_of(floats, 'float64')",
+    "bins": "_native.count_bins(floats, 'float64', 1, 0.0, places)",
+    "magnitudes": "_native.count_magnitudes(floats, 'float64')",
+    "compare": "_native.compare_numbers(floats, floats, 'float64', 0.0, 0.0)",
+    "ranges": "_native.quantize_ranges(floats, 'float64', 100, 2000, scale, scale)",
+    "quantize": "_native.quantize_integers(floats, 'float64', small, 'int8', True, 100, 2000, "
+    "np.ones(100), np.zeros(100))",
+    "dequantize": "_native.dequantize_integers(small, 'int8', floats, 'float64', 100, 2000, "
+    "np.ones(100), np.zeros(100))",
+    "nodes": "_native.graph_nodes(packed, 0, len(packed), field=9, watched=(), attributes=(), "
+    "depth=100)",
+    "slices": "_native.slice_rows(Slow(), splits[:20])",
+    "structure": "_native.StructureWriter(np.ndarray, {}).encode([object()], Writes(), 100)",
+    "value": "_native.StructureReader(np.ndarray, {}).read(structure, Reads(), 100)",
     "error": "_native.tensorproto_scan(b'\\xff')",
     "end of a team": "team = _native.ExampleTeam(1); one = _native.ExampleDecoder(columns); "
     "two = _native.ExampleDecoder(columns); team.submit([(one, frames, 0, 200_000, True)]); "

@@ -49,7 +49,13 @@ def show_command(
     if as_json:
         from dataclasses import replace
 
-        whole = everything or found.summary.count <= MANY
+        import numpy as np
+
+        from tensorferry.tensors.values import count_lists
+
+        is_array = isinstance(found.values, np.ndarray)
+        lists = count_lists(found.values.shape) if is_array else 0
+        whole = everything or max(found.summary.count, lists) <= MANY
         shown = found if whole else replace(found, values=None)
         shared.echo_json("show", excerpt=shown, complete=whole)
     else:

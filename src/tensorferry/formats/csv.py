@@ -114,6 +114,7 @@ class Reader(text.TextReader):
         )
 
 
+_VISIBLE = re.compile(rb"\S")
 _PLAIN_NAME = rb'"[^"\r\n,]*"|[^"\r\n,]+'
 _PLAIN_HEADER = re.compile(rb"(?:%b)(?:,(?:%b))*" % (_PLAIN_NAME, _PLAIN_NAME))
 
@@ -124,26 +125,35 @@ def _first_line(data: memoryview) -> tuple[bytes, int]:
     Raises:
         TruncatedError: There is none, or it ends inside of quotes.
     """
-    start = 0
-    while start < len(data):
-        size = 1 << 12
-        while True:
-            head = bytes(data[start : start + size])
-            end = head.find(b"\n")
-            quotes = head.count(QUOTE, 0, end)
-            while end >= 0 and quotes % 2:
-                last, end = end, head.find(b"\n", end + 1)
-                quotes += head.count(QUOTE, last, len(head) if end < 0 else end)
-            if end >= 0 or start + size >= len(data):
-                break
-            size *= 8
-        if end < 0 and head.count(QUOTE) % 2:
-            raise TruncatedError("the file ends inside of quotes", offset=len(data))
-        line = head if end < 0 else head[:end]
-        start += len(head) if end < 0 else end + 1
-        if line.strip():
-            return line, start
-    raise TruncatedError("no line, expected one with the names of columns", offset=0)
+    visible = _VISIBLE.search(data)
+    if visible is None:
+        raise TruncatedError("no line, expected one with the names of columns", offset=0)
+    start = _start_of_line(data, visible.start())
+    size = 1 << 12
+    while True:
+        head = bytes(data[start : start + size])
+        end = head.find(b"\n")
+        quotes = head.count(QUOTE, 0, end)
+        while end >= 0 and quotes % 2:
+            last, end = end, head.find(b"\n", end + 1)
+            quotes += head.count(QUOTE, last, len(head) if end < 0 else end)
+        if end >= 0 or start + size >= len(data):
+            break
+        size *= 8
+    if end < 0 and head.count(QUOTE) % 2:
+        raise TruncatedError("the file ends inside of quotes", offset=len(data))
+    return (head, start + len(head)) if end < 0 else (head[:end], start + end + 1)
+
+
+def _start_of_line(data: memoryview, place: int) -> int:
+    """Where the line starts that a place lies in."""
+    size = 1 << 12
+    while True:
+        head = bytes(data[max(place - size, 0) : place])
+        end = head.rfind(b"\n")
+        if end >= 0 or size >= place:
+            return place - len(head) + end + 1
+        size *= 8
 
 
 def _plain_names(header: bytes) -> list[str] | None:

@@ -51,7 +51,10 @@ def _listed(value: Any) -> Any:
     """An array or a scalar of NumPy's in lists and Python's numbers."""
     import numpy as np
 
+    from tensorferry.tensors.values import check_lists
+
     array = np.asarray(value)
+    check_lists(array.shape)
     if array.dtype.names is not None:  # TensorFlow's quantized kinds
         array = array[array.dtype.names[0]]
     if array.dtype.kind == "V" or array.dtype.type.__module__ == "ml_dtypes":

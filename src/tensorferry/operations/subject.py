@@ -33,7 +33,7 @@ from tensorferry.rows.rows import ROWS, Rows
 from tensorferry.storage.pages import release
 from tensorferry.tensors.bundle import Bundle
 from tensorferry.tensors.infos import TensorInfo
-from tensorferry.tensors.values import SparseTensor, check_budget
+from tensorferry.tensors.values import SparseTensor, check_budget, check_lists
 
 Holds = Literal["tensors", "records", "rows"]
 
@@ -379,4 +379,6 @@ def rows_in(subject: Subject, names: Sequence[str]) -> int:
     # A row takes time and space wherever it goes, though a tensor of shape [2**40, 0] takes none.
     held = sum(subject.infos[name].nbytes or 0 for name in names)
     check_budget((length,), np.dtype(np.int64), what=f"{length} rows of nothing", held=held)
+    for shape in shapes.values():
+        check_lists([1 if size is None else size for size in shape])
     return length

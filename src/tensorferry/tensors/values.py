@@ -9,6 +9,7 @@ bytes. `tensorferry.frameworks` converts tensors of other frameworks.
 from __future__ import annotations
 
 import itertools
+import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -28,6 +29,8 @@ from tensorferry.tensors.infos import (
 )
 from tensorferry.tensors.ragged import Array as Array, RaggedVerbs
 from tensorferry.tensors.texts import TEXT, joined
+
+LIST_SIZE = 64  # about what an empty list of Python takes
 
 SCALARS = (type(None), bool, int, float, str, bytes)
 
@@ -247,6 +250,24 @@ def check_budget(shape: Sequence[int], dtype: np.dtype[Any], *, what: str, held:
     Budget(held).take(size_of(shape, dtype), what=what)
 
 
+def count_lists(shape: Sequence[int]) -> int:
+    """Number of empty lists that a tensor without elements is, as lists in lists; 0 for others."""
+    return math.prod(shape[: shape.index(0)]) if 0 in shape else 0
+
+
+def check_lists(shape: Sequence[int]) -> None:
+    """Refuses to make lists, or their text, of a tensor like [2**40, 0], which takes no bytes.
+
+    Raises:
+        LimitError: They would take more than `limits.memory`.
+    """
+    if 0 in shape:
+        size = LIST_SIZE * count_lists(shape)
+        Budget(0).take(
+            size, what=f"a tensor without elements, of shape {list(shape)[:8]}, as lists"
+        )
+
+
 def size_of(shape: Sequence[int], dtype: np.dtype[Any]) -> int:
     """Number of bytes that a tensor takes in memory; its dimensions may be beyond int64."""
     size = dtype.itemsize
@@ -410,7 +431,12 @@ def map_structure(function: Callable[[Any], Any], value: Any, *, place: str = ""
         UnsupportedError: A dict has a key that is not a string.
         LimitError: The structure nests deeper than `limits.depth`, or contains itself.
     """
-    return _map(function, value, place, limits.depth)
+    try:
+        return _map(function, value, place, limits.depth)
+    except (
+        RecursionError
+    ):  # the limit is higher than Python's, or the caller left little of the stack
+        raise LimitError("the structure nests deeper than Python's stack allows") from None
 
 
 def _map(function: Callable[[Any], Any], value: Any, place: str, depth: int) -> Any:

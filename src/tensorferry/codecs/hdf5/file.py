@@ -496,10 +496,12 @@ class Node:
             return name, None
         if len(values) != count * datatype.size:
             self.file.fail(message.offset, f"attribute {name[:60]!r} has fewer values than said")
-        texts = [
-            self.text(values[place : place + datatype.size], datatype).decode()
-            for place in range(0, len(values), datatype.size)
-        ]
+        texts = []
+        for place in range(0, len(values), datatype.size):
+            text = self.text(values[place : place + datatype.size], datatype)
+            if datatype.is_variable:  # many attributes may have the same text
+                self.file.bytes.count(message.offset, len(text))
+            texts.append(text.decode())
         return name, texts if shape else texts[0]
 
     def text(self, value: bytes, datatype: Datatype) -> bytes:

@@ -36,6 +36,7 @@ from tensorferry.tensors.values import (
     RaggedTensor,
     SparseTensor,
     as_tensor,
+    check_lists,
     is_namedtuple,
 )
 
@@ -135,6 +136,7 @@ def lists_of(array: Array) -> bytes:
 
 
 def _laid_out(array: Array) -> Array:
+    check_lists(array.shape)
     flags = array.flags
     return array if flags.c_contiguous and flags.aligned else array.copy(order="C")
 

@@ -40,6 +40,9 @@ FILTERS = {4: "szip", 5: "nbit", 6: "scaleoffset", 32000: "lzf", 32001: "blosc",
 CLASSES = {2: "time", 4: "bitfield", 5: "opaque", 6: "compound", 7: "reference", 8: "enumeration"}
 CLASSES |= {9: "sequence", 10: "array"}
 
+# A string of variable length: where it lies in which heap.
+VARIABLE = np.dtype([("length", "<u4"), ("address", "<u8"), ("index", "<u4")])
+
 # Called before values are read as a whole.
 Check = Callable[[], None]
 
@@ -383,6 +386,7 @@ class StoredTexts(Stored):
             values = [b""] * count
         else:
             data = self._places()
+            self._count(data)
             places = range(0, len(data), self.datatype.size)
             values = [
                 self.node.text(data[place : place + self.datatype.size], self.datatype)
@@ -391,6 +395,16 @@ class StoredTexts(Stored):
         array: Array = np.empty(count, object)
         array[:] = values
         return array.reshape(self.shape)
+
+    def _count(self, data: bytes) -> None:
+        """Counts the bytes of the strings: many of them may be the same bytes of the file."""
+        if not self.datatype.is_variable or len(data) % VARIABLE.itemsize:
+            return
+        self.node.file.bytes.source.budget.take(
+            int(np.frombuffer(data, VARIABLE)["length"].sum(dtype=np.uint64)),
+            what=f"the strings of {self.node.path[:200]!r}",
+            key=("strings", self.node.address),
+        )
 
     def _places(self) -> bytes:
         if self.load is not None:

@@ -1,0 +1,152 @@
+"""Names that the hash of the C++ library gives one number: a file of them takes no longer to read.
+
+The hash is public and has no secret, so anybody can make a million such names. In a table by that
+hash, each name is compared with all before it: a file of a few megabytes would take minutes.
+"""
+
+from __future__ import annotations
+
+import io
+import itertools
+import json
+import random
+import struct
+import time
+import zipfile
+from contextlib import contextmanager
+
+import numpy as np
+
+import tensorferry as ferry
+from tensorferry import _native
+
+# Of the library of GCC, for 64 bits.
+MASK = (1 << 64) - 1
+FACTOR = 0xC6A4A7935BD1E995
+INVERSE = pow(FACTOR, -1, 1 << 64)
+LETTERS = frozenset(
+    b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+#$%&'()*.,;<=>?@[]^`{|}~!"
+)
+PAIRS = 15
+
+
+def mix(word):
+    word = word * FACTOR & MASK
+    return (word ^ word >> 47) * FACTOR & MASK
+
+
+def unmix(word):
+    word = word * INVERSE & MASK
+    return (word ^ word >> 47) * INVERSE & MASK
+
+
+def step(state, word):
+    return (state ^ mix(word)) * FACTOR & MASK
+
+
+def colliding(before=b"", behind=b""):
+    """Texts of one length that have one hash: 32768, which start and end as given.
+
+    At each of fifteen places there is one of two words of 16 bytes, and both lead from one state of
+    the hash to the same next one.
+    """
+    assert len(before) % 8 == 0
+    random.seed(1)
+    state = 0xC70F6907 ^ (len(before) + 16 * PAIRS + len(behind)) * FACTOR & MASK
+    for (word,) in struct.iter_unpack("<Q", before):
+        state = step(state, word)
+    choices = []
+    letters = sorted(LETTERS)
+    while len(choices) < PAIRS:
+        first = bytes(random.choices(letters, k=16))
+        one, two = struct.unpack("<QQ", first)
+        target = step(step(state, one), two)
+        while True:
+            start = bytes(random.choices(letters, k=8))
+            reached = step(state, int.from_bytes(start, "little"))
+            end = unmix(reached ^ target * INVERSE & MASK).to_bytes(8, "little")
+            if LETTERS.issuperset(end):
+                break
+        choices.append((first, start + end))
+        state = target
+    return [before + b"".join(parts) + behind for parts in itertools.product(*choices)]
+
+
+@contextmanager
+def quickly(seconds=3):
+    start = time.process_time()
+    yield
+    assert time.process_time() - start < seconds
+
+
+def framed(header):
+    data = json.dumps(header).encode()
+    return struct.pack("<Q", len(data)) + data
+
+
+def test_safetensors():
+    """Names of tensors, and keys of the metadata."""
+    names = [name.decode() for name in colliding()]
+    empty = {"dtype": "U8", "shape": [0], "data_offsets": [0, 0]}
+    tensors, metadata = (
+        framed(dict.fromkeys(names, empty)),
+        framed({"__metadata__": dict.fromkeys(names, "")}),
+    )
+
+    with quickly():
+        assert len(ferry.loads(tensors, format="safetensors")) == len(names)
+        assert ferry.loads(metadata, format="safetensors") == {}
+
+
+def test_npz():
+    """Names of the members of an archive."""
+    names = [name.decode() for name in colliding(behind=b".npy")]
+    array = io.BytesIO()
+    np.save(array, np.zeros(0))
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        for name in names:
+            archive.writestr(name, array.getvalue())
+    data = file.getvalue()
+    size, start = struct.unpack_from("<II", data, len(data) - 10)
+
+    with quickly():
+        found = _native.npz_arrays(data, start, start + size, len(names))
+    assert found is None or len(found) == len(names)
+
+
+def test_examples():
+    """Names of features."""
+    names = [name[1:] for name in colliding(before=b"ffffffff")]
+
+    def field(number, data):
+        size, head = len(data), bytes([number << 3 | 2])
+        while size > 0x7F:
+            head, size = head + bytes([size & 0x7F | 0x80]), size >> 7
+        return head + bytes([size]) + data
+
+    value = field(2, field(3, b"\x0a\x01\x01"))
+    record = field(1, b"".join(field(1, field(1, name) + value) for name in names))
+    survey = _native.ExampleSurvey()
+    columns = [(name.decode(), 3, False, True, None) for name in names]
+
+    with quickly():
+        survey.add_record(record)
+        _native.ExampleDecoder(columns).decode_records([record])
+    assert len(survey.features()) == len(names)
+
+
+def test_checkpoint():
+    """Heads of entries: dtype and shape."""
+    count, size = 100_000, 12
+    state, target = 0xC70F6907 ^ (4 + size) * FACTOR & MASK, 1
+    heads = []
+    for number in range(count):
+        start = bytes((8, 1, 0x12, size)) + number.to_bytes(4, "little")
+        reached = step(state, int.from_bytes(start, "little"))
+        heads.append(start + unmix(reached ^ target).to_bytes(8, "little"))
+    ends = [len(head) * (number + 1) for number, head in enumerate(heads)]
+
+    with quickly():
+        found, _ = _native.bundle_entries(b"".join(heads), [0, *ends[:-1]], ends)
+    assert found == heads

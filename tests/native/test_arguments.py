@@ -1,0 +1,186 @@
+"""Wrong arguments of native calls: an exception of Python's, and no fault in memory.
+
+Nobody but tensorferry makes these calls. A fault would still end the process of whoever passes on a
+wrong table, and code of Python that runs inside a call may change the very lists that it reads.
+"""
+
+from __future__ import annotations
+
+import gc
+
+import numpy as np
+import pytest
+
+from tensorferry import _native
+
+COLUMN = ("a", 3, False, True, None)
+
+
+class Clearing:
+    """A number that empties a list or dict when it is looked at."""
+
+    def __init__(self, value, target):
+        self.value = value
+        self.target = target
+
+    def __index__(self):
+        if self.target:
+            self.target.clear()
+            gc.collect()
+        return self.value
+
+    __int__ = __index__
+
+
+def emptied(make, count=50):
+    """A list of what `make(a number, its index)` gives, which is emptied at the first look."""
+    target = []
+    target.extend(make(lambda value: Clearing(value, target), index) for index in range(count))
+    return target
+
+
+def read_all(table):
+    return table.read(b"\x08\x01\x10\x02\x08\x03" * 100, 0, 600)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: _native.ExampleDecoder(emptied(lambda n, i: (f"a{i}", n(3), False, True, None))),
+        lambda: _native.RowReader(
+            [COLUMN],
+            emptied(lambda n, i: (n(0), f"a{i}", False, (None,), int, np.dtype("i8"))),
+            np.empty,
+        ),
+        lambda: _native.RowPlan(emptied(lambda n, i: (f"a{i}", n(3), None, False)), ()),
+        lambda: _native.ExampleEncoder().prepare(
+            emptied(lambda n, i: (f"a{i}", n(3), False, np.arange(3), None, 1, None, None)), 3
+        ),
+        lambda: _native.MessageTable(
+            "m", emptied(lambda n, i: (n(i), f"a{i}", "int", 0, False, None)), tuple
+        ),
+        lambda: _native.MessageTable("m", [(1, "a", "int", 0, False, None)], tuple).rows(
+            b"", emptied(lambda n, i: (n(0), 0))
+        ),
+        lambda: _native.ThriftTable(emptied(lambda n, i: (n(i), "integer", None))),
+        lambda: _native.bundle_entries(b"abc", emptied(lambda n, i: n(0)), [1] * 50),
+    ],
+    ids=["decoder", "reader", "plan", "encoder", "table", "rows", "thrift", "entries"],
+)
+def test_lists_that_are_emptied_meanwhile(call):
+    """A call reads the list as it was, whatever the objects in it do to it."""
+    call()
+
+
+def test_dict_that_is_emptied_meanwhile():
+    """Nor does it matter what happens to a dict."""
+    dtypes = {}
+    dtypes.update({i: (object(), Clearing(4, dtypes)) for i in range(1, 60)})
+
+    _native.StructureReader(np.ndarray, dtypes)
+
+    assert dtypes == {}
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: _native.ExampleDecoder([()]),
+        lambda: _native.RowReader([COLUMN], [(0,)], np.empty),
+        lambda: _native.RowPlan([("a", 3)], ()),
+        lambda: _native.ExampleEncoder().prepare([("a", 3)], 1),
+        lambda: _native.ExampleTeam(1).submit([(_native.ExampleDecoder([]),)]),
+        lambda: _native.MessageTable("m", [(1,)], tuple),
+        lambda: _native.MessageTable("m", [(1, 5, "int", 0, False, None)], tuple),
+        lambda: _native.StructureReader(np.ndarray, {1: ()}),
+    ],
+    ids=["decoder", "reader", "plan", "encoder", "team", "table", "name", "structure"],
+)
+def test_tuples_of_another_size(call):
+    """Nothing is read behind the end of a tuple."""
+    with pytest.raises(TypeError):
+        call()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: _native.are_inside(bytes(1200), bytes(12)),
+        lambda: _native.moments_of(b"", "\ud800"),
+        lambda: _native.moments_of(b"", "int64\0"),
+        lambda: _native.ThriftTable([(1, "struct", None)]),
+        lambda: _native.ThriftTable([(1, "structs", None)]),
+        lambda: read_all(
+            _native.MessageTable(
+                "m", [(1, "a", "int", 0, True, None), (2, "a", "int", 0, True, None)], tuple
+            )
+        ),
+        lambda: _native.ExampleEncoder().prepare(
+            [("a", 3, True, b"", None, 1, b"", None)], (1 << 64) - 1
+        ),
+        lambda: _native.ExampleEncoder().prepare(
+            [("a", 3, False, b"", b"", 1, None, None)], (1 << 64) - 1
+        ),
+    ],
+    ids=["shape", "surrogate", "nul", "struct", "structs", "name", "rows", "lists"],
+)
+def test_values_that_do_not_fit(call):
+    """Sizes that are no whole numbers, names that are none, and counts that wrap around."""
+    with pytest.raises(ValueError):  # noqa: PT011
+        call()
+
+
+def test_names_that_run_code():
+    """A plan looks names up without code of theirs, which could change the row."""
+
+    class Name(str):
+        __slots__ = ()
+
+        def __hash__(self):
+            row.clear()
+            return str.__hash__(self)
+
+        def __eq__(self, other):
+            row.clear()
+            return str.__eq__(self, other)
+
+    row = {"a": list(range(100)), "b": [1.5] * 100}
+    plan = _native.RowPlan([(Name("a"), 3, None, False), (Name("b"), 2, None, False)], ())
+    row |= {"a": list(range(100)), "b": [1.5] * 100}
+    found = []
+
+    framer = _native.Framer(found.append, 1)
+    assert framer.add_row(plan, row)
+    framer.flush()
+
+    assert len(row) == 2
+    assert len(found) == 1
+
+
+@pytest.mark.parametrize("step", [1, 3])
+def test_splits_at_any_address(step):
+    """What is copied may go to any address."""
+    encoder = _native.ExampleEncoder()
+    encoder.prepare([("a", 3, False, np.arange(20), None, 2, None, None)], 10)
+    frames = bytes(encoder.encode(0, 10))
+    decoder = _native.ExampleDecoder([COLUMN])
+    decoder.decode(frames, 0, 10, True)
+    target = memoryview(bytearray(100))[step : step + 88]
+
+    decoder.copy_list_splits(0, target)
+
+    assert np.frombuffer(target, np.int64).tolist() == list(range(0, 21, 2))
+
+
+@pytest.mark.parametrize("kind", [list, tuple, dict])
+def test_deep_structures(kind):
+    """A value that is in itself, or very deep, is an error and no overflow of the stack."""
+    value = None
+    for _ in range(100_000):
+        value = {"a": value} if kind is dict else kind([value])
+    builder = type("Builder", (), {"quick": {}})()
+
+    with pytest.raises(RecursionError, match="in a structure"):
+        _native.StructureWriter(np.ndarray, {}).encode(value, builder, 1 << 30)
+    while value is not None:  # taken apart here: Python itself would go down all levels
+        value = value["a"] if kind is dict else value[0]
