@@ -199,6 +199,15 @@ def test_long_line(monkeypatch):
         rows_of(b'{"a": "' + b"x" * (20 << 20))
 
 
+def test_rows_of_ever_other_keys(tmp_path):
+    """Each key counts in each row: 59 kB would be 25 million values that are missing."""
+    (tmp_path / "x.jsonl").write_text("".join(f'{{"k{n}":1}}\n' for n in range(5000)))
+
+    with pytest.raises(LimitError, match="each of 5000 keys in each of 5000 rows"):
+        ferry.inspect(tmp_path / "x.jsonl")
+
+
+
 def test_changed_bytes():
     """Cut anywhere and changed anywhere, the bytes give rows or a typed error."""
     data = SAMPLE.encode()

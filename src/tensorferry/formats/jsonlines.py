@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 PART = 1 << 14
 """Number of bytes of a part of which the keys are counted: at most 30 MB of values."""
 
+CELL = 64
+"""As so many bytes each key counts in each row: a missing one takes time, too."""
+
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 
 
@@ -79,7 +82,8 @@ class Reader(text.TextReader):
         keys: set[str] = set()
         for part in text.cut(data, 0, quotes=False, usual=PART):
             keys.update(_keys(self._parse(pa.py_buffer(data[part.start : part.stop]), ()).schema))
-        pieces.check_memory(8 * block.rows * len(keys), held=self.size)
+        what = f"each of {len(keys)} keys in each of {block.rows} rows"
+        pieces.check_memory(CELL * block.rows * len(keys), held=self.size, what=what)
 
     def _parse(self, given: Any, columns: Sequence[str]) -> Any:
         import pyarrow as pa

@@ -98,14 +98,15 @@ def require_pyarrow() -> Any:
     return pyarrow
 
 
-def check_memory(size: int, *, held: int) -> None:
+def check_memory(size: int, *, held: int, what: str = "what was compressed") -> None:
     """Refuses pieces that take more memory than the file or `limits.memory` justifies.
 
     Args:
         size: Number of bytes they take.
         held: Number of bytes of the file.
+        what: Names them in the error.
     """
-    check_budget((size,), np.dtype(np.uint8), what="what was compressed", held=held)
+    check_budget((size,), np.dtype(np.uint8), what=what, held=held)
 
 
 class SinkFile:
