@@ -207,7 +207,6 @@ def test_rows_of_ever_other_keys(tmp_path):
         ferry.inspect(tmp_path / "x.jsonl")
 
 
-
 def test_changed_bytes():
     """Cut anywhere and changed anywhere, the bytes give rows or a typed error."""
     data = SAMPLE.encode()
