@@ -122,7 +122,7 @@ def whole(rows: list[dict[str, str]], column: str) -> list[Bar]:
     bars = []
     for row in rows:
         ratio = number(row.get(column, ""))
-        if ratio and not row.get("by", "").startswith(("tensorferry", "ferry")):
+        if ratio and not row.get("by", "").startswith(("tensorferry", "ferry", "the limit")):
             bars.append(Bar(f"{row[first]}: {row['by']}", ratio))
     return bars
 
@@ -225,7 +225,7 @@ def slower() -> str:
             by = row.get("by", "others")
             if "process" in row:
                 by, _, first = first.partition(", ")
-            if by.startswith(("tensorferry", "ferry", "raw writev")) or by == "copy":
+            if by.startswith(("tensorferry", "ferry", "raw writev", "the limit")) or by == "copy":
                 continue  # ours, and limits of the machine
             for column in ("ratio", "write_ratio", "read_ratio", "to_ferry"):
                 ratio = number(row.get(column, ""))
