@@ -35,7 +35,9 @@ class RayCluster:
     """
 
     def __init__(self, nodes: int = 2, *, environment: dict[str, str] | None = None) -> None:
-        self._given = {"PYTHONPATH": str(Path(__file__).parent), **(environment or {})}
+        here = Path(__file__).parent
+        path = os.pathsep.join([str(here), str(here.parent)])  # wherever the tests were started
+        self._given = {"PYTHONPATH": path, **(environment or {})}
         with self._environment():
             self._start(nodes)
 
