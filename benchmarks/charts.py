@@ -285,30 +285,30 @@ def charts() -> dict[str, str]:
         for row in page["tensorproto"]
         if row["by"] != "tensorferry" and (ratio := number(row["write_ratio"]))
     ]
-    made["serving.svg"] = drawn(
-        "Serving's messages: time of the others relative to tensorferry",
-        compared(page["serving"], "ratio"),
-    )
-    made["ray.svg"] = drawn(
-        "On a Ray cluster: time of the others relative to tensorferry",
-        compared(page["ray"], "ratio"),
-    )
-    made["import.svg"] = drawn(
-        "A process that starts and ends",
-        quantities(page["import"], "time", "ms"),
-    )
-    made["command.svg"] = drawn(
-        "Other programs: time relative to the ferry command that does the same",
-        compared(page["command"], "to_ferry"),
-    )
-    made["memory.svg"] = drawn(
-        "Memory beyond the start, while a TFRecord file is read in batches",
-        quantities(page["memory"], "memory", "MB"),
-    )
-    made["view.svg"] = drawn(
-        "From the start of the process to the first screen",
-        quantities(page["view"], "first screen, s", "s"),
-    )
+    for name, (title, bars) in {
+        "serving": (
+            "Serving's messages: time of the others relative to tensorferry",
+            compared(page["serving"], "ratio"),
+        ),
+        "ray": (
+            "On a Ray cluster: time of the others relative to tensorferry",
+            compared(page["ray"], "ratio"),
+        ),
+        "command": (
+            "Other programs: time relative to the ferry command that does the same",
+            compared(page["command"], "to_ferry"),
+        ),
+        "import": ("A process that starts and ends", quantities(page["import"], "time", "ms")),
+        "memory": (
+            "Memory beyond the start, while a TFRecord file is read in batches",
+            quantities(page["memory"], "memory", "MB"),
+        ),
+        "view": (
+            "From the start of the process to the first screen",
+            quantities(page["view"], "first screen, s", "s"),
+        ),
+    }.items():
+        made[f"{name}.svg"] = drawn(title, bars)
     made["tensorproto.svg"] = drawn("A tensor to bytes: time relative to tensorferry", written)
     return made
 

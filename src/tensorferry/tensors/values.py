@@ -433,9 +433,8 @@ def map_structure(function: Callable[[Any], Any], value: Any, *, place: str = ""
     """
     try:
         return _map(function, value, place, limits.depth)
-    except (
-        RecursionError
-    ):  # the limit is higher than Python's, or the caller left little of the stack
+    except RecursionError:
+        # The limit is higher than Python's, or the caller left little of the stack.
         raise LimitError("the structure nests deeper than Python's stack allows") from None
 
 
