@@ -71,10 +71,10 @@ values = opened.value()
 try:
     with cuts.raised():
         os.truncate(path, left)
-        total = values.sum()
+        total = values[:200_000].sum()
         print("went on", total)
 except ferry.TruncatedError as error:
-    print(error.offset, values[-1])
+    print(error.offset, values[-1])  # another thread might read on, behind the block
 """
 
 

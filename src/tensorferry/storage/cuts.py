@@ -36,7 +36,7 @@ def raised() -> Iterator[None]:
     if _SIGNAL is None or threading.current_thread() is not threading.main_thread():
         yield
         return
-    watch = _Watch()
+    found, watch = pages(), _Watch()
     before = signal.signal(_SIGNAL, watch.on_signal)
     _native.watch_cuts()
     try:
@@ -47,8 +47,11 @@ def raised() -> Iterator[None]:
             _name()
         raise
     finally:
-        _native.unwatch_cuts()
-        signal.signal(_SIGNAL, before)
+        if pages() == found:
+            _native.unwatch_cuts()
+            signal.signal(_SIGNAL, before)
+        else:
+            watch.is_quiet = True  # other threads may still read what is gone, until the end
 
 
 @contextmanager
