@@ -32,6 +32,7 @@ from tensorflow.core.example import example_pb2, feature_pb2
 
 import tensorferry as ferry
 from tensorferry import feeds
+from tensorferry.feeds.tensorflow import LARGE
 
 BATCH = 256
 BUFFER = 10_000
@@ -41,6 +42,7 @@ PART = 20_000
 TENSORFLOW, TENSORFLOW_FEED = "tf.data + parse_example", "tf.data from our feed"
 TORCH, TORCH_PEER = "torch from our feed", "vahidk/tfrecord in a DataLoader"
 GRAIN, GRAIN_PEER = "grain from our feed", "grain's TFRecords + tf.train.Example"
+ONCE = ", made once"
 FLOOR = "tf.data repeating one ready batch"
 
 Readers = dict[str, Callable[[], Any]]
@@ -55,6 +57,7 @@ def main() -> None:
         write_ours(part, {name: column[:PART] for name, column in data.items()})
         for shuffle in (False, True):
             bench_epochs(report, path, part, shuffle)
+        bench_tensorflow(report, path)
         bench_rows(report, path)
     report.notes.append(
         f"shuffled: ours is a permutation of all rows; tf.data has a buffer of {BUFFER:,} rows"
@@ -69,9 +72,7 @@ def bench_epochs(report: Report, path: str, part: str, shuffle: bool) -> None:
     fast: Readers = {
         "tensorferry": partial(feed, path, shuffle),
         TENSORFLOW: partial(tensorflow, path, shuffle),
-        TENSORFLOW_FEED: partial(
-            feeds.tensorflow.dataset, path, batch=BATCH, shuffle=shuffle, pad={"tokens": 0}
-        ),
+        TENSORFLOW_FEED: partial(tensorflow_feed, path, shuffle),
         **torch_readers(path, shuffle),
         **grain_readers(path, shuffle),
     }
@@ -84,6 +85,8 @@ def bench_epochs(report: Report, path: str, part: str, shuffle: bool) -> None:
         check(name, make(), expected)
     for name, make in slow.items():
         check(name, make(), {name: column[:PART] for name, column in expected.items()})
+    for name in (TENSORFLOW, TENSORFLOW_FEED):  # a loop of many epochs makes its dataset once
+        fast[name + ONCE] = partial(iter, fast[name]())
     fast[FLOOR] = partial(one_batch, path)
     times = best({name: drain(make) for name, make in fast.items()}, seconds=3)
     for name, seconds in best({name: drain(make) for name, make in slow.items()}).items():
@@ -91,9 +94,31 @@ def bench_epochs(report: Report, path: str, part: str, shuffle: bool) -> None:
     work = "an epoch, shuffled" if shuffle else "an epoch, in order"
     report_rates(report, work, times, RECORDS)
     pairs = [(TORCH, TENSORFLOW), (TORCH, TORCH_PEER), (GRAIN, GRAIN_PEER)]
-    for ours, peer in [*pairs, (TENSORFLOW_FEED, TENSORFLOW)]:
+    pairs += [(TENSORFLOW_FEED + how, TENSORFLOW + how) for how in ("", ONCE)]
+    for ours, peer in pairs:
         if ours in times and peer in times:
             report.notes.append(f"{work}: {ours} is {times[peer] / times[ours]:.3g} times {peer}")
+
+
+def bench_tensorflow(report: Report, path: str) -> None:
+    """What the epoch of a tf.data feed is made of, so that it is known what limits it."""
+    large = feeds.Feed(path, batch=LARGE, pad={"tokens": 0})
+    batches = [list(batch.values()) for batch in large]
+    dtypes = [tf.string if array.dtype == object else array.dtype for array in batches[0]]
+
+    def fetch(number: Any) -> Any:
+        return tuple(tf.numpy_function(lambda place: batches[place], [number], dtypes))
+
+    ready = tf.data.Dataset.range(len(batches)).map(fetch)
+    steps: Readers = {
+        "making the dataset": partial(tensorflow_feed, path, False),
+        "TensorFlow's loop over as many ready batches": drain(partial(one_batch, path)),
+        f"handing over ready arrays of {LARGE:,} rows": drain(lambda: ready),
+        "our feed": drain(lambda: large),
+        "the epoch": drain(partial(tensorflow_feed, path, False)),
+    }
+    parts = [f"{name} {seconds * 1e3:.0f} ms" for name, seconds in best(steps).items()]
+    report.notes.append("tf.data from our feed, in order: " + ", ".join(parts))
 
 
 def bench_rows(report: Report, path: str) -> None:
@@ -180,8 +205,11 @@ def tensorflow(path: str, shuffle: bool) -> Any:
         found = tf.io.parse_example(records, spec)
         return {**found, "tokens": tf.sparse.to_dense(found["tokens"])}
 
-    dataset = dataset.batch(BATCH).map(parse, tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)
-    return dataset.as_numpy_iterator()
+    return dataset.batch(BATCH).map(parse, tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)
+
+
+def tensorflow_feed(path: str, shuffle: bool) -> Any:
+    return feeds.tensorflow.dataset(path, batch=BATCH, shuffle=shuffle, pad={"tokens": 0})
 
 
 def one_batch(path: str) -> Any:
