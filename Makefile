@@ -55,8 +55,8 @@ frameworks: $(VENV)/package.stamp $(VENV)/test.stamp
 fuzz:
 	native/fuzz/run.sh
 
-portable:
-	native/portable.sh
+portable: $(VENV)/tools.stamp
+	PYTHON=$(BIN)/python native/portable.sh
 
 # Threads, memory and undefined behaviour, under load: what is checked is tests/native/stress.py.
 sanitize: $(VENV)/package.stamp

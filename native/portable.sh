@@ -88,4 +88,16 @@ if wants other && has "${zig:-zig}"; then
     compile "$target" "$zig" c++ -target "$target"
     echo "$target: compiled and linked"
   done
+  # The bindings need Python's headers: those of this system fit macOS, not Windows.
+  python=${PYTHON:-python3}
+  if headers=$("$python" -c "import nanobind, sysconfig
+print(nanobind.include_dir(), sysconfig.get_path('include'))" 2>/dev/null); then
+    for source in *.cc; do
+      "$zig" c++ -target aarch64-macos -std=c++20 -Wall -Wextra -Werror -I. \
+        $(printf -- '-isystem %s ' $headers) -c "$source" -o "$build/binding.o"
+    done
+    echo "aarch64-macos: the bindings compiled"
+  else
+    echo "passed over: $python does not have nanobind"
+  fi
 fi
