@@ -323,7 +323,8 @@ void bind_json_text(nb::module_& module) {
              "the array is not contiguous, a value is not finite, or the dtype has no head.");
   module.def("json_body", json_body, "source"_a,
              "An object of texts, tensors of numbers (memory, whether it is of int64 or float64, "
-             "shape, the largest finite float without its sign) and objects of such tensors; None for any other text.");
+             "shape, the largest finite float without its sign) and objects of such tensors; None for any "
+             "other text.");
 }
 
 }  // namespace ferry::python

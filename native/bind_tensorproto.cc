@@ -124,7 +124,9 @@ nb::object tensorproto_bytes(nb::handle array, nb::dict enums) {
   const std::size_t size = buffer.size(), rank = buffer.rank();
   if (size > most || rank > tensorproto::max_dimensions) return nb::none();
   std::array<std::int64_t, tensorproto::max_dimensions> dims;
-  for (std::size_t axis = 0; axis < rank; ++axis) dims[axis] = static_cast<std::int64_t>(buffer.dimension(axis));
+  for (std::size_t axis = 0; axis < rank; ++axis) {
+    dims[axis] = static_cast<std::int64_t>(buffer.dimension(axis));
+  }
   const std::string header = tensorproto::header(type, dims.data(), rank, size);
   PyObject* const result =
       PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(header.size() + size));
