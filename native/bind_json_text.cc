@@ -1,4 +1,9 @@
 // Rows as lines of JSON, and tensors of numbers as lists in lists.
+#include <nanobind/stl/string.h>
+
+#include <array>
+#include <optional>
+
 #include "core/json_numbers.h"
 #include "core/json_text.h"
 #include "python.h"
@@ -6,6 +11,40 @@
 namespace ferry::python {
 
 namespace {
+
+// Calls `work` with a number of the type that a letter of a buffer's format stands for; false if JSON
+// has no numbers for that type.
+template <typename Work>
+bool with_element(char letter, Work work) {
+  switch (letter) {
+    case '?': work(bool{}); return true;
+    case 'b': work(static_cast<signed char>(0)); return true;
+    case 'h': work(short{}); return true;
+    case 'i': work(int{}); return true;
+    case 'l': work(long{}); return true;
+    case 'q': work(0LL); return true;
+    case 'B': work(static_cast<unsigned char>(0)); return true;
+    case 'H': work(static_cast<unsigned short>(0)); return true;
+    case 'I': work(0U); return true;
+    case 'L': work(0UL); return true;
+    case 'Q': work(0ULL); return true;
+    case 'f': work(float{}); return true;
+    case 'd': work(double{}); return true;
+    default: return false;
+  }
+}
+
+// The letter of a format that has no more than one; else 0.
+char letter_of(const Buffer& buffer) {
+  const char* const format = buffer.format();
+  return format[0] != 0 && format[1] == 0 ? format[0] : '\0';
+}
+
+std::vector<std::uint64_t> shape_of(const Buffer& buffer) {
+  std::vector<std::uint64_t> shape(buffer.rank());
+  for (std::size_t axis = 0; axis < shape.size(); ++axis) shape[axis] = buffer.dimension(axis);
+  return shape;
+}
 
 // Writes values. What it does not know, it asks a function for, which gives the JSON of a value.
 class LineWriter {
@@ -92,8 +131,7 @@ class LineWriter {
   void write_array(nb::handle value) {
     try {
       const Buffer buffer(value, PyBUF_FORMAT | PyBUF_ND | PyBUF_C_CONTIGUOUS);
-      const char* const format = buffer.format();
-      if (format[0] != 0 && format[1] == 0 && write_buffer(buffer, format[0])) return;
+      if (write_buffer(buffer, letter_of(buffer))) return;
     } catch (const nb::python_error& error) {
       // An array that is not contiguous, or of a type that has no buffer.
       if (!error.matches(PyExc_BufferError) && !error.matches(PyExc_ValueError)) throw;
@@ -102,23 +140,11 @@ class LineWriter {
   }
 
   bool write_buffer(const Buffer& buffer, char format) {
-    switch (format) {
-      case '?': write_elements<bool>(buffer); return true;
-      case 'b': write_elements<signed char>(buffer); return true;
-      case 'h': write_elements<short>(buffer); return true;
-      case 'i': write_elements<int>(buffer); return true;
-      case 'l': write_elements<long>(buffer); return true;
-      case 'q': write_elements<long long>(buffer); return true;
-      case 'B': write_elements<unsigned char>(buffer); return true;
-      case 'H': write_elements<unsigned short>(buffer); return true;
-      case 'I': write_elements<unsigned int>(buffer); return true;
-      case 'L': write_elements<unsigned long>(buffer); return true;
-      case 'Q': write_elements<unsigned long long>(buffer); return true;
-      case 'f': write_elements<float>(buffer); return true;
-      case 'd': write_elements<double>(buffer); return true;
-      case 'O': write_elements<PyObject*>(buffer); return true;
-      default: return false;
+    if (format == 'O') {
+      write_elements<PyObject*>(buffer);
+      return true;
     }
+    return with_element(format, [&]<typename Element>(Element) { write_elements<Element>(buffer); });
   }
 
   template <typename Element>
@@ -197,27 +223,40 @@ nb::object write_lists(const Buffer& buffer, const std::vector<std::uint64_t>& s
 
 nb::object json_lists(nb::handle array, bool in_rows) {
   const Buffer buffer(array, PyBUF_FORMAT | PyBUF_ND | PyBUF_C_CONTIGUOUS);
-  std::vector<std::uint64_t> shape(buffer.rank());
-  for (std::size_t axis = 0; axis < shape.size(); ++axis) shape[axis] = buffer.dimension(axis);
+  const std::vector<std::uint64_t> shape = shape_of(buffer);
   if (in_rows && shape.empty()) throw nb::value_error("a scalar has no rows");
-  const char* const format = buffer.format();
-  if (format[0] == 0 || format[1] != 0) return nb::none();
-  switch (format[0]) {
-    case '?': return write_lists<bool>(buffer, shape, in_rows);
-    case 'b': return write_lists<signed char>(buffer, shape, in_rows);
-    case 'h': return write_lists<short>(buffer, shape, in_rows);
-    case 'i': return write_lists<int>(buffer, shape, in_rows);
-    case 'l': return write_lists<long>(buffer, shape, in_rows);
-    case 'q': return write_lists<long long>(buffer, shape, in_rows);
-    case 'B': return write_lists<unsigned char>(buffer, shape, in_rows);
-    case 'H': return write_lists<unsigned short>(buffer, shape, in_rows);
-    case 'I': return write_lists<unsigned int>(buffer, shape, in_rows);
-    case 'L': return write_lists<unsigned long>(buffer, shape, in_rows);
-    case 'Q': return write_lists<unsigned long long>(buffer, shape, in_rows);
-    case 'f': return write_lists<float>(buffer, shape, in_rows);
-    case 'd': return write_lists<double>(buffer, shape, in_rows);
-    default: return nb::none();
+  nb::object lists = nb::none();
+  with_element(letter_of(buffer),
+               [&]<typename Element>(Element) { lists = write_lists<Element>(buffer, shape, in_rows); });
+  return lists;
+}
+
+// The text of a tensor in one call: for a small one, Python's calls take the time.
+nb::object json_tensor(nb::handle array, nb::dict heads) {
+  constexpr std::size_t small = 1 << 12;  // bytes that are written before another thread gets the GIL
+  const nb::object head = by_dtype(heads, array);
+  if (!head.is_valid()) return nb::none();
+  const Buffer buffer(array, PyBUF_FORMAT | PyBUF_ND | PyBUF_C_CONTIGUOUS, std::nothrow);
+  if (!buffer.is_held()) {
+    PyErr_Clear();  // it is not contiguous
+    return nb::none();
   }
+  const std::vector<std::uint64_t> shape = shape_of(buffer);
+  std::string text = nb::cast<std::string>(head);
+  json_numbers::append<std::uint64_t>(text, reinterpret_cast<const std::uint8_t*>(shape.data()),
+                                      std::array{std::uint64_t{shape.size()}});
+  text += ",\"values\":";
+  const std::size_t start = text.size();
+  const bool is_known = with_element(letter_of(buffer), [&]<typename Element>(Element) {
+    std::optional<Unlocked> unlocked;
+    if (buffer.size() > small) unlocked.emplace();
+    json_numbers::append<Element>(text, buffer.data(), shape);
+  });
+  // JSON has no NaN and no Infinity.
+  const bool is_finite = text.find('N', start) == text.npos && text.find('I', start) == text.npos;
+  if (!is_known || !is_finite) return nb::none();
+  text += '}';
+  return nb::bytes(text.data(), text.size());
 }
 
 nb::str to_str(std::string_view text) { return nb::str(text.data(), text.size()); }
@@ -244,7 +283,7 @@ nb::object to_python(const std::vector<json_numbers::Entry>& entries) {
                                          [&](std::size_t i) { return nb::int_(numbers.shape[i]); });
         const nb::object memory = numbers.are_integers ? to_bytearray(numbers.integers)
                                                        : to_bytearray(numbers.floats);
-        found[name] = nb::make_tuple(memory, numbers.are_integers, shape);
+        found[name] = nb::make_tuple(memory, numbers.are_integers, shape, numbers.largest);
         break;
       }
       case json_numbers::Entry::Kind::object: {
@@ -279,9 +318,13 @@ void bind_json_text(nb::module_& module) {
   module.def("json_lists", json_lists, "array"_a, "in_rows"_a,
              "The numbers of a contiguous array as nested lists, or the text of each row; None for a "
              "dtype that JSON has no numbers for.");
+  module.def("json_tensor", json_tensor, "array"_a, "heads"_a,
+             "The text of an array: what `heads` has for its dtype, the shape and the values. None if "
+             "the array is not contiguous, a value is not finite, or the dtype has no head.");
   module.def("json_body", json_body, "source"_a,
              "An object of texts, tensors of numbers (memory, whether it is of int64 or float64, "
-             "shape) and objects of such tensors; None for any other text.");
+             "shape, the largest finite float without its sign) and objects of such tensors; None for any "
+             "other text.");
 }
 
 }  // namespace ferry::python

@@ -112,42 +112,28 @@ nb::bytes tensorproto_header(std::uint64_t dtype, nb::tuple shape, std::uint64_t
 // if the array has another dtype than those that have a number, or is something else.
 nb::object tensorproto_bytes(nb::handle array, nb::dict enums) {
   constexpr std::size_t most = 1 << 16;
-  static PyObject* const name = PyUnicode_InternFromString("dtype");
-  PyObject* const dtype = PyObject_GetAttr(array.ptr(), name);
-  if (dtype == nullptr) throw nb::python_error();
-  const nb::object kept = nb::steal(dtype);
-  PyObject* const number = PyDict_GetItemWithError(enums.ptr(), dtype);
-  if (number == nullptr) {
-    if (PyErr_Occurred() != nullptr) throw nb::python_error();
-    return nb::none();
-  }
-  // Before the buffer is asked for, which may run code of Python that changes the dict.
-  const std::uint64_t type = PyLong_AsUnsignedLongLong(number);
+  const nb::object number = by_dtype(enums, array);
+  if (!number.is_valid()) return nb::none();
+  const std::uint64_t type = PyLong_AsUnsignedLongLong(number.ptr());
   if (PyErr_Occurred() != nullptr) throw nb::python_error();
-  struct View {
-    Py_buffer view;
-    bool is_held;
-    ~View() {
-      if (is_held) PyBuffer_Release(&view);
-    }
-  } held{{}, false};
-  held.is_held = PyObject_GetBuffer(array.ptr(), &held.view, PyBUF_ND) == 0;
-  if (!held.is_held) {
+  const Buffer buffer(array, PyBUF_ND, std::nothrow);
+  if (!buffer.is_held()) {
     PyErr_Clear();  // it is not contiguous, or NumPy has no letter for its dtype
     return nb::none();
   }
-  const auto size = static_cast<std::size_t>(held.view.len);
-  const auto rank = static_cast<std::size_t>(held.view.ndim);
+  const std::size_t size = buffer.size(), rank = buffer.rank();
   if (size > most || rank > tensorproto::max_dimensions) return nb::none();
   std::array<std::int64_t, tensorproto::max_dimensions> dims;
-  for (std::size_t axis = 0; axis < rank; ++axis) dims[axis] = held.view.shape[axis];
+  for (std::size_t axis = 0; axis < rank; ++axis) {
+    dims[axis] = static_cast<std::int64_t>(buffer.dimension(axis));
+  }
   const std::string header = tensorproto::header(type, dims.data(), rank, size);
   PyObject* const result =
       PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(header.size() + size));
   if (result == nullptr) throw nb::python_error();
   char* const out = PyBytes_AsString(result);
   std::memcpy(out, header.data(), header.size());
-  if (size > 0) std::memcpy(out + header.size(), held.view.buf, size);
+  if (size > 0) std::memcpy(out + header.size(), buffer.data(), size);
   return nb::steal(result);
 }
 

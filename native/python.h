@@ -3,6 +3,7 @@
 
 #include <nanobind/nanobind.h>
 
+#include <new>
 #include <string>
 #include <vector>
 
@@ -25,20 +26,26 @@ inline nb::object checked(PyObject* made) {
 // collector is not to know of it: a memoryview that it clears before that is broken.
 class Buffer {
  public:
-  explicit Buffer(nb::handle object, int flags = PyBUF_SIMPLE) {
+  explicit Buffer(nb::handle object, int flags = PyBUF_SIMPLE) : Buffer(object, flags, std::nothrow) {
+    if (!is_held_) throw nb::python_error();
+  }
+  // Of an object that may have no such buffer: then `is_held` is false, and Python's error is set.
+  Buffer(nb::handle object, int flags, std::nothrow_t) {
     Stay stay;  // a class of Python may have the method
-    const int failed = PyObject_GetBuffer(object.ptr(), &view_, flags);
+    is_held_ = PyObject_GetBuffer(object.ptr(), &view_, flags) == 0;
     stay.returned();
-    if (failed != 0) throw nb::python_error();
-    input_ = {data(), size()};
+    if (is_held_) input_ = {data(), size()};
   }
   ~Buffer() {
+    if (!is_held_) return;
     Stay stay;
     PyBuffer_Release(&view_);
     stay.returned();
   }
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
+
+  bool is_held() const { return is_held_; }
 
   // Of a buffer taken with PyBUF_ND.
   std::size_t rank() const { return static_cast<std::size_t>(view_.ndim); }
@@ -56,8 +63,18 @@ class Buffer {
 
  private:
   Py_buffer view_;
+  bool is_held_;
   Input input_{nullptr, 0};
 };
+
+// What a dict has for the dtype of an array; an object that is not valid if there is nothing.
+inline nb::object by_dtype(nb::dict known, nb::handle array) {
+  static PyObject* const name = PyUnicode_InternFromString("dtype");
+  const nb::object dtype = checked(PyObject_GetAttr(array.ptr(), name));
+  PyObject* const found = PyDict_GetItemWithError(known.ptr(), dtype.ptr());
+  if (found == nullptr && PyErr_Occurred() != nullptr) throw nb::python_error();
+  return nb::borrow(found);
+}
 
 inline nb::object to_bytes(Span span) {
   return nb::bytes(reinterpret_cast<const char*>(span.data), span.size);

@@ -20,6 +20,7 @@ namespace ferry::json {
 struct Numbers {
   std::vector<std::int64_t> integers;  // as long as all of them are
   std::vector<double> floats;
+  double largest = 0;  // of the floats, without their signs, that are finite
   bool are_integers = true;
   std::vector<std::uint64_t> shape;
 
@@ -28,9 +29,12 @@ struct Numbers {
     if (are_integers) {
       integers.push_back(number);
     } else {
-      floats.push_back(static_cast<double>(number));
+      keep(static_cast<double>(number));
     }
   }
+
+ private:
+  void keep(double number);
 };
 
 class Reader {

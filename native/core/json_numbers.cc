@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <cfloat>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <type_traits>
@@ -36,11 +37,17 @@ bool nearest(const std::uint8_t* start, const std::uint8_t* end, double& number)
 
 void Numbers::add(double number) {
   if (are_integers) {
-    floats.assign(integers.begin(), integers.end());
+    for (const std::int64_t integer : integers) keep(static_cast<double>(integer));
     integers.clear();
     are_integers = false;
   }
+  keep(number);
+}
+
+void Numbers::keep(double number) {
   floats.push_back(number);
+  const double size = std::fabs(number);
+  if (size > largest && size <= DBL_MAX) largest = size;
 }
 
 bool Reader::word(std::string_view expected) noexcept {

@@ -36,6 +36,9 @@ void check(const json::Numbers& numbers) {
   }
   for (std::size_t i = 0; i < numbers.floats.size(); ++i) {
     if (!same(again.floats[i], numbers.floats[i])) __builtin_trap();
+    if (std::isfinite(numbers.floats[i]) && std::fabs(numbers.floats[i]) > numbers.largest) {
+      __builtin_trap();
+    }
   }
 }
 

@@ -178,6 +178,8 @@ def as_dtype(dtype: Any) -> DType:
     Raises:
         UnsupportedError: The table has no such dtype.
     """
+    if isinstance(dtype, str):
+        return _named(dtype)
     if isinstance(dtype, DType):
         return dtype
     number = getattr(dtype, "as_datatype_enum", dtype)
@@ -186,7 +188,7 @@ def as_dtype(dtype: Any) -> DType:
         if row is None:
             raise UnsupportedError(f"dtype number {number}, expected 1 to {TABLE[-1].enum}")
         return row
-    return _named(dtype) if isinstance(dtype, str) else _described(dtype)
+    return _described(dtype)
 
 
 @lru_cache(maxsize=256)

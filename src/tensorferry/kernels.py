@@ -90,6 +90,8 @@ def name_of(dtype: np.dtype[Any]) -> str:
 
 def raw(array: Array) -> Array:
     """The bytes of an array in C order and the byte order of the machine, copied only if needed."""
+    if array.dtype.isbuiltin == 1 and array.flags.c_contiguous:  # it is a buffer as it is
+        return array
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8)

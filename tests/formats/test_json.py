@@ -177,6 +177,12 @@ def test_inline():
     assert b"base64" in dumps(np.zeros(33))
 
 
+@given(arrays())
+def test_an_array_alone(array):
+    """An array alone, contiguous or not, has the text that it has in a list."""
+    assert dumps([array]) == b"[" + dumps(array) + b"]"
+
+
 def test_base64_is_little_endian_rows():
     """Any reader of base64 gets the values in little-endian byte order and C order."""
     array = np.asfortranarray(np.arange(6, dtype=">i2").reshape(2, 3))

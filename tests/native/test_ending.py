@@ -88,6 +88,7 @@ CALLS = {
     "lines": "_native.cut_lines(data, 0, 1 << 16, 1 << 30, True)",
     "json body": "_native.json_body(text)",
     "json lists": "_native.json_lists(floats, True)",
+    "json tensor": "_native.json_tensor(floats, {floats.dtype: ''})",
     "json lines": "_native.json_lines(one_row, (np.ndarray,), "
     "lambda value: time.sleep(0.001) or '1')",
     "moments": "_native.moments_of(floats, 'float64')",

@@ -54,8 +54,8 @@ def dumps(
         >>> ferry.loads(data)
         array([1., 2.], dtype=float32)
     """
-    if value.__class__ is ndarray and format is None and not options:
-        small = tensorproto.encode(value)
+    if value.__class__ is ndarray and not options:
+        small = tensorproto.encode(value) if format is None else _every_way().encode(value, format)
         if small is not None:
             return small
     return _native.join(_every_way().to_buffers(value, format, options))

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from numpy import ndarray
@@ -18,6 +21,18 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from tensorferry.files.bytes import Framework
+    from tensorferry.tensors.values import Array
+
+
+def encode(array: Array, format: str) -> bytes | None:
+    """An array in a format with a quick way for it; None for others, which `to_buffers` takes."""
+    return _typed_json().encode(array) if format == "json" else None
+
+
+@cache
+def _typed_json() -> ModuleType:
+    """An import statement takes as long as writing a small array."""
+    return import_module("tensorferry.formats.json.typed")
 
 
 def to_buffers(value: Any, format: str | None, options: Mapping[str, Any]) -> Buffers:
@@ -45,11 +60,6 @@ def _write(value: Any, sink: Sink, format: str | None, options: Mapping[str, Any
 
             structure.write(value, sink)
         return
-    if format == "json" and not chosen and value.__class__ is ndarray:
-        from tensorferry.formats.json.typed import write_numbers
-
-        if write_numbers(value, sink):
-            return
     from tensorferry.files.content import content_of
     from tensorferry.files.pouring import rows_of
     from tensorferry.files.writer import write_rows

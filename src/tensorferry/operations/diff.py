@@ -357,6 +357,8 @@ def _compare_missing(first: Subject, second: Subject, pairs: Mapping[str, Differ
     readable = {name: pair.other for name, pair in pairs.items() if pair.is_readable}
     left = missing_lists(first, list(readable))
     right = missing_lists(second, list(readable.values()))
+    if not left and not right:
+        return
     none = np.empty(0, np.int64)
     for name, other in readable.items():
         one, two = left.get(name, {}), right.get(other, {})

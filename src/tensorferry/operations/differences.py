@@ -165,6 +165,9 @@ class Difference:
             self._note("nulls", int(apart.size), (row,), (None, []) if row in left else ([], None))
 
     def _compare(self, left: Any, right: Any) -> int:
+        if isinstance(left, np.ndarray) and isinstance(right, np.ndarray):
+            self._compare_arrays(left, right)
+            return len(left) if left.ndim else 0
         if isinstance(left, list) or isinstance(right, list):
             return self._compare_lists(left, right)
         if isinstance(left, SparseTensor) or isinstance(right, SparseTensor):
@@ -272,12 +275,17 @@ class Difference:
             return
         self._elements += left.size
         flat, other = left.reshape(-1), right.reshape(-1)
-        step = CHUNK
-        if kernels.has(flat.dtype) and flat.dtype.isnative and flat.dtype == other.dtype:
-            step = max(flat.size, 1)
-        for start in range(0, flat.size, step):
-            one, two = flat[start : start + step], other[start : start + step]
-            count, first = self._compare_values(one, two)
+        if flat.dtype == other.dtype and flat.dtype.isnative and kernels.has(flat.dtype):
+            pieces = [(0, self._compare_alike(flat, other))] if flat.size else []
+        else:
+            pieces = [
+                (
+                    start,
+                    self._compare_values(flat[start : start + CHUNK], other[start : start + CHUNK]),
+                )
+                for start in range(0, flat.size, CHUNK)
+            ]
+        for start, (count, first) in pieces:
             if first is not None:
                 place = start + first
                 found = tuple(int(number) for number in np.unravel_index(place, left.shape))

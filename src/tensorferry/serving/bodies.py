@@ -6,12 +6,13 @@ in the text. A body that reports an error of the server raises one.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tensorferry.codecs import json_text as json
 from tensorferry.codecs.json_text import describe
 from tensorferry.errors import FormatError
-from tensorferry.formats.json.bodies import check_error, read_body
+from tensorferry.formats.json.bodies import check_error, form_of, read_body
 from tensorferry.storage import as_source
 
 if TYPE_CHECKING:
@@ -32,13 +33,14 @@ def read(data: Buffer | str) -> dict[str, Any]:
     return _checked(json.parse(_source_of(data), json.SERVING))
 
 
-def read_tensors(data: Buffer | str) -> dict[str, Any]:
-    """The JSON object in a body, with tensors of numbers as `tensorferry.formats.json.bodies` has.
+def read_tensors(data: Buffer | str, forms: Sequence[str]) -> tuple[dict[str, Any], str]:
+    """The JSON object in a body, with tensors of numbers as `read_body` gives them, and its form.
 
     Raises:
-        FormatError: The body is no object, or reports an error of the server.
+        FormatError: The body has none of the forms, or reports an error of the server.
     """
-    return _checked(read_body(_source_of(data)))
+    body = read_body(_source_of(data))
+    return body, form_of(body, forms)
 
 
 def _source_of(data: Buffer | str) -> Any:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from tensorferry import _native, frameworks
 from tensorferry.codecs.protobuf import Message
 from tensorferry.errors import FormatError, UnsupportedError
-from tensorferry.formats.json.bodies import FORMS, REQUESTS, ROW_FORMS, from_body, to_text
+from tensorferry.formats.json.bodies import ANSWERS, REQUESTS, ROW_FORMS, from_form, to_text
 from tensorferry.serving import bodies
 from tensorferry.serving.messages import (
     WRITER,
@@ -140,8 +140,8 @@ class PredictRequest(Request):
         Raises:
             FormatError: The body is no such request.
         """
-        body = bodies.read_tensors(data)
-        inputs, form = _from_body(body, REQUESTS, dtypes, to)
+        body, form = bodies.read_tensors(data, REQUESTS)
+        inputs = _tensors(body, form, dtypes, to)
         signature_name = bodies.text_of(body, "signature_name")
         given = read_path(path, cls.suffix)
         rows = form in ROW_FORMS
@@ -226,9 +226,8 @@ class PredictResponse(ModelMessage):
         Raises:
             FormatError: The body is no such response, or reports an error of the server.
         """
-        answers = tuple(form for form in FORMS if form not in REQUESTS)
-        outputs, form = _from_body(bodies.read_tensors(data), answers, dtypes, to)
-        return cls(outputs, rows=form in ROW_FORMS)
+        body, form = bodies.read_tensors(data, ANSWERS)
+        return cls(_tensors(body, form, dtypes, to), rows=form in ROW_FORMS)
 
 
 def _to_text(tensors: Any, form: str, signature_name: str = "", *, binary: bool = False) -> bytes:
@@ -245,16 +244,9 @@ def _to_text(tensors: Any, form: str, signature_name: str = "", *, binary: bool 
     return to_text(dense, form, signature_name or None, binary=binary)
 
 
-def _from_body(
-    body: dict[str, Any], forms: Sequence[str], dtypes: Any, to: str
-) -> tuple[dict[str, Any], str]:
-    """The tensors of a body by name, and its form."""
-    present = [form for form in forms if form in body]
-    if len(present) != 1:
-        raise FormatError(
-            f"the body has the keys {sorted(body)[:8]}, expected one of {', '.join(forms)}"
-        )
-    tensors = from_body(body, dtypes)
+def _tensors(body: dict[str, Any], form: str, dtypes: Any, to: str) -> dict[str, Any]:
+    """The tensors of a body by name."""
+    tensors = from_form(body, form, dtypes)
     if not isinstance(tensors, dict):
         alone = isinstance(dtypes, Mapping) and len(dtypes) == 1
         tensors = {next(iter(dtypes)) if alone else UNNAMED: tensors}
@@ -267,4 +259,4 @@ def _from_body(
             )
     if to != "numpy":
         tensors = {name: frameworks.give(tensor, to) for name, tensor in tensors.items()}
-    return tensors, present[0]
+    return tensors

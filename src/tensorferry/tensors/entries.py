@@ -127,13 +127,6 @@ class Entries(Mapping[str, Entry]):
     def __len__(self) -> int:
         return len(self.places)
 
-    def sizes(self) -> dict[str, int]:
-        """Number of bytes that each array takes in the file."""
-        return {
-            name: math.prod(shape) * dtype.itemsize
-            for name, (dtype, shape, _) in self.places.items()
-        }
-
     def read(self, name: str) -> Array | None:
         """An array as a view of the file; None if the file is not in memory."""
         dtype, shape, offset = self.places[name]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections import namedtuple
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice
@@ -112,6 +112,41 @@ class TensorInfo:
 def origin_of(name: str, alias: str) -> dict[str, Any]:
     """What `TensorInfo.origin` has for a tensor of two names, which may be the same."""
     return {} if alias == name else {"aliases": (alias,)}
+
+
+class _Draft:
+    """A dense `TensorInfo` before it is frozen: each attribute of a frozen one takes a call."""
+
+    __slots__ = TensorInfo.__slots__
+
+    def __init__(
+        self, name: str, dtype: str, shape: tuple[int, ...], nbytes: int, origin: dict[str, Any]
+    ) -> None:
+        self.name = name
+        self.dtype = dtype
+        self.shape = shape
+        self.nbytes = nbytes
+        self.kind = "dense"
+        self.quantized = None
+        self.origin = origin
+        self.unreadable = None
+
+
+def infos_of(
+    facts: Iterable[tuple[str, str, tuple[int, ...], int]], aliases: Mapping[str, str]
+) -> dict[str, TensorInfo]:
+    """The infos of many dense tensors, in less than half the time that `TensorInfo` itself takes.
+
+    Args:
+        facts: Name, dtype, shape and number of bytes of each.
+        aliases: Another name of each tensor that has one.
+    """
+    infos: dict[str, Any] = {}
+    for name, dtype, shape, nbytes in facts:
+        origin = origin_of(name, aliases.get(name, name)) if aliases else {}
+        info = infos[name] = _Draft(name, dtype, shape, nbytes, origin)
+        info.__class__ = TensorInfo  # type: ignore[assignment]
+    return infos
 
 
 def elements_in(info: TensorInfo) -> int | None:

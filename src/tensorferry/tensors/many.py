@@ -7,14 +7,12 @@ access, and read all tensors without any.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
-from typing import Any
-
-import numpy as np
 
 from tensorferry import dtypes
 from tensorferry.tensors.entries import Entries
-from tensorferry.tensors.infos import TensorInfo, origin_of
+from tensorferry.tensors.infos import TensorInfo, infos_of
 from tensorferry.tensors.stored import Stored, StoredArray
 from tensorferry.tensors.values import NARROW, Array, clean_bits
 
@@ -72,11 +70,11 @@ class StoredArrays(ManyStored):
 
     def infos(self, aliases: Mapping[str, str]) -> dict[str, TensorInfo]:
         """The infos of all tensors."""
-        names: dict[np.dtype[Any], str] = {}
-        infos, sizes = {}, self._entries.sizes()
-        for name, (dtype, shape, _) in self._entries.places.items():
-            if dtype not in names:
-                names[dtype] = dtypes.from_numpy(dtype).name
-            origin = origin_of(name, aliases.get(name, name))
-            infos[name] = TensorInfo(name, names[dtype], shape, sizes[name], origin=origin)
-        return infos
+        places = self._entries.places
+        found = {dtype for dtype, _, _ in places.values()}
+        names = {dtype: (dtypes.from_numpy(dtype).name, dtype.itemsize) for dtype in found}
+        facts = (
+            (name, names[dtype][0], shape, math.prod(shape) * names[dtype][1])
+            for name, (dtype, shape, _) in places.items()
+        )
+        return infos_of(facts, aliases)

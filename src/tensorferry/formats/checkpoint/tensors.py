@@ -21,7 +21,7 @@ from tensorferry.formats.checkpoint.index import Index
 from tensorferry.formats.checkpoint.strings import StoredStrings
 from tensorferry.storage import Source
 from tensorferry.tensors.entries import Entry, Extent
-from tensorferry.tensors.infos import TensorInfo, origin_of
+from tensorferry.tensors.infos import TensorInfo, infos_of
 from tensorferry.tensors.stored import Stored, StoredArray, Unreadable, plain_storage
 from tensorferry.tensors.values import NARROW, Array, Kind
 
@@ -122,12 +122,8 @@ class TensorReader:
             return None
         facts = [(kind.row.name, kind.shape, kind.nbytes) for kind in self.index.kinds]
         kinds = self.index.columns[0].tolist()
-        infos = {}
-        for name, number in numbers.items():
-            dtype, shape, size = facts[kinds[number]]
-            origin = origin_of(name, aliases.get(name, name))
-            infos[name] = TensorInfo(name, dtype, shape, size, origin=origin)
-        return infos
+        rows = ((name, *facts[kinds[number]]) for name, number in numbers.items())
+        return infos_of(rows, aliases)
 
     def arrays(self, numbers: Mapping[str, int]) -> dict[str, Array] | None:
         """Tensors of numbers by name, verified; None if one of them is something else.
@@ -161,6 +157,8 @@ class TensorReader:
         """Makes sure that no data file was cut: see `Source.check`."""
         _, shards, offsets, sizes, _ = self.index.columns
         for shard, source in self._files.items():
+            if source.mapped is None:  # a small file, which was read
+                continue
             own = shards == shard
             source.check(int((offsets[own] + sizes[own]).max(initial=0)))
 

@@ -48,6 +48,7 @@ Form = Literal["instances", "inputs", "predictions", "outputs"]
 FORMS: tuple[str, ...] = get_args(Form)
 ROW_FORMS = ("instances", "predictions")
 REQUESTS = ("instances", "inputs")
+ANSWERS = ("predictions", "outputs")
 
 Kind = Literal["bool", "integer", "float", "string"]
 
@@ -116,7 +117,7 @@ def _text(value: Any, form: str, name: str | None, binary: bool = False) -> byte
 def _texts(value: Any, form: str, name: str) -> list[bytes]:
     """The text of each row of a tensor."""
     if _has_rows(value, form):
-        return _native.json_lists(_laid_out(value), True)  # type: ignore[no-any-return]
+        return _native.json_lists(laid_out(value), True)  # type: ignore[no-any-return]
     return [json_text.to_text(row, allow_nan=True) for row in _lists(value, form, name)]
 
 
@@ -132,10 +133,11 @@ def has_numbers(value: Any) -> bool:
 
 def lists_of(array: Array) -> bytes:
     """The text of the numbers of an array, as nested lists."""
-    return _native.json_lists(_laid_out(array), False)  # type: ignore[no-any-return]
+    return _native.json_lists(laid_out(array), False)  # type: ignore[no-any-return]
 
 
-def _laid_out(array: Array) -> Array:
+def laid_out(array: Array) -> Array:
+    """The array as the native writers take it: contiguous, aligned, and of a size for lists."""
     check_lists(array.shape)
     flags = array.flags
     return array if flags.c_contiguous and flags.aligned else array.copy(order="C")
@@ -284,10 +286,12 @@ class Numbers(NamedTuple):
     Attributes:
         values: int64 or float64, flat.
         shape: Of the tensor.
+        largest: The largest finite float, without its sign.
     """
 
     values: Array
     shape: list[int]
+    largest: float
 
     def as_dtype(self, row: DType | None) -> Array:
         """The tensor in a dtype, by default float32 or int64.
@@ -300,11 +304,18 @@ class Numbers(NamedTuple):
         row = row or BY_NAME[_GUESSES["integer" if whole else "float"]]
         kind = _kind(row)
         if kind == "float":
-            return _narrowed(self.values.astype(np.float64, copy=False), row).reshape(self.shape)
+            wide = self.values.astype(np.float64, copy=False)
+            fits = self.largest <= _LARGEST.get(row.name, -1)
+            narrow = wide.astype(row.numpy, copy=False) if fits else _narrowed(wide, row)
+            return narrow.reshape(self.shape)
         if kind == "integer" and whole:
             _check_range(int(self.values.min()), int(self.values.max()), row)
             return self.values.astype(row.numpy, copy=False).reshape(self.shape)
         return from_leaves(self.values.tolist(), row).reshape(self.shape)  # says what is wrong
+
+
+# Of the dtypes that have an infinity and a NaN; numbers up to these need no check.
+_LARGEST = {name: float(np.finfo(name).max) for name in ("float32", "float64")}
 
 
 def read_body(source: Buffer) -> Any:
@@ -322,8 +333,8 @@ def read_body(source: Buffer) -> Any:
 def _with_numbers(found: dict[str, Any]) -> dict[str, Any]:
     for name, value in found.items():
         if isinstance(value, tuple):
-            memory, whole, shape = value
-            found[name] = Numbers(np.frombuffer(memory, np.int64 if whole else np.float64), shape)
+            memory, whole, *rest = value
+            found[name] = Numbers(np.frombuffer(memory, np.int64 if whole else np.float64), *rest)
         elif isinstance(value, dict):
             _with_numbers(value)
     return found
@@ -340,17 +351,31 @@ def from_body(body: Any, dtypes: Any = None) -> Any:
     Raises:
         FormatError: It is no such body, or is the server's report of an error.
     """
+    return from_form(body, form_of(body), dtypes)
+
+
+def form_of(body: Any, forms: Sequence[str] = FORMS) -> str:
+    """The form of a body, which must be one of some.
+
+    Raises:
+        FormatError: It is no such body, or is the server's report of an error.
+    """
     if type(body) is not dict:
         raise FormatError(f"the body is {describe(body)}, expected an object")
     check_error(body)
     present = [form for form in FORMS if form in body]
-    if len(present) != 1:
+    if len(present) != 1 or present[0] not in forms:
         raise FormatError(
-            f"the body has the keys {sorted(body)[:8]}, expected exactly one of {', '.join(FORMS)}"
+            f"the body has the keys {sorted(body)[:8]}, expected exactly one of {', '.join(forms)}"
         )
-    content = body[present[0]]
-    if present[0] in ROW_FORMS and not isinstance(content, Numbers):
-        content = _columns(content, present[0])
+    return present[0]
+
+
+def from_form(body: dict[str, Any], form: str, dtypes: Any = None) -> Any:
+    """What `from_body` gives, of a body whose form is known."""
+    content = body[form]
+    if form in ROW_FORMS and not isinstance(content, Numbers):
+        content = _columns(content, form)
     if type(content) is not dict or _is_binary(content):
         rows = _given(dtypes, None)
         return _tensor(content, rows.get(None))
@@ -385,7 +410,7 @@ def _given(dtypes: Any, names: list[str] | None) -> dict[str | None, DType]:
     """The dtypes asked for, by name; by None for a body that holds one tensor without a name."""
     if dtypes is None:
         return {}
-    if not isinstance(dtypes, Mapping):
+    if isinstance(dtypes, str) or not isinstance(dtypes, Mapping):
         return dict.fromkeys([None] if names is None else names, as_dtype(dtypes))
     if names is None:
         if len(dtypes) > 1:

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from tensorferry import _native
 from tensorferry.codecs.json_text import (
     describe,
     from_base64,
@@ -72,37 +73,38 @@ def write(
         return
     if signature_name is not None:
         raise TypeError('signature_name goes with serving="instances" or serving="inputs"')
-    if isinstance(value, np.ndarray) and write_numbers(value, sink, inline=inline):
+    text = encode(value, inline=inline) if isinstance(value, np.ndarray) else None
+    if text is not None:
+        sink.write(text)
         return
     tree = to_tree(value, lambda tensor, place: _encode_tensor(tensor, inline))
     sink.write(to_text(tree))
 
 
-def write_numbers(array: Array, sink: Sink, *, inline: int = INLINE) -> bool:
-    """Writes an array of numbers as `write` does, at once; False if it has to be taken apart.
+def encode(array: Array, *, inline: int = INLINE) -> bytes | None:
+    """The text that `write` makes of an array of numbers; None if it has to be taken apart.
 
     Args:
         array: Any array.
-        sink: Takes the bytes.
         inline: As in `write`.
     """
-    name = _NAMES.get(array.dtype)
-    if name is None or not array.size:
-        return False
-    form, values = b"values", bodies.lists_of(array) if array.size <= inline else None
-    # JSON has no NaN and no Infinity.
-    if values is None or b"N" in values or b"I" in values:
-        text = to_base64(byte_view(np.ascontiguousarray(array))).encode()
-        form, values = b"base64", b'"' + text + b'"'
-    shape = ",".join(map(str, array.shape)).encode()
-    head = b'{"%b":"tensor","dtype":"%b","shape":[%b],"%b":' % (_TYPE, name, shape, form)
-    sink.write(b"".join([head, values, b"}"]))
-    return True
+    readable = 0 < array.size <= inline
+    text = _native.json_tensor(array, _HEADS) if readable else None
+    if text is not None:
+        return text
+    head = _HEADS.get(array.dtype)
+    if head is None or not array.size:
+        return None
+    array = bodies.laid_out(array)
+    text = _native.json_tensor(array, _HEADS) if readable else None
+    if text is not None:
+        return text
+    shape = ",".join(map(str, array.shape))
+    return f'{head}[{shape}],"base64":"{to_base64(byte_view(array))}"}}'.encode()
 
 
-_TYPE = TYPE.encode()
 # `dtype.name` takes as long as writing a small array.
-_NAMES = {dtype: dtype.name.encode() for dtype in bodies.NATIVE}
+_HEADS = {dtype: f'{{"{TYPE}":"tensor","dtype":"{dtype.name}","shape":' for dtype in bodies.NATIVE}
 
 
 def _encode_tensor(value: Tensor, inline: int) -> dict[str, Any]:

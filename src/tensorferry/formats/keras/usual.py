@@ -14,7 +14,7 @@ from tensorferry import _native, limits
 from tensorferry.formats.keras import layouts
 from tensorferry.formats.keras.layouts import LEGACY_MODEL, OLD_LAYERS, VARIABLES, Layout
 from tensorferry.storage import Source
-from tensorferry.tensors.infos import TensorInfo, origin_of
+from tensorferry.tensors.infos import TensorInfo, infos_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +38,9 @@ class Usual:
 
     def infos(self) -> dict[str, TensorInfo]:
         """What is known of each variable."""
-        return {
-            name: TensorInfo(name, dtype, shape, size, origin=origin_of(name, path))
-            for name, (path, dtype, shape, _, size) in self.variables.items()
-        }
+        found = self.variables.items()
+        rows = ((name, dtype, shape, size) for name, (_, dtype, shape, _, size) in found)
+        return infos_of(rows, {name: path for name, (path, *_) in found})
 
 
 def find(source: Source, start: int, size: int, config: Any = None) -> Usual | None:

@@ -47,6 +47,9 @@ COMPRESSION: Compression = "zstd"
 # Of a remote file, so much of its end is fetched at first: nearly always all of the footer.
 TAIL = 1 << 16
 
+# A row group of no more bytes is read by one thread: others take longer to wake up.
+ALONE = 1 << 18
+
 DICTIONARY = 16 << 20
 """Number of bytes of the largest dictionary in which we look for its longest string."""
 
@@ -240,7 +243,10 @@ class Reader:
         with pieces.translated():
             step = self._step(index, columns)
             if step >= self.rows[index]:
-                table = self._file.read_row_group(index, columns=list(columns))
+                stored = sum(chunk.stored for chunk in self._chunks(index, columns))
+                table = self._file.read_row_group(
+                    index, columns=list(columns), use_threads=stored > ALONE
+                )
             else:
                 table = pa.Table.from_batches(self._steps(index, columns, step))
             table = table.select(list(columns))
