@@ -6,17 +6,23 @@ such that a loop in a loop would take hours.
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import struct
+import zipfile
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from savedmodels import field
 
 import tensorferry as ferry
 from tensorferry import display, limits
+from tensorferry.codecs import compression
 from tensorferry.errors import FormatError, LimitError
+from tensorferry.formats.arrow import file
+from tensorferry.formats.parquet import file as parquet_file
 
 COLUMNS = 100_000
 
@@ -99,10 +105,10 @@ def test_a_higher_limit(tmp_path, name, monkeypatch):
 def shared_batches(count):
     """An Arrow file whose footer names its only batch so often."""
     batch = pa.record_batch({"a": np.zeros(1 << 20, np.int8)})
-    file = io.BytesIO()
-    with pa.ipc.new_file(file, batch.schema) as writer:
+    made = io.BytesIO()
+    with pa.ipc.new_file(made, batch.schema) as writer:
         writer.write_batch(batch)
-    data = file.getvalue()
+    data = made.getvalue()
     (length,) = struct.unpack_from("<i", data, len(data) - 10)
     start = len(data) - 10 - length
     footer = bytearray(data[start:-10])
@@ -143,3 +149,87 @@ def test_letters_that_are_no_address():
     """A text in which addresses are looked for is gone through once."""
     assert display.scrub("a" * 3_000_000) == "a" * 3_000_000
     assert display.scrub("at s3+x://me:secret@host/x") == "at s3+x://me:***@host/x"
+
+
+@pytest.mark.parametrize("name", ["x.arrow", "x.parquet"])
+def test_verifying_many_columns(tmp_path, name, monkeypatch):
+    """For each reading of some columns PyArrow goes through all of them: few readings are made."""
+    path = tmp_path / name
+    ferry.save({f"c{n}": np.arange(3) for n in range(1000)}, path)
+    home = file if name == "x.arrow" else parquet_file
+    read, columns = home.Reader.batches, []
+
+    def batches(self, index, names):
+        columns.append(len(names))
+        return read(self, index, names)
+
+    monkeypatch.setattr(home.Reader, "batches", batches)
+    assert ferry.verify(path).sound
+    assert sum(columns) == 1000
+    assert len(columns) < 10
+
+
+def test_rows_without_columns(tmp_path):
+    """Rows of nothing at all are sound."""
+    path = tmp_path / "x.jsonl"
+    path.write_bytes(b"{}\n" * 100_000)
+
+    assert ferry.verify(path).sound
+
+
+def test_tree_of_a_config(tmp_path):
+    """A config that is compressed a thousand times, and whose tree takes more, is refused."""
+    path = tmp_path / "x.keras"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("metadata.json", '{"keras_version": "3.9.0"}')
+        archive.writestr("config.json", b'{"a": [' + b"[]," * 8_000_000 + b"1]}")
+        archive.writestr("model.weights.h5", b"")
+
+    with pytest.raises(LimitError, match=r"the tree of config\.json"):
+        ferry.open(path)
+
+
+@pytest.mark.parametrize("kind", ["gzip", "zstd"])
+def test_members_of_no_bytes(kind):
+    """A decompressor copies what it does not need of its input: it gets little of it at first."""
+    make = gzip.compress if kind == "gzip" else compression._zstd().compress
+    count = 2000
+    data, given = make(b"abc") + make(b"") * count + make(b"end"), []
+    library, error = compression._decompressors(kind)
+
+    class Counting:
+        def __init__(self):
+            self.real = library()
+
+        def decompress(self, data, most):
+            given.append(len(data))
+            return self.real.decompress(data, most)
+
+        def __getattr__(self, name):
+            return getattr(self.real, name)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compression, "_decompressors", lambda kind: (Counting, error))
+        found = b"".join(compression.decompressed(io.BytesIO(data).read, kind))
+
+    assert found == b"abcend"
+    assert sum(given) < count * 5000
+
+
+GRAPH = field(1, field(4, b"serve"))
+MODELS = {
+    "graphs": lambda: field(2, GRAPH) + b"\x12\0" * 100_000,
+    "objects": lambda: field(2, GRAPH + field(7, b"\x0a\0" * 1_000_000)),
+    "functions": lambda: field(2, GRAPH + field(2, field(2, FUNCTION * 500_000))),
+    "signatures": lambda: field(2, GRAPH + field(5, field(1, b"a") + b"\x12\0") * 500_000),
+}
+FUNCTION = field(1, field(1, field(1, b"f")))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_parts_of_a_model(tmp_path, name):
+    """What stands for graphs, objects, functions and signatures is counted before it is made."""
+    (tmp_path / "saved_model.pb").write_bytes(b"\x08\x01" + MODELS[name]())
+
+    with pytest.raises(LimitError, match=f"what stands for [0-9]+ {name}"):
+        ferry.inspect(tmp_path)
