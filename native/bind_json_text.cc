@@ -129,6 +129,7 @@ class LineWriter {
   }
 
   void write_array(nb::handle value) {
+    const Level level;  // an array of objects may hold itself
     try {
       const Buffer buffer(value, PyBUF_FORMAT | PyBUF_ND | PyBUF_C_CONTIGUOUS);
       if (write_buffer(buffer, letter_of(buffer))) return;

@@ -201,6 +201,7 @@ nb::tuple moments_of(nb::handle source, nb::str type) {
 // Adds to bins: uint64.
 void count_bins(nb::handle source, nb::str type, int exponent, double first, nb::handle target) {
   const Numbers array(source, type), bins(target, nb::str("uint64"), PyBUF_WRITABLE);
+  if (bins.count == 0) return;
   const Unlocked unlocked;
   std::vector<std::uint64_t> counts(bins.count);
   std::memcpy(counts.data(), bins.buffer.data(), bins.buffer.size());

@@ -79,7 +79,7 @@ class Encoding {
       if (PyErr_Occurred() != nullptr) throw nb::python_error();
       return other(value, depth);
     }
-    kept_.push_back(call(look, value));
+    kept_.push_back(call(nb::object(nb::borrow(look)), value));  // it may take itself out of the dict
     return walk(nb::object(kept_.back()), depth, true);
   }
 
@@ -192,8 +192,10 @@ class Encoding {
 
   // A tensor that Python encodes: strings, and what is not contiguous.
   std::size_t tensor(nb::handle value) {
-    const nb::object found = ask("tensor", value, place());
-    pieces_.push_back(nb::borrow<nb::list>(found[0]));
+    const nb::tuple found = parts_of(ask("tensor", value, place()), 2);
+    // A list of our own: a buffer that is asked for may run any code, and that may change the list.
+    if (!PyList_Check(nb::object(found[0]).ptr())) throw nb::type_error("the buffers are a list");
+    pieces_.push_back(copy_of(nb::borrow<nb::list>(found[0])));
     Node& node = add(structure::tensor_field);
     node.pieces = static_cast<std::ptrdiff_t>(pieces_.size()) - 1;
     return framed(node, nb::cast<std::size_t>(found[1]));
@@ -243,6 +245,7 @@ class Encoding {
       parts_ += name;
       body = 1 + varint_size(name.size()) + name.size();
     }
+    if (!PyDict_Check(value.ptr())) throw nb::type_error("the parts of a named tuple are a dict");
     // A list of its own: converting a value may run any code, and that may change the dict.
     PyObject* const items = PyDict_Items(value.ptr());
     if (items == nullptr) throw nb::python_error();
@@ -285,7 +288,7 @@ class Encoding {
 
   // What Python knows: a value that stands for it, or the name and the parts of a named tuple.
   std::size_t other(nb::handle value, int depth) {
-    const nb::object found = ask("other", value, place());
+    const nb::tuple found = parts_of(ask("other", value, place()), 2);
     const nb::object name = found[0], stand_in = found[1];
     if (name.is_none()) {
       kept_.push_back(stand_in);

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds the Python module with ThreadSanitizer, and with AddressSanitizer and
-# UndefinedBehaviorSanitizer, and runs tests/native/stress.py with each.
+# UndefinedBehaviorSanitizer, and runs tests/native/stress.py with each, and the tests of bindings
+# with the latter.
 #
 #     native/sanitize.sh PYTHON      SECONDS_EACH=30
 set -euo pipefail
@@ -28,13 +29,15 @@ sanitize() {
   rm -f "$build/$name/package/tensorferry"/_native*.so
   cp "$build/$name"/_native*.so "$build/$name/package/tensorferry/"
   echo "$name: $seconds s"
-  env PYTHONPATH="$build/$name/package" PYTHONMALLOC=malloc OPENBLAS_NUM_THREADS=1 "$@" \
-    LD_PRELOAD="$("$compiler" -print-file-name="$library") $("$compiler" -print-file-name=libstdc++.so)" \
-    "$python" tests/native/stress.py "$seconds"
+  environment=(PYTHONPATH="$build/$name/package" PYTHONMALLOC=malloc OPENBLAS_NUM_THREADS=1 "$@"
+    LD_PRELOAD="$("$compiler" -print-file-name="$library") $("$compiler" -print-file-name=libstdc++.so)")
+  env "${environment[@]}" "$python" tests/native/stress.py "$seconds"
 }
 
 mkdir -p "$build"
 sanitize address "-fsanitize=address,undefined -fno-sanitize-recover=all" libasan.so \
   ASAN_OPTIONS=detect_leaks=0:detect_stack_use_after_return=1
+env "${environment[@]}" "$python" -m pytest -q -p no:cacheprovider -p no:faulthandler \
+  tests/native tests/hostile/test_collisions.py
 sanitize thread "-fsanitize=thread" libtsan.so \
   TSAN_OPTIONS="halt_on_error=1:second_deadlock_stack=1:exitcode=66"

@@ -24,7 +24,8 @@ from typing import Any
 from unicodedata import combining, east_asian_width
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
-_INSIDE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s'\"<>]+")
+# A scheme has an end: a text of letters would else be gone through from each of them.
+_INSIDE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,31}://[^\s'\"<>]+")
 
 
 def clean(text: Any) -> str:

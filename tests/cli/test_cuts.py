@@ -118,3 +118,42 @@ def test_the_page_goes_on(tmp_path):
     before, after, others = run(VIEW, tmp_path / "x.npy", LEFT)
 
     assert (before, after, others) == ("200", "422", "200")
+
+
+END_OF_A_PAGE = """
+import os, sys
+from tensorferry.cli import application
+from tensorferry.storage import source
+
+path = sys.argv[2]
+left = os.path.getsize(path) - 100
+mapped = source.Mapped.__init__
+
+
+def map_and_cut(self, *given):
+    mapped(self, *given)
+    os.truncate(path, left)
+
+
+source.Mapped.__init__ = map_and_cut
+sys.exit(application.run())
+"""
+
+
+@linux
+@pytest.mark.parametrize(
+    "arguments",
+    [["stats"], ["hash"], ["verify"], ["convert", "out.npz"], ["view", "--static", "out.html"]],
+    ids=lambda arguments: arguments[0],
+)
+def test_bytes_of_the_last_page(tmp_path, arguments):
+    """A few bytes that are gone read as zeros, without a signal: the size tells."""
+    ferry.save(np.ones(3_000_000, np.float32), tmp_path / "x.safetensors")
+    verb, *more = arguments
+    command = [sys.executable, "-c", END_OF_A_PAGE, verb, tmp_path / "x.safetensors", *more]
+
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+
+    assert done.returncode == 2, (done.returncode, done.stdout, done.stderr)
+    assert "x.safetensors" in done.stderr
+    assert [file.name for file in tmp_path.iterdir()] == ["x.safetensors"]

@@ -7,6 +7,8 @@ wrong table, and code of Python that runs inside a call may change the very list
 from __future__ import annotations
 
 import gc
+import sys
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -170,6 +172,58 @@ def test_splits_at_any_address(step):
     decoder.copy_list_splits(0, target)
 
     assert np.frombuffer(target, np.int64).tolist() == list(range(0, 21, 2))
+
+
+class Builder:
+    """What a writer of structures asks."""
+
+    quick: ClassVar = {}
+
+    def __init__(self, answer):
+        self.answer = answer
+
+    def tensor(self, _array, _place):
+        return self.answer
+
+    def other(self, _value, _place):
+        return self.answer
+
+
+@pytest.mark.parametrize("answer", [((b"abc",), 3), ("abc", 3), ([b"abc"],), 5, None, ()], ids=repr)
+@pytest.mark.parametrize("value", [np.arange(3), object()], ids=["tensor", "other"])
+def test_answers_of_another_kind(value, answer):
+    """What a builder gives is looked at before it is taken for a list of buffers or a pair."""
+    with pytest.raises(TypeError):
+        _native.StructureWriter(np.ndarray, {}).encode(value, Builder(answer), 100)
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="no class of Python has a buffer before")
+@pytest.mark.parametrize("size", [10, 10_000])
+def test_buffers_that_change_their_list(size):
+    """A buffer that is asked for may empty the list that it is in."""
+
+    class Emptying:
+        def __buffer__(self, flags):
+            buffers.clear()
+            gc.collect()
+            return memoryview(bytes(size))
+
+    buffers = [Emptying() for _ in range(50)]
+    writer = _native.StructureWriter(np.ndarray, {})
+    written, total = writer.encode(np.arange(3), Builder((buffers, 50 * size)), 100)
+
+    assert buffers == []
+    assert sum(memoryview(piece).nbytes for piece in written) == total
+
+
+def test_array_in_itself():
+    """An array of objects that is in itself is an error and no overflow of the stack."""
+    array = np.empty(1, object)
+    array[0] = array
+
+    with pytest.raises(RecursionError):
+        _native.json_lines([{"a": array}], np.ndarray, repr)
+    array[0] = None
 
 
 @pytest.mark.parametrize("kind", [list, tuple, dict])

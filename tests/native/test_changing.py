@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -113,7 +114,12 @@ def test_another_thread_changes_it(kind, errors):
         capture_output=True,
         text=True,
         timeout=600,
-        env={"MALLOC_PERTURB_": "85", "MALLOC_CHECK_": "3", "PYTHONPATH": ":".join(sys.path)},
+        env={
+            **os.environ,  # a module with a sanitizer needs what was loaded before Python
+            "MALLOC_PERTURB_": "85",
+            "MALLOC_CHECK_": "3",
+            "PYTHONPATH": os.pathsep.join(sys.path),
+        },
     )
 
     assert (run.returncode, run.stderr) == (0, "")

@@ -42,6 +42,9 @@ BLOCK = 1 << 20
 CHUNK = 1 << 17
 """How many compressed bytes are taken at a time."""
 
+SHORT = 1 << 12
+"""How many are taken first where a member or frame follows another: it may be a short one."""
+
 STARTS: dict[Kind, tuple[bytes, ...]] = {
     "gzip": (b"\x1f\x8b\x08",),
     "zlib": (b"\x78",),  # the usual one; detect() knows the others
@@ -132,23 +135,30 @@ class _Input:
 
     def __init__(self, read: Callable[[int], bytes]) -> None:
         self._read = read
-        self._rest = b""
+        self._chunk = b""
+        self._next = 0
         self.position = 0
 
-    def take(self) -> bytes:
-        chunk, self._rest = self._rest or self._read(CHUNK), b""
-        self.position += len(chunk)
-        return chunk
+    def take(self, most: int = CHUNK) -> bytes:
+        if self._next == len(self._chunk):
+            self._chunk, self._next = self._read(CHUNK), 0
+        piece = self._chunk[self._next : self._next + most]
+        self._next += len(piece)
+        self.position += len(piece)
+        return piece
 
     def put_back(self, rest: bytes) -> None:
-        self._rest = rest
         self.position -= len(rest)
+        if len(rest) <= self._next:
+            self._next -= len(rest)
+        else:
+            self._chunk, self._next = rest + self._chunk[self._next :], 0
 
     def peek(self, size: int) -> bytes:
         """The next bytes, fewer only at the end."""
-        while len(self._rest) < size and (more := self._read(CHUNK)):
-            self._rest += more
-        return self._rest[:size]
+        while len(self._chunk) - self._next < size and (more := self._read(CHUNK)):
+            self._chunk, self._next = self._chunk[self._next :] + more, 0
+        return self._chunk[self._next : self._next + size]
 
     def skip_zeros(self) -> None:
         while chunk := self.take():
@@ -160,18 +170,20 @@ class _Input:
 def _blocks(source: _Input, kind: Kind, path: str | None) -> Iterator[bytes]:
     make, error_type = _decompressors(kind)
     good = 0  # decompressed bytes given out
+    first = CHUNK  # bytes that a decompressor gets first: of what it does not need it makes a copy
 
     head = source.peek(4)
     while True:
         _check_start(head, kind, source.position, good, path)
         decompressor = make()
         chunk_start = source.position
+        most, first = first, SHORT
         while not decompressor.eof:
             chunk = b""
             wants = decompressor.needs_input
             if wants:
                 chunk_start = source.position
-                chunk = source.take()
+                chunk, most = source.take(most), CHUNK
             try:
                 block = decompressor.decompress(chunk, BLOCK)
             except error_type as error:

@@ -19,6 +19,9 @@ from tensorferry.errors import FormatError, LimitError, TruncatedError, Unsuppor
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
+NODE = 72
+"""Number of bytes that a node of a tree takes: an empty list of three characters, and its place."""
+
 LEVELS = 8
 """Number of lists and objects that may stand for one level of a structure."""
 _ALIKE = bytes.maketrans(b"{}", b"[]")
@@ -71,6 +74,12 @@ def to_bytes(text: str) -> bytes:
 def quote(text: str) -> str:
     """A string as JSON, with quotes."""
     return json.encoder.encode_basestring(text)
+
+
+def size_of_tree(source: bytes | memoryview) -> int:
+    """Number of bytes that a text and its tree take in memory, about."""
+    text = bytes(source)
+    return len(text) + NODE * sum(map(text.count, (b",", b"[", b"{")))
 
 
 def parse(source: bytes | memoryview, decoder: json.JSONDecoder | None = None) -> Any:

@@ -31,7 +31,7 @@ from __future__ import annotations
 
 import struct
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from typing import Any, ClassVar, NamedTuple
 
 from tensorferry._native import MessageFields, MessageTable
@@ -231,6 +231,19 @@ class Reader:
         """
         table = self._compiled.get(message) or self._compile(message)
         return table.read(self.data, span[0], span[1], without or None)
+
+    def check_count(self, parts: Sized, size: int, what: str) -> None:
+        """Refuses more messages than the buffer justifies: two bytes may be one.
+
+        Args:
+            parts: The messages.
+            size: As so many bytes each of them counts.
+            what: Names them in the error.
+
+        Raises:
+            LimitError: Together they take more than the buffer may.
+        """
+        Budget(len(self.data)).take(len(parts) * size, what=f"what stands for {len(parts)} {what}")
 
     def rows(self, message: str, spans: list[Span]) -> list[Any]:
         """Messages, each as a tuple of its fields in the table's order.

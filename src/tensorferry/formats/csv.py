@@ -60,6 +60,7 @@ class Reader(text.TextReader):
                     raise FormatError("lines end with a carriage return alone, expected a newline")
                 names = header.column_names
             self._names = names
+            pieces.check_parts(len(names), held=self.size)
             pieces.check_names(pa.schema([(name, pa.null()) for name in self._names]))
         self._types = {name: kind for name, kind in given.items() if name in self._names}
         if self._typed is not None:

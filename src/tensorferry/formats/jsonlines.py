@@ -43,7 +43,9 @@ PART = 1 << 14
 CELL = 64
 """As so many bytes each key counts in each row: a missing one takes time, too."""
 
-_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+# One that does not end reaches to the end: each quote in it would else be tried as a start.
+_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)', re.DOTALL)
+_NAME = re.compile(_STRING.pattern + rb"(\s*+:)?", re.DOTALL)
 
 
 class Reader(text.TextReader):
@@ -64,6 +66,7 @@ class Reader(text.TextReader):
                 self._check_keys(self._blocks[0])
                 found = self._parse(self._text(0), ()).schema
                 pieces.check_names(found)
+                pieces.check_parts(len(list(_keys(found))), held=self.size)
                 kinds = {field.name: text.as_text(field.type) for field in found}
             self._known = pa.schema(list({**kinds, **given}.items()))
             self._is_whole = True
@@ -81,7 +84,11 @@ class Reader(text.TextReader):
             return
         keys: set[str] = set()
         for part in text.cut(data, 0, quotes=False, usual=PART):
-            keys.update(_keys(self._parse(pa.py_buffer(data[part.start : part.stop]), ()).schema))
+            given = data[part.start : part.stop]
+            if len(given) > PART:  # a long line
+                pieces.check_parts(_count_names(given), held=self.size)
+            keys.update(_keys(self._parse(pa.py_buffer(given), ()).schema))
+            pieces.check_parts(len(keys), held=self.size)
         what = f"each of {len(keys)} keys in each of {block.rows} rows"
         pieces.check_memory(CELL * block.rows * len(keys), held=self.size, what=what)
 
@@ -128,6 +135,11 @@ def _keys(schema: pa.Schema) -> Iterator[str]:
         yield name
         if pa.types.is_struct(kind):
             left += [(f"{name}/{member.name}", member.type) for member in kind]
+
+
+def _count_names(line: memoryview) -> int:
+    """How many different names the objects of a line have."""
+    return len({match[0] for match in _NAME.finditer(line) if match[1] is not None})
 
 
 def check_depth(given: Array) -> None:

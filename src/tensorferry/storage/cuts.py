@@ -5,8 +5,9 @@
 
 Whoever touches a byte behind the new end of a mapped file ends the process (SIGBUS). In this block
 the bytes that are gone read as zeros instead, and `TruncatedError` is raised in the main thread
-before it does anything else. The command works like that. The library does not: a signal belongs to
-the program.
+before it does anything else. Bytes in the last page of what is left read as zeros without a signal,
+so the sizes of all files are looked at before a file is written, and at the end of the block. The
+command works like that. The library does not: a signal belongs to the program.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from types import FrameType
 
 from tensorferry import _native
 from tensorferry.errors import TruncatedError
-from tensorferry.storage.source import Mapped
+from tensorferry.storage import source
 
 _SIGNAL = vars(signal).get("SIGBUS")
 
@@ -39,6 +40,7 @@ def raised() -> Iterator[None]:
     found, watch = pages(), _Watch()
     before = signal.signal(_SIGNAL, watch.on_signal)
     _native.watch_cuts()
+    source.watch = source.Watch()
     try:
         yield
         watch.end()
@@ -47,6 +49,7 @@ def raised() -> Iterator[None]:
             _name()
         raise
     finally:
+        source.watch = None
         if pages() == found:
             _native.unwatch_cuts()
             signal.signal(_SIGNAL, before)
@@ -62,7 +65,7 @@ def noted() -> Iterator[None]:
     if not isinstance(watch, _Watch):
         yield
         return
-    watch.is_quiet = True
+    watch.is_quiet, source.watch = True, source.Watch()
     try:
         yield
     finally:
@@ -85,11 +88,14 @@ class _Watch:
     def go_on(self) -> None:
         """Raises errors again, about what comes now."""
         self.is_quiet, self._known = False, pages()
+        source.watch = source.Watch()
 
     def end(self) -> None:
         """Raises the error, if it was not raised before."""
         if self._known is not None:
             check(self._known)
+            assert source.watch is not None
+            source.watch.check()
 
 
 def pages() -> int:
@@ -111,5 +117,5 @@ def check(before: int) -> None:
 def _name() -> None:
     """Raises the error of an open file that was cut: who it is is looked for only now."""
     for found in gc.get_objects():
-        if type(found) is Mapped:
+        if type(found) is source.Mapped:
             found.check_all()

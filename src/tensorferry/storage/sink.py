@@ -22,7 +22,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, BinaryIO, Protocol
 
 from tensorferry.errors import FormatError, UnsupportedError
-from tensorferry.storage import system, temporary
+from tensorferry.storage import source, system, temporary
 from tensorferry.storage.attributes import Attributes
 from tensorferry.storage.folders import absolute, make_folder, remove_folders
 from tensorferry.storage.source import STANDARD_STREAM, as_bytes, byte_view, unnameable
@@ -189,6 +189,8 @@ class ReplacingSink(FileSink):
 
     def prepare(self) -> None:
         """Brings the bytes to the disk."""
+        if source.watch is not None:
+            source.watch.check()  # what was copied may be that of a file that was cut
         self._file.close()
         if self._room > LARGE_FILE:
             os.ftruncate(self._descriptor, self.position)  # frees the room that was not used

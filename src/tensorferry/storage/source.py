@@ -107,6 +107,52 @@ class Whole(bytearray):
     """All bytes of a small file, in memory that nobody else has."""
 
 
+class Watch:
+    """Files that are mapped, of which none may lose bytes: see `tensorferry.storage.cuts`."""
+
+    def __init__(self) -> None:
+        self._open: dict[int, tuple[tuple[int, int], str, int]] = {}
+        self._lost: TruncatedError | None = None
+
+    def add(self, key: int, identity: tuple[int, int], path: str, size: int) -> None:
+        """A file was mapped."""
+        self._open[key] = identity, path, size
+
+    def drop(self, key: int) -> None:
+        """It is mapped no longer."""
+        if key in self._open:
+            try:
+                _check_size(*self._open.pop(key))
+            except TruncatedError as error:
+                self._lost = self._lost or error
+
+    def check(self) -> None:
+        """Makes sure that no file lost bytes while it was mapped.
+
+        The bytes between a new end and the end of its page read as zeros, and no signal tells.
+
+        Raises:
+            TruncatedError: One did. A file that was replaced keeps its bytes in the map.
+        """
+        if self._lost is not None:
+            raise self._lost
+        for found in list(self._open.values()):
+            _check_size(*found)
+
+
+def _check_size(identity: tuple[int, int], path: str, size: int) -> None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return
+    if (found.st_dev, found.st_ino) == identity and found.st_size < size:
+        raise shorter(path, found.st_size, size)
+
+
+watch: Watch | None = None
+"""Where mapped files are noted; None in programs that do not own their process."""
+
+
 class Mapped:
     """A mapped file of a path, opened again when bytes of it are copied.
 
@@ -121,6 +167,8 @@ class Mapped:
         self._identity = found.st_dev, found.st_ino
         self._buffer = buffer
         self._descriptor: int | None = None
+        if watch is not None:
+            watch.add(id(self), self._identity, path, buffer.nbytes)
 
     def read(self, start: int, stop: int) -> bytes:
         """Some bytes of the file.
@@ -168,6 +216,8 @@ class Mapped:
         return descriptor
 
     def __del__(self) -> None:
+        if watch is not None:
+            watch.drop(id(self))
         # Several sources share it: the last one closes the file.
         if self._descriptor is not None:
             os.close(self._descriptor)

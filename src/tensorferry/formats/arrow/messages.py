@@ -30,6 +30,7 @@ CONTINUATION = b"\xff\xff\xff\xff"
 SCHEMA, DICTIONARY, BATCH = 1, 2, 3
 
 _BLOCK = np.dtype([("offset", "<i8"), ("metadata", "<i4"), ("padding", "<i4"), ("body", "<i8")])
+_SIZES = ("metadata", "body")
 _NODE = np.dtype([("length", "<i8"), ("nulls", "<i8")])
 _BUFFER = np.dtype([("offset", "<i8"), ("length", "<i8")])
 _START = len(MAGIC) + 2
@@ -187,8 +188,16 @@ def scan_file(source: memoryview) -> Messages:
         )
     start = size - _END - length
     footer = _Table.root(source[start : start + length], start)
-    dictionaries = [_of_block(source, start, block) for block in footer.structs(2, _BLOCK)]
-    batches = [_of_block(source, start, block) for block in footer.structs(3, _BLOCK)]
+    blocks = [footer.structs(2, _BLOCK), footer.structs(3, _BLOCK)]
+    # Whoever reads all batches takes as long as the file is, if no two share their bytes.
+    taken = sum(float(part[name].sum(dtype=float)) for part in blocks for name in _SIZES)
+    if taken > start:
+        raise FormatError(
+            f"the messages that the footer names take {taken:.0f} bytes together, {start} stand "
+            "before it",
+            offset=start,
+        )
+    dictionaries, batches = ([_of_block(source, start, block) for block in part] for part in blocks)
     for messages, kind in ((dictionaries, DICTIONARY), (batches, BATCH)):
         for message in messages:
             if message.kind != kind:

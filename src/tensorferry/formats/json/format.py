@@ -6,15 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from tensorferry.budget import Budget
+from tensorferry.codecs import json_text
 from tensorferry.formats.contract import Format, TensorOptions, WriteOptions, Written
 from tensorferry.formats.json import typed
 from tensorferry.formats.json.bodies import Form
 from tensorferry.formats.wholes import WholeReader
 from tensorferry.storage.place import Target, size_of
 from tensorferry.tensors.content import Content
-
-NODE = 72
-"""Number of bytes that a node of a tree takes: an empty list of three characters, and its place."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,9 +41,7 @@ class Reader(WholeReader[Reading]):
     def value(self, source: bytes | memoryview, how: Reading, budget: Budget | None = None) -> Any:
         """The value."""
         if budget is not None:
-            text = bytes(source)
-            nodes = sum(map(text.count, (b",", b"[", b"{")))
-            budget.take(len(text) + nodes * NODE, what="the tree of the text")
+            budget.take(json_text.size_of_tree(source), what="the tree of the text")
         return typed.read(source, serving=how.serving, dtypes=how.dtypes)
 
 

@@ -24,6 +24,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from tensorferry.budget import Budget
 from tensorferry.codecs import json_text as text
 from tensorferry.errors import FormatError
 from tensorferry.formats.keras.names import (
@@ -58,16 +59,20 @@ class Finding:
     name: str = ""
 
 
-def parse(source: bytes | memoryview, *, what: str) -> Any:
+def parse(source: bytes | memoryview, *, what: str, budget: Budget | None = None) -> Any:
     """The tree of a config.
 
     Args:
         source: Its text.
         what: Names it in errors.
+        budget: Of the file in which the text is compressed.
 
     Raises:
         FormatError: It is no JSON object.
+        LimitError: Its tree takes more than the file may.
     """
+    if budget is not None:
+        budget.take(text.size_of_tree(source), what=f"the tree of {what}")
     try:
         tree = text.parse(source, _DECODER)
     except FormatError as error:

@@ -152,7 +152,7 @@ def read_file(
                 weights.metadata[key] = holder[key]
     for key in () if archived else ("model_config", "training_config"):
         if isinstance(attributes.get(key), str):
-            tree = keras_config.parse(attributes[key].encode(), what=key)
+            tree = keras_config.parse(attributes[key].encode(), what=key, budget=source.budget)
             if key == "model_config":
                 weights.config = tree
             else:
@@ -178,11 +178,11 @@ def _read_archive(source: Source, verify: bool) -> Weights:
         )
     config = None
     if CONFIG in archive:
-        config = keras_config.parse(archive.read(CONFIG), what=CONFIG)
+        config = keras_config.parse(archive.read(CONFIG), what=CONFIG, budget=source.budget)
     inside, start, size, check = _weights_file(archive, source, verify)
     weights = read_file(inside, start, size, config=config, archived=True, check=check)
     if METADATA in archive:
-        tree = keras_config.parse(archive.read(METADATA), what=METADATA)
+        tree = keras_config.parse(archive.read(METADATA), what=METADATA, budget=source.budget)
         weights.metadata |= {key: str(value) for key, value in tree.items()}
     weights.checksums = True
     weights.assets = tuple(name for name in archive if name.startswith(ASSETS))

@@ -22,7 +22,7 @@ from tensorferry import _native, limits
 from tensorferry.budget import RATIO
 from tensorferry.errors import FormatError, TruncatedError, UnsupportedError
 from tensorferry.formats.parquet import pages
-from tensorferry.formats.parquet.footer import CODECS, PAGE_HEADER, Chunk, read_footer
+from tensorferry.formats.parquet.footer import CODECS, PAGE_HEADER, Chunk, count_parts, read_footer
 from tensorferry.formats.parquet.ranges import RangedFile
 from tensorferry.formats.tables import pieces
 from tensorferry.formats.tables.lending import lend
@@ -200,6 +200,8 @@ class Reader:
         self._verify = verify
         self.size = source.size
         start, footer = _footer(source, self._ranged)
+        columns, groups, chunks = count_parts(footer, offset=start)
+        pieces.check_parts(columns, groups, held=self.size, chunks=chunks)
         self._footer = read_footer(footer, offset=start)
         self._groups = self._footer.groups
         self.rows = [group.rows for group in self._groups]

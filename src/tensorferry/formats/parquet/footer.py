@@ -4,7 +4,7 @@ The footer is a `FileMetaData` in Thrift's compact protocol: structs of fields, 
 and distance to the last field's number, then its value; integers are varints with the sign in the
 last bit. Of it are taken:
 
-    FileMetaData     1 version, 4 row groups
+    FileMetaData     1 version, 2 schema, 4 row groups
     RowGroup         1 column chunks, 3 rows
     ColumnChunk      1 name of another file, 3 metadata
     ColumnMetaData   1 type, 2 encodings, 3 path, 4 codec, 5 values, 6 size unpacked,
@@ -157,6 +157,8 @@ _COLUMN_METADATA = ThriftTable(
 _COLUMN = ThriftTable([(1, "binary", None), (3, "struct", _COLUMN_METADATA)])
 _ROW_GROUP = ThriftTable([(1, "structs", _COLUMN), (3, "integer", None)])
 _FILE = ThriftTable([(1, "integer", None), (4, "structs", _ROW_GROUP)])
+_ANY = ThriftTable([])
+_COUNTED = ThriftTable([(2, "structs", _ANY), (4, "structs", ThriftTable([(1, "structs", _ANY)]))])
 _VALUES = ThriftTable([(1, "integer", None)])
 _PAGE = ThriftTable(
     [
@@ -184,6 +186,20 @@ class Page(NamedTuple):
     checksum: int | None
     values: int
     length: int
+
+
+def count_parts(footer: bytes, *, offset: int) -> tuple[int, int, int]:
+    """How many elements the schema has, how many row groups there are, and columns of all of them.
+
+    Raises:
+        FormatError: It is no such footer.
+    """
+    (schema, groups), _ = _COUNTED.read(footer, offset, limits.depth)
+    return (
+        len(schema or ()),
+        len(groups or ()),
+        sum(len(columns or ()) for (columns,) in groups or ()),
+    )
 
 
 def read_footer(footer: bytes, *, offset: int) -> Footer:

@@ -24,7 +24,7 @@ from tensorferry.codecs.protobuf import Span, find_field
 from tensorferry.dtypes import DType
 from tensorferry.errors import FerryError, FormatError
 from tensorferry.formats.savedmodel.cycles import find_cycles
-from tensorferry.formats.savedmodel.messages import TABLES, Reader
+from tensorferry.formats.savedmodel.messages import PART, TABLES, Reader
 from tensorferry.formats.savedmodel.ops import ATTRIBUTES
 from tensorferry.formats.savedmodel.specs import (
     TensorSpec,
@@ -208,7 +208,9 @@ def read_graph(reader: Reader, span: Span) -> Graph:
     nodes, _ = walk.walk_nodes(span, _NODE_OF_GRAPH, "")
     library = fields.get("library")
     if library is not None:
-        for place in reader.each("FunctionDefLibrary", "function", library):
+        places = list(reader.each("FunctionDefLibrary", "function", library))
+        reader.check_count(places, PART, "functions")
+        for place in places:
             walk.walk_function(place)
     functions = walk.finish()
     ops = {op: count for op, count in sorted(walk.ops.items()) if op not in functions}

@@ -88,6 +88,12 @@ MapKey: 1 s ?text, 2 boolean ?uint, 3 ui32 ?uint, 4 ui64 ?uint, 5 i32 ?uint, 6 i
 
 TABLES = parse_schema(TENSORS, STRUCTURES, SCHEMA)
 
+GRAPH = 1 << 20
+"""As so many bytes each graph of a model counts."""
+
+PART = 1 << 12
+"""As so many bytes each function, object and signature counts."""
+
 
 class Reader(protobuf.Reader):
     """Reads the messages of a SavedModel.

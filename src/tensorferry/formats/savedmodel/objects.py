@@ -21,7 +21,7 @@ from tensorferry.codecs.protobuf import Span
 from tensorferry.dtypes import DType
 from tensorferry.errors import FerryError, FormatError, LimitError
 from tensorferry.formats.checkpoint import graph as checkpoint_graph
-from tensorferry.formats.savedmodel.messages import Reader
+from tensorferry.formats.savedmodel.messages import PART, Reader
 from tensorferry.formats.savedmodel.specs import (
     Shape,
     TensorSpec,
@@ -191,6 +191,7 @@ def read_objects(reader: Reader, span: Span) -> Objects:
     """
     fields = reader.read("SavedObjectGraph", span)
     places = fields.get("nodes", [])
+    reader.check_count(places, PART, "objects")
     count = len(places)
     nodes = tuple(
         _NOTHING if place.start == place.end else _make_node(row, place, count)

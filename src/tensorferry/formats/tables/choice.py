@@ -32,6 +32,12 @@ if TYPE_CHECKING:
     from tensorferry.formats.tables.files import Files
     from tensorferry.formats.tables.outline import Outline
 
+TOGETHER = 256
+"""Number of columns that are verified in one reading, at most."""
+
+TOGETHER_BYTES = 64 << 20
+"""Number of bytes that they take in memory."""
+
 
 def choose(outlines: Sequence[Outline], names: Sequence[str] | None, path: str) -> list[Outline]:
     """The leaves that are named, in the order of the names; by default all that can be read.
@@ -284,7 +290,7 @@ def _read(files: Files, batches: Sequence[Any], leaf: Outline) -> None:
 def damages(
     files: Files, number: int, index: int, leaves: Sequence[Outline], budget: Budget
 ) -> Iterator[FerryError]:
-    """What is damaged in a piece, each column read alone.
+    """What is damaged in a piece; columns are read alone where something is wrong.
 
     What we cannot read, though nothing is wrong with it, is no damage.
 
@@ -303,14 +309,17 @@ def damages(
     for leaf in leaves:
         by_column.setdefault(leaf.column, []).append(leaf)
     names = list(by_column)
-    for columns in [names] if reader.is_parsed else [[name] for name in names]:
+    pending = [names] if reader.is_parsed else list(_together(reader, index, names))
+    while pending:
+        columns = pending.pop(0)
         try:
             with files.located(number):
                 batches = reader.batches(index, columns)
-        except UnsupportedError:
-            continue
         except FerryError as error:
-            yield _placed(error, reader, index, columns)
+            if len(columns) > 1 and not reader.is_parsed:
+                pending[:0] = [[name] for name in columns]
+            elif not isinstance(error, UnsupportedError):
+                yield _placed(error, reader, index, columns)
             continue
         for column in columns:
             try:
@@ -321,9 +330,24 @@ def damages(
                 continue
             except FerryError as error:
                 yield _placed(error, reader, index, [column])
-        if reader.memory(index, columns):  # else the file holds all bytes of it
+        if columns and reader.memory(index, columns):  # else the file holds all bytes of it
             size = sum(map(nbytes_of, batches))
             budget.take(size, what="a column", offset=reader.offset(index, columns[0]))
+
+
+def _together(reader: pieces.Reader, index: int, names: Sequence[str]) -> Iterator[list[str]]:
+    """Some columns of a piece at a time: for each reading, PyArrow goes through all there are."""
+    group: list[str] = []
+    size = 0
+    for name in names:
+        more = reader.memory(index, [name])
+        if group and (len(group) == TOGETHER or size + more > TOGETHER_BYTES):
+            yield group
+            group, size = [], 0
+        group.append(name)
+        size += more
+    if group:
+        yield group
 
 
 def _placed(

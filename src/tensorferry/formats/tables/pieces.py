@@ -32,6 +32,12 @@ if TYPE_CHECKING:
 
     from tensorferry.formats.tables.outline import Outline
 
+PART = 1 << 14
+"""As so many bytes each column counts, and each piece: parsing CSV takes about nine thousand."""
+
+CHUNK = 1 << 11
+"""As so many bytes counts what a file says of a column of a piece."""
+
 
 class Reader(Protocol):
     """A file of columns, in pieces that are read when they are asked for.
@@ -107,6 +113,21 @@ def check_memory(size: int, *, held: int, what: str = "what was compressed") -> 
         what: Names them in the error.
     """
     check_budget((size,), np.dtype(np.uint8), what=what, held=held)
+
+
+def check_parts(columns: int, parts: int = 0, *, held: int, chunks: int = 0) -> None:
+    """Refuses more columns and pieces than the file or `limits.memory` justifies.
+
+    PyArrow and we hold something for each, however few bytes of the file stand for it.
+
+    Args:
+        columns: How many there are.
+        parts: Number of pieces: record batches or row groups.
+        held: Number of bytes of the file.
+        chunks: Number of columns of all pieces together, where the file describes each of them.
+    """
+    size = PART * (columns + parts) + CHUNK * chunks
+    check_memory(size, held=held, what=f"a table of {columns} columns and {parts} pieces")
 
 
 class SinkFile:
