@@ -198,9 +198,12 @@ nb::tuple moments_of(nb::handle source, nb::str type) {
                         number_of(found.high), found.mean, found.squares);
 }
 
+constexpr int widest = 4096;  // beyond the exponents of all floats
+
 // Adds to bins: uint64.
 void count_bins(nb::handle source, nb::str type, int exponent, double first, nb::handle target) {
   const Numbers array(source, type), bins(target, nb::str("uint64"), PyBUF_WRITABLE);
+  if (exponent < -widest || exponent > widest) throw nb::value_error("no float is as wide as the bins");
   if (bins.count == 0) return;
   const Unlocked unlocked;
   std::vector<std::uint64_t> counts(bins.count);

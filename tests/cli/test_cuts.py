@@ -143,7 +143,7 @@ sys.exit(application.run())
 @linux
 @pytest.mark.parametrize(
     "arguments",
-    [["stats"], ["hash"], ["verify"], ["convert", "out.npz"], ["view", "--static", "out.html"]],
+    [["stats"], ["hash"], ["verify"], ["convert", "out.npz"]],
     ids=lambda arguments: arguments[0],
 )
 def test_bytes_of_the_last_page(tmp_path, arguments):
@@ -157,3 +157,36 @@ def test_bytes_of_the_last_page(tmp_path, arguments):
     assert done.returncode == 2, (done.returncode, done.stdout, done.stderr)
     assert "x.safetensors" in done.stderr
     assert [file.name for file in tmp_path.iterdir()] == ["x.safetensors"]
+
+
+STATIC = """
+import os, sys
+from tensorferry.cli import application
+from tensorferry.viewer.api import Api
+
+path, lost = sys.argv[1], int(sys.argv[2])
+answer, size = Api.answer, os.path.getsize(path)
+
+
+def cut_and_answer(self, name, query):
+    if name == "plane":
+        os.truncate(path, size - lost)
+    return answer(self, name, query)
+
+
+Api.answer = cut_and_answer
+sys.exit(application.run(["view", path, "--static", "out.html"]))
+"""
+
+
+@linux
+@pytest.mark.parametrize("lost", [100, 3_000_000])
+def test_page_of_a_file_that_is_cut(tmp_path, lost):
+    """No page is written, neither of zeros nor without the values that are gone."""
+    np.save(tmp_path / "x.npy", np.ones((1000, 1000), np.float32))
+    command = [sys.executable, "-c", STATIC, tmp_path / "x.npy", str(lost)]
+
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+
+    assert done.returncode == 2, (done.returncode, done.stdout, done.stderr)
+    assert [file.name for file in tmp_path.iterdir()] == ["x.npy"]

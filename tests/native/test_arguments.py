@@ -110,6 +110,7 @@ def test_tuples_of_another_size(call):
         lambda: _native.are_inside(bytes(1200), bytes(12)),
         lambda: _native.moments_of(b"", "\ud800"),
         lambda: _native.moments_of(b"", "int64\0"),
+        lambda: _native.count_bins(bytes(8), "float64", -(1 << 31), 0.0, bytearray(8)),
         lambda: _native.ThriftTable([(1, "struct", None)]),
         lambda: _native.ThriftTable([(1, "structs", None)]),
         lambda: read_all(
@@ -124,7 +125,7 @@ def test_tuples_of_another_size(call):
             [("a", 3, False, b"", b"", 1, None, None)], (1 << 64) - 1
         ),
     ],
-    ids=["shape", "surrogate", "nul", "struct", "structs", "name", "rows", "lists"],
+    ids=["shape", "surrogate", "nul", "bins", "struct", "structs", "name", "rows", "lists"],
 )
 def test_values_that_do_not_fit(call):
     """Sizes that are no whole numbers, names that are none, and counts that wrap around."""
