@@ -30,9 +30,9 @@ PATH = Path(__file__).parents[2] / "src/tensorferry/formats/savedmodel/ops.txt"
 
 # Registered by TensorFlow 2.16 to 2.18 or by its builds for accelerators, not by 2.21 for CPUs.
 OLDER = """
-    TfLiteSubgraphExecute TRTEngineOp RemoteFusedGraphExecute _MklAdd _MklAddN _MklAddV2
-    _MklIdentity _MklInputConversion _MklLRN _MklLRNGrad _MklMaximum _MklMul _MklReshape _MklSlice
-    _MklSquaredDifference _MklSub _MklToTf
+    TfLiteSubgraphExecute TRTEngineOp RemoteFusedGraphExecute _CopyFromGpuToHost _CopyFromHostToGpu
+    _MklAdd _MklAddN _MklAddV2 _MklIdentity _MklInputConversion _MklLRN _MklLRNGrad _MklMaximum
+    _MklMul _MklReshape _MklSlice _MklSquaredDifference _MklSub _MklToTf
 """
 
 # Groups in order: the first rule that fits decides. A rule is a regular expression for whole names.
