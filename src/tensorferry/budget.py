@@ -33,6 +33,11 @@ class Budget:
         self._taken: dict[Hashable, int] = {}
         self._lock = Lock()
 
+    @property
+    def limit(self) -> int:
+        """Number of bytes that the file may take."""
+        return max(limits.memory, RATIO * self.stored)
+
     def take(
         self,
         size: int,
@@ -57,7 +62,7 @@ class Budget:
         with self._lock:
             known = 0 if key is None else self._taken.get(key, 0)
             total = self.total + max(0, size - known)
-            if total > max(limits.memory, RATIO * self.stored):
+            if total > self.limit:
                 more = f"{what} takes {size} bytes"
                 if total > size:
                     more += f", {total} together with what was read before"

@@ -22,6 +22,7 @@ from tensorferry import display, limits
 from tensorferry.codecs import compression
 from tensorferry.errors import FormatError, LimitError
 from tensorferry.formats.arrow import file
+from tensorferry.formats.checkpoint import graph as checkpoint_graph
 from tensorferry.formats.parquet import file as parquet_file
 
 COLUMNS = 100_000
@@ -233,3 +234,10 @@ def test_parts_of_a_model(tmp_path, name):
 
     with pytest.raises(LimitError, match=f"what stands for [0-9]+ {name}"):
         ferry.inspect(tmp_path)
+
+
+def test_objects_of_a_checkpoint():
+    """The objects that a checkpoint knows are counted, too."""
+    with pytest.raises(LimitError, match=r"what stands for [0-9]+ objects"):
+        checkpoint_graph.parse(field(1, b"") * 1_000_000)
+    assert len(checkpoint_graph.parse(field(1, b"") * 1000).nodes) == 1000

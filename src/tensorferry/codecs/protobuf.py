@@ -31,7 +31,8 @@ from __future__ import annotations
 
 import struct
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Any, ClassVar, NamedTuple
 
 from tensorferry._native import MessageFields, MessageTable
@@ -232,18 +233,21 @@ class Reader:
         table = self._compiled.get(message) or self._compile(message)
         return table.read(self.data, span[0], span[1], without or None)
 
-    def check_count(self, parts: Sized, size: int, what: str) -> None:
-        """Refuses more messages than the buffer justifies: two bytes may be one.
+    def counted(self, parts: Iterable[Span], size: int, what: str) -> list[Span]:
+        """Messages, if they are no more than the buffer justifies: two bytes may be one.
 
         Args:
-            parts: The messages.
+            parts: The messages, of which no more are taken than are allowed.
             size: As so many bytes each of them counts.
             what: Names them in the error.
 
         Raises:
             LimitError: Together they take more than the buffer may.
         """
-        Budget(len(self.data)).take(len(parts) * size, what=f"what stands for {len(parts)} {what}")
+        budget = Budget(len(self.data))
+        found = list(islice(parts, budget.limit // size + 1))
+        budget.take(len(found) * size, what=f"what stands for {len(found)} {what}")
+        return found
 
     def rows(self, message: str, spans: list[Span]) -> list[Any]:
         """Messages, each as a tuple of its fields in the table's order.

@@ -45,6 +45,9 @@ SLOT = "/.OPTIMIZER_SLOT/"
 _ESCAPED = re.compile(r"\.([.S])")
 _VALUE_END = f"/{ATTRIBUTES}{VALUE}"
 
+OBJECT = 1 << 12
+"""As so many bytes each object counts."""
+
 _NODE = WRITER.tag("TrackableObjectGraph", "nodes")
 _CHILD, _ATTRIBUTE = (WRITER.tag("TrackableObject", name) for name in ("children", "attributes"))
 _NODE_ID, _LOCAL_NAME = (WRITER.tag("ObjectReference", name) for name in ("node_id", "local_name"))
@@ -214,9 +217,11 @@ def parse(data: Any) -> Graph:
 
     Raises:
         FormatError: It is none, or leads to objects that it does not have.
+        LimitError: It has more objects than its bytes justify.
     """
     reader = Reader(data)
-    spans = list(reader.each("TrackableObjectGraph", "nodes", (0, len(data))))
+    found = reader.each("TrackableObjectGraph", "nodes", (0, len(data)))
+    spans = reader.counted(found, OBJECT, "objects")
     nodes = []
     for children, attributes, slots, _ in reader.rows("TrackableObject", spans):
         node = Node({name: number for number, name in children}, attributes, slots)

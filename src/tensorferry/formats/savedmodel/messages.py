@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from tensorferry.codecs import protobuf
-from tensorferry.codecs.protobuf import Tables, parse_schema
+from tensorferry.codecs.protobuf import Span, Tables, parse_schema
 from tensorferry.formats.messages import STRUCTURES, TENSORS
 
 SCHEMA = """
@@ -107,3 +107,12 @@ class Reader(protobuf.Reader):
     def __init__(self, data: bytes | memoryview, path: str = "") -> None:
         super().__init__(data, path)
         self.shapes: dict[bytes | None, tuple[int | None, ...] | None] = {}
+
+    def meta_graphs(self) -> list[Span]:
+        """The graphs of the model that the buffer is.
+
+        Raises:
+            LimitError: There are more than the buffer justifies.
+        """
+        found = self.each("SavedModel", "meta_graphs", (0, len(self.data)))
+        return self.counted(found, GRAPH, "graphs")

@@ -41,7 +41,7 @@ from tensorferry.formats.savedmodel import (
 from tensorferry.formats.savedmodel.assets import Asset, storage_join
 from tensorferry.formats.savedmodel.fingerprint import FINGERPRINT, Fingerprint, read_fingerprint
 from tensorferry.formats.savedmodel.graph import Function, Graph
-from tensorferry.formats.savedmodel.messages import GRAPH, PART, Reader
+from tensorferry.formats.savedmodel.messages import PART, Reader
 from tensorferry.formats.savedmodel.objects import ConcreteFunction, Objects, Variable
 from tensorferry.formats.savedmodel.ops import Risk
 from tensorferry.formats.savedmodel.specs import Signature, TensorSpec
@@ -248,11 +248,10 @@ def read(
         if loaded.kind == "graph":
             graph = _read_meta_graph(reader, None, Span(0, len(reader.data)))[0]
             return SavedModel(loaded.file, loaded.file, "graph", 0, (graph,))
-        fields = reader.whole("SavedModel")
-        spans = fields.get("meta_graphs", [])
+        fields = reader.read("SavedModel", (0, len(reader.data)), without="meta_graphs")
+        spans = reader.meta_graphs()
         if not spans:
             raise FormatError("no MetaGraph, expected at least one", offset=0)
-        reader.check_count(spans, GRAPH, "graphs")
         found = [_read_meta_graph(reader, reader.read("MetaGraphDef", p), p) for p in spans]
     except FerryError as error:
         raise loaded.located(error) from None
@@ -345,8 +344,8 @@ def _read_meta_graph(
     info = reader.read("MetaInfoDef", given["meta_info_def"]) if "meta_info_def" in given else {}
     graph = graphs.read_graph(reader, given.get("graph_def", Span(span.end, span.end)))
     held = read_objects(reader, given)
-    reader.check_count(given.get("signature_def", []), PART, "signatures")
-    named = reader.entries("SignatureEntry", given.get("signature_def", []))
+    places = reader.counted(given.get("signature_def", []), PART, "signatures")
+    named = reader.entries("SignatureEntry", places)
     signatures = {name: specs.read_signature(reader, name, named[name]) for name in sorted(named)}
     definitions = [
         assets.read_definition(reader, place) for place in given.get("asset_file_def", [])

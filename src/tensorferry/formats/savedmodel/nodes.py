@@ -61,7 +61,7 @@ def read_nodes(place: Place, *, graph: int = 0, function: str = "") -> tuple[Nod
     if loaded.kind == "graph":
         span = Span(0, len(reader.data))
     else:
-        spans = reader.whole("SavedModel").get("meta_graphs", [])
+        spans = reader.meta_graphs()
         if not 0 <= graph < len(spans):
             raise UnsupportedError(f"MetaGraph {graph} of {len(spans)}", path=loaded.file)
         fields = reader.read("MetaGraphDef", spans[graph])

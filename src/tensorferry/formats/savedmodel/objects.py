@@ -189,9 +189,8 @@ def read_objects(reader: Reader, span: Span) -> Objects:
     Raises:
         FormatError: It leads to objects that it does not have.
     """
-    fields = reader.read("SavedObjectGraph", span)
-    places = fields.get("nodes", [])
-    reader.check_count(places, PART, "objects")
+    fields = reader.read("SavedObjectGraph", span, without="nodes")
+    places = reader.counted(reader.each("SavedObjectGraph", "nodes", span), PART, "objects")
     count = len(places)
     nodes = tuple(
         _NOTHING if place.start == place.end else _make_node(row, place, count)

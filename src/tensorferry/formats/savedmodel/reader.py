@@ -45,7 +45,7 @@ def open_variables(
             constants = graphs.read_graph(reader, Span(0, len(reader.data))).constants
             keys = {name: name for name in constants}
             return Checkpoint(loaded.file, 0, constants, keys)
-        for span in reader.whole("SavedModel").get("meta_graphs", []):
+        for span in reader.meta_graphs():
             held = held or model.read_objects(reader, reader.read("MetaGraphDef", span))
     except FerryError as error:
         raise loaded.located(error) from None
