@@ -1,10 +1,11 @@
 #include "json_numbers.h"
 
-#include <charconv>
 #include <cfloat>
+#include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <type_traits>
 
 #include "json_text.h"
@@ -29,7 +30,7 @@ bool nearest(const std::uint8_t* start, const std::uint8_t* end, double& number)
   return std::from_chars(text, text + size, number).ec == std::errc();
 #else
   number = std::strtod(std::string(text, size).c_str(), nullptr);
-  return number != 0 && number <= DBL_MAX;
+  return number != 0 && number <= std::numeric_limits<double>::max();
 #endif
 }
 
@@ -47,7 +48,7 @@ void Numbers::add(double number) {
 void Numbers::keep(double number) {
   floats.push_back(number);
   const double size = std::fabs(number);
-  if (size > largest && size <= DBL_MAX) largest = size;
+  if (size > largest && size <= std::numeric_limits<double>::max()) largest = size;
 }
 
 bool Reader::word(std::string_view expected) noexcept {
