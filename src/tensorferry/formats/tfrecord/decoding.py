@@ -22,6 +22,10 @@ TASK_ROWS = 1024
 TASK_BYTES = 8 << 20
 TASK_BATCHES = 16
 
+# Rows are read one at first, because it may be large, and then so many times more: each task takes
+# a decoder of its own.
+GROWTH = 16
+
 
 def decoded(
     tasks: Iterator[list[Segment]],
@@ -161,7 +165,7 @@ def row_tasks(walk: Walk, columns: int = 0) -> Iterator[list[Segment]]:
     for segment in segments:
         yield [segment]
         size = (segment.end - segment.start) // segment.count
-        rows = max(1, min(2 * rows, most, TASK_BYTES // size))
+        rows = max(1, min(GROWTH * rows, most, TASK_BYTES // size))
 
 
 def _groups(

@@ -87,7 +87,7 @@ class RecordFiles:
         rows = size = 0
         # Few at first: they may be large.
         segments = self.segments(
-            lambda: min(max(16, rows), INFER - rows),
+            lambda: min(16 * max(1, rows), INFER - rows),
             verify=verify,
             on_error=on_error,
             damages=damages,

@@ -63,6 +63,8 @@ from tensorferry.tensors.values import Array
 if TYPE_CHECKING:
     import pyarrow as pa
 
+# Asking for it takes as long as opening a file.
+THREADS = os.cpu_count() or 1
 # Files of fewer bytes are counted to be shown.
 COUNTED = 16 << 20
 # The number of records that are verified at a time.
@@ -137,7 +139,7 @@ class Records(Rows):
         super().__init__([part.place for part in parts], how, facts=facts)
         self.raw = how.raw and not how.fallback
         self._files = RecordFiles(parts)
-        self._threads = how.threads or os.cpu_count() or 1
+        self._threads = how.threads or THREADS
         self._contents = Contents(self._files, how, self.damages, self.notes)
         self._access = Access(self._files, how, self.damages)
         self._picker: RowPicker | None = None

@@ -374,11 +374,12 @@ def find_beside(path: str | os.PathLike[str]) -> Schema | None:
     Raises:
         FormatError: A schema's file is broken.
     """
-    data = Path(path)
-    folders = (data.parent, data.parent.parent)
+    data = os.fspath(path)
+    folder = os.path.dirname(data)
     names = ("schema.json", "features.json", "schema.pbtxt")
-    candidates = [folder / name for folder in folders for name in names]
-    for candidate in (data.with_name(data.name + SUFFIX), *candidates):
+    folders = (folder, os.path.dirname(folder))
+    candidates = [os.path.join(folder, name) for folder in folders for name in names]
+    for candidate in (data + SUFFIX, *candidates):
         if not os.path.isfile(candidate):
             continue
         try:
@@ -386,7 +387,7 @@ def find_beside(path: str | os.PathLike[str]) -> Schema | None:
         except UnknownFormatError:
             continue
         except OSError as error:
-            raise FormatError(f"cannot be read: {error.strerror}", path=str(candidate)) from error
+            raise FormatError(f"cannot be read: {error.strerror}", path=candidate) from error
     return None
 
 
