@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import tensorferry as ferry
-from tensorferry.errors import FerryError
+from tensorferry.errors import FerryError, LimitError
 
 NAMES = ("x.csv", "x.jsonl", "x.tfrecord")
 
@@ -127,3 +127,49 @@ def test_categories_of_a_fixed_size(tmp_path, name):
 
     with pytest.raises(FerryError):
         read(path)
+
+
+STEP = 'feature {{ name: "{0}" type: INT }}\n'
+TFDS = "tensorflow_datasets.core.features."
+SCHEMAS = {
+    "schema.pbtxt": lambda names: "".join(map(STEP.format, names)),
+    "x.tfrecord.schema.json": lambda names: json.dumps(
+        {
+            "version": 1,
+            "features": [
+                {"name": name, "kind": "int64", "shape": [], "dtype": "int64"} for name in names
+            ],
+        }
+    ),
+    "features.json": lambda names: json.dumps(
+        {
+            "pythonClassName": f"{TFDS}features_dict.FeaturesDict",
+            "featuresDict": {
+                "features": {
+                    name: {
+                        "pythonClassName": f"{TFDS}scalar.Scalar",
+                        "tensor": {"shape": {}, "dtype": "int64", "encoding": "none"},
+                    }
+                    for name in names
+                }
+            },
+        }
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_features_beside_a_record(tmp_path, name, monkeypatch):
+    """A schema beside a file is counted while it is read, and no feature is made beyond it."""
+    path = tmp_path / "x.tfrecord"
+    ferry.save({"a": [1]}, path)
+    most = 1 << 10
+    monkeypatch.setattr(ferry.limits, "memory", most << 14)
+    beside = tmp_path / name
+
+    beside.write_text(SCHEMAS[name]([f"f{number}" for number in range(most)]))
+    assert len(ferry.open(path).schema) == most
+
+    beside.write_text(SCHEMAS[name]([f"f{number}" for number in range(most + 1)]))
+    with pytest.raises(LimitError, match="more than 1024 features"):
+        ferry.open(path).schema  # noqa: B018  # asking for it reads it

@@ -4,6 +4,7 @@ import contextlib
 import json
 import math
 import pickle
+import re
 import sys
 
 import numpy as np
@@ -589,6 +590,46 @@ def test_textproto_depth(monkeypatch):
 def test_textproto_strings(data):
     """Any bytes, quoted, are read as they were."""
     assert textproto.parse(f"a: {textproto.quote(data)}").last("a") == data
+
+
+WORDS = st.sampled_from(
+    ["a", "b_1", "true", "INT", "inf", "NaN", "0", "7", "017", "0x1F", "1.5", "9" * 19]
+)
+STRINGS = st.sampled_from(['"x"', "'y'", '"\\n"', '"x" "y"', '""'])
+FIELDS = st.recursive(
+    st.tuples(st.sampled_from(["a: ", "b:", "a :"]), WORDS | STRINGS).map("".join),
+    lambda inner: st.tuples(
+        st.sampled_from(["a {{{}}}", "b: {{ {} }}", "c <{}>", "d: [{{{}}}]"]),
+        st.lists(inner, max_size=3).map(" ".join),
+    ).map(lambda pair: pair[0].format(pair[1])),
+)
+
+
+def without_offsets(message):
+    return [
+        (name, without_offsets(value) if isinstance(value, textproto.Message) else repr(value))
+        for name, value in message.fields
+    ]
+
+
+@given(st.lists(FIELDS, max_size=4).map(" ".join), st.integers(0, 1 << 30))
+def test_textproto_usual_fields(text, seed):
+    """Fields in the usual form are those that they are between comments, and so are errors."""
+    # A comment is not of the usual form.
+    tokens = re.findall(r"""[\w.]+|"(?:[^"\\]|\\.)*"|'[^']*'|[^\s]""", text)
+    commented = " ".join(f"{token} #\n" for token in tokens)
+    cut = seed % (len(tokens) + 1)
+    for usual, other in [
+        (text, commented),
+        (" ".join(tokens[:cut]), " ".join(f"{token} #\n" for token in tokens[:cut])),
+    ]:
+        try:
+            expected = without_offsets(textproto.parse(other))
+        except FormatError as error:
+            with pytest.raises(type(error)):
+                textproto.parse(usual)
+        else:
+            assert without_offsets(textproto.parse(usual)) == expected
 
 
 # TensorFlow Datasets.

@@ -53,6 +53,18 @@ _TOKEN = re.compile(
     |(?P<mark>[][{}<>:;,/-])""",
     re.VERBOSE,
 )
+# A field as writers write it, or a closing brace, up to the next name or brace. One match for all
+# of it takes a third of the time of its tokens one by one.
+_USUAL = re.compile(
+    rb"""(?:(?P<closing>[}>])
+    |(?P<name>[A-Za-z_]\w*+)[ ]*+
+        (?::?[ ]*+(?P<opening>[{<])
+        |:[ ]*+(?:"(?P<string>[^"\\\n]*+)"
+            |(?P<number>0|[1-9]\d{0,17}+)(?![\w.])
+            |(?P<word>[A-Za-z_]\w*+))))
+    [ \t\r\n]*+(?=[A-Za-z_}>])""",
+    re.VERBOSE,
+)
 _EXTENSION = re.compile(rb"\[[ \t\r\n]*+([\w./%~-]++)[ \t\r\n]*+\]")
 _ESCAPE = re.compile(
     rb"\\(?:([0-7]{1,3})|[xX]([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(.))", re.DOTALL
@@ -120,6 +132,7 @@ class _Parser:
 
     def parse(self) -> Message:
         while self.offset < len(self.data) or len(self.stack) > 1:
+            self.parse_usual()
             top = self.stack[-1]
             if top.listing is not None:
                 self.parse_element(top)
@@ -129,6 +142,35 @@ class _Parser:
             else:
                 self.parse_field(top)
         return self.stack[0].message
+
+    def parse_usual(self) -> None:
+        """Takes the fields of the usual form that are next; all others, and errors, are left."""
+        stack, start = self.stack, self.offset
+        top = stack[-1]
+        while top.listing is None and (field := _USUAL.match(self.data, self.offset)):
+            kind = field.lastgroup
+            if kind == "closing":
+                if field["closing"] != top.closing:
+                    break
+                stack.pop()
+                top = stack[-1]
+            elif kind == "opening":
+                if len(stack) > limits.depth:
+                    break
+                child = Message(field.start("opening"))
+                top.message.fields.append((field["name"].decode(), child))
+                top = _Open(child, _CLOSING[field["opening"]])
+                stack.append(top)
+            elif kind == "word":
+                if _is_special(field["word"]):
+                    break
+                top.message.fields.append((field["name"].decode(), field["word"].decode()))
+            else:
+                value = field["string"] if kind == "string" else int(field["number"])
+                top.message.fields.append((field["name"].decode(), value))
+            self.offset = field.end()
+        if self.offset != start:
+            self.advance(self.offset)
 
     def parse_field(self, top: _Open) -> None:
         if self.kind == "name":

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
 
-from tensorferry import dtypes
+from tensorferry import dtypes, limits
 from tensorferry.codecs.quantization import Recipe
-from tensorferry.errors import FerryError, FormatError
+from tensorferry.errors import FerryError, FormatError, LimitError
 
 Kind = Literal["bytes", "float32", "int64"]
 Encoding = Literal["plain", "tensor"]
@@ -27,6 +27,27 @@ _KINDS, _ENCODINGS = get_args(Kind), get_args(Encoding)
 # The dtype of a column that holds a list's values as they are.
 DTYPES: dict[Kind, str] = {"bytes": "string", "float32": "float32", "int64": "int64"}
 KINDS: dict[str, Kind] = {dtype: kind for kind, dtype in DTYPES.items()}
+
+SIZE = 1 << 14
+"""As so many bytes each feature in the file of a schema counts, as columns do."""
+
+Part = TypeVar("Part")
+
+
+def counted(parts: Iterable[Part]) -> Iterator[Part]:
+    """What describes the features in the file of a schema, one after the other.
+
+    Raises:
+        LimitError: They are more than `limits.memory` justifies.
+    """
+    most = limits.memory // SIZE
+    for number, part in enumerate(parts):
+        if number == most:
+            raise LimitError(
+                f"a schema of more than {most} features",
+                hint="raise tensorferry.limits.memory if the file is to be trusted",
+            )
+        yield part
 
 
 @dataclass(frozen=True, slots=True)

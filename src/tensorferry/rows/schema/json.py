@@ -21,7 +21,7 @@ from typing import Any
 from tensorferry.codecs import json_text
 from tensorferry.codecs.quantization import Recipe
 from tensorferry.errors import FormatError
-from tensorferry.rows.schema.feature import Feature
+from tensorferry.rows.schema.feature import Feature, counted
 
 VERSION = 1
 
@@ -59,7 +59,7 @@ def from_tree(tree: Any) -> tuple[Feature, ...]:
         )
     if not isinstance(tree["features"], list):
         raise FormatError("the schema's features are no list")
-    return tuple(map(_from_json, tree["features"]))
+    return tuple(map(_from_json, counted(tree["features"])))
 
 
 def frame_of(tree: Any) -> Mapping[str, Any] | None:

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 from tensorferry import dtypes, limits
 from tensorferry.errors import FerryError, FormatError, LimitError
 from tensorferry.rows.schema import json as schema_json
-from tensorferry.rows.schema.feature import Feature, Shape, make_feature
+from tensorferry.rows.schema.feature import Feature, Shape, counted, make_feature
 
 # The names of the classes, and the field that each has in newer files.
 _LEGACY = {
@@ -83,7 +83,7 @@ def from_tree(tree: Any) -> tuple[tuple[Feature, ...], tuple[str, ...]]:
     notes: list[str] = []
     features = [
         feature
-        for leaf in _leaves(tree, (), notes, limits.depth)
+        for leaf in counted(_leaves(tree, (), notes, limits.depth))
         for feature in _to_features(leaf, notes)
     ]
     return tuple(features), tuple(notes)

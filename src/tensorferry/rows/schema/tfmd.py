@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from tensorferry.codecs import textproto
@@ -30,7 +30,7 @@ from tensorferry.codecs.quantization import Recipe
 from tensorferry.codecs.textproto import Message
 from tensorferry.errors import FerryError, FormatError
 from tensorferry.rows.schema import json as schema_json
-from tensorferry.rows.schema.feature import DTYPES, Feature, Kind, Shape
+from tensorferry.rows.schema.feature import DTYPES, Feature, Kind, Shape, counted
 
 SEQUENCE = "##SEQUENCE##"
 TAG = "tensorferry."
@@ -108,18 +108,23 @@ def read(text: str | bytes) -> tuple[tuple[Feature, ...], tuple[str, ...]]:
     features: list[Feature] = []
     notes: list[str] = []
     known: set[tuple[str, bool]] = set()
-    for message in _messages(textproto.parse(text), "feature"):
+    for message, sequence in counted(_features_of(textproto.parse(text), notes)):
+        if _is_new(message, known, notes, sequence=sequence):
+            features += _read_feature(message, notes, sequence=sequence)
+    return tuple(features), tuple(notes)
+
+
+def _features_of(schema: Message, notes: list[str]) -> Iterator[tuple[Message, bool]]:
+    """The features, and whether each is one of a sequence."""
+    for message in _messages(schema, "feature"):
         if _read_type(message) not in _STRUCT:
-            if _is_new(message, known, notes, sequence=False):
-                features += _read_feature(message, notes, sequence=False)
+            yield message, False
         elif _read_name(message) == SEQUENCE:
             for domain in _messages(message, "struct_domain"):
                 for step in _messages(domain, "feature"):
-                    if _is_new(step, known, notes, sequence=True):
-                        features += _read_feature(step, notes, sequence=True)
+                    yield step, True
         else:
             notes.append(f"{_read_name(message)!r} is a STRUCT, which Examples cannot hold")
-    return tuple(features), tuple(notes)
 
 
 def _is_new(
