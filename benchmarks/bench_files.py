@@ -132,12 +132,9 @@ def bench_writing(report: Report, folder: Path, data: dict[str, Any]) -> None:
         write()
     ours = Path(path("ours.safetensors")).read_bytes()
     assert ours == Path(path("theirs.safetensors")).read_bytes()
-    # By themselves first: what others left for the disk to do slows down whoever comes next.
-    few = ("raw writev", "tensorferry, safetensors", "safetensors")
-    times = best({name: writers[name] for name in few}, seconds=3)
-    report_times(report, "write 1 GB, these three", times, "tensorferry, safetensors")
-    times = best({name: writers[name] for name in writers if name != "raw writev"}, seconds=3)
-    report_times(report, "write 1 GB, all", times, "tensorferry, safetensors")
+    # What others left for the disk to do slows down whoever comes next.
+    times = best(writers, seconds=3, settle=os.sync)
+    report_times(report, "write 1 GB", times, "tensorferry, safetensors")
 
     durable: dict[str, Writer] = {
         "tensorferry, durable": lambda: ferry.save(data, path("durable.safetensors")),

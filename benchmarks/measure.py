@@ -18,16 +18,23 @@ RESULTS = Path(__file__).parent / "results"
 WORDS = {"by", "size", "server", "spread", "limit"}
 
 
-def best(functions: dict[str, Callable[[], Any]], *, seconds: float = 1.0) -> dict[str, float]:
+def best(
+    functions: dict[str, Callable[[], Any]],
+    *,
+    seconds: float = 1.0,
+    settle: Callable[[], Any] = lambda: None,
+) -> dict[str, float]:
     """The shortest time of each function, in seconds a call.
 
     They take turns, so that a slow moment of the machine hits all of them; each gets about
     `seconds` in all, and at least five rounds. A function that takes more than `seconds` for one
-    call runs twice.
+    call runs twice. `settle` is called before each, and takes no time.
     """
     calls, times = {}, {}
     for name, function in functions.items():
+        settle()
         first = _time(function)
+        settle()
         once = _time(function)
         times[name] = min(first, once)
         if once < seconds:
@@ -37,6 +44,7 @@ def best(functions: dict[str, Callable[[], Any]], *, seconds: float = 1.0) -> di
         for _ in range(20 if min(calls.values(), default=1) > 1 else 5):
             for name, number in calls.items():
                 function = functions[name]
+                settle()
                 start = time.perf_counter()
                 for _ in range(number):
                     function()
