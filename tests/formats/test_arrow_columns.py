@@ -17,6 +17,7 @@ from tensorferry.errors import FormatError, UnsupportedError
 from tensorferry.formats.tables import (
     chunks as arrow_chunks,
     columns as arrow_columns,
+    metadata as marks,
     outline as arrow_outline,
     values as arrow_values,
 )
@@ -27,7 +28,7 @@ def there_and_back(leaves: dict[str, Any], **options: Any) -> dict[str, Any]:
     batch = arrow_columns.to_batch(leaves, metadata={}, **options)
     batch.validate(full=True)
     found = arrow_values.from_batches(batch.schema, [batch])
-    return found if arrow_values.in_rows(batch.schema) else arrow_chunks.out_of_one_row(found)
+    return found if marks.in_rows(batch.schema.metadata) else arrow_chunks.out_of_one_row(found)
 
 
 def leaves() -> st.SearchStrategy[Any]:

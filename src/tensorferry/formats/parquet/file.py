@@ -50,6 +50,9 @@ TAIL = 1 << 16
 # A row group of no more bytes is read by one thread: others take longer to wake up.
 ALONE = 1 << 18
 
+# Who reads all rows gets so many bytes of them at a time: new memory takes longer than decoding.
+STREAMED = 1 << 20
+
 DICTIONARY = 16 << 20
 """Number of bytes of the largest dictionary in which we look for its longest string."""
 
@@ -186,6 +189,7 @@ class Reader:
         MissingExtraError: PyArrow is not installed.
     """
 
+    plain = None
     is_parsed = False  # PyArrow reads the columns of a row group in threads of its own
 
     def __init__(self, source: Source, *, verify: bool = True) -> None:
@@ -237,27 +241,56 @@ class Reader:
         """A row group as record batches."""
         import pyarrow as pa
 
+        step = self._prepare(index, columns)
+        with pieces.translated():
+            if step >= self.rows[index]:
+                table = self._file.read_row_group(
+                    index, columns=list(columns), use_threads=self._is_large(index, columns)
+                )
+            else:
+                table = pa.Table.from_batches(self._steps(index, columns, step, False))
+            if table.column_names != list(columns):
+                table = table.select(list(columns))
+            table.validate(full=self._verify)
+            if columns:
+                self._check_rows(index, table.num_rows)
+            return list(table.to_batches())
+
+    def stream(
+        self, index: int, columns: Sequence[str], rows: int
+    ) -> Iterator[pa.RecordBatch] | None:
+        """A row group, decoded in parts that fit into the processor's cache."""
+        each = max(1, self.memory(index, columns) // max(1, self.rows[index]))
+        most = max(1, STREAMED // (each * rows)) * rows
+        return self._parts(index, columns, most) if columns and self.rows[index] > most else None
+
+    def _parts(self, index: int, columns: Sequence[str], most: int) -> Iterator[pa.RecordBatch]:
+        step, count = self._prepare(index, columns), 0
+        with pieces.translated():
+            for batch in self._steps(index, columns, min(step, most), step >= self.rows[index]):
+                if batch.schema.names != list(columns):
+                    batch = batch.select(list(columns))
+                batch.validate(full=self._verify)
+                count += batch.num_rows
+                yield batch
+            self._check_rows(index, count)
+
+    def _prepare(self, index: int, columns: Sequence[str]) -> int:
+        """Checks what can be known of columns before they are read.
+
+        Returns:
+            Number of rows that surely fit into memory: see `_step`.
+        """
         pieces.check_memory(self.memory(index, columns), held=self.size)
         for name in columns:
             _check_type(self.schema.field(name).type, name)
         self._fetch(index, columns)
         self._check_pages(index, columns)
-        with pieces.translated():
-            step = self._step(index, columns)
-            if step >= self.rows[index]:
-                stored = sum(chunk.stored for chunk in self._chunks(index, columns))
-                table = self._file.read_row_group(
-                    index, columns=list(columns), use_threads=stored > ALONE
-                )
-            else:
-                table = pa.Table.from_batches(self._steps(index, columns, step))
-            table = table.select(list(columns))
-            table.validate(full=self._verify)
-            if table.num_rows != self.rows[index] and columns:
-                raise FormatError(
-                    f"row group {index} has {table.num_rows} rows, expected {self.rows[index]}"
-                )
-            return list(table.to_batches())
+        return self._step(index, columns)
+
+    def _check_rows(self, index: int, found: int) -> None:
+        if found != self.rows[index]:
+            raise FormatError(f"row group {index} has {found} rows, expected {self.rows[index]}")
 
     def _check_pages(self, index: int, columns: Sequence[str]) -> None:
         """Refuses pages that unpack to more than the footer says and the file may take."""
@@ -346,11 +379,31 @@ class Reader:
             return bytes(self._ranged.range(start, stop))
         return self._source.copy(start, stop)
 
-    def _steps(self, index: int, columns: Sequence[str], step: int) -> Iterator[Any]:
+    def _is_large(self, index: int, columns: Sequence[str]) -> bool:
+        """Whether several threads read a row group faster than one."""
+        return sum(chunk.stored for chunk in self._chunks(index, columns)) > ALONE
+
+    def _steps(
+        self, index: int, columns: Sequence[str], step: int, surely: bool
+    ) -> Iterator[pa.RecordBatch]:
+        """A row group, so many rows at a time.
+
+        Args:
+            index: Of the row group.
+            columns: The columns to read.
+            step: The number of rows.
+            surely: Whether all rows together fit into memory; if not, their bytes are counted.
+        """
         size = 0
-        for batch in self._file.iter_batches(step, row_groups=[index], columns=list(columns)):
-            size += nbytes_of(batch)
-            pieces.check_memory(size, held=self.size)
+        for batch in self._file.iter_batches(
+            step,
+            row_groups=[index],
+            columns=list(columns),
+            use_threads=self._is_large(index, columns),
+        ):
+            if not surely:
+                size += nbytes_of(batch)
+                pieces.check_memory(size, held=self.size)
             yield batch
 
     def optional(self, leaves: Sequence[Outline]) -> set[str]:

@@ -17,7 +17,6 @@ take no bytes, repeated values) is held against `tensorferry.limits` here.
 
 from __future__ import annotations
 
-import itertools
 import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -26,9 +25,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from tensorferry import dtypes
+from tensorferry import _native, dtypes
 from tensorferry.errors import FormatError, UnsupportedError
-from tensorferry.formats.tables import chunks as arrow_chunks, columns as arrow_columns
+from tensorferry.formats.tables import (
+    chunks as arrow_chunks,
+    columns as arrow_columns,
+    metadata as marks,
+)
 from tensorferry.formats.tables.chunks import Part
 from tensorferry.formats.tables.columns import Leaf, Note
 from tensorferry.rows.columns import nbytes_of
@@ -40,9 +43,6 @@ if TYPE_CHECKING:
 
 _NAME = b"ARROW:extension:name"
 _PARAMETERS = b"ARROW:extension:metadata"
-
-# Up to so many strings are cut by Python.
-FEW = 10_000
 
 _WITHOUT = "leave it out: columns=[...] names those to read"
 
@@ -109,23 +109,9 @@ def _is_plain(array: pa.Array, field: pa.Field) -> bool:
     return array.type.id in NUMBERS and field.metadata is None and array.null_count == 0
 
 
-def in_rows(schema: pa.Schema) -> bool:
-    """Whether each row is an example, as in any file that says nothing about it."""
-    return (schema.metadata or {}).get(arrow_columns.ROWS.encode()) != b"false"
-
-
-def is_ours(schema: pa.Schema) -> bool:
-    """Whether it notes how its leaves stand in rows."""
-    return arrow_columns.ROWS.encode() in (schema.metadata or {})
-
-
 def metadata_of(schema: pa.Schema) -> dict[str, str]:
     """The metadata of a schema, and the types of columns whose values do not tell them."""
-    metadata = {
-        key.decode(errors="backslashreplace"): value.decode(errors="backslashreplace")
-        for key, value in (schema.metadata or {}).items()
-    }
-    metadata.pop(arrow_columns.ROWS, None)
+    metadata = marks.texts_of(schema.metadata)
     for field in schema:
         if pa.types.is_temporal(field.type):
             metadata[f"tensorferry.type.{field.name}"] = str(field.type)
@@ -379,23 +365,14 @@ def no_counterpart(kind: str, name: str | None = None) -> UnsupportedError:
 
 
 def _strings(array: pa.Array) -> Array:
-    """Bytes as objects, None for nulls.
-
-    PyArrow's own way is the faster one, and imports pandas where that is installed, which takes
-    longer than all of a small table.
-    """
-    if len(array) > FEW:
-        strings: Array = array.to_numpy(zero_copy_only=False)
-        return strings.astype(object, copy=False)
-    width = "i8" if pa.types.is_large_binary(array.type) else "i4"
-    _, offsets, data = array.buffers()
+    """Bytes as objects, None for nulls."""
+    wide = pa.types.is_large_binary(array.type)
     strings = np.empty(len(array), object)
     if not len(array):
         return strings
-    places = _buffer(offsets, width, array.offset, len(array) + 1).tolist()
-    first = places[0]
-    text = b"" if data is None else data.slice(first, places[-1] - first).to_pybytes()
-    strings[:] = [text[a - first : b - first] for a, b in itertools.pairwise(places)]
+    _, offsets, data = array.buffers()
+    places = _buffer(offsets, "i8" if wide else "i4", array.offset, len(array) + 1)
+    _native.arrow_strings(places, b"" if data is None else data, strings, wide)
     if array.null_count:
         strings[~_present(array)] = None
     return strings
