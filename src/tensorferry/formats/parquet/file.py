@@ -347,16 +347,23 @@ class Reader:
 
     def _step(self, index: int, columns: Sequence[str]) -> int:
         """Number of rows that surely fit into memory, whatever their strings are."""
-        longest = sum(
-            self._longest(chunk) for chunk in self._chunks(index, columns) if chunk.is_text
-        )
-        step = max(1, max(limits.memory, RATIO * self.size) // max(longest, 1))
+        chunks = [chunk for chunk in self._chunks(index, columns) if chunk.is_text]
+        heads = [self._bytes(chunk.start, chunk.start + PAGE_HEADER) for chunk in chunks]
+        bounds = [chunk.longest(head) for chunk, head in zip(chunks, heads, strict=True)]
+        longest, most = sum(bounds), max(limits.memory, RATIO * self.size)
+        if longest * self.rows[index] > most:  # the dictionaries themselves say more
+            longest = sum(map(self._longest, chunks, heads, bounds))
+        step = max(1, most // max(longest, 1))
         return step if step < ROWS else step // ROWS * ROWS  # batches lie in one step then
 
-    def _longest(self, chunk: Chunk) -> int:
-        """The longest string that many rows may share, as a small dictionary says."""
-        head = self._bytes(chunk.start, chunk.start + PAGE_HEADER)
-        bound = chunk.longest(head)
+    def _longest(self, chunk: Chunk, head: bytes, bound: int) -> int:
+        """The longest string that many rows may share, as a small dictionary says.
+
+        Args:
+            chunk: The column.
+            head: Its first bytes.
+            bound: A number of bytes that the string has at most.
+        """
         page = chunk.dictionary(head) if bound else None
         codec = CODECS.get(chunk.codec, "")
         is_near = self._ranged is None  # else it would be a request more

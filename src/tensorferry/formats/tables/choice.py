@@ -57,9 +57,9 @@ def choose(outlines: Sequence[Outline], names: Sequence[str] | None, path: str) 
     else:
         named = [leaf for name in names for leaf in _named(outlines, name, path)]
         chosen = list(dict.fromkeys(named))
-    counts = Counter(leaf.name for leaf in chosen)
-    twice = next((name for name, count in counts.items() if count > 1), None)
-    if twice is not None:
+    if len({leaf.name for leaf in chosen}) < len(chosen):
+        counts = Counter(leaf.name for leaf in chosen)
+        twice = next(name for name, count in counts.items() if count > 1)
         raise FormatError(
             f"there are several columns {twice!r}, expected different names",
             path=path,
@@ -383,7 +383,12 @@ def together(parts: Sequence[Any], schema: pa.Schema, apart: Sequence[Outline] =
     """
     import pyarrow as pa
 
-    parts = [pa.RecordBatch.from_arrays(part.columns, schema=schema) for part in parts]
+    parts = [
+        part
+        if part.schema.equals(schema, check_metadata=True)
+        else pa.RecordBatch.from_arrays(part.columns, schema=schema)
+        for part in parts
+    ]
     if len(parts) == 1:
         batch = parts[0]
     else:

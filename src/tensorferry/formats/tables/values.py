@@ -89,8 +89,10 @@ def from_chunks(
 ) -> dict[str, Leaf]:
     """The leaves of one column: one, or several of a struct; see `from_batches`."""
     chunks = list(chunks)
-    if len(chunks) == 1 and field.name not in optional and _is_plain(chunks[0], field):
-        return {field.name: _flat(chunks[0], None)}
+    if len(chunks) == 1 and field.name not in optional and field.metadata is None:
+        values = _usual(chunks[0])
+        if values is not None:
+            return {field.name: values}
     try:
         note = Note.of(field)
         found = [_parts(chunk, field, note, wanted) for chunk in chunks]
@@ -104,9 +106,24 @@ def from_chunks(
         raise error.located(tensor=field.name) from None
 
 
-def _is_plain(array: pa.Array, field: pa.Field) -> bool:
-    """Whether an array is nothing but numbers: the shortest way is taken for these."""
-    return array.type.id in NUMBERS and field.metadata is None and array.null_count == 0
+def _usual(array: pa.Array) -> Array | None:
+    """The values of what nearly all columns are, by the shortest way; None for anything else.
+
+    That is numbers, texts, and lists of numbers of a fixed size, without nulls.
+    """
+    kind = array.type
+    if array.null_count:
+        return None
+    if kind.id in NUMBERS:
+        return _flat(array, None)
+    if kind.id == _STRING:
+        return texts.as_text(_strings(array.view(pa.binary())))
+    if kind.id == _FIXED_SIZE_LIST and kind.value_type.id in NUMBERS and kind.list_size:
+        size = kind.list_size
+        values = array.values.slice(array.offset * size, len(array) * size)
+        if not values.null_count and kind.field(0).metadata is None:
+            return _flat(values, None).reshape(len(array), size)
+    return None
 
 
 def metadata_of(schema: pa.Schema) -> dict[str, str]:
@@ -248,6 +265,9 @@ _LISTS = frozenset(
     )
 )
 
+
+_STRING = pa.string().id
+_FIXED_SIZE_LIST = pa.list_(pa.null(), 1).id
 
 NUMBERS = {
     getattr(pa, name)().id: np.dtype(name)
