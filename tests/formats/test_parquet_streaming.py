@@ -13,6 +13,7 @@ import pytest
 import tensorferry as ferry
 from tensorferry import limits
 from tensorferry.errors import FormatError, LimitError
+from tensorferry.formats.tables import lending
 
 COUNT = 300_000
 
@@ -122,3 +123,14 @@ def test_repeated_strings(monkeypatch):
     data = written(pa.table({"a": ["x" * 100_000] * 20_000, "b": np.arange(20_000)}))
     with ferry.Table(data) as table, pytest.raises(LimitError):
         list(table.batches(10))
+
+
+def test_end_of_the_process(data):
+    """Whoever stopped in the middle does not hold what was lent to PyArrow when Python ends."""
+    table = ferry.Table(data)
+    batches = table.batches(1024)
+    next(batches)
+    reader = table._files.reader(0)
+    assert reader in [borrower() for _, borrower in lending._lent.values()]
+    lending.settle()
+    assert reader not in [borrower() for _, borrower in lending._lent.values()]
