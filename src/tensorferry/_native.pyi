@@ -47,6 +47,10 @@ def safetensors_header(
 def npz_arrays(
     source: Buffer, start: int, stop: int, count: int
 ) -> list[tuple[str, str | None, Any, bool, int, int, int, int]] | None: ...
+def arrow_columns(
+    source: Buffer,
+) -> tuple[dict[bytes, bytes], list[int], list[tuple[str, str, bool, list[int]]]] | None: ...
+def arrow_strings(offsets: Any, data: Buffer, target: Any, wide: bool) -> None: ...
 def hdf5_objects(
     source: Buffer, start: int, stop: int, depth: int
 ) -> (

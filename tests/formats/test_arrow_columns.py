@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import ml_dtypes
@@ -17,6 +18,7 @@ from tensorferry.errors import FormatError, UnsupportedError
 from tensorferry.formats.tables import (
     chunks as arrow_chunks,
     columns as arrow_columns,
+    metadata as marks,
     outline as arrow_outline,
     values as arrow_values,
 )
@@ -27,7 +29,7 @@ def there_and_back(leaves: dict[str, Any], **options: Any) -> dict[str, Any]:
     batch = arrow_columns.to_batch(leaves, metadata={}, **options)
     batch.validate(full=True)
     found = arrow_values.from_batches(batch.schema, [batch])
-    return found if arrow_values.in_rows(batch.schema) else arrow_chunks.out_of_one_row(found)
+    return found if marks.in_rows(batch.schema.metadata) else arrow_chunks.out_of_one_row(found)
 
 
 def leaves() -> st.SearchStrategy[Any]:
@@ -190,3 +192,42 @@ def test_outline():
         "list": ("complex64", (None, None)),
     }
     assert same(there_and_back(value), value)
+
+
+USUAL = [
+    pa.array(np.arange(12, dtype=np.int16)),
+    pa.array([f"text {row}" for row in range(12)]),
+    pa.FixedSizeListArray.from_arrays(pa.array(np.arange(24, dtype=np.float32)), 2),
+    pa.FixedSizeListArray.from_arrays(pa.array(np.arange(36)), 3),
+]
+
+
+@pytest.mark.parametrize("array", USUAL, ids=lambda array: str(array.type))
+@pytest.mark.parametrize("nullable", [True, False])
+def test_usual_columns(array, nullable):
+    """The shortest ways, which nearly all columns take, lead where the general ones lead."""
+    field = pa.field("a", array.type, nullable=nullable)
+    for part in (array, array.slice(3), array.slice(2, 5), array.slice(4, 0)):
+        found = arrow_values._usual(part)
+        (general,) = arrow_values._parts(part, field, arrow_columns.Note(), None).values()
+        assert found is not None
+        assert same({"a": found}, {"a": general.leaf})
+    if pa.types.is_fixed_size_list(array.type):
+        counters = itertools.count(5), itertools.count(3)
+        plain = arrow_outline._plain(field, field.type, 5, 3)
+        assert [plain] == arrow_outline._leaves(field, counters)
+
+
+@pytest.mark.parametrize("array", [
+    pa.array([1, None]),
+    pa.array(["a", None]),
+    pa.array([[1, 2], None], pa.list_(pa.int64(), 2)),
+    pa.array([[1, None]], pa.list_(pa.int64(), 2)),
+    pa.array([[], []], pa.list_(pa.int64(), 0)),
+    pa.array([["a"]], pa.list_(pa.string(), 1)),
+    pa.array([b"a"]),
+    pa.array([True]),
+])  # fmt: skip
+def test_unusual_columns(array):
+    """Nulls, and types that are rarer, go the general way."""
+    assert arrow_values._usual(array) is None

@@ -27,7 +27,10 @@ from tensorferry.errors import (
     UnsupportedError,
 )
 from tensorferry.formats.detect import detect_bytes
-from tensorferry.formats.parquet import file as parquet, footer as parquet_footer
+from tensorferry.formats.parquet import (
+    encoding,
+    footer as parquet_footer,
+)
 from tensorferry.storage import Buffers
 from tensorferry.tensors.values import RaggedTensor, SparseTensor
 
@@ -48,7 +51,7 @@ def read(data: bytes | memoryview, **options: Any) -> Any:
 
 def dumps(leaves: dict[str, Any], **options: Any) -> bytes:
     buffers = Buffers()
-    parquet.write(leaves, buffers, **options)
+    encoding.write(leaves, buffers, **options)
     return b"".join(buffers)
 
 

@@ -30,7 +30,7 @@ from tensorferry.errors import (
     UnsupportedError,
 )
 from tensorferry.formats.arrow import file as arrow
-from tensorferry.formats.parquet import file as parquet
+from tensorferry.formats.parquet import encoding as parquet
 from tensorferry.formats.tables.table import Table
 from tensorferry.storage import open_source
 from tensorferry.tensors.values import RaggedTensor, SparseTensor, TensorInfo

@@ -13,14 +13,17 @@ and `tensorferry.formats.tables.values`; rows are `tensorferry.formats.tables.ta
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
+from tensorferry import _native
 from tensorferry.errors import FormatError, TruncatedError, UnsupportedError
 from tensorferry.formats.arrow import messages as arrow_messages
 from tensorferry.formats.arrow.messages import MAGIC
-from tensorferry.formats.tables import pieces
+from tensorferry.formats.tables import metadata as marks, pieces
 from tensorferry.formats.tables.lending import lend
+from tensorferry.formats.tables.plain import Plain
 from tensorferry.storage import Sink
 from tensorferry.storage.source import Span
 
@@ -104,8 +107,6 @@ class Reader:
 
     def __init__(self, data: bytes | memoryview, *, verify: bool = True) -> None:
         pieces.require_pyarrow()
-        from tensorferry.formats.tables import values as arrow_values
-
         view = memoryview(data)
         if bytes(view[:4]) == FEATHER_V1:
             raise UnsupportedError(
@@ -114,22 +115,35 @@ class Reader:
                 hint="pyarrow.feather.read_table reads it, and write_feather writes version 2",
             )
         self._is_file = bytes(view[: len(MAGIC)]) == MAGIC
-        scan = arrow_messages.scan_file if self._is_file else arrow_messages.scan_stream
-        self._messages = scan(view)
         self._view = view[:]
+        self._verify = verify
+        self._columns: tuple[str, ...] | None = None
+        self.size = len(view)
+        found = _native.arrow_columns(view) if self._is_file else None
+        self.plain = None if found is None else Plain(*found, self._view)
+        if self.plain is not None:  # all of it was checked: PyArrow reads it when it is needed
+            self.rows = self.plain.rows
+            return
+        self.rows = [message.rows for message in self._messages.batches]
         if any(message.codec for message in self._messages.batches):  # unpacked in threads
             lend(self._view, self)
-        self._verify = verify
-        self.size = len(view)
-        self.rows = [message.rows for message in self._messages.batches]
         with pieces.translated():
             self._open(())
-            self.schema: pa.Schema = self._reader.schema
             pieces.check_names(self.schema)
-        if not self._messages.ended and arrow_values.is_ours(self.schema):
+        if not self._messages.ended and marks.is_ours(self.schema.metadata):
             raise TruncatedError(
                 "the stream has no mark of its end", offset=len(view), hint="copy it again"
             )
+
+    @functools.cached_property
+    def _messages(self) -> arrow_messages.Messages:
+        scan = arrow_messages.scan_file if self._is_file else arrow_messages.scan_stream
+        return scan(self._view)
+
+    @functools.cached_property
+    def schema(self) -> pa.Schema:
+        """The schema."""
+        return self._reader.schema if self.plain is None else self.plain.schema()
 
     def _open(self, columns: tuple[str, ...]) -> None:
         """Begins to read some columns; all of them if none is named."""
@@ -146,6 +160,7 @@ class Reader:
         """Lets go of the file: nothing is read any more."""
         for name in ("_reader", "_view"):
             vars(self).pop(name, None)
+        self.plain = None
 
     def batches(self, index: int, columns: Sequence[str]) -> list[pa.RecordBatch]:
         """One record batch."""
@@ -156,6 +171,12 @@ class Reader:
             batch = self._read(index, tuple(columns) if packed else ()).select(list(columns))
             batch.validate(full=self._verify)
             return [batch]
+
+    def stream(
+        self, index: int, columns: Sequence[str], rows: int
+    ) -> Iterator[pa.RecordBatch] | None:
+        """A record batch is read as a whole: it is a view of the file."""
+        return None
 
     def memory(self, index: int, columns: Sequence[str]) -> int:
         """Number of bytes that the buffers unpack to, those of other columns among them."""

@@ -14,9 +14,10 @@ and `tensorferry.formats.tables.values`; rows are `tensorferry.formats.tables.ta
 from __future__ import annotations
 
 import struct
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 from tensorferry import _native, limits
 from tensorferry.budget import RATIO
@@ -28,21 +29,15 @@ from tensorferry.formats.tables import pieces
 from tensorferry.formats.tables.lending import lend
 from tensorferry.rows.columns import nbytes_of
 from tensorferry.rows.rows import ROWS
-from tensorferry.storage import Sink
 from tensorferry.storage.source import Source, Span
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from tensorferry.formats.tables.columns import Leaf
     from tensorferry.formats.tables.outline import Outline
 
 MAGIC = b"PAR1"
 ENCRYPTED = b"PARE"
-
-Compression = Literal["zstd", "snappy", "gzip", "lz4", "brotli"]
-
-COMPRESSION: Compression = "zstd"
 
 # Of a remote file, so much of its end is fetched at first: nearly always all of the footer.
 TAIL = 1 << 16
@@ -50,128 +45,14 @@ TAIL = 1 << 16
 # A row group of no more bytes is read by one thread: others take longer to wake up.
 ALONE = 1 << 18
 
+# Who reads all rows gets so many bytes of them at a time: new memory takes longer than decoding.
+STREAMED = 1 << 20
+
 DICTIONARY = 16 << 20
 """Number of bytes of the largest dictionary in which we look for its longest string."""
 
 UNPACKED = (None, "snappy", "gzip", "brotli", "zstd")
 """The compressions of such a dictionary."""
-
-
-def write(
-    leaves: Mapping[str, Leaf],
-    sink: Sink,
-    *,
-    metadata: Mapping[str, str] | None = None,
-    rows: bool | None = None,
-    compression: Compression | None = COMPRESSION,
-    byte_stream_split: bool = False,
-    batch_rows: int | None = None,
-) -> None:
-    """Writes named tensors as columns.
-
-    Args:
-        leaves: Arrays, SparseTensors, RaggedTensors or lists of arrays, by name.
-        sink: Takes the bytes.
-        metadata: Texts that stand beside the schema.
-        rows: Whether each step of the first dimension is a row. False puts each leaf whole into the
-            only row. By default they are rows if all leaves have the same first dimension.
-        compression: Of the pages: "zstd", "snappy", "gzip", "lz4", "brotli" or None.
-        byte_stream_split: Whether the bytes of floats are split: see `Encoding`.
-        batch_rows: Number of rows in a row group; by default as many as PyArrow puts there.
-
-    Raises:
-        UnsupportedError: A leaf has no place in Parquet.
-        MissingExtraError: PyArrow is not installed.
-    """
-    pa = pieces.require_pyarrow()
-    from tensorferry.formats.tables import columns as arrow_columns
-
-    batch = arrow_columns.to_batch(leaves, metadata=metadata or {}, rows=rows)
-    target = pa.PythonFile(pieces.SinkFile(sink), "w")
-    encoding = Encoding(compression, byte_stream_split)
-    with encoding.writer(target, batch.schema) as writer:
-        for part in pieces.pieces(batch, batch_rows):
-            writer.write_table(pa.Table.from_batches([part]))
-
-
-@dataclass(frozen=True, slots=True)
-class Encoding:
-    """How columns become pages.
-
-    Attributes:
-        compression: Of the pages.
-        byte_stream_split: Whether the bytes of floats are put together by their place in the value,
-            all first bytes before all second ones, which compresses better.
-        spare_floats: Whether floats are not even tried to be written as dictionaries: they hardly
-            repeat, and trying it takes most of the time.
-    """
-
-    compression: Compression | None = COMPRESSION
-    byte_stream_split: bool = False
-    spare_floats: bool = False
-
-    def check(self) -> None:
-        """Refuses a compression that Parquet does not have.
-
-        Raises:
-            UnsupportedError: There is no such compression.
-        """
-        if self.compression not in (None, "zstd", "snappy", "gzip", "lz4", "brotli"):
-            raise UnsupportedError(
-                f"compression is {self.compression!r}, expected zstd, snappy, gzip, lz4, brotli "
-                "or None"
-            )
-
-    def writer(self, target: Any, schema: pa.Schema) -> Any:
-        """A writer of PyArrow's that takes tables of a schema.
-
-        Args:
-            target: A file of PyArrow's.
-            schema: Of the tables.
-
-        Raises:
-            UnsupportedError: Parquet has no such compression.
-        """
-        import pyarrow as pa
-        from pyarrow import parquet
-
-        self.check()
-        dictionary: bool | list[str] = True
-        split: bool | list[str] = False
-        if self.byte_stream_split or self.spare_floats:
-            leaves = list(_leaves_of(schema))
-            dictionary = [path for path, kind in leaves if not pa.types.is_floating(kind)]
-            if self.byte_stream_split:
-                split = [path for path, kind in leaves if pa.types.is_floating(kind)]
-        return parquet.ParquetWriter(
-            target,
-            schema,
-            compression=self.compression or "none",
-            write_page_checksum=True,
-            use_dictionary=dictionary,
-            use_byte_stream_split=split,
-        )
-
-
-def _leaves_of(schema: pa.Schema) -> Iterator[tuple[str, pa.DataType]]:
-    """The leaves of a schema: their paths in Parquet, and their types."""
-    import pyarrow as pa
-
-    pending = [(field.name, field.type) for field in reversed(schema)]
-    while pending:
-        path, kind = pending.pop()
-        if isinstance(kind, pa.BaseExtensionType):
-            kind = kind.storage_type
-        if pa.types.is_struct(kind):
-            pending += ((f"{path}.{member.name}", member.type) for member in reversed(kind))
-        elif (
-            pa.types.is_list(kind)
-            or pa.types.is_large_list(kind)
-            or pa.types.is_fixed_size_list(kind)
-        ):
-            pending.append((f"{path}.list.element", kind.value_type))
-        else:
-            yield path, kind
 
 
 class Reader:
@@ -186,6 +67,7 @@ class Reader:
         MissingExtraError: PyArrow is not installed.
     """
 
+    plain = None
     is_parsed = False  # PyArrow reads the columns of a row group in threads of its own
 
     def __init__(self, source: Source, *, verify: bool = True) -> None:
@@ -205,6 +87,8 @@ class Reader:
         self._footer = read_footer(footer, offset=start)
         self._groups = self._footer.groups
         self.rows = [group.rows for group in self._groups]
+        # Those that somebody still reads from: they hold the file, too.
+        self._streams: WeakSet[Generator[Any, None, None]] = WeakSet()
         # The columns of the row group that was asked for last.
         self._by_column: tuple[int, dict[str, list[Chunk]]] = (-1, {})
         with pieces.translated():
@@ -230,6 +114,9 @@ class Reader:
 
     def release(self) -> None:
         """Lets go of the file: nothing is read any more."""
+        for parts in list(self._streams):
+            with suppress(ValueError):  # a thread is just reading from it
+                parts.close()
         vars(self).pop("_file", None)
         self._ranged = None
 
@@ -237,27 +124,62 @@ class Reader:
         """A row group as record batches."""
         import pyarrow as pa
 
+        step = self._prepare(index, columns)
+        with pieces.translated():
+            if step >= self.rows[index]:
+                table = self._file.read_row_group(
+                    index, columns=list(columns), use_threads=self._is_large(index, columns)
+                )
+            else:
+                table = pa.Table.from_batches(self._steps(index, columns, step, False))
+            if table.column_names != list(columns):
+                table = table.select(list(columns))
+            table.validate(full=self._verify)
+            if columns:
+                self._check_rows(index, table.num_rows)
+            return list(table.to_batches())
+
+    def stream(
+        self, index: int, columns: Sequence[str], rows: int
+    ) -> Iterator[pa.RecordBatch] | None:
+        """A row group, decoded in parts that fit into the processor's cache."""
+        each = max(1, self.memory(index, columns) // max(1, self.rows[index]))
+        most = max(1, STREAMED // (each * rows)) * rows
+        if not columns or self.rows[index] <= most:
+            return None
+        parts = self._parts(index, columns, most)
+        self._streams.add(parts)
+        return parts
+
+    def _parts(
+        self, index: int, columns: Sequence[str], most: int
+    ) -> Generator[pa.RecordBatch, None, None]:
+        step, count = self._prepare(index, columns), 0
+        with pieces.translated():
+            for batch in self._steps(index, columns, min(step, most), step >= self.rows[index]):
+                if batch.schema.names != list(columns):
+                    batch = batch.select(list(columns))
+                batch.validate(full=self._verify)
+                count += batch.num_rows
+                yield batch
+            self._check_rows(index, count)
+
+    def _prepare(self, index: int, columns: Sequence[str]) -> int:
+        """Checks what can be known of columns before they are read.
+
+        Returns:
+            Number of rows that surely fit into memory: see `_step`.
+        """
         pieces.check_memory(self.memory(index, columns), held=self.size)
         for name in columns:
             _check_type(self.schema.field(name).type, name)
         self._fetch(index, columns)
         self._check_pages(index, columns)
-        with pieces.translated():
-            step = self._step(index, columns)
-            if step >= self.rows[index]:
-                stored = sum(chunk.stored for chunk in self._chunks(index, columns))
-                table = self._file.read_row_group(
-                    index, columns=list(columns), use_threads=stored > ALONE
-                )
-            else:
-                table = pa.Table.from_batches(self._steps(index, columns, step))
-            table = table.select(list(columns))
-            table.validate(full=self._verify)
-            if table.num_rows != self.rows[index] and columns:
-                raise FormatError(
-                    f"row group {index} has {table.num_rows} rows, expected {self.rows[index]}"
-                )
-            return list(table.to_batches())
+        return self._step(index, columns)
+
+    def _check_rows(self, index: int, found: int) -> None:
+        if found != self.rows[index]:
+            raise FormatError(f"row group {index} has {found} rows, expected {self.rows[index]}")
 
     def _check_pages(self, index: int, columns: Sequence[str]) -> None:
         """Refuses pages that unpack to more than the footer says and the file may take."""
@@ -314,16 +236,23 @@ class Reader:
 
     def _step(self, index: int, columns: Sequence[str]) -> int:
         """Number of rows that surely fit into memory, whatever their strings are."""
-        longest = sum(
-            self._longest(chunk) for chunk in self._chunks(index, columns) if chunk.is_text
-        )
-        step = max(1, max(limits.memory, RATIO * self.size) // max(longest, 1))
+        chunks = [chunk for chunk in self._chunks(index, columns) if chunk.is_text]
+        heads = [self._bytes(chunk.start, chunk.start + PAGE_HEADER) for chunk in chunks]
+        bounds = [chunk.longest(head) for chunk, head in zip(chunks, heads, strict=True)]
+        longest, most = sum(bounds), max(limits.memory, RATIO * self.size)
+        if longest * self.rows[index] > most:  # the dictionaries themselves say more
+            longest = sum(map(self._longest, chunks, heads, bounds))
+        step = max(1, most // max(longest, 1))
         return step if step < ROWS else step // ROWS * ROWS  # batches lie in one step then
 
-    def _longest(self, chunk: Chunk) -> int:
-        """The longest string that many rows may share, as a small dictionary says."""
-        head = self._bytes(chunk.start, chunk.start + PAGE_HEADER)
-        bound = chunk.longest(head)
+    def _longest(self, chunk: Chunk, head: bytes, bound: int) -> int:
+        """The longest string that many rows may share, as a small dictionary says.
+
+        Args:
+            chunk: The column.
+            head: Its first bytes.
+            bound: A number of bytes that the string has at most.
+        """
         page = chunk.dictionary(head) if bound else None
         codec = CODECS.get(chunk.codec, "")
         is_near = self._ranged is None  # else it would be a request more
@@ -346,11 +275,31 @@ class Reader:
             return bytes(self._ranged.range(start, stop))
         return self._source.copy(start, stop)
 
-    def _steps(self, index: int, columns: Sequence[str], step: int) -> Iterator[Any]:
+    def _is_large(self, index: int, columns: Sequence[str]) -> bool:
+        """Whether several threads read a row group faster than one."""
+        return sum(chunk.stored for chunk in self._chunks(index, columns)) > ALONE
+
+    def _steps(
+        self, index: int, columns: Sequence[str], step: int, surely: bool
+    ) -> Iterator[pa.RecordBatch]:
+        """A row group, so many rows at a time.
+
+        Args:
+            index: Of the row group.
+            columns: The columns to read.
+            step: The number of rows.
+            surely: Whether all rows together fit into memory; if not, their bytes are counted.
+        """
         size = 0
-        for batch in self._file.iter_batches(step, row_groups=[index], columns=list(columns)):
-            size += nbytes_of(batch)
-            pieces.check_memory(size, held=self.size)
+        for batch in self._file.iter_batches(
+            step,
+            row_groups=[index],
+            columns=list(columns),
+            use_threads=self._is_large(index, columns),
+        ):
+            if not surely:
+                size += nbytes_of(batch)
+                pieces.check_memory(size, held=self.size)
             yield batch
 
     def optional(self, leaves: Sequence[Outline]) -> set[str]:

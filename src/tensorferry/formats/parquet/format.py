@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tensorferry.formats.contract import Format, WriteOptions, Written
-from tensorferry.formats.parquet import file, groups
-from tensorferry.formats.parquet.file import COMPRESSION, Compression
+from tensorferry.formats.parquet import encoding as encodings, file, groups
+from tensorferry.formats.parquet.encoding import COMPRESSION, Compression, Encoding
 from tensorferry.formats.tables import pieces
 from tensorferry.formats.tables.contract import TableOptions
 from tensorferry.formats.tables.reads import TableReads
@@ -64,7 +64,7 @@ class Writes:
         """Writes a value."""
         tensors = dict(content.tensors())
         with target.sink() as sink:
-            file.write(
+            encodings.write(
                 tensors,
                 sink,
                 metadata=content.texts(),
@@ -96,7 +96,7 @@ class WritesRows:
                 sink, schema, encoding=encoding, rows=how.batch_rows, shards=count
             )
 
-        encoding = file.Encoding(how.compression, how.byte_stream_split, spare_floats=True)
+        encoding = Encoding(how.compression, how.byte_stream_split, spare_floats=True)
         writer = TableWriter(target, begin, shards=shards, metadata=metadata)
         count = len(writer.paths)
         return writer

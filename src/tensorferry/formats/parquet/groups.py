@@ -10,7 +10,7 @@ from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-from tensorferry.formats.parquet import file
+from tensorferry.formats.parquet.encoding import Encoding
 from tensorferry.formats.parquet.joining import Joined
 from tensorferry.rows.columns import nbytes_of
 from tensorferry.storage.sink import Sink
@@ -43,7 +43,7 @@ class GroupWriter:
         sink: Sink,
         schema: pa.Schema,
         *,
-        encoding: file.Encoding,
+        encoding: Encoding,
         rows: int | None = None,
         shards: int = 1,
     ) -> None:
@@ -124,7 +124,7 @@ class GroupWriter:
         self._sink.write(memoryview(self._target.getvalue()))
 
 
-def _encode(table: pa.Table, encoding: file.Encoding) -> Any:
+def _encode(table: pa.Table, encoding: Encoding) -> Any:
     """A file of one row group, in memory."""
     import pyarrow as pa
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from tensorferry import dtypes
 from tensorferry.budget import Budget
 from tensorferry.errors import FerryError, FormatError, UnknownFeatureError, UnsupportedError
-from tensorferry.formats.tables import pieces
+from tensorferry.formats.tables import metadata as marks, pieces
 from tensorferry.rows.columns import nbytes_of
 from tensorferry.rows.schema import Feature, Schema
 from tensorferry.rows.schema.feature import make_feature
@@ -57,9 +57,9 @@ def choose(outlines: Sequence[Outline], names: Sequence[str] | None, path: str) 
     else:
         named = [leaf for name in names for leaf in _named(outlines, name, path)]
         chosen = list(dict.fromkeys(named))
-    counts = Counter(leaf.name for leaf in chosen)
-    twice = next((name for name, count in counts.items() if count > 1), None)
-    if twice is not None:
+    if len({leaf.name for leaf in chosen}) < len(chosen):
+        counts = Counter(leaf.name for leaf in chosen)
+        twice = next(name for name, count in counts.items() if count > 1)
         raise FormatError(
             f"there are several columns {twice!r}, expected different names",
             path=path,
@@ -93,14 +93,12 @@ def legible(files: Files) -> list[str]:
     Only columns with values inside of others are tried, on the first piece: it reads all others,
     and lists of numbers.
     """
-    from tensorferry.formats.tables import values as arrow_values
-
     if files.legible is not None:
         return files.legible
     names: list[str] = files.schema.names
     number = next((number for number in range(len(files)) if files.pieces(number)), None)
     refused = set()
-    for name in names if number is not None and not arrow_values.is_ours(files.schema) else ():
+    for name in names if number is not None and not marks.is_ours(files.schema.metadata) else ():
         kind = files.schema.field(name).type
         if nests(kind) and not _lists_numbers(kind):
             try:
@@ -158,12 +156,14 @@ def members(leaves: Sequence[Outline], names: Sequence[str] | None) -> list[Outl
 # What leaves are
 
 
-def note_of(schema: pa.Schema, path: str) -> tuple[Note, dict[str, Any]]:
-    """What tensorferry noted in a schema's metadata, and the user's own."""
-    from tensorferry.formats.tables import values as arrow_values
-
+def note_of(files: Files, path: str) -> tuple[Note, dict[str, Any]]:
+    """What tensorferry noted in the metadata of a schema, and the user's own."""
     try:
-        return Note.from_metadata(arrow_values.metadata_of(schema))
+        if files.plain is not None:
+            return Note.from_metadata(files.plain.texts())
+        from tensorferry.formats.tables import values as arrow_values
+
+        return Note.from_metadata(arrow_values.metadata_of(files.schema))
     except FerryError as error:
         raise error.located(path=path) from error.__cause__
 
@@ -255,10 +255,8 @@ def unfit(
     suspects = [leaf for leaf in leaves if leaf.listed]
     if not suspects:
         return
-    from tensorferry.formats.tables import values as arrow_values
-
     number = next((number for number in range(len(files)) if files.pieces(number)), None)
-    if number is None or arrow_values.is_ours(files.schema):
+    if number is None or marks.is_ours(files.schema.metadata):
         return
     column = suspects[0].column
     try:
@@ -385,7 +383,12 @@ def together(parts: Sequence[Any], schema: pa.Schema, apart: Sequence[Outline] =
     """
     import pyarrow as pa
 
-    parts = [pa.RecordBatch.from_arrays(part.columns, schema=schema) for part in parts]
+    parts = [
+        part
+        if part.schema.equals(schema, check_metadata=True)
+        else pa.RecordBatch.from_arrays(part.columns, schema=schema)
+        for part in parts
+    ]
     if len(parts) == 1:
         batch = parts[0]
     else:

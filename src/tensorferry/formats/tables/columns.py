@@ -31,6 +31,7 @@ import pyarrow as pa
 
 from tensorferry import dtypes
 from tensorferry.errors import FormatError, UnsupportedError
+from tensorferry.formats.tables.metadata import ROWS as ROWS
 from tensorferry.tensors import texts
 from tensorferry.tensors.values import Array, RaggedTensor, SparseTensor, as_tensor, check_budget
 
@@ -39,8 +40,6 @@ if TYPE_CHECKING:
 
 Leaf = Array | SparseTensor | RaggedTensor | list[Array]
 
-# Of the schema: whether a row is one example, or the only row holds each leaf whole.
-ROWS = "tensorferry.rows"
 VARIABLE_SHAPE_TENSOR = "arrow.variable_shape_tensor"
 
 # Offsets and sizes of lists are int32 up to here.

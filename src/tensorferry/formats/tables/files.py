@@ -8,14 +8,15 @@ many files, only the `OPEN_AT_ONCE` used last are kept open; what is known of th
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 from tensorferry.errors import FerryError, FormatError, UnsupportedError
-from tensorferry.formats.tables import pieces
+from tensorferry.formats.tables import metadata as marks, pieces
 from tensorferry.formats.tables.pieces import Reader
+from tensorferry.formats.tables.plain import Plain
 from tensorferry.rows.splits import Part
 from tensorferry.storage.place import OPEN_AT_ONCE, Place
 from tensorferry.storage.source import Source
@@ -40,6 +41,7 @@ class Files:
 
     Attributes:
         outlines: The leaves of the schema. Those that turn out to be unreadable are replaced.
+        plain: What is known of the only file, if it is a plain one.
         legible: The columns that PyArrow can read; None until somebody asked.
     """
 
@@ -53,11 +55,13 @@ class Files:
         self._rows: dict[int, list[int]] = {}
         self._optional: dict[str, bool] = {}
         self._outlines: list[Outline] | None = None
-        self._first: tuple[str, Any] | None = None
+        self._first: str | None = None
+        self._schema: Any = None
         self._is_closed = False
         self._lock = RLock()
         self.settled = False
         self.legible: list[str] | None = None
+        self.plain: Plain | None = None
         self._open_first()
 
     def __len__(self) -> int:
@@ -90,8 +94,15 @@ class Files:
     @property
     def schema(self) -> pa.Schema:
         """The `pyarrow.Schema` of the first file."""
-        assert self._first is not None
-        return self._first[1]
+        if self._schema is None:
+            assert self.plain is not None
+            self._schema = self.plain.schema()
+        return self._schema
+
+    @property
+    def metadata(self) -> Mapping[bytes, bytes]:
+        """The metadata of that schema."""
+        return self.schema.metadata or {} if self.plain is None else self.plain.metadata
 
     def path(self, number: int) -> str:
         """The path of a file."""
@@ -114,9 +125,9 @@ class Files:
         reader = self._readers.get(place)
         if reader is None:
             with self.located(number):
-                like = None if self._first is None else self._first[1]
+                like = None if self._first is None else self.schema
                 reader = self._opens(place.open(), like)
-                self._check(place.path, reader.schema)
+                self._check(place.path, reader)
             self._make_room()
             self._readers[place] = reader
         self._readers.move_to_end(place)
@@ -134,18 +145,19 @@ class Files:
             del self._readers[oldest]
             oldest.close()
 
-    def _check(self, path: str, schema: pa.Schema) -> None:
-        from tensorferry.formats.tables import values as arrow_values
-
-        if self._first is None:
-            if len(self._parts) > 1 and not arrow_values.in_rows(schema):
+    def _check(self, path: str, reader: Reader) -> None:
+        if self._first is None and reader.plain is not None and len(self._parts) == 1:
+            self._first, self.plain = path, reader.plain
+        elif self._first is None:
+            schema = reader.schema
+            if len(self._parts) > 1 and not marks.in_rows(schema.metadata):
                 raise UnsupportedError(
                     "it holds whole tensors, not rows: it cannot be opened together with others",
                     hint="open the files one by one",
                 )
-            self._first = path, schema
+            self._first, self._schema = path, schema
         else:
-            check_schemas(schema, *self._first)
+            check_schemas(reader.schema, self._first, self.schema)
 
     def rows(self, number: int) -> list[int]:
         """Number of rows of each piece of a file; none of a file that is damaged as a whole."""
@@ -242,6 +254,8 @@ class Files:
         with self._lock:
             self._is_closed = True
             self._readers.clear()
+            if self.plain is not None:
+                self.plain.data = None
             for part in self._parts:
                 part.place.close()
 
@@ -258,7 +272,6 @@ def check_schemas(found: Any, path: str, expected: Any) -> None:
         FormatError: A column differs in its name, type or note; it is named.
     """
     from tensorferry.formats.tables.columns import Note
-    from tensorferry.formats.tables.values import in_rows
 
     hint = "open files of one schema together, others one by one"
     for place in range(max(len(found), len(expected))):
@@ -288,5 +301,5 @@ def check_schemas(found: Any, path: str, expected: Any) -> None:
                 tensor=here.name,
                 hint=hint,
             )
-    if not in_rows(found):
+    if not marks.in_rows(found.metadata):
         raise FormatError(f"it holds whole tensors, and {path} rows", hint="open it alone")

@@ -93,7 +93,7 @@ def outline(schema: pa.Schema) -> list[Outline]:
 
 
 def _plain(column: pa.Field, storage: pa.DataType, node: int, leaf: int) -> Outline | None:
-    """The leaf of a column of numbers, texts or tensors of one shape, as nearly all are."""
+    """The leaf of a column of numbers, texts, tensors or lists of one shape, as nearly all are."""
     name, kind, nullable = column.name, column.type, column.nullable
     shape: tuple[int | None, ...] = ()
     nodes: tuple[int, ...] = (node,)
@@ -101,6 +101,12 @@ def _plain(column: pa.Field, storage: pa.DataType, node: int, leaf: int) -> Outl
         order = kind.permutation
         shape = tuple(kind.shape if order is None else [kind.shape[axis] for axis in order])
         nullable = nullable or storage.field(0).nullable
+        storage, nodes = storage.value_type, (node, node + 1)
+    elif pa.types.is_fixed_size_list(storage) and storage.value_type.id in NUMBERS:
+        inner = storage.field(0)
+        if isinstance(kind, pa.BaseExtensionType) or inner.metadata:
+            return None
+        shape, nullable = (storage.list_size,), nullable or inner.nullable
         storage, nodes = storage.value_type, (node, node + 1)
     elif storage.num_fields:
         return None

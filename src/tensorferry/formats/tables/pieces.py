@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from tensorferry.formats.tables.outline import Outline
+    from tensorferry.formats.tables.plain import Plain
 
 PART = 1 << 14
 """As so many bytes each column counts, and each piece: parsing CSV takes about nine thousand."""
@@ -45,17 +46,23 @@ class Reader(Protocol):
     `columns` are always names of the schema's fields, in the order wanted.
 
     Attributes:
-        schema: The `pyarrow.Schema` of the file.
         rows: Number of rows of each piece.
         size: Number of bytes of the file.
         is_parsed: Whether a piece is text, parsed as a whole whichever columns are wanted;
             several threads may parse several pieces.
     """
 
-    schema: pa.Schema
     rows: list[int]
     size: int
     is_parsed: bool
+
+    @property
+    def plain(self) -> Plain | None:
+        """What is known of a file whose columns are numbers, as they lie in memory."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The `pyarrow.Schema` of the file."""
 
     def batches(self, index: int, columns: Sequence[str]) -> list[pa.RecordBatch]:
         """A piece as record batches, validated.
@@ -64,6 +71,23 @@ class Reader(Protocol):
             FormatError: The piece is damaged.
             LimitError: It takes more memory than the file or `limits.memory` justifies.
             UnsupportedError: PyArrow cannot read it.
+        """
+
+    def stream(
+        self, index: int, columns: Sequence[str], rows: int
+    ) -> Iterator[pa.RecordBatch] | None:
+        """A piece as record batches that are read one after the other, validated.
+
+        Args:
+            index: Of the piece.
+            columns: The columns to read.
+            rows: A record batch has a multiple of so many rows, if possible.
+
+        Returns:
+            None if the piece is to be read as a whole, because it is small or nothing is gained.
+
+        Raises:
+            FormatError: The piece is damaged; record batches may have come before that is found.
         """
 
     def memory(self, index: int, columns: Sequence[str]) -> int:

@@ -22,7 +22,7 @@ import numpy as np
 from tensorferry.budget import Budget
 from tensorferry.errors import FerryError, FormatError, LimitError, OptionError, Problem
 from tensorferry.formats.table import TABLE
-from tensorferry.formats.tables import choice, pieces
+from tensorferry.formats.tables import choice, metadata as marks, pieces
 from tensorferry.formats.tables.ahead import read_ahead
 from tensorferry.formats.tables.contract import TableOptions, reads_of, recognised
 from tensorferry.formats.tables.dealing import CONVERTED, dealt
@@ -249,14 +249,12 @@ class Table(Rows):
     @property
     def note(self) -> tuple[Note, dict[str, Any]]:
         """What tensorferry noted about the first file, and the user's metadata."""
-        return choice.note_of(self._files.schema, self.path)
+        return choice.note_of(self._files, self.path)
 
     @property
     def in_rows(self) -> bool:
         """Whether its rows are those of columns; otherwise the only row holds whole tensors."""
-        from tensorferry.formats.tables import values as arrow_values
-
-        return arrow_values.in_rows(self._files.schema)
+        return marks.in_rows(self._files.metadata)
 
     @property
     def version(self) -> str | None:
@@ -318,6 +316,9 @@ class Table(Rows):
 
     def value(self, *, to: To = "numpy") -> Batch:
         """Reads all columns."""
+        plain = None if to == "arrow" else self._plain()
+        if plain is not None:
+            return hand(plain, to)  # type: ignore[no-any-return]
         from tensorferry.formats.tables.chunks import out_of_one_row
 
         leaves = self._settled(None, all_rows=True)
@@ -331,6 +332,18 @@ class Table(Rows):
             with pieces.translated():
                 values = out_of_one_row(values)
         return hand(values, to)  # type: ignore[no-any-return]
+
+    def _plain(self) -> Batch | None:
+        """All columns, if the only file is a plain one and nobody asked for a part of it."""
+        (part, *others), how, plain = self._parts, self._how, self._files.plain
+        if plain is None or others or part.start is not None or self._window is not None:
+            return None
+        if how.columns is not None or how.optional is not None or not self.in_rows:
+            return None
+        self._files.reader(0)  # which is an error if the table is closed
+        values = plain.values()
+        METER.add(sum(map(nbytes_of, values.values())))
+        return values
 
     def extents(self, column: str) -> Iterator[Extent]:
         """Where the pieces of a column of the schema lie."""
@@ -419,18 +432,24 @@ class Table(Rows):
         """Slices of record batches that make up batches, and their number of rows: see `dealt`."""
         columns = choice.columns_of(leaves)
         if columns:
-            return dealt(self._stream(columns), rows, most=most)
+            return dealt(self._stream(columns, rows), rows, most=most)
         total = len(self)
         return (([], min(rows, total - start)) for start in range(0, total, rows))
 
-    def _stream(self, columns: Sequence[str]) -> Iterator[Any]:
-        """The record batches of the rows wanted."""
+    def _stream(self, columns: Sequence[str], rows: int | None = None) -> Iterator[Any]:
+        """The record batches of the rows wanted.
+
+        Args:
+            columns: The columns to read.
+            rows: Number of rows that are used together, after which they may be gone; None if all
+                of them are.
+        """
         if self._window is None:
-            yield from self._every(columns)
+            yield from self._every(columns, rows)
             return
         start, stop = self._window
         before = 0
-        for batch in self._every(columns):
+        for batch in self._every(columns, rows):
             first = max(start - before, 0)
             part = batch.slice(first, max(stop - before - first, 0))
             if part.num_rows:
@@ -439,7 +458,7 @@ class Table(Rows):
             if before >= stop:
                 return
 
-    def _every(self, columns: Sequence[str]) -> Iterator[Any]:
+    def _every(self, columns: Sequence[str], rows: int | None) -> Iterator[Any]:
         """The record batches of all pieces, without those that are damaged if they are skipped."""
         for number in range(len(self._files)):
             indices = self._files.pieces(number)
@@ -450,16 +469,31 @@ class Table(Rows):
                         yield from read_ahead(reader, indices, columns)
                     continue
             first = self._parts[number].first
-            for index, rows in zip(
-                self._files.pieces(number), self._files.rows(number), strict=True
-            ):
+            for index, count in zip(indices, self._files.rows(number), strict=True):
                 try:
-                    yield from self._piece(number, index, columns)
+                    yield from self._parts_of(number, index, columns, rows)
                 except FormatError as error:
                     if self._how.on_error != "skip":
                         raise
                     self._skip(number, index, columns, first, error)
-                first += rows
+                first += count
+
+    def _parts_of(
+        self, number: int, index: int, columns: Sequence[str], rows: int | None
+    ) -> Iterator[Any]:
+        """A piece, which is read part by part if nobody needs all of it."""
+        is_held = self._held is not None and self._held[0] == (number, index, tuple(columns))
+        parts = None
+        if rows is not None and self._how.on_error != "skip" and not is_held:
+            parts = self._files.reader(number).stream(index, columns, rows)
+        if parts is None:
+            yield from self._piece(number, index, columns)
+            return
+        self._held = None
+        with self._files.located(number):
+            for batch in parts:
+                METER.add(batch.get_total_buffer_size())
+                yield batch
 
     def _piece(self, number: int, index: int, columns: Sequence[str]) -> list[Any]:
         """A piece; the last one that was read is kept."""
@@ -470,7 +504,7 @@ class Table(Rows):
             with self._files.located(number):
                 batches = reader.batches(index, columns)
                 if not reader.is_parsed:  # text counts itself, in whichever thread parses it
-                    METER.add(sum(map(nbytes_of, batches)))
+                    METER.add(sum(batch.get_total_buffer_size() for batch in batches))
                 if self._how.on_error == "skip":  # what is wrong inside must be known now
                     leaves = [leaf for leaf in self._files.outlines if not leaf.error]
                     here = [leaf for leaf in leaves if leaf.column in columns]
@@ -505,7 +539,8 @@ class Table(Rows):
         if columns is not None or self._how.columns is not None or self._files.settled:
             return self._chosen(columns)
         chosen = self._chosen(None)
-        held = self._first_piece(chosen) if all_rows else None
+        doubtful = any(leaf.listed for leaf in chosen)  # only these are looked at
+        held = self._first_piece(chosen) if all_rows and doubtful else None
         for leaves in choice.by_column(chosen):
             for leaf, error in choice.unfit(self._files, leaves, held):
                 self._files.refuse(leaf, error)

@@ -125,6 +125,7 @@ class TextReader(ABC):
     """
 
     is_parsed = True
+    plain = None
 
     def __init__(
         self,
@@ -244,6 +245,12 @@ class TextReader(ABC):
         if error.hint is None and block.first:
             error.hint = "the first rows told the types; schema={...} gives others"
         return error
+
+    def stream(
+        self, index: int, columns: Sequence[str], rows: int
+    ) -> Iterator[pa.RecordBatch] | None:
+        """A piece is parsed as a whole."""
+        return None
 
     def memory(self, index: int, columns: Sequence[str]) -> int:
         """Numbers take about as much as their text."""

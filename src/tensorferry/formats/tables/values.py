@@ -17,7 +17,6 @@ take no bytes, repeated values) is held against `tensorferry.limits` here.
 
 from __future__ import annotations
 
-import itertools
 import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -26,9 +25,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from tensorferry import dtypes
+from tensorferry import _native, dtypes
 from tensorferry.errors import FormatError, UnsupportedError
-from tensorferry.formats.tables import chunks as arrow_chunks, columns as arrow_columns
+from tensorferry.formats.tables import (
+    chunks as arrow_chunks,
+    columns as arrow_columns,
+    metadata as marks,
+)
 from tensorferry.formats.tables.chunks import Part
 from tensorferry.formats.tables.columns import Leaf, Note
 from tensorferry.rows.columns import nbytes_of
@@ -40,9 +43,6 @@ if TYPE_CHECKING:
 
 _NAME = b"ARROW:extension:name"
 _PARAMETERS = b"ARROW:extension:metadata"
-
-# Up to so many strings are cut by Python.
-FEW = 10_000
 
 _WITHOUT = "leave it out: columns=[...] names those to read"
 
@@ -89,8 +89,10 @@ def from_chunks(
 ) -> dict[str, Leaf]:
     """The leaves of one column: one, or several of a struct; see `from_batches`."""
     chunks = list(chunks)
-    if len(chunks) == 1 and field.name not in optional and _is_plain(chunks[0], field):
-        return {field.name: _flat(chunks[0], None)}
+    if len(chunks) == 1 and field.name not in optional and field.metadata is None:
+        values = _usual(chunks[0])
+        if values is not None:
+            return {field.name: values}
     try:
         note = Note.of(field)
         found = [_parts(chunk, field, note, wanted) for chunk in chunks]
@@ -104,28 +106,29 @@ def from_chunks(
         raise error.located(tensor=field.name) from None
 
 
-def _is_plain(array: pa.Array, field: pa.Field) -> bool:
-    """Whether an array is nothing but numbers: the shortest way is taken for these."""
-    return array.type.id in NUMBERS and field.metadata is None and array.null_count == 0
+def _usual(array: pa.Array) -> Array | None:
+    """The values of what nearly all columns are, by the shortest way; None for anything else.
 
-
-def in_rows(schema: pa.Schema) -> bool:
-    """Whether each row is an example, as in any file that says nothing about it."""
-    return (schema.metadata or {}).get(arrow_columns.ROWS.encode()) != b"false"
-
-
-def is_ours(schema: pa.Schema) -> bool:
-    """Whether it notes how its leaves stand in rows."""
-    return arrow_columns.ROWS.encode() in (schema.metadata or {})
+    That is numbers, texts, and lists of numbers of a fixed size, without nulls.
+    """
+    kind = array.type
+    if array.null_count:
+        return None
+    if kind.id in NUMBERS:
+        return _flat(array, None)
+    if kind.id == _STRING:
+        return texts.as_text(_strings(array.view(pa.binary())))
+    if kind.id == _FIXED_SIZE_LIST and kind.value_type.id in NUMBERS and kind.list_size:
+        size = kind.list_size
+        values = array.values.slice(array.offset * size, len(array) * size)
+        if not values.null_count and kind.field(0).metadata is None:
+            return _flat(values, None).reshape(len(array), size)
+    return None
 
 
 def metadata_of(schema: pa.Schema) -> dict[str, str]:
     """The metadata of a schema, and the types of columns whose values do not tell them."""
-    metadata = {
-        key.decode(errors="backslashreplace"): value.decode(errors="backslashreplace")
-        for key, value in (schema.metadata or {}).items()
-    }
-    metadata.pop(arrow_columns.ROWS, None)
+    metadata = marks.texts_of(schema.metadata)
     for field in schema:
         if pa.types.is_temporal(field.type):
             metadata[f"tensorferry.type.{field.name}"] = str(field.type)
@@ -263,6 +266,9 @@ _LISTS = frozenset(
 )
 
 
+_STRING = pa.string().id
+_FIXED_SIZE_LIST = pa.list_(pa.null(), 1).id
+
 NUMBERS = {
     getattr(pa, name)().id: np.dtype(name)
     for name in (
@@ -379,23 +385,14 @@ def no_counterpart(kind: str, name: str | None = None) -> UnsupportedError:
 
 
 def _strings(array: pa.Array) -> Array:
-    """Bytes as objects, None for nulls.
-
-    PyArrow's own way is the faster one, and imports pandas where that is installed, which takes
-    longer than all of a small table.
-    """
-    if len(array) > FEW:
-        strings: Array = array.to_numpy(zero_copy_only=False)
-        return strings.astype(object, copy=False)
-    width = "i8" if pa.types.is_large_binary(array.type) else "i4"
-    _, offsets, data = array.buffers()
+    """Bytes as objects, None for nulls."""
+    wide = pa.types.is_large_binary(array.type)
     strings = np.empty(len(array), object)
     if not len(array):
         return strings
-    places = _buffer(offsets, width, array.offset, len(array) + 1).tolist()
-    first = places[0]
-    text = b"" if data is None else data.slice(first, places[-1] - first).to_pybytes()
-    strings[:] = [text[a - first : b - first] for a, b in itertools.pairwise(places)]
+    _, offsets, data = array.buffers()
+    places = _buffer(offsets, "i8" if wide else "i4", array.offset, len(array) + 1)
+    _native.arrow_strings(places, b"" if data is None else data, strings, wide)
     if array.null_count:
         strings[~_present(array)] = None
     return strings
