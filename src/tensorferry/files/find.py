@@ -18,10 +18,10 @@ import os
 import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from tensorferry import storage
+from tensorferry.classes import dataclass, replace
 from tensorferry.codecs.compression import split_suffix
 from tensorferry.errors import FormatError, UnknownFormatError
 from tensorferry.formats import table

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from tensorferry import display
 from tensorferry.cards import Card, Grid, Shown, Tone, pairs
+from tensorferry.classes import dataclass, field
 from tensorferry.errors import FerryError, FormatError, Problem as Problem
 from tensorferry.files import keywords
 from tensorferry.files.find import Found

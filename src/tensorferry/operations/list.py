@@ -13,9 +13,9 @@ import itertools
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Unpack
 
+from tensorferry.classes import dataclass, field, replace
 from tensorferry.dtypes import BY_NAME
 from tensorferry.errors import UnsupportedError
 from tensorferry.files import keywords

@@ -16,10 +16,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from fnmatch import translate
 from functools import lru_cache
 
+from tensorferry.classes import dataclass
 from tensorferry.errors import UnsupportedError
 
 WIDEST = 100_000

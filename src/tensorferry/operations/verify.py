@@ -10,11 +10,11 @@ problem; `notes` names it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Unpack
 
 from tensorferry import display, engines
 from tensorferry.cards import Card, Shown, Tone
+from tensorferry.classes import dataclass, field, replace
 from tensorferry.display import shown
 from tensorferry.engines import Job
 from tensorferry.errors import (

@@ -30,10 +30,10 @@ import stat
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from tensorferry.classes import dataclass
 from tensorferry.storage import system, temporary
 from tensorferry.storage.folders import make_folder, remove_folders
 from tensorferry.storage.temporary import Identity

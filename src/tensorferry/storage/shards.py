@@ -17,10 +17,10 @@ import itertools
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from tensorferry import storage
+from tensorferry.classes import dataclass
 from tensorferry.errors import FormatError, UnsupportedError
 from tensorferry.storage import journal
 

@@ -9,10 +9,10 @@ import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from tensorferry.classes import dataclass, replace
 from tensorferry.errors import FerryError, Problem, UnsupportedError
 from tensorferry.files import keywords
 from tensorferry.files.find import Found

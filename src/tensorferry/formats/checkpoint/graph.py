@@ -22,10 +22,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from tensorferry.classes import dataclass
 from tensorferry.codecs.protobuf import varint
 from tensorferry.errors import FormatError
 from tensorferry.formats.checkpoint.messages import WRITER, Reader

@@ -8,11 +8,11 @@ the sizes of the data files all together: a checkpoint may have a hundred thousa
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 
 import numpy as np
 
 from tensorferry import _native
+from tensorferry.classes import dataclass, field
 from tensorferry.codecs.leveldb import Block, Table
 from tensorferry.errors import FormatError, TruncatedError, UnsupportedError
 from tensorferry.formats.checkpoint.entries import (

@@ -21,10 +21,10 @@ import os
 import posixpath
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from tensorferry import storage
+from tensorferry.classes import dataclass, field
 from tensorferry.codecs import textproto
 from tensorferry.codecs.leveldb import MAGIC
 from tensorferry.errors import FormatError

@@ -15,11 +15,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from tensorferry import _native, limits
 from tensorferry.budget import RATIO
+from tensorferry.classes import dataclass
 from tensorferry.errors import FormatError, TruncatedError, UnsupportedError
 from tensorferry.formats.parquet import pages
 from tensorferry.formats.parquet.footer import CODECS, PAGE_HEADER, Chunk, count_parts, read_footer

@@ -15,11 +15,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from tensorferry import _native, dtypes, limits
+from tensorferry.classes import dataclass, field
 from tensorferry.codecs.protobuf import Span, find_field
 from tensorferry.dtypes import DType
 from tensorferry.errors import FerryError, FormatError

@@ -22,12 +22,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 from tensorferry import storage
 from tensorferry.budget import Budget
+from tensorferry.classes import dataclass, field
 from tensorferry.codecs.protobuf import BYTES, Span
 from tensorferry.errors import FerryError, FormatError
 from tensorferry.formats.savedmodel import (
