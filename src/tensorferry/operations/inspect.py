@@ -190,6 +190,21 @@ def look(
         counted: Count rows though that takes time.
         progress: As that of `inspect`.
     """
+    glanced = glance_at(found, options)
+    if glanced is not None:
+        return glanced
+    from tensorferry.operations.subject import open_one
+
+    with open_one(found, options=options, verify=False, lenient=True) as subject:
+        if subject.format != glance.MODEL:
+            with following(progress, subject.name, "rows") as tell:
+                return describe(subject, tell, counted=counted)
+    return _inspect_model(found, options)  # a frozen graph, known by its bytes
+
+
+def glance_at(found: Found, options: keywords.Opening | None = None) -> FileInfo | None:
+    """The same for a SavedModel, a small checkpoint or a plain header; None for all else."""
+    options = {} if options is None else options
     if glance.is_model(found):
         return _inspect_model(found, options)
     outline = None if keywords.given(options) else glance.outline_of(found)
@@ -217,13 +232,7 @@ def look(
             tensors=header.tensors,
             metadata=header.metadata,
         )
-    from tensorferry.operations.subject import open_one
-
-    with open_one(found, options=options, verify=False, lenient=True) as subject:
-        if subject.format != glance.MODEL:
-            with following(progress, subject.name, "rows") as tell:
-                return describe(subject, tell, counted=counted)
-    return _inspect_model(found, options)  # a frozen graph, known by its bytes
+    return None
 
 
 def model_problems(place: Place) -> list[Problem]:

@@ -20,7 +20,6 @@ is "optimizer/m/encoder/kernel".
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -28,6 +27,7 @@ from typing import Any, NamedTuple
 from tensorferry.classes import dataclass
 from tensorferry.codecs.protobuf import varint
 from tensorferry.errors import FormatError
+from tensorferry.expressions import expression
 from tensorferry.formats.checkpoint.messages import WRITER, Reader
 from tensorferry.tensors.infos import ROOT
 
@@ -36,13 +36,13 @@ VALUE = "VARIABLE_VALUE"
 # Lists in which layers and optimizers of Keras 3 hold variables that have a name elsewhere. The
 # shortest way to a variable deep in a model, which is its key, is often one of an optimizer's.
 REFERENCES = frozenset({"_trainable_variables", "_non_trainable_variables"})
-_IN_REFERENCES = re.compile("(^|/)_(non_)?trainable_variables/")
+_IN_REFERENCES = expression("(^|/)_(non_)?trainable_variables/")
 # All such ways together are no longer: in a damaged graph they could be, by far.
 MAX_WAYS = 1 << 24
 ATTRIBUTES = ".ATTRIBUTES/"
 SLOT = "/.OPTIMIZER_SLOT/"
 
-_ESCAPED = re.compile(r"\.([.S])")
+_ESCAPED = expression(r"\.([.S])")
 _VALUE_END = f"/{ATTRIBUTES}{VALUE}"
 
 OBJECT = 1 << 12

@@ -28,16 +28,17 @@ from tensorferry.classes import dataclass, field
 from tensorferry.codecs import textproto
 from tensorferry.codecs.leveldb import MAGIC
 from tensorferry.errors import FormatError
+from tensorferry.expressions import expression
 from tensorferry.storage import names
 from tensorferry.storage.place import Place
 
 NAME = "checkpoint"
 INDEX = ".index"
-DATA = re.compile(r"(.+)\.data-\d{5,}-of-\d{5,}", re.DOTALL)
+DATA = expression(r"(.+)\.data-\d{5,}-of-\d{5,}", re.DOTALL)
 # A file of a checkpoint of the first version in several, and what TensorFlow names all of them by.
-V1_SHARD = re.compile(r"(.+)-(?:\d{5}|\?{5})-of-\d{5}", re.DOTALL)
+V1_SHARD = expression(r"(.+)-(?:\d{5}|\?{5})-of-\d{5}", re.DOTALL)
 
-_NUMBER = re.compile(r"[0-9]+\Z")
+_NUMBER = expression(r"[0-9]+\Z")
 
 Options = Mapping[str, Any] | None
 
