@@ -9,7 +9,7 @@ from tensorferry.cli import text
 from tensorferry.errors import Problem
 
 if TYPE_CHECKING:
-    from tensorferry.operations.inspect import FileInfo
+    from tensorferry.operations.fileinfo import FileInfo
     from tensorferry.operations.list import Entry, Node
 
 NOUNS = {"tensors": "tensor", "records": "record", "rows": "row"}

@@ -9,7 +9,7 @@ import click
 from tensorferry.cli import options as shared, output
 from tensorferry.cli.facts import render
 from tensorferry.cli.failures import Inputs, name_of
-from tensorferry.operations.inspect import FileInfo
+from tensorferry.operations.fileinfo import FileInfo
 
 if TYPE_CHECKING:
     from tensorferry.files.find import Found

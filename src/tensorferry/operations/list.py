@@ -93,7 +93,6 @@ class Listing:
     total: int
 
 
-@keywords.shown(keywords.Opening)
 def list_tensors(
     path: Any,
     *,

@@ -29,7 +29,7 @@ from tensorferry.files import keywords
 from tensorferry.files.find import Found
 from tensorferry.files.splitting import splits_of
 from tensorferry.operations import glance, hash as digests, oddities
-from tensorferry.operations.inspect import model_problems
+from tensorferry.operations.fileinfo import model_problems
 from tensorferry.operations.shares import Opening, all_processors, groups_of, records_in
 from tensorferry.operations.subject import Subject
 from tensorferry.progress import Progress, Unit, following

@@ -16,8 +16,8 @@ from tensorferry.classes import dataclass, replace
 from tensorferry.errors import FerryError, Problem, UnsupportedError
 from tensorferry.files import keywords
 from tensorferry.files.find import Found
+from tensorferry.operations.fileinfo import FileInfo, look
 from tensorferry.operations.glance import starts_with_record, total_size
-from tensorferry.operations.inspect import FileInfo, look
 from tensorferry.tensors.infos import TensorInfo
 
 if TYPE_CHECKING:
