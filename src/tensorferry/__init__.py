@@ -74,9 +74,10 @@ if TYPE_CHECKING:
     from tensorferry.operations.count import count as count
     from tensorferry.operations.diff import DiffReport as DiffReport, diff as diff
     from tensorferry.operations.edit import edit as edit
+    from tensorferry.operations.fileinfo import FileInfo as FileInfo
     from tensorferry.operations.freight import RowsReport as RowsReport
     from tensorferry.operations.hash import HashReport as HashReport, hash as hash  # noqa: A004
-    from tensorferry.operations.inspect import FileInfo as FileInfo, inspect as inspect
+    from tensorferry.operations.inspect import inspect as inspect
     from tensorferry.operations.reshard import repair as repair
     from tensorferry.operations.sample import sample as sample
     from tensorferry.operations.shuffle import shuffle as shuffle
@@ -130,7 +131,8 @@ _HOMES = {
     "tensorferry.diagnosis.diagnose": ("diagnose",),
     "tensorferry.diagnosis.report": ("DiagnosisReport",),
     "tensorferry.operations.hash": ("HashReport", "hash"),
-    "tensorferry.operations.inspect": ("FileInfo", "inspect"),
+    "tensorferry.operations.fileinfo": ("FileInfo",),
+    "tensorferry.operations.inspect": ("inspect",),
     "tensorferry.operations.reshard": ("repair",),
     "tensorferry.operations.stats": ("StatsReport", "stats"),
     "tensorferry.models.loaded": ("LoadedModel", "LoadedSignature"),

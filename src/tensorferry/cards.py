@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from tensorferry import display
+from tensorferry.classes import dataclass, field
 
 # How many rows of a table, and how many lines, are shown; how many characters of each.
 ROWS = 20

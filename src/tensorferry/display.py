@@ -23,9 +23,11 @@ from collections.abc import Sequence
 from typing import Any
 from unicodedata import combining, east_asian_width
 
-_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+from tensorferry.expressions import expression
+
+_URL = expression(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 # A scheme has an end: a text of letters would else be gone through from each of them.
-_INSIDE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,31}://[^\s'\"<>]+")
+_INSIDE = expression(r"[A-Za-z][A-Za-z0-9+.-]{0,31}://[^\s'\"<>]+")
 
 
 def clean(text: Any) -> str:

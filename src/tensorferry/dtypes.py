@@ -7,10 +7,10 @@ Dtypes narrower than a byte take one byte per element, in memory and in TensorFl
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from tensorferry.classes import dataclass, field
 from tensorferry.errors import UnsupportedError
 
 if TYPE_CHECKING:

@@ -19,9 +19,9 @@ because workers send errors between processes. Its text is safe to print, whatev
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Self
 
+from tensorferry.classes import dataclass
 from tensorferry.display import clean, clean_lines, shown
 
 

@@ -122,7 +122,7 @@ def test_the_page_goes_on(tmp_path):
 
 END_OF_A_PAGE = """
 import os, sys
-from tensorferry.cli import application
+from tensorferry.cli import running
 from tensorferry.storage import source
 
 path = sys.argv[2]
@@ -136,7 +136,7 @@ def map_and_cut(self, *given):
 
 
 source.Mapped.__init__ = map_and_cut
-sys.exit(application.run())
+sys.exit(running.run())
 """
 
 
@@ -161,7 +161,7 @@ def test_bytes_of_the_last_page(tmp_path, arguments):
 
 STATIC = """
 import os, sys
-from tensorferry.cli import application
+from tensorferry.cli import running
 from tensorferry.viewer.api import Api
 
 path, lost = sys.argv[1], int(sys.argv[2])
@@ -175,7 +175,7 @@ def cut_and_answer(self, name, query):
 
 
 Api.answer = cut_and_answer
-sys.exit(application.run(["view", path, "--static", "out.html"]))
+sys.exit(running.run(["view", path, "--static", "out.html"]))
 """
 
 

@@ -221,7 +221,7 @@ def test_names_cannot_command_a_terminal(tmp_path, call):
 
 def test_inspect():
     """The public function gives the same, as a dataclass."""
-    assert ferry.FileInfo.__module__ == "tensorferry.operations.inspect"
+    assert ferry.FileInfo.__module__ == "tensorferry.operations.fileinfo"
 
 
 def test_version_and_help():

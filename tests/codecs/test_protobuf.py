@@ -268,6 +268,33 @@ def test_maps(values):
     assert {k: reader.read("Value", v).get("number", 0) for k, v in found.items()} == values
 
 
+@given(st.lists(st.binary(max_size=4), max_size=5), st.binary(max_size=3))
+def test_counted(values, other):
+    """The messages of a field are those that `each` yields; others beside it are left out."""
+    framed = [b"\x0a%c" % len(value) + value for value in values]
+    data = (b"\x12%c" % len(other) + other).join([b"", *framed, b""])
+    reader = Maps(data)
+
+    found = reader.counted("Map", "entries", (0, len(data)), size=1, what="entries")
+
+    assert found == list(reader.each("Map", "entries", (0, len(data))))
+    assert [reader.bytes(span) for span in found] == values
+    assert all(type(span) is Span for span in found)
+
+
+def test_counted_no_further_than_allowed(monkeypatch):
+    """More messages than the buffer justifies are refused, and not listed; so are numbers."""
+    monkeypatch.setattr(ferry.limits, "memory", 1 << 10)
+    data = b"\x0a\x00" * 1000
+    with pytest.raises(ferry.LimitError, match=r"stands for .* entries"):
+        Maps(data).counted("Map", "entries", (0, len(data)), size=1 << 20, what="entries")
+    assert len(Maps._compiled["Map"].spans(data, 0, len(data), "entries", 7)) == 7
+    with pytest.raises(ferry.FormatError, match="entries of Map has wire type 0, expected 2"):
+        Maps(b"\x08\x01").counted("Map", "entries", (0, 2), size=1, what="entries")
+    with pytest.raises(ValueError, match="no such field"):
+        Maps(b"").counted("Map", "nothing", (0, 0), size=1, what="entries")
+
+
 def test_entries_of_maps():
     """A value may be left out; a second key or value, or a number in their place, is refused."""
     assert Maps(b"\x0a\x01a").entry("Entry", (0, 3)) == ("a", None)

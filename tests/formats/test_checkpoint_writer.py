@@ -269,6 +269,24 @@ def test_state(tf, tmp_path):
     assert read_all(tmp_path)["v"] == 4
 
 
+def test_state_is_written_if_it_changes(tmp_path):
+    """Saving the latest checkpoint again leaves the `checkpoint` file, unless it is to last."""
+
+    def state():
+        found = (tmp_path / "checkpoint").stat()
+        return found.st_ino, found.st_mtime_ns
+
+    save({"a": np.ones(3)}, tmp_path / "model-1", state=True)
+    before = state()
+    save({"a": np.zeros(3)}, tmp_path / "model-1", state=True)
+    assert state() == before
+    save({"a": np.zeros(3)}, tmp_path / "model-1", state=True, durable=True)
+    assert state() != before
+    before = state()
+    save({"a": np.zeros(3)}, tmp_path / "model-2", state=True)
+    assert state() != before
+
+
 def test_state_of_tensorflow_is_kept(tf, tmp_path):
     """Checkpoints of TensorFlow's stay in the list that ours join."""
     root = tf.train.Checkpoint(v=tf.Variable(1.0))

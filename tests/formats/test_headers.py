@@ -14,7 +14,7 @@ from commands import environment
 import tensorferry as ferry
 from tensorferry.errors import FerryError
 from tensorferry.formats import headers
-from tensorferry.operations.inspect import describe
+from tensorferry.operations.fileinfo import describe
 from tensorferry.operations.subject import open_one
 
 NUMBERS = ["f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "?", "c8", "c16"]

@@ -1,6 +1,6 @@
 """The command `ferry`: parses, calls one operation, renders what it gives, sets the exit code.
 
-`application` has the commands and what happens to errors, `options` what commands have in common,
+`running` has the way of every run, `application` the commands, `options` what they have in common,
 `text` and `plain` turn results into tables and JSON; each other module is a command or a few.
 Exit codes: 0 fine, 1 differences or problems found, 2 wrong use or unreadable input, 3 a missing
 extra, 130 interrupted.
@@ -31,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             sys.stdout.write(f"ferry {__version__}\n")
             sys.stdout.flush()
             return 0
-        from tensorferry.cli import application
+        from tensorferry.cli import running
     except KeyboardInterrupt:
         return 130
-    return application.run(arguments)
+    return running.run(arguments)

@@ -1,14 +1,12 @@
-"""The application: the table of commands, which load on first use, and the end of every run.
+"""The application: the table of commands, which load on first use.
 
-An error is one to three lines on the standard error; `--debug` adds where it came from.
+`tensorferry.cli.running` runs it.
 """
 
 from __future__ import annotations
 
 import inspect
 import os
-import sys
-from collections.abc import Sequence
 from contextlib import nullcontext
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -17,9 +15,8 @@ import click
 
 from tensorferry.cli import options, output, signals
 from tensorferry.cli.examples import EXAMPLES
-from tensorferry.cli.failures import DEBUG, FINE, INTERRUPTED, fail, say
+from tensorferry.cli.failures import DEBUG, FINE
 from tensorferry.cli.hints import VOCABULARY
-from tensorferry.cli.text import MANNER
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -153,58 +150,6 @@ def application(context: click.Context, version: bool, debug: bool) -> int:
 application.params += options.common()
 
 
-def run(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command, and gives its exit code."""
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(
-                errors="backslashreplace"
-            )  # a name of a file may be half a character
-    MANNER.reset()
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    if "_FERRY_COMPLETE" in os.environ:
-        from tensorferry.cli import shells
-
-        shells.register()
-        application.main(given, prog_name="ferry")
-    debug = "--debug" in given
-    # Everywhere, not only before the command.
-    given = [argument for argument in given if argument != "--debug"]
-    try:
-        with signals.raised(), options.limits_kept():
-            code = _run(given, debug)
-            output.SCREEN.end()
-        sys.stdout.flush()
-    except BrokenPipeError:
-        output.SCREEN.end()
-        # Who reads has what it wants. Python would complain once more when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return FINE
-    except KeyboardInterrupt:
-        _clean()
-        output.SCREEN.end()
-        say("interrupted")
-        return INTERRUPTED
-    except signals.Ended as end:
-        _clean()
-        say(f"ended by {end}")
-        return end.code
-    except Exception as error:
-        if debug:
-            import traceback
-
-            output.notes("".join(traceback.format_exception(error)).rstrip())
-        return fail(error)
-    return code
-
-
-def _clean() -> None:
-    """Removes temporary files of which nobody knows yet, because the signal came too early."""
-    from tensorferry.storage.temporary import remove_all
-
-    remove_all()
-
-
 _PRINTING = frozenset({"help", "completion", "formats", "--version", "-V", "--help", "-h"})
 
 
@@ -213,9 +158,11 @@ def _reads(given: list[str]) -> bool:
     return _PRINTING.isdisjoint(given)
 
 
-def _run(given: list[str], debug: bool) -> int:
+def invoke(given: list[str], *, debug: bool) -> int:
+    """Runs the command that arguments name, and gives its exit code."""
     try:
         with (
+            options.limits_kept(),
             application.make_context("ferry", given, obj=DEBUG if debug else None) as context,
             signals.cuts_raised() if _reads(given) else nullcontext(),
         ):

@@ -247,8 +247,7 @@ def merge_command(
     **given: Any,
 ) -> int:
     """Puts files of rows together into one, in the order given."""
-    from dataclasses import replace
-
+    from tensorferry.classes import replace
     from tensorferry.operations.convert import convert
     from tensorferry.operations.freight import format_of
 

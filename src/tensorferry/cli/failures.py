@@ -17,13 +17,12 @@ import click
 from tensorferry.cli import output
 from tensorferry.cli.examples import EXAMPLES
 from tensorferry.cli.hints import for_command, for_missing, in_our_words
-from tensorferry.cli.text import is_coloured
 from tensorferry.errors import FerryError, MissingExtraError, Problem
 
 if TYPE_CHECKING:
     from tensorferry.files.find import Found
 
-FINE, FOUND, WRONG, MISSING, INTERRUPTED = 0, 1, 2, 3, 130
+FINE, FOUND, WRONG, MISSING = 0, 1, 2, 3
 
 # The most damages that are named.
 LISTED = 20
@@ -35,16 +34,16 @@ def fail(error: Exception) -> int:
     """Says what went wrong, and gives the exit code for it."""
     if isinstance(error, click.ClickException):
         message = _unknown(error) or in_our_words(error.format_message())
-        say(message)
+        output.say(message)
         context = error.ctx if isinstance(error, click.UsageError) else None
         if context is not None and "hint:" not in message:
             output.note(f"hint: {_example(context, message)}")
         return WRONG
     if isinstance(error, FerryError):
         error.hint = for_command(error.hint, error.path)
-        say(str(error))
+        output.say(str(error))
         return MISSING if isinstance(error, MissingExtraError) else WRONG
-    say(_describe(error))
+    output.say(_describe(error))
     return WRONG
 
 
@@ -88,17 +87,6 @@ def _describe(error: Exception) -> str:
         return "there is not enough memory for it"
     text = str(error).strip().splitlines()[0] if str(error).strip() else "no more is known"
     return f"{type(error).__name__}: {text[:300]}\nhint: run it again with --debug to see where"
-
-
-def say(text: str) -> None:
-    """Prints up to three lines on the standard error."""
-    lines = text.splitlines() or [""]
-    if is_coloured(sys.stderr):
-        lines[0] = f"\x1b[31mferry:\x1b[0m {lines[0]}"
-    else:
-        lines[0] = f"ferry: {lines[0]}"
-    for line in lines[:3]:
-        output.note(line)
 
 
 class Inputs:
@@ -156,9 +144,9 @@ class Inputs:
         """Prints what was left out of inputs, and gives the exit code."""
         every = list(damages)
         for damage in every[:LISTED]:
-            say(f"left out: {damage}")
+            output.say(f"left out: {damage}")
         if len(every) > LISTED:
-            say(f"and {len(every) - LISTED} more")
+            output.say(f"and {len(every) - LISTED} more")
         self.errors += every
         self.code = max(self.code, WRONG if every else FINE)
         return self.code

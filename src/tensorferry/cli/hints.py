@@ -10,6 +10,8 @@ import os
 import re
 from collections.abc import Callable, Iterable
 
+from tensorferry.expressions import expression
+
 TERMS = {
     'as in loads(data, format="raw", dtype="float32", shape=[-1, 3])': (
         "as in `--option dtype=float32 --option shape=[-1,3]`"
@@ -51,10 +53,10 @@ TERMS = {
 """What is said in Python, and in the words of a command."""
 
 # `format="npz", "structure" and "json"`: in a hint they are what to write.
-_FORMATS = re.compile(r'(?:format=)?"([a-z]+)"')
-_OPTIONS = re.compile(r"\b([a-z0-9_]+)=(?:(True|False)\b|['\"]([a-z0-9]+)['\"])")
-_QUANTIZE = re.compile(r"quantize=(\{[^}]*\})")
-_QUOTED = re.compile(r"`(--(?:option|rename) [^`]+)`|`[^`]*`|--[a-z-]+")
+_FORMATS = expression(r'(?:format=)?"([a-z]+)"')
+_OPTIONS = expression(r"\b([a-z0-9_]+)=(?:(True|False)\b|['\"]([a-z0-9]+)['\"])")
+_QUANTIZE = expression(r"quantize=(\{[^}]*\})")
+_QUOTED = expression(r"`(--(?:option|rename) [^`]+)`|`[^`]*`|--[a-z-]+")
 
 
 class Vocabulary:
@@ -85,16 +87,16 @@ VOCABULARY = Vocabulary()
 
 # What Click says, and what a person would say.
 CLICKS: dict[re.Pattern[str], str | Callable[[re.Match[str]], str]] = {
-    re.compile(r" is not a valid integer( range)?\b"): " is no whole number",
-    re.compile(r" is not a valid float( range)?\b"): " is no number",
-    re.compile(
+    expression(r" is not a valid integer( range)?\b"): " is no whole number",
+    expression(r" is not a valid float( range)?\b"): " is no number",
+    expression(
         r"^Got unexpected extra arguments? \((.*)\)", re.DOTALL
     ): r"expected no more arguments, found \1",
-    re.compile(r"\. Choose from:\s+"): ": ",
-    re.compile(r",\s*\n\s*"): ", ",
-    re.compile(r"\.$"): "",
+    expression(r"\. Choose from:\s+"): ": ",
+    expression(r",\s*\n\s*"): ", ",
+    expression(r"\.$"): "",
     # A word in capitals is a name.
-    re.compile(r"^[A-Z](?![A-Z])"): lambda found: found[0].lower(),
+    expression(r"^[A-Z](?![A-Z])"): lambda found: found[0].lower(),
 }
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tensorferry.cli import options as shared, output, text
+from tensorferry.cli.facts import WORDS, in_memory, unreadable
 from tensorferry.cli.failures import Inputs, name_of
 from tensorferry.errors import FormatError
 
@@ -15,10 +16,6 @@ if TYPE_CHECKING:
     from tensorferry.files.find import Found
     from tensorferry.models.outline import ModelInfo
     from tensorferry.operations.list import Entry, Listing, Node
-
-
-# What the columns are called where there is more room.
-WORDS = {"size": "size in the file", "count": "tensors"}
 
 
 def _listing_options(function: Any) -> Any:
@@ -196,20 +193,6 @@ def _add(table: text.Table, entry: Entry, rows: bool) -> None:
     sizes = text.shape(entry.shape[1:] if rows else entry.shape)
     size, memory = text.size(entry.nbytes), in_memory(entry)
     table.add(entry.name, dtype, sizes, kind, many, size, memory)
-
-
-def unreadable(entries: Iterable[Entry]) -> Iterable[str]:
-    """The reasons why tensors cannot be read, in full."""
-    for entry in entries:
-        if entry.unreadable:
-            yield text.paint(
-                text.clean(f"cannot be read: {entry.name}: {entry.unreadable}"), "yellow"
-            )
-
-
-def in_memory(entry: Entry | Node) -> str:
-    """How much the values take in memory, where that is not what they take in the file."""
-    return "" if entry.memory == entry.nbytes else text.size(entry.memory)
 
 
 def _branches(table: text.Table, nodes: Sequence[Node], indent: str, rows: bool) -> None:

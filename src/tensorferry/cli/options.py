@@ -311,7 +311,7 @@ def _print_all(context: Any, parameter: Any, given: bool) -> None:
 
 
 def _set_limits(context: Any, parameter: Any, given: tuple[str, ...]) -> None:
-    """Sets limits for the whole process; `application.run` sets them back."""
+    """Sets limits for the whole process; `limits_kept` sets them back."""
     if not given:
         return
     from tensorferry import limits

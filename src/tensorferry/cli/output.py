@@ -6,17 +6,17 @@ once more; only our own colours pass, and tabs.
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterable, Mapping
 
 from tensorferry.cli import pager
 from tensorferry.cli.pager import Pager
-from tensorferry.cli.text import CODES, MANNER
+from tensorferry.cli.text import CODES, MANNER, is_coloured
 from tensorferry.display import clean, plural
+from tensorferry.expressions import expression
 from tensorferry.progress import ProgressLine, Unit, WaitingLine
 
-_OURS = re.compile(rf"(\x1b\[(?:0|{'|'.join(CODES.values())})m|\t)")
+_OURS = expression(rf"(\x1b\[(?:0|{'|'.join(CODES.values())})m|\t)")
 
 
 class Screen:
@@ -95,6 +95,15 @@ def note(text: str) -> None:
     """Prints a line on the standard error, behind everything that was printed before."""
     SCREEN.end()
     print(_safe(text), file=sys.stderr)
+
+
+def say(text: str) -> None:
+    """Prints up to three lines about what went wrong on the standard error."""
+    lines = text.splitlines() or [""]
+    name = "\x1b[31mferry:\x1b[0m" if is_coloured(sys.stderr) else "ferry:"
+    lines[0] = f"{name} {lines[0]}"
+    for each in lines[:3]:
+        note(each)
 
 
 def left_out(hidden: Mapping[str, str]) -> None:

@@ -47,10 +47,9 @@ def show_command(
     with output.waiting(path):
         found = excerpt(shared.one_input(path), name, format=format, **options)
     if as_json:
-        from dataclasses import replace
-
         import numpy as np
 
+        from tensorferry.classes import replace
         from tensorferry.tensors.values import count_lists
 
         is_array = isinstance(found.values, np.ndarray)

@@ -10,9 +10,9 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Literal, TextIO
 
+from tensorferry.classes import dataclass, field
 from tensorferry.display import (
     clean as clean,
     columns_of as columns_of,

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tensorferry.cli import options as shared, output, text
+from tensorferry.cli.facts import NOUNS, describe
 from tensorferry.cli.failures import Inputs, name_of
 from tensorferry.cli.hints import for_command
-from tensorferry.cli.info import NOUNS, describe
 
 if TYPE_CHECKING:
     from tensorferry.files.find import Found

@@ -32,7 +32,6 @@ from __future__ import annotations
 import struct
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import islice
 from typing import Any, ClassVar, NamedTuple
 
 from tensorferry._native import MessageFields, MessageTable
@@ -233,19 +232,28 @@ class Reader:
         table = self._compiled.get(message) or self._compile(message)
         return table.read(self.data, span[0], span[1], without or None)
 
-    def counted(self, parts: Iterable[Span], size: int, what: str) -> list[Span]:
-        """Messages, if they are no more than the buffer justifies: two bytes may be one.
+    def counted(
+        self, message: str, name: str, span: tuple[int, int], *, size: int, what: str
+    ) -> list[Span]:
+        """The messages in a repeated field, if they are no more than the buffer justifies.
+
+        Two bytes may be one.
 
         Args:
-            parts: The messages, of which no more are taken than are allowed.
+            message: The name of the message that has the field.
+            name: The field.
+            span: The position of the message.
             size: As so many bytes each of them counts.
             what: Names them in the error.
 
         Raises:
+            FormatError: A value of the field is a number.
             LimitError: Together they take more than the buffer may.
         """
         budget = Budget(len(self.data))
-        found = list(islice(parts, budget.limit // size + 1))
+        table = self._compiled.get(message) or self._compile(message)
+        most = min(budget.limit // size + 1, sys.maxsize)
+        found: list[Span] = table.spans(self.data, *span, name, most)
         budget.take(len(found) * size, what=f"what stands for {len(found)} {what}")
         return found
 

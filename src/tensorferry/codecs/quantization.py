@@ -21,13 +21,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any, Literal, cast
 
 import ml_dtypes
 import numpy as np
 
 from tensorferry import _native, dtypes, kernels
+from tensorferry.classes import dataclass
 from tensorferry.errors import FerryError, FormatError, UnsupportedError
 
 Array = np.ndarray[Any, np.dtype[Any]]

@@ -14,10 +14,10 @@ callers ask for what they expect, as `tensorferry.rows.schema.tfmd` does. Nestin
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from tensorferry import limits
+from tensorferry.classes import dataclass, field
 from tensorferry.errors import FormatError, LimitError, TruncatedError
 
 # A name is a str, a string is bytes.

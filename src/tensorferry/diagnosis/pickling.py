@@ -20,7 +20,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cached_property, partial
 from importlib import import_module
 from itertools import islice
@@ -35,6 +34,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from tensorferry.classes import dataclass
 from tensorferry.diagnosis.object_walk import (
     MADE,
     OBJECTS,

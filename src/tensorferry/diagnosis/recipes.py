@@ -12,11 +12,11 @@ import inspect
 import re
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from tensorferry.classes import dataclass
 from tensorferry.diagnosis.structure import LIBRARIES, Structure
 from tensorferry.frameworks.variables import attributes
 from tensorferry.tensors.values import is_namedtuple

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from tensorferry import display
 from tensorferry.cards import Card, Grid, Shown, Tone
+from tensorferry.classes import dataclass, field
 from tensorferry.diagnosis.recipes import Recipe
 
 Way = Literal["pickle", "cloudpickle", "savedmodel", "keras", "weights"]

@@ -8,9 +8,9 @@ from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from copy import deepcopy
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from tensorferry.classes import dataclass
 from tensorferry.engines.contract import TASK_SIZE, Job
 
 T = TypeVar("T")

@@ -16,10 +16,10 @@ import os
 from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from tensorferry.classes import dataclass, field
 from tensorferry.engines.contract import TASK_SIZE, Job
 from tensorferry.errors import MissingExtraError
 

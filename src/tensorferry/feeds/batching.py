@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
+from tensorferry.classes import dataclass
 from tensorferry.errors import UnsupportedError
 from tensorferry.rows.columns import Batch, Column, length_of, rows_between, taken
 from tensorferry.tensors.ragged import pad_parts

@@ -10,12 +10,12 @@ an epoch of a billion rows takes no memory, and its middle is reached at once: s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 
+from tensorferry.classes import dataclass
 from tensorferry.rows.permutation import Permutation
 from tensorferry.tensors.values import Array
 

@@ -15,15 +15,15 @@ from __future__ import annotations
 import errno
 import glob
 import os
-import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from tensorferry import storage
+from tensorferry.classes import dataclass, replace
 from tensorferry.codecs.compression import split_suffix
 from tensorferry.errors import FormatError, UnknownFormatError
+from tensorferry.expressions import expression
 from tensorferry.formats import table
 from tensorferry.formats.table import TABLE
 from tensorferry.storage import STANDARD_STREAM, shards
@@ -144,7 +144,7 @@ def _of_several_files(place: Place, format: str | None, mode: int) -> Found | No
 
 
 _SEVERAL = tuple(
-    (facts, re.compile(facts.members)) for facts in TABLE.values() if facts.files == "several"
+    (facts, expression(facts.members)) for facts in TABLE.values() if facts.files == "several"
 )
 
 

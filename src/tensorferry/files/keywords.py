@@ -8,7 +8,6 @@ option that is None was not given.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -226,6 +225,7 @@ def shown(keywords: type) -> Callable[[F], F]:
     Args:
         keywords: One of the classes above.
     """
+    import inspect  # which takes long: who wants no help imports no function that is shown
 
     def decorate(function: F) -> F:
         signature = inspect.signature(function)

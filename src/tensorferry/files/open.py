@@ -12,11 +12,11 @@ ambiguous. The format then opens the file with its own options.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Unpack
 
 from tensorferry import frameworks
+from tensorferry.classes import dataclass, field
 from tensorferry.codecs import compression as codecs
 from tensorferry.errors import FerryError, FormatError
 from tensorferry.files import keywords, sidecars

@@ -11,12 +11,12 @@ Rows are written one by one or batch by batch, so that only some of them are in 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
 import numpy as np
 
+from tensorferry.classes import dataclass
 from tensorferry.errors import UnsupportedError
 from tensorferry.formats.contract import Facts, RowWriter
 from tensorferry.frameworks import accept, frames, framework_of, table

@@ -11,12 +11,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Unpack
 
 from tensorferry import display, storage
 from tensorferry.cards import Card, Grid, Shown
+from tensorferry.classes import dataclass, field
 from tensorferry.codecs import compression as codecs, quantization
 from tensorferry.errors import OptionError, UnknownFormatError, UnsupportedError
 from tensorferry.files import keywords, sidecars

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
 from tensorferry import _native, storage
+from tensorferry.classes import dataclass, field
 from tensorferry.codecs import json_text as json
 from tensorferry.errors import ChecksumError, FormatError
 from tensorferry.storage import Source, byte_view, journal, url as urls

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from tensorferry.classes import replace
 from tensorferry.errors import UnsupportedError
 from tensorferry.rows.rows import Rows
 from tensorferry.rows.splits import Split

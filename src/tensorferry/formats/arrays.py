@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Generic
 
+from tensorferry.classes import dataclass, field
 from tensorferry.errors import FormatError
 from tensorferry.formats.contract import R, TensorOptions
 from tensorferry.formats.table import TABLE

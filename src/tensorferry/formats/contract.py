@@ -14,7 +14,6 @@ dataclasses. A format that is read with more than the common options has a subcl
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -26,6 +25,7 @@ from typing import (
     runtime_checkable,
 )
 
+from tensorferry.classes import dataclass, field
 from tensorferry.errors import OptionError, Problem
 from tensorferry.progress import Progress as Progress
 from tensorferry.storage.place import Place, Target

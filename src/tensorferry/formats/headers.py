@@ -10,10 +10,10 @@ import math
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from tensorferry import dtypes
+from tensorferry.classes import dataclass, field
 from tensorferry.codecs import compression, json_text
 from tensorferry.errors import FormatError
 from tensorferry.formats.contract import HEAD, Glimpse

@@ -17,13 +17,13 @@ import math
 import re
 import struct
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 
 from tensorferry import dtypes
+from tensorferry.classes import replace
 from tensorferry.dtypes import DType
 from tensorferry.errors import FormatError, LimitError, TruncatedError, UnsupportedError
 from tensorferry.formats.arrays import ArrayReader, Contents

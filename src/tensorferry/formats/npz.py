@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, Literal
 
@@ -20,6 +19,7 @@ import numpy as np
 from isal import isal_zlib
 
 from tensorferry import _native, dtypes
+from tensorferry.classes import dataclass
 from tensorferry.codecs import json_text as json
 from tensorferry.codecs.zip.archive import Archive, open_archive
 from tensorferry.codecs.zip.directory import DEFLATED, STORED, find_directory

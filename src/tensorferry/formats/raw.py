@@ -14,13 +14,13 @@ import math
 import operator
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, Literal, SupportsIndex, get_args
 
 import numpy as np
 
 from tensorferry import dtypes
 from tensorferry.budget import Budget
+from tensorferry.classes import dataclass
 from tensorferry.dtypes import DType
 from tensorferry.errors import FormatError, MissingDtypeError, TruncatedError, UnsupportedError
 from tensorferry.formats.contract import Format, TensorOptions, WriteOptions, Written

@@ -19,9 +19,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, Generic, TypeVar
 
+from tensorferry.classes import dataclass
 from tensorferry.codecs import json_text as json
 from tensorferry.errors import FormatError, OptionError, UnsupportedError
 from tensorferry.storage.place import Place

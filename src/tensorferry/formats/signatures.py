@@ -6,10 +6,10 @@ imports nothing: recognising a file loads no format.
 
 from __future__ import annotations
 
-import re
 import struct
 
 from tensorferry import _native
+from tensorferry.expressions import expression
 from tensorferry.formats.contract import Answer, Glimpse
 
 HDF5 = b"\x89HDF\r\n\x1a\n"
@@ -22,7 +22,7 @@ _MEMBER_NAME = 30
 _KERAS_MEMBERS = (b"metadata.json", b"config.json", b"model.weights.h5")
 
 # The first node of a frozen graph, as far as its name goes.
-_FIRST_NODE = re.compile(rb"\n[\x80-\xff]{0,4}[\x00-\x7f]\n([\x01-\x7f])([A-Za-z0-9.][\w./>\\-]*)")
+_FIRST_NODE = expression(rb"\n[\x80-\xff]{0,4}[\x00-\x7f]\n([\x01-\x7f])([A-Za-z0-9.][\w./>\\-]*)")
 
 # The fields of a StructuredValue by the wire type they have: numbers, eight bytes, or a length.
 _STRUCTURE_FIELDS = {

@@ -7,12 +7,12 @@ recognise a file. Nothing is imported before it is used.
 
 from __future__ import annotations
 
-import re
 from functools import cache
 from importlib import import_module
 from typing import Any
 
 from tensorferry.errors import MissingExtraError, UnknownFormatError, UnsupportedError
+from tensorferry.expressions import expression
 from tensorferry.formats import signatures
 from tensorferry.formats.contract import Extra, Facts, Format
 from tensorferry.storage import url as urls
@@ -281,22 +281,17 @@ def named(path: str) -> str | None:
     """The format of a path's suffix: the longest suffix that matches."""
     path = urls.bare(path)
     path = path.lower()  # "A.NPY"
-    found = _ENDING.search(path)
-    if found is None:
-        return "checkpoint" if _STEP.search(path) else None
-    return _ENDINGS[found[0]]
+    dot = path.find(".")
+    while dot >= 0:
+        if path[dot:] in _ENDINGS:
+            return _ENDINGS[path[dot:]]
+        dot = path.find(".", dot + 1)
+    return "checkpoint" if ".ckpt-" in path and _STEP.search(path) else None
 
 
 # The suffix that TensorFlow's savers append to the name of a checkpoint: "model.ckpt-900".
-_STEP = re.compile(r"\.ckpt-\d{1,18}$")
+_STEP = expression(r"\.ckpt-\d{1,18}$")
 
 
-_ENDINGS = dict(
-    sorted(
-        ((suffix, facts.name) for facts in TABLE.values() for suffix in facts.suffixes),
-        key=lambda pair: -len(pair[0]),
-    )
-)
-"""The format of each suffix, the longest suffix first."""
-
-_ENDING = re.compile(rf"(?:{'|'.join(map(re.escape, _ENDINGS))})\Z")
+_ENDINGS = {suffix: facts.name for facts in TABLE.values() for suffix in facts.suffixes}
+"""The format of each suffix, which starts with a dot."""

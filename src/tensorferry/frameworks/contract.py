@@ -18,11 +18,11 @@ module keeps which contract, and mypy compares both. Nothing here imports a fram
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from tensorferry import dtypes
+from tensorferry.classes import dataclass, field, replace
 from tensorferry.errors import UnsupportedError
 from tensorferry.tensors.values import Array, Tensor
 

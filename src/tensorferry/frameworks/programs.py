@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from tensorferry.classes import dataclass, field
 from tensorferry.frameworks.contract import Foreign, Variable
 
 # The signature that a call means if it names none, in TensorFlow and in its servers.

@@ -14,7 +14,6 @@ instance attributes and slots. Properties are not called.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, MutableMapping
-from dataclasses import dataclass, field, replace
 from functools import partial
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
@@ -22,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from tensorferry import dtypes, limits
+from tensorferry.classes import dataclass, field, replace
 from tensorferry.errors import LimitError, UnsupportedError
 from tensorferry.frameworks import table
 from tensorferry.frameworks.contract import Foreign, Put, Variable

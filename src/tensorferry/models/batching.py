@@ -13,13 +13,13 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
 from typing import Any
 
 from tensorferry import display, engines, storage
 from tensorferry.cards import Card, Tone
+from tensorferry.classes import dataclass, field
 from tensorferry.engines import Engine, Job
 from tensorferry.errors import Problem, UnsupportedError
 from tensorferry.files.open import open as open_file

@@ -33,9 +33,9 @@ What is no danger is known by lists of what only computes: the ops in
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol
 
+from tensorferry.classes import dataclass
 from tensorferry.errors import UnsupportedError
 from tensorferry.formats.keras import config as keras_config
 from tensorferry.formats.keras.config import Finding

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from tensorferry import frameworks
+from tensorferry.classes import dataclass
 from tensorferry.errors import MismatchError
 from tensorferry.frameworks import table
 from tensorferry.frameworks.programs import DEFAULT

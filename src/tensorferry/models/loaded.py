@@ -7,13 +7,13 @@ model.signatures["serving_default"](x=array)["output_0"]      # a torch tensor
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from tensorferry import display, frameworks
 from tensorferry.cards import Card, Shown, Tone
+from tensorferry.classes import dataclass, field
 from tensorferry.errors import UnsupportedError
 from tensorferry.frameworks.contract import Variable
 from tensorferry.models.dangers import Danger

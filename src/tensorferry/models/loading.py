@@ -14,11 +14,11 @@ import weakref
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from tensorferry import storage
+from tensorferry.classes import replace
 from tensorferry.codecs.hdf5.file import SIGNATURE
 from tensorferry.errors import FormatError, UnsupportedError
 from tensorferry.formats.keras import config as keras_config

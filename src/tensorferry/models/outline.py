@@ -11,10 +11,10 @@ module turns them into plain values for people and for JSON.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from tensorferry import display
+from tensorferry.classes import dataclass
 
 if TYPE_CHECKING:
     from tensorferry.dtypes import DType

@@ -18,8 +18,8 @@ import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 
+from tensorferry.classes import dataclass, field
 from tensorferry.errors import FerryError, FormatError
 from tensorferry.storage import system
 

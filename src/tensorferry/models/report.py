@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from tensorferry import display
 from tensorferry.cards import Card, Shown, Tone
+from tensorferry.classes import dataclass
 from tensorferry.frameworks.programs import FoundPath, NotKept, Signature
 from tensorferry.tensors.infos import TensorInfo, grid
 

@@ -17,12 +17,12 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from typing import Any, Literal, Unpack
 
 import numpy as np
 
 from tensorferry import dtypes, storage
+from tensorferry.classes import dataclass, replace
 from tensorferry.errors import FormatError, UnsupportedError
 from tensorferry.files import keywords
 from tensorferry.formats.keras import config as keras_config

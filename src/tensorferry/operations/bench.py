@@ -14,12 +14,13 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
 
 from tensorferry import dtypes
+from tensorferry.classes import dataclass, replace
 from tensorferry.codecs.compression import SUFFIXES
 from tensorferry.errors import FerryError
 from tensorferry.files.open import load, open as open_file

@@ -12,9 +12,9 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from tensorferry.classes import dataclass
 from tensorferry.operations.list import DEEPEST, name_ranges, natural
 from tensorferry.tensors.infos import TensorInfo
 

@@ -6,11 +6,11 @@ expand(row["tokens"])       # what JSON has, cut where it gets long
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
+from tensorferry.classes import dataclass
 from tensorferry.operations import images, sounds
 from tensorferry.operations.plain import plain
 from tensorferry.tensors.values import RaggedTensor, SparseTensor

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from tensorferry.classes import dataclass
 from tensorferry.operations.distribution import Distribution, Spread, pieces_of
 from tensorferry.operations.subject import Subject
 from tensorferry.progress import Progress

@@ -6,10 +6,10 @@ ferry.count("s3://bucket/train-*.tfrecord", engine="ray")
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Unpack
 
 from tensorferry import engines
+from tensorferry.classes import dataclass
 from tensorferry.engines import Choice, Job
 from tensorferry.errors import UnsupportedError
 from tensorferry.files import keywords

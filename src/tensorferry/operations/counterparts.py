@@ -9,8 +9,8 @@ whose dtype and shape the other file has, too, are read for that.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
+from tensorferry.classes import dataclass, field
 from tensorferry.operations.hash import TensorHasher
 from tensorferry.operations.subject import Subject
 

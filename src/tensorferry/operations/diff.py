@@ -9,7 +9,6 @@ by a key. How columns of one name are compared is `tensorferry.operations.differ
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import zip_longest
 from typing import Any, Unpack
@@ -18,6 +17,7 @@ import numpy as np
 
 from tensorferry import display, engines
 from tensorferry.cards import Card, Grid, Shown, Tone
+from tensorferry.classes import dataclass, field, replace
 from tensorferry.engines import Job
 from tensorferry.errors import UnsupportedError
 from tensorferry.files import keywords

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tensorferry import kernels
+from tensorferry.classes import dataclass
 from tensorferry.operations.measures import CHUNK, as_numbers
 from tensorferry.tensors.values import Array, RaggedTensor, SparseTensor, TensorInfo, as_tensor
 

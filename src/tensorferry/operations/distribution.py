@@ -15,11 +15,11 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 
 import numpy as np
 
 from tensorferry import kernels
+from tensorferry.classes import dataclass, replace
 from tensorferry.operations.measures import Measure, Summary, as_numbers
 from tensorferry.operations.show import Histogram
 from tensorferry.operations.subject import Subject

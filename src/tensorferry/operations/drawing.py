@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 
+from tensorferry.classes import dataclass, replace
 from tensorferry.formats.savedmodel.nodes import Node
 
 MOST = 160

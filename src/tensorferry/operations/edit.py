@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tensorferry.classes import replace
 from tensorferry.errors import UnsupportedError
 from tensorferry.formats.checkpoint import graph as checkpoint_graph
 from tensorferry.operations.convert import ConvertReport, Reading, convert, opening_of

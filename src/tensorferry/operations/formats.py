@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Literal
 
+from tensorferry.classes import dataclass
 from tensorferry.formats.contract import Extra, Facts
 from tensorferry.formats.table import TABLE
 

@@ -17,7 +17,6 @@ import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass
 from itertools import chain, islice, repeat
 from typing import TYPE_CHECKING, Any, TypedDict
 
@@ -25,6 +24,7 @@ import numpy as np
 
 from tensorferry import storage
 from tensorferry.cards import Card, Shown
+from tensorferry.classes import dataclass
 from tensorferry.codecs.compression import split_suffix
 from tensorferry.display import plural
 from tensorferry.errors import UnsupportedError

@@ -23,13 +23,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Unpack
 
 import numpy as np
 
 from tensorferry import display, dtypes, engines
 from tensorferry.cards import Card, Grid, Shown
+from tensorferry.classes import dataclass
 from tensorferry.engines import Job
 from tensorferry.files import keywords
 from tensorferry.operations import workers

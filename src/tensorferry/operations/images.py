@@ -13,12 +13,12 @@ import errno
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tensorferry import storage
+from tensorferry.classes import dataclass
 
 # The size of a JPEG comes after the data of the camera; the search for it is bounded.
 SEARCHED = 1 << 17

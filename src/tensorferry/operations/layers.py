@@ -8,9 +8,9 @@ The config is read as data: nothing in it is imported or run.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
+from tensorferry.classes import dataclass, field
 from tensorferry.formats.keras.weights import Weights
 from tensorferry.operations.subject import Subject
 

@@ -13,11 +13,12 @@ import itertools
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Unpack
 
+from tensorferry.classes import dataclass, field, replace
 from tensorferry.dtypes import BY_NAME
 from tensorferry.errors import UnsupportedError
+from tensorferry.expressions import expression
 from tensorferry.files import keywords
 from tensorferry.files.find import Found, resolve
 from tensorferry.operations.glance import outline_of
@@ -35,9 +36,9 @@ DIGITS = 9
 
 Sort = Literal["file", "name", "size"]
 
-_NUMBER = re.compile(r"[0-9]+")
-_SEPARATOR = re.compile(r"([/.])")
-_OPTIMIZER = re.compile(
+_NUMBER = expression(r"[0-9]+")
+_SEPARATOR = expression(r"([/.])")
+_OPTIMIZER = expression(
     r"\.OPTIMIZER_SLOT|(^|[/._])(optimizer|optim|exp_avg|exp_avg_sq|momentum_buffer|adam|adamw"
     r"|rmsprop|adagrad|ftrl|momentum|velocity)([/._0-9]|$)",
     re.IGNORECASE,
@@ -92,7 +93,6 @@ class Listing:
     total: int
 
 
-@keywords.shown(keywords.Opening)
 def list_tensors(
     path: Any,
     *,

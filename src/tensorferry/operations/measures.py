@@ -15,12 +15,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from tensorferry import _native, kernels
+from tensorferry.classes import dataclass, field
 from tensorferry.progress import METER
 from tensorferry.tensors.values import Array
 

@@ -16,19 +16,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from fnmatch import translate
 from functools import lru_cache
 
+from tensorferry.classes import dataclass
 from tensorferry.errors import UnsupportedError
+from tensorferry.expressions import expression
 
 WIDEST = 100_000
 """The most numbers that a range in braces stands for."""
 
-_BRACES = re.compile(r"\{([^{}]*)\}")
-_RANGE = re.compile(r"([0-9]{1,9})\.\.([0-9]{1,9})")
-_SPECIAL = re.compile(r"[*?\[{]")
-_COMMA = re.compile(r",(?![^{\[]*[}\]])")
+_BRACES = expression(r"\{([^{}]*)\}")
+_RANGE = expression(r"([0-9]{1,9})\.\.([0-9]{1,9})")
+_SPECIAL = expression(r"[*?\[{]")
+_COMMA = expression(r",(?![^{\[]*[}\]])")
 
 
 def is_match(name: str, patterns: Sequence[str]) -> bool:

@@ -13,12 +13,12 @@ neighbours are given as they are.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 import numpy as np
 
+from tensorferry.classes import dataclass
 from tensorferry.errors import FerryError, UnsupportedError
 from tensorferry.operations import conditions
 from tensorferry.operations.nulls import rows_of

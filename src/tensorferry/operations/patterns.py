@@ -19,9 +19,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import lru_cache
 
+from tensorferry.classes import dataclass, field
 from tensorferry.errors import UnsupportedError
 
 LONGEST = 1000

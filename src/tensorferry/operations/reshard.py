@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Unpack
 
 import numpy as np
 
 from tensorferry import engines, storage
+from tensorferry.classes import dataclass
 from tensorferry.engines import Job
 from tensorferry.errors import FormatError, UnsupportedError
 from tensorferry.formats.tfrecord import frames

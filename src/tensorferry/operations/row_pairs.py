@@ -8,12 +8,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
 import numpy as np
 
+from tensorferry.classes import dataclass
 from tensorferry.operations.diff import hashable, key_places, row_lookup
 from tensorferry.operations.subject import Subject
 from tensorferry.tensors.values import RaggedTensor, SparseTensor

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from typing import Any, Unpack
 
+from tensorferry.classes import dataclass
 from tensorferry.errors import FormatError, UnknownFormatError, UnsupportedError
 from tensorferry.files import keywords
 from tensorferry.operations import conditions

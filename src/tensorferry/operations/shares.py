@@ -13,10 +13,10 @@ engine: the same size always gives the same shares.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from tensorferry import engines
+from tensorferry.classes import dataclass, field, replace
 from tensorferry.engines import Engine, Job
 from tensorferry.errors import FormatError
 from tensorferry.files import keywords

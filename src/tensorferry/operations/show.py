@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Unpack
 
 import numpy as np
 
 from tensorferry import dtypes
+from tensorferry.classes import dataclass
 from tensorferry.errors import UnsupportedError
 from tensorferry.files import keywords
 from tensorferry.operations.measures import Measure, Summary, as_numbers, chunks_of

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from tensorferry.classes import dataclass
 
 Index = Sequence[int | slice]
 

@@ -7,7 +7,7 @@ Nothing is decoded. Rate, channels and length are at the start of WAV and FLAC f
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from tensorferry.classes import dataclass
 
 
 @dataclass(frozen=True)

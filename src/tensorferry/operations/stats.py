@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
 from typing import Any, Unpack
 
 import numpy as np
 
 from tensorferry import display, engines
 from tensorferry.cards import Card, Grid, Shown, Tone
+from tensorferry.classes import dataclass, replace
 from tensorferry.engines import Job
 from tensorferry.files import keywords
 from tensorferry.files.splitting import splits_of

@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from typing import Any, Literal, Self
 
 import numpy as np
 
+from tensorferry.classes import replace
 from tensorferry.errors import Problem, UnsupportedError
 from tensorferry.files import keywords
 from tensorferry.files.find import resolve

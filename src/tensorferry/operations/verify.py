@@ -10,11 +10,11 @@ problem; `notes` names it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Unpack
 
 from tensorferry import display, engines
 from tensorferry.cards import Card, Shown, Tone
+from tensorferry.classes import dataclass, field, replace
 from tensorferry.display import shown
 from tensorferry.engines import Job
 from tensorferry.errors import (
@@ -29,7 +29,7 @@ from tensorferry.files import keywords
 from tensorferry.files.find import Found
 from tensorferry.files.splitting import splits_of
 from tensorferry.operations import glance, hash as digests, oddities
-from tensorferry.operations.inspect import model_problems
+from tensorferry.operations.fileinfo import model_problems
 from tensorferry.operations.shares import Opening, all_processors, groups_of, records_in
 from tensorferry.operations.subject import Subject
 from tensorferry.progress import Progress, Unit, following

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -29,6 +28,7 @@ from ray.data.extensions import (
 )
 
 from tensorferry import dtypes
+from tensorferry.classes import dataclass
 from tensorferry.errors import UnsupportedError
 from tensorferry.files.bytes import loads
 from tensorferry.formats.tables.columns import VARIABLE_SHAPE_TENSOR, check_storage

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from itertools import islice
 
+from tensorferry.classes import dataclass, replace
 from tensorferry.formats.contract import RowOptions
 from tensorferry.ray.blocks import Layout
 from tensorferry.rows.rows import Rows

@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
 from typing import Any, Unpack
 
 import pyarrow as pa
@@ -19,6 +18,7 @@ from ray.data import Datasink
 from ray.data.block import Block, BlockAccessor
 
 from tensorferry import storage
+from tensorferry.classes import dataclass
 from tensorferry.codecs.compression import split_suffix
 from tensorferry.errors import UnsupportedError
 from tensorferry.files import keywords

@@ -11,11 +11,11 @@ is our own, in 64-bit integers: the same key gives the same order with every ver
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
+from tensorferry.classes import dataclass
 from tensorferry.tensors.values import Array
 
 SORTED = 1 << 14

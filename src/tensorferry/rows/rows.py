@@ -17,12 +17,12 @@ import itertools
 import operator
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Self, SupportsIndex, overload
 
 import numpy as np
 
 from tensorferry import frameworks
+from tensorferry.classes import dataclass
 from tensorferry.errors import Problem, UnknownFeatureError, UnsupportedError
 from tensorferry.rows import preview
 from tensorferry.rows.arrow import AsArrow

@@ -13,10 +13,10 @@ Together, and in their order, the splits of rows are exactly the rows.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
+from tensorferry.classes import dataclass
 from tensorferry.storage.place import Place
 
 if TYPE_CHECKING:

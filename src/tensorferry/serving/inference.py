@@ -17,9 +17,9 @@ Examples, `tensorferry.serving.results` the classes and numbers.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from tensorferry.classes import dataclass, field
 from tensorferry.codecs.protobuf import Span
 from tensorferry.errors import FormatError, UnsupportedError
 from tensorferry.serving import bodies, examples as inputs, results

@@ -9,9 +9,9 @@ Responses are read and not written: only a server writes them. REST uses GET at 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
+from tensorferry.classes import dataclass, field
 from tensorferry.errors import FormatError
 from tensorferry.formats.savedmodel.specs import Signature, read_signature
 from tensorferry.serving.messages import WRITER, Reader, check_texts

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, ClassVar
 from urllib.parse import quote, unquote
 
+from tensorferry.classes import dataclass, field
 from tensorferry.errors import FormatError, UnsupportedError
 from tensorferry.serving.messages import WRITER, Reader
 

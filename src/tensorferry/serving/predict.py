@@ -13,10 +13,10 @@ passes them, or they are inferred from the numbers.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tensorferry import _native, frameworks
+from tensorferry.classes import dataclass, field
 from tensorferry.codecs.protobuf import Message
 from tensorferry.errors import FormatError, UnsupportedError
 from tensorferry.formats.json.bodies import ANSWERS, REQUESTS, ROW_FORMS, from_form, to_text

@@ -10,9 +10,9 @@ REST uses GET at `path`, without a body. The response is protobuf's JSON of the 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
+from tensorferry.classes import dataclass
 from tensorferry.codecs.json_text import describe
 from tensorferry.errors import FormatError, UnsupportedError
 from tensorferry.serving import bodies

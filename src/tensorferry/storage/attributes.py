@@ -12,8 +12,8 @@ import errno
 import os
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
+from tensorferry.classes import dataclass, field
 from tensorferry.storage import system
 
 # The errors of systems that do not have an attribute, or do not let us set it.

@@ -30,15 +30,16 @@ import stat
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from tensorferry.classes import dataclass
+from tensorferry.expressions import expression
 from tensorferry.storage import system, temporary
 from tensorferry.storage.folders import make_folder, remove_folders
 from tensorferry.storage.temporary import Identity
 
-NAME = re.compile(r"\..*\.[0-9a-f]{8}\.ferry", re.DOTALL)
+NAME = expression(r"\..*\.[0-9a-f]{8}\.ferry", re.DOTALL)
 STAGING = ".ferry-parts"
 """The end of the name of a hidden folder in which others gather the files of a set."""
 VERSION = 1

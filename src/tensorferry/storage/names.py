@@ -17,10 +17,11 @@ import os
 import re
 import stat
 
+from tensorferry.expressions import expression
 from tensorferry.storage.url import is_url
 
-_DRIVE = re.compile(r"[A-Za-z]:")
-_ESCAPED = re.compile(r"%(?:2e|2f|5c|00)", re.IGNORECASE)
+_DRIVE = expression(r"[A-Za-z]:")
+_ESCAPED = expression(r"%(?:2e|2f|5c|00)", re.IGNORECASE)
 
 
 def problem_with(name: object, *, deep: bool = False) -> str | None:

@@ -17,7 +17,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+
+from tensorferry.classes import dataclass, field
 
 Span = tuple[int, int]
 """A start and a stop."""

@@ -13,12 +13,12 @@ import errno
 import posixpath
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from threading import Lock
 from typing import Any
 
 import numpy as np
 
+from tensorferry.classes import dataclass
 from tensorferry.errors import TruncatedError, UnsupportedError
 from tensorferry.storage.backend import Measured, Options
 from tensorferry.storage.faults import NoRangesError, changed, translated

@@ -17,11 +17,12 @@ import itertools
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from tensorferry import storage
+from tensorferry.classes import dataclass
 from tensorferry.errors import FormatError, UnsupportedError
+from tensorferry.expressions import expression
 from tensorferry.storage import journal
 
 # The suffixes of files beside records: indexes, schemas, notes and checksums.
@@ -35,11 +36,11 @@ NAMED_MISSING = 5
 SEARCHED_MISSING = 1_000_000
 """The most names that are looked for: a file name can claim any number of shards."""
 
-_SHARD = re.compile(
+_SHARD = expression(
     r"(?P<prefix>.*)-(?P<index>[0-9]{1,9})-of-(?P<count>[0-9]{1,9})(?P<suffix>\.[^/]*)?", re.DOTALL
 )
-_SIZE = re.compile(r"(\d+(?:\.\d+)?) ?([KMGT]?)(i?)B?", re.IGNORECASE)
-_SHORTHAND = re.compile(r"(?P<prefix>.*)@(?P<count>[0-9]{1,9}|\*)(?P<suffix>\.[^@/]*)?", re.DOTALL)
+_SIZE = expression(r"(\d+(?:\.\d+)?) ?([KMGT]?)(i?)B?", re.IGNORECASE)
+_SHORTHAND = expression(r"(?P<prefix>.*)@(?P<count>[0-9]{1,9}|\*)(?P<suffix>\.[^@/]*)?", re.DOTALL)
 
 Path = str | os.PathLike[str]
 Options = Mapping[str, Any] | None

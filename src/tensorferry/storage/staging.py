@@ -31,10 +31,10 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace as changed
 from typing import Any
 
 from tensorferry import storage
+from tensorferry.classes import dataclass, replace as changed
 from tensorferry.storage import leftovers, sweeping, system, temporary
 from tensorferry.storage.attributes import Attributes
 from tensorferry.storage.backend import Options, of_store

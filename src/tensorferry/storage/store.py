@@ -10,12 +10,13 @@ import http.client
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import astuple, dataclass
+from dataclasses import astuple
 from datetime import timedelta
 from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
 
+from tensorferry.classes import dataclass
 from tensorferry.errors import MissingExtraError, UnsupportedError
 from tensorferry.storage import profiles, redirects
 from tensorferry.storage.faults import no_credentials, translated

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 
+from tensorferry.expressions import expression
 from tensorferry.storage.system import (
     LOCK_EX,
     LOCK_NB,
@@ -30,7 +31,7 @@ from tensorferry.storage.system import (
     running,
 )
 
-NAME = re.compile(r"\..*\.ferry-([0-9a-f]{8})[0-9a-f]{8}\.tmp(\.[a-z0-9]+)?", re.DOTALL)
+NAME = expression(r"\..*\.ferry-([0-9a-f]{8})[0-9a-f]{8}\.tmp(\.[a-z0-9]+)?", re.DOTALL)
 # 50 characters of the target's name at most, because file names have at most 255 bytes.
 LONGEST = 50
 # The errors of file systems that have no locks, or none for directories.

@@ -16,14 +16,15 @@ from typing import NamedTuple
 
 from tensorferry.display import scrub as scrub, shown as shown
 from tensorferry.errors import UnsupportedError
+from tensorferry.expressions import expression
 from tensorferry.storage import system
 
 # One letter before the colon is a drive of Windows, and no scheme.
-_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
-_MAGIC = re.compile(r"[*?[]")
+_URL = expression(r"([A-Za-z][A-Za-z0-9+.-]+)://")
+_MAGIC = expression(r"[*?[]")
 # Queries that hold for one object of a store, and those that tell a secret of whatever kind.
-_SIGNED = re.compile(r"[?&](X-Amz-Signature|X-Goog-Signature|Signature)=", re.I)
-_SECRET = re.compile(
+_SIGNED = expression(r"[?&](X-Amz-Signature|X-Goog-Signature|Signature)=", re.I)
+_SECRET = expression(
     r"[?&][^=&]*(sig|signature|token|secret|password|passwd|credential|key|auth)[^=&]*=", re.I
 )
 

@@ -15,12 +15,12 @@ complete when all tensors were taken.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from tensorferry import dtypes
+from tensorferry.classes import replace
 from tensorferry.codecs import quantization
 from tensorferry.errors import FerryError, UnsupportedError
 from tensorferry.progress import Progress

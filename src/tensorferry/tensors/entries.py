@@ -10,11 +10,11 @@ import itertools
 import math
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from tensorferry.classes import dataclass
 from tensorferry.storage import Sink, Source
 from tensorferry.storage.source import as_bytes
 from tensorferry.tensors.values import Array

@@ -7,12 +7,12 @@ values represent floats. `tensorferry.tensors.stored` has the tensors in files.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from tensorferry import dtypes
+from tensorferry.classes import dataclass, replace
 from tensorferry.codecs import quantization
 from tensorferry.dtypes import DType
 from tensorferry.errors import FormatError

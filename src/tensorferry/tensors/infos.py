@@ -10,7 +10,6 @@ import math
 import re
 from collections import namedtuple
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice
 from keyword import iskeyword
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from unicodedata import normalize
 
 from tensorferry import display
+from tensorferry.classes import dataclass, field
 from tensorferry.errors import FormatError
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ has none: a dict of float32 arrays gives the same file that the format's own lib
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
+from tensorferry.classes import dataclass, field
 from tensorferry.codecs import json_text as json
 from tensorferry.errors import FormatError
 

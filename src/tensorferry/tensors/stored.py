@@ -17,13 +17,13 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tensorferry import dtypes
+from tensorferry.classes import dataclass
 from tensorferry.dtypes import DType
 from tensorferry.errors import FerryError, FormatError, UnsupportedError
 from tensorferry.tensors.entries import Entry, Extent

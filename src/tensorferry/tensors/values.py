@@ -12,13 +12,13 @@ import itertools
 import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tensorferry import _native, dtypes, limits
 from tensorferry.budget import Budget
+from tensorferry.classes import dataclass
 from tensorferry.errors import FormatError, LimitError, UnsupportedError
 from tensorferry.tensors.infos import (
     MAX_RANK as MAX_RANK,

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from tensorferry.classes import dataclass
 from tensorferry.errors import FormatError, UnsupportedError
 from tensorferry.tensors.values import Array, RaggedTensor, SparseTensor, check_budget
 from tensorferry.tfio.features import (

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tensorferry.classes import dataclass
 from tensorferry.operations.plain import plain
 
 if TYPE_CHECKING:

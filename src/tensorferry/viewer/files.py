@@ -9,15 +9,15 @@ import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from tensorferry.classes import dataclass, replace
 from tensorferry.errors import FerryError, Problem, UnsupportedError
 from tensorferry.files import keywords
 from tensorferry.files.find import Found
+from tensorferry.operations.fileinfo import FileInfo, look
 from tensorferry.operations.glance import starts_with_record, total_size
-from tensorferry.operations.inspect import FileInfo, look
 from tensorferry.tensors.infos import TensorInfo
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
+from tensorferry.classes import dataclass, field
 from tensorferry.errors import FerryError
 from tensorferry.storage import cuts
 

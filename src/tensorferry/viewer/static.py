@@ -13,12 +13,12 @@ import json
 import os
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlencode
 
 import tensorferry
+from tensorferry.classes import dataclass, field
 from tensorferry.operations.planes import arrangement
 from tensorferry.storage.place import Target
 from tensorferry.tensors.infos import TensorInfo

@@ -12,9 +12,9 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import replace
 from typing import Any, BinaryIO, Unpack
 
+from tensorferry.classes import replace
 from tensorferry.errors import UnsupportedError
 from tensorferry.files import keywords, open as opening
 from tensorferry.frameworks.contract import Variable

@@ -21,9 +21,10 @@ import itertools
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal
+
+from tensorferry.classes import dataclass, field
 
 Shape = tuple[int | None, ...] | None
 How = Literal["name", "spelling", "prefix", "numbering", "structure", "map"]

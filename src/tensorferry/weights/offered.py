@@ -6,13 +6,13 @@ Each has one name or several, a dtype and a shape; its values are read when they
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from tensorferry import dtypes, frameworks
+from tensorferry.classes import dataclass, field
 from tensorferry.frameworks.contract import Variable
 from tensorferry.frameworks.variables import list_variables
 from tensorferry.tensors import layout

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 
 from tensorferry import display
 from tensorferry.cards import Card, Grid, Shown, Tone
+from tensorferry.classes import dataclass, field
 from tensorferry.errors import MismatchError
 from tensorferry.weights.matching import How, Shape
 

@@ -13,9 +13,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from tensorferry import storage
+from tensorferry.classes import dataclass
 from tensorferry.files.find import format_named
 from tensorferry.formats.checkpoint import state as states
 from tensorferry.formats.table import TABLE

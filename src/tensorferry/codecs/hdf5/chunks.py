@@ -21,9 +21,9 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tensorferry.classes import dataclass
 from tensorferry.codecs.hdf5.trees import CHUNKS, FILTERED_CHUNKS, walk_records, walk_tree
 from tensorferry.codecs.hdf5.types import UNDEFINED
 

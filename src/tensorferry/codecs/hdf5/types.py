@@ -15,10 +15,11 @@ Objects and their messages are found by `tensorferry.codecs.hdf5.file`.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from tensorferry.classes import dataclass
 
 UNDEFINED = (1 << 64) - 1
 MAX_SIZE = 1 << 31  # of a NumPy dtype

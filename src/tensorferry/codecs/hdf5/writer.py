@@ -16,8 +16,8 @@ from __future__ import annotations
 import itertools
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 
+from tensorferry.classes import dataclass, field
 from tensorferry.codecs.hdf5.file import (
     ATTRIBUTE,
     DATASPACE,

@@ -24,9 +24,9 @@ from __future__ import annotations
 import re
 import stat
 import struct
-from dataclasses import dataclass, field
 from typing import Protocol
 
+from tensorferry.classes import dataclass, field
 from tensorferry.errors import (
     FormatError,
     TruncatedError,

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tensorferry.classes import dataclass
 from tensorferry.formats.arrow import file
 from tensorferry.formats.arrow.file import Compression
 from tensorferry.formats.contract import Format, WriteOptions, Written

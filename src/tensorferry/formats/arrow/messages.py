@@ -16,11 +16,11 @@ PyArrow (`tensorferry.formats.arrow.file`), which verifies flatbuffers and conte
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from tensorferry.classes import dataclass, field
 from tensorferry.errors import FormatError, TruncatedError
 from tensorferry.tensors.values import Array, check_budget
 

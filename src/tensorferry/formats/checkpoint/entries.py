@@ -33,6 +33,8 @@ from tensorferry.tensors.infos import MAX_RANK
 PRODUCER = 1
 MAX_DIMENSIONS = 254
 SIGNED = 1 << 63
+# Up to how many bytes a header is remembered.
+SHORT = 64
 
 _FIELDS = TABLES["BundleEntryProto"]
 
@@ -79,25 +81,38 @@ def parse_header(data: Any, start: int, end: int) -> Header:
         FormatError: It cannot be one.
         UnsupportedError: It is for newer readers.
     """
+    header = bytes(data[start:end])
+    try:
+        return _known_header(header) if len(header) <= SHORT else _parse_header(header)
+    except (FormatError, UnsupportedError) as error:
+        error.offset = start + (error.offset or 0)
+        raise
+
+
+def _parse_header(data: bytes) -> Header:
     reader = Reader(data)
-    fields = reader.read("BundleHeaderProto", (start, end))
+    fields = reader.whole("BundleHeaderProto")
     version = reader.part(fields, "version", "VersionDef")
     shards, endianness = fields.get("num_shards", 0), fields.get("endianness", 0)
     producer, consumer = version.get("producer", 0), version.get("min_consumer", 0)
     if not 0 < shards < 2**31:
-        raise FormatError(f"{shards} data files, expected 1 or more", offset=start)
+        raise FormatError(f"{shards} data files, expected 1 or more", offset=0)
     if endianness not in (0, 1):
-        raise FormatError(f"byte order {endianness}, expected 0 or 1", offset=start)
+        raise FormatError(f"byte order {endianness}, expected 0 or 1", offset=0)
     if consumer > PRODUCER or PRODUCER in version.get("bad_consumers", ()):
         raise UnsupportedError(
             f"the checkpoint is for readers of version {max(consumer, PRODUCER + 1)} or later, "
             f"this one knows {PRODUCER}",
-            offset=start,
+            offset=0,
             hint="a newer tensorferry may read it",
         )
     if producer < 0:
-        raise FormatError(f"written by version {producer}, expected 0 or more", offset=start)
+        raise FormatError(f"written by version {producer}, expected 0 or more", offset=0)
     return Header(shards, endianness == 1)
+
+
+# Nearly all checkpoints have one of a few.
+_known_header = lru_cache(maxsize=64)(_parse_header)
 
 
 def parse_entry(reader: Reader, start: int, end: int) -> Entry:

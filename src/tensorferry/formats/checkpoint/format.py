@@ -12,9 +12,9 @@ path is need not wait for them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tensorferry.classes import dataclass
 from tensorferry.errors import UnsupportedError
 from tensorferry.formats.checkpoint import state as states
 from tensorferry.formats.checkpoint.names import Layout, Names

@@ -20,14 +20,14 @@ is "optimizer/m/encoder/kernel".
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from tensorferry.classes import dataclass
 from tensorferry.codecs.protobuf import varint
 from tensorferry.errors import FormatError
+from tensorferry.expressions import expression
 from tensorferry.formats.checkpoint.messages import WRITER, Reader
 from tensorferry.tensors.infos import ROOT
 
@@ -36,13 +36,13 @@ VALUE = "VARIABLE_VALUE"
 # Lists in which layers and optimizers of Keras 3 hold variables that have a name elsewhere. The
 # shortest way to a variable deep in a model, which is its key, is often one of an optimizer's.
 REFERENCES = frozenset({"_trainable_variables", "_non_trainable_variables"})
-_IN_REFERENCES = re.compile("(^|/)_(non_)?trainable_variables/")
+_IN_REFERENCES = expression("(^|/)_(non_)?trainable_variables/")
 # All such ways together are no longer: in a damaged graph they could be, by far.
 MAX_WAYS = 1 << 24
 ATTRIBUTES = ".ATTRIBUTES/"
 SLOT = "/.OPTIMIZER_SLOT/"
 
-_ESCAPED = re.compile(r"\.([.S])")
+_ESCAPED = expression(r"\.([.S])")
 _VALUE_END = f"/{ATTRIBUTES}{VALUE}"
 
 OBJECT = 1 << 12
@@ -160,6 +160,9 @@ def _better_names(keys: Collection[str], graph: Graph) -> dict[str, str]:
     return better
 
 
+_NO_CHILDREN: Mapping[str, int] = MappingProxyType({})
+
+
 class Node(NamedTuple):
     """An object.
 
@@ -169,7 +172,7 @@ class Node(NamedTuple):
         slots: Of an optimizer: the variable's node, the name and the node of each slot.
     """
 
-    children: Mapping[str, int] = MappingProxyType({})
+    children: Mapping[str, int] = _NO_CHILDREN
     attributes: Sequence[tuple[str, str, str]] = ()
     slots: Sequence[tuple[int, str, int]] = ()
 
@@ -220,30 +223,39 @@ def parse(data: Any) -> Graph:
         LimitError: It has more objects than its bytes justify.
     """
     reader = Reader(data)
-    found = reader.each("TrackableObjectGraph", "nodes", (0, len(data)))
-    spans = reader.counted(found, OBJECT, "objects")
-    nodes = []
-    for children, attributes, slots, _ in reader.rows("TrackableObject", spans):
-        node = Node({name: number for number, name in children}, attributes, slots)
-        nodes.append(node)
-        check_targets(node.children, slots, len(spans))
-    return Graph(nodes)
+    whole = (0, len(data))
+    spans = reader.counted("TrackableObjectGraph", "nodes", whole, size=OBJECT, what="objects")
+    return Graph(
+        [
+            Node(find_children(children, slots, len(spans)), attributes, slots)
+            for children, attributes, slots, _ in reader.rows("TrackableObject", spans)
+        ]
+    )
 
 
-def check_targets(
-    children: Mapping[str, int], slots: Sequence[tuple[int, str, int]], count: int
-) -> None:
-    """Checks that an object leads only to some of `count` objects.
+def find_children(
+    references: Sequence[tuple[int, str]], slots: Sequence[tuple[int, str, int]], count: int
+) -> Mapping[str, int]:
+    """The children of an object by name.
+
+    Args:
+        references: Their numbers and names.
+        slots: The slots of the object.
+        count: How many objects there are.
 
     Raises:
-        FormatError: There is no such object.
+        FormatError: The object leads to one that is not there.
     """
+    if not references and not slots:  # nearly all: variables have none
+        return _NO_CHILDREN
+    children = {name: number for number, name in references}
     targets: Iterable[int] = children.values()
     if slots:
         targets = (*targets, *(target for first, _, last in slots for target in (first, last)))
     for target in targets:
         if not 0 <= target < count:
             raise FormatError(f"an object leads to object {target}, there are {count}")
+    return children
 
 
 # Writing

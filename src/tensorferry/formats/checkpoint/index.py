@@ -8,11 +8,11 @@ the sizes of the data files all together: a checkpoint may have a hundred thousa
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 
 import numpy as np
 
 from tensorferry import _native
+from tensorferry.classes import dataclass, field
 from tensorferry.codecs.leveldb import Block, Table
 from tensorferry.errors import FormatError, TruncatedError, UnsupportedError
 from tensorferry.formats.checkpoint.entries import (
@@ -28,6 +28,9 @@ from tensorferry.formats.checkpoint.extents import Extents
 from tensorferry.formats.checkpoint.messages import Reader
 from tensorferry.storage import Source
 from tensorferry.tensors.values import Array
+
+# Of an index without entries.
+_NO_COLUMNS = np.zeros((5, 0), np.int64)
 
 
 @dataclass(slots=True)
@@ -48,7 +51,7 @@ class Index:
     big_endian: bool = False
     numbers: dict[bytes, int] = field(default_factory=dict)
     kinds: list[Kind] = field(default_factory=list)
-    columns: Array = field(default_factory=lambda: np.zeros((5, 0), np.int64))
+    columns: Array = field(default_factory=lambda: _NO_COLUMNS)
     slices: dict[int, tuple[Extents, ...]] = field(default_factory=dict)
     end: int | None = None
 
@@ -93,7 +96,8 @@ def read_content(content: bytes, path: str) -> Index:
         return index
     table = np.frombuffer(bytearray(numbers), np.int64).reshape(7, -1)
     kinds = [kind for kind in map(kind_of, heads) if kind is not None]
-    if sizes and sizes == [kind.nbytes for kind in kinds] and len({*kinds}) == len(heads):
+    different = len({(kind.row.name, kind.shape) for kind in kinds})
+    if sizes and sizes == [kind.nbytes for kind in kinds] and different == len(heads):
         index.kinds, index.columns, index.end = kinds, table[:5], end if end >= 0 else None
     else:
         parser = _Parser()

@@ -10,9 +10,9 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from tensorferry import _native, dtypes
+from tensorferry.classes import dataclass
 from tensorferry.codecs.protobuf import read_varint
 from tensorferry.errors import FerryError
 from tensorferry.formats.checkpoint import graph as graphs

@@ -21,10 +21,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from io import FileIO
 from typing import Any
 
+from tensorferry.classes import dataclass, field
 from tensorferry.codecs import json_text as json
 from tensorferry.errors import FormatError, UnsupportedError
 from tensorferry.formats.checkpoint import graph as graphs, index as indexes, state as states

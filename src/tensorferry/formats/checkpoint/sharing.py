@@ -16,10 +16,10 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 from tensorferry import storage
+from tensorferry.classes import dataclass
 from tensorferry.codecs import json_text as json
 from tensorferry.codecs.leveldb import Table
 from tensorferry.errors import FormatError

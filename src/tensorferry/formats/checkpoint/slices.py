@@ -17,12 +17,12 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tensorferry import dtypes
+from tensorferry.classes import dataclass
 from tensorferry.dtypes import DType
 from tensorferry.errors import FormatError, LimitError
 from tensorferry.formats.checkpoint.extents import WHOLE, Extents

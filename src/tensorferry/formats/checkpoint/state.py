@@ -21,23 +21,24 @@ import os
 import posixpath
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from tensorferry import storage
+from tensorferry.classes import dataclass, field
 from tensorferry.codecs import textproto
 from tensorferry.codecs.leveldb import MAGIC
 from tensorferry.errors import FormatError
+from tensorferry.expressions import expression
 from tensorferry.storage import names
 from tensorferry.storage.place import Place
 
 NAME = "checkpoint"
 INDEX = ".index"
-DATA = re.compile(r"(.+)\.data-\d{5,}-of-\d{5,}", re.DOTALL)
+DATA = expression(r"(.+)\.data-\d{5,}-of-\d{5,}", re.DOTALL)
 # A file of a checkpoint of the first version in several, and what TensorFlow names all of them by.
-V1_SHARD = re.compile(r"(.+)-(?:\d{5}|\?{5})-of-\d{5}", re.DOTALL)
+V1_SHARD = expression(r"(.+)-(?:\d{5}|\?{5})-of-\d{5}", re.DOTALL)
 
-_NUMBER = re.compile(r"[0-9]+\Z")
+_NUMBER = expression(r"[0-9]+\Z")
 
 Options = Mapping[str, Any] | None
 
@@ -109,15 +110,22 @@ def read(folder: Place) -> State | None:
     Raises:
         FormatError: The file is damaged.
     """
+    text = _read_text(folder)
+    try:
+        return None if text is None else State.parse(text)
+    except FormatError as error:
+        raise error.located(path=join(folder.path, NAME)) from None
+
+
+def _read_text(folder: Place) -> bytes | None:
+    """The bytes of the `checkpoint` file of a folder; None if it has none."""
     place = folder.companion(join(folder.path, NAME))
     if not folder.is_url and names.is_special(place.path):
         return None
     try:
-        return State.parse(place.open().everything())
+        return bytes(place.open().everything())
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except FormatError as error:
-        raise error.located(path=place.path) from None
     finally:
         place.close()
 
@@ -137,15 +145,20 @@ def update(
         The prefixes in the same folder that left the list: their files can be removed.
     """
     folder, name = os.path.split(prefix)
+    text = None
     try:
-        state = read(Place(folder, options=options)) or State(name)
+        text = _read_text(Place(folder, options=options))
+        state = State(name) if text is None else State.parse(text)
     except FormatError:
         state = State(name)
     before = [path for path in state.all if _full(folder, path) != _full(folder, name)]
     removed = [] if keep is None else before[: max(0, len(before) + 1 - keep)]
     left = State(name, [*before[len(removed) :], name], [], state.last_preserved)
-    with storage.open_sink(join(folder, NAME), durable=durable, options=options) as sink:
-        sink.write(left.encode())
+    encoded = left.encode()
+    # A checkpoint that is written again leaves the file as it is; the disk may not have it yet.
+    if durable or text != encoded:
+        with storage.open_sink(join(folder, NAME), durable=durable, options=options) as sink:
+            sink.write(encoded)
     # The list does not decide what is removed: checkpoints elsewhere, and those that are not called
     # as this one but for the number, are not ours.
     own, called = os.path.dirname(_full(folder, name)), _NUMBER.sub("", name)
@@ -233,7 +246,13 @@ def index_of(prefix: Place) -> Place:
 
 def _is_checkpoint(prefix: Place) -> bool:
     """Whether there is a checkpoint of that prefix, of either version."""
-    return index_of(prefix).exists() or _has_tables(prefix)
+    return _has_index(prefix) or _has_tables(prefix)
+
+
+def _has_index(prefix: Place) -> bool:
+    if prefix.is_url:
+        return index_of(prefix).exists()
+    return storage.exists(prefix.path + INDEX)
 
 
 def _has_tables(prefix: Place) -> bool:
@@ -259,7 +278,7 @@ def v1_tables(prefix: Place) -> list[Place]:
 
 
 def _stem(name: str) -> str | None:
-    found = V1_SHARD.fullmatch(name)
+    found = V1_SHARD.fullmatch(name) if "-of-" in name else None
     return None if found is None or DATA.fullmatch(name) else found.group(1)
 
 
@@ -288,10 +307,10 @@ def find(place: Place) -> Place | None:
     if not place.is_named:
         return None
     name = place.path
-    data = DATA.fullmatch(name)
+    data = DATA.fullmatch(name) if ".data-" in name else None
     if name.endswith(INDEX) or data is not None:
         prefix = place.at(name.removesuffix(INDEX) if data is None else data.group(1))
-        return prefix if index_of(prefix).exists() else None
+        return prefix if _has_index(prefix) else None
     if os.path.basename(name) == NAME and not os.path.isdir(name):
         found = _latest(place.at(os.path.dirname(name)))
         if found is not None:

@@ -12,12 +12,12 @@ from __future__ import annotations
 import itertools
 import struct
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tensorferry import _native, dtypes
+from tensorferry.classes import dataclass
 from tensorferry.codecs.leveldb import mask
 from tensorferry.codecs.protobuf import MAX_VARINT, varint
 from tensorferry.dtypes import DType

@@ -8,6 +8,7 @@ TensorFlow's own, are listed and cannot be read.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -44,8 +45,12 @@ class TensorReader:
         self._verify = verify
         self._arrays: dict[int, StoredArray] = {}
         self._sound: set[int] = set()  # tensors that were verified
-        self._kinds = list(map(index.kinds.__getitem__, index.columns[0].tolist()))
         self._pieces = {number: self._find_pieces(number) for number in index.slices}
+
+    @cached_property
+    def _kinds(self) -> list[entries.Kind]:
+        """The kind of each number."""
+        return list(map(self.index.kinds.__getitem__, self.index.columns[0].tolist()))
 
     def visible(self) -> dict[bytes, int]:
         """The keys and numbers of whole tensors."""

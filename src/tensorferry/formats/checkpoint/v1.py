@@ -14,12 +14,12 @@ read.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tensorferry import _native, dtypes
+from tensorferry.classes import dataclass
 from tensorferry.codecs.leveldb import Table
 from tensorferry.codecs.protobuf import BYTES, Span
 from tensorferry.dtypes import DType

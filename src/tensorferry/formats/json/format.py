@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from tensorferry.budget import Budget
+from tensorferry.classes import dataclass
 from tensorferry.codecs import json_text
 from tensorferry.formats.contract import Format, TensorOptions, WriteOptions, Written
 from tensorferry.formats.json import typed

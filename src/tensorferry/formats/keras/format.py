@@ -12,9 +12,9 @@ which options there are and makes bundles; opening is `tensorferry.formats.keras
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from tensorferry.classes import dataclass
 from tensorferry.errors import UnsupportedError
 from tensorferry.formats.contract import Format, TensorOptions, WriteOptions, Written
 from tensorferry.storage.place import Place, Target, size_of

@@ -22,9 +22,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from tensorferry.classes import dataclass, field
 from tensorferry.errors import FerryError, UnsupportedError
 from tensorferry.formats.keras import config as keras_config
 

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from tensorferry.classes import dataclass
 from tensorferry.codecs import protobuf
 from tensorferry.codecs.protobuf import Span, Tables, parse_schema
 from tensorferry.formats.keras import config as keras_config

@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from tensorferry import dtypes, limits
+from tensorferry.classes import dataclass
 from tensorferry.dtypes import DType
 from tensorferry.errors import FormatError, LimitError, MissingExtraError, UnsupportedError
 from tensorferry.formats.keras.weights import Weights

@@ -7,10 +7,10 @@ reads it object by object and says what is wrong with it. NumPy is not needed he
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from tensorferry import _native, limits
+from tensorferry.classes import dataclass
 from tensorferry.formats.keras import layouts
 from tensorferry.formats.keras.layouts import LEGACY_MODEL, OLD_LAYERS, VARIABLES, Layout
 from tensorferry.storage import Source

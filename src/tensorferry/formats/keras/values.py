@@ -16,13 +16,13 @@ import struct
 import zlib
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, NoReturn
 
 import numpy as np
 
 from tensorferry import dtypes
+from tensorferry.classes import dataclass
 from tensorferry.codecs.hdf5 import file as hdf5, types as hdf5_types
 from tensorferry.codecs.hdf5.chunks import CHUNKED, VIRTUAL, Chunk, Layout, find_chunks, read_layout
 from tensorferry.codecs.hdf5.file import Node

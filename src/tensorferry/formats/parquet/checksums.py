@@ -10,8 +10,8 @@ PyArrow writes no checksums unless it is asked to. Damage shows only in pages th
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, field
 
+from tensorferry.classes import dataclass, field
 from tensorferry.errors import FormatError
 from tensorferry.formats.parquet.footer import Chunk, Page, read_footer, read_page
 from tensorferry.storage import Source

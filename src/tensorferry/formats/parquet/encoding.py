@@ -6,9 +6,9 @@ Row groups that are encoded at once, in threads, are `tensorferry.formats.parque
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from tensorferry.classes import dataclass
 from tensorferry.errors import UnsupportedError
 from tensorferry.formats.tables import pieces
 from tensorferry.storage import Sink

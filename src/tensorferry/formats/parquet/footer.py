@@ -22,11 +22,11 @@ bit. Structs are read in `tensorferry._native`. Everything else is
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tensorferry import limits
 from tensorferry._native import ThriftTable
+from tensorferry.classes import dataclass
 from tensorferry.errors import FormatError, UnsupportedError
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ The bytes are `tensorferry.formats.parquet.file`; rows, bundles and the writer o
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tensorferry.classes import dataclass
 from tensorferry.formats.contract import Format, WriteOptions, Written
 from tensorferry.formats.parquet import encoding as encodings, file, groups
 from tensorferry.formats.parquet.encoding import COMPRESSION, Compression, Encoding

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tensorferry.classes import dataclass
 from tensorferry.errors import UnsupportedError
 from tensorferry.formats.arrays import ArrayReader, Contents
 from tensorferry.formats.contract import Format, TensorOptions, WriteOptions, Written

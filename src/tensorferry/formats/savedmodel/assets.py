@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from tensorferry import storage
+from tensorferry.classes import dataclass
 from tensorferry.codecs.protobuf import Span
 from tensorferry.errors import UnsupportedError
 from tensorferry.formats.savedmodel.messages import Reader

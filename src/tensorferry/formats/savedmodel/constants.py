@@ -5,12 +5,12 @@ Which constants there are is `tensorferry.formats.savedmodel.graph`, which needs
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tensorferry import dtypes
+from tensorferry.classes import dataclass
 from tensorferry.codecs.protobuf import Span
 from tensorferry.dtypes import DType
 from tensorferry.errors import UnsupportedError

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from tensorferry.classes import dataclass
 from tensorferry.errors import FerryError
 from tensorferry.formats.savedmodel.messages import Reader
 from tensorferry.storage.place import Place

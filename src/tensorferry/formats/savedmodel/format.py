@@ -13,9 +13,9 @@ wait for it.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tensorferry.classes import dataclass
 from tensorferry.formats.checkpoint.names import Names
 from tensorferry.formats.contract import Format, TensorOptions, WriteOptions
 from tensorferry.formats.savedmodel.model import NAME, find

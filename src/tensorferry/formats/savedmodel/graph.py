@@ -15,11 +15,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from tensorferry import _native, dtypes, limits
+from tensorferry.classes import dataclass, field
 from tensorferry.codecs.protobuf import Span, find_field
 from tensorferry.dtypes import DType
 from tensorferry.errors import FerryError, FormatError
@@ -208,8 +208,10 @@ def read_graph(reader: Reader, span: Span) -> Graph:
     nodes, _ = walk.walk_nodes(span, _NODE_OF_GRAPH, "")
     library = fields.get("library")
     if library is not None:
-        places = reader.each("FunctionDefLibrary", "function", library)
-        for place in reader.counted(places, PART, "functions"):
+        places = reader.counted(
+            "FunctionDefLibrary", "function", library, size=PART, what="functions"
+        )
+        for place in places:
             walk.walk_function(place)
     functions = walk.finish()
     ops = {op: count for op, count in sorted(walk.ops.items()) if op not in functions}

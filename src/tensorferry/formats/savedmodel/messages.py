@@ -114,5 +114,5 @@ class Reader(protobuf.Reader):
         Raises:
             LimitError: There are more than the buffer justifies.
         """
-        found = self.each("SavedModel", "meta_graphs", (0, len(self.data)))
-        return self.counted(found, GRAPH, "graphs")
+        whole = (0, len(self.data))
+        return self.counted("SavedModel", "meta_graphs", whole, size=GRAPH, what="graphs")

@@ -22,12 +22,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 from tensorferry import storage
 from tensorferry.budget import Budget
+from tensorferry.classes import dataclass, field
 from tensorferry.codecs.protobuf import BYTES, Span
 from tensorferry.errors import FerryError, FormatError
 from tensorferry.formats.savedmodel import (
@@ -344,8 +344,10 @@ def _read_meta_graph(
     info = reader.read("MetaInfoDef", given["meta_info_def"]) if "meta_info_def" in given else {}
     graph = graphs.read_graph(reader, given.get("graph_def", Span(span.end, span.end)))
     held = read_objects(reader, given)
-    places = reader.counted(given.get("signature_def", []), PART, "signatures")
-    named = reader.entries("SignatureEntry", places)
+    named: Mapping[str, Span] = {}
+    if fields is not None:
+        places = reader.counted("MetaGraphDef", "signature_def", span, size=PART, what="signatures")
+        named = reader.entries("SignatureEntry", places)
     signatures = {name: specs.read_signature(reader, name, named[name]) for name in sorted(named)}
     definitions = [
         assets.read_definition(reader, place) for place in given.get("asset_file_def", [])

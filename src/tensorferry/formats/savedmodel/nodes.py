@@ -8,9 +8,9 @@ number of an output ("conv:0"), or with a caret where it has only to run before 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from tensorferry.classes import dataclass
 from tensorferry.codecs.protobuf import Span
 from tensorferry.errors import FormatError, UnsupportedError
 from tensorferry.formats.savedmodel.graph import functions_named

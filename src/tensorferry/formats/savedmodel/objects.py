@@ -13,10 +13,10 @@ graphs are walked together, by the names of children, which is how TensorFlow re
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from tensorferry.classes import dataclass, field
 from tensorferry.codecs.protobuf import Span
 from tensorferry.dtypes import DType
 from tensorferry.errors import FerryError, FormatError, LimitError
@@ -127,7 +127,7 @@ class CallableObject:
 
 
 class _Node(NamedTuple):
-    children: dict[str, int]
+    children: Mapping[str, int]
     slots: Sequence[tuple[int, str, int]]
     kind: str
     span: Span
@@ -190,22 +190,19 @@ def read_objects(reader: Reader, span: Span) -> Objects:
         FormatError: It leads to objects that it does not have.
     """
     fields = reader.read("SavedObjectGraph", span, without="nodes")
-    places = reader.counted(reader.each("SavedObjectGraph", "nodes", span), PART, "objects")
+    places = reader.counted("SavedObjectGraph", "nodes", span, size=PART, what="objects")
     count = len(places)
     nodes = tuple(
         _NOTHING if place.start == place.end else _make_node(row, place, count)
         for row, place in zip(reader.rows("SavedObject", places), places, strict=True)
     )
     paths = _find_paths(nodes, ("variable", "function", "bare_concrete_function"), span)
-    variables: dict[str, Variable] = {}
-    numbers: dict[str, int] = {}
+    numbers = {path: number for number, path in paths.items() if nodes[number].kind == "variable"}
+    variables = _read_variables(reader, numbers, nodes)
     callables: dict[str, CallableObject] = {}
     for number, path in paths.items():
         node = nodes[number]
-        if node.kind == "variable":
-            variables[path] = _read_variable(reader, path, node.span)
-            numbers[path] = number
-        elif node.kind == "function":
+        if node.kind == "function":
             function = reader.read("SavedFunction", node.span)
             names = tuple(function.get("concrete_functions", []))
             callables[path] = CallableObject(path, names)
@@ -240,22 +237,19 @@ def _make_node(row: Sequence[Any], span: Span, count: int) -> _Node:
         span: Where it stands.
         count: How many objects there are.
     """
-    children = {name: number for number, name in row[0]}
     try:
-        checkpoint_graph.check_targets(children, row[1], count)
+        children = checkpoint_graph.find_children(row[0], row[1], count)
     except FormatError as error:
         error.offset = span.start
         raise
-    kind, place = "", None
-    for each, found in zip(KINDS, row[2:], strict=True):
-        if found is None:
-            continue
-        if place is not None:
-            raise FormatError(f"an object is {kind} and {each}", offset=span.start)
-        kind, place = each, found
-    if place is None:  # what else TensorFlow has, or will have, is an object of somebody
+    found = [place for place in row[2:] if place is not None]
+    if not found:  # what else TensorFlow has, or will have, is an object of somebody
         return _Node(children, row[1], "user_object", Span(span.end, span.end))
-    return _Node(children, row[1], kind, place)
+    number = row.index(found[0], 2) - 2
+    if len(found) > 1:
+        other = KINDS[row.index(found[1], 2) - 2]
+        raise FormatError(f"an object is {KINDS[number]} and {other}", offset=span.start)
+    return _Node(children, row[1], KINDS[number], found[0])
 
 
 def _find_paths(nodes: tuple[_Node, ...], kinds: tuple[str, ...], span: Span) -> dict[int, str]:
@@ -287,16 +281,22 @@ def _find_paths(nodes: tuple[_Node, ...], kinds: tuple[str, ...], span: Span) ->
     return {number: path for number, path in paths.items() if nodes[number].kind in kinds}
 
 
-def _read_variable(reader: Reader, path: str, span: Span) -> Variable:
-    fields = reader.read("SavedVariable", span)
-    shape = fields.get("shape")
-    return Variable(
-        path,
-        fields.get("name", ""),
-        read_dtype(fields.get("dtype", 0), span.start),
-        () if shape is None else read_shape(reader, shape),
-        fields.get("trainable", False),
-    )
+def _read_variables(
+    reader: Reader, numbers: Mapping[str, int], nodes: tuple[_Node, ...]
+) -> dict[str, Variable]:
+    """The variables by path, of which the numbers of their objects are known."""
+    spans = [nodes[number].span for number in numbers.values()]
+    rows = reader.rows("SavedVariable", spans)
+    return {
+        path: Variable(
+            path,
+            name,
+            read_dtype(dtype, span.start),
+            () if shape is None else read_shape(reader, shape),
+            trainable,
+        )
+        for path, span, (dtype, shape, trainable, name) in zip(numbers, spans, rows, strict=True)
+    }
 
 
 def _read_concrete(reader: Reader, name: str, span: Span) -> ConcreteFunction:

@@ -21,8 +21,9 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
+
+from tensorferry.classes import dataclass
 
 Kind = Literal[
     "python",

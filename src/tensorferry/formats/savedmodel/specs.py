@@ -9,11 +9,11 @@ is a tuple with None for each unknown dimension, or None.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
 from tensorferry import dtypes, limits
+from tensorferry.classes import dataclass
 from tensorferry.codecs.protobuf import Span
 from tensorferry.dtypes import DType
 from tensorferry.errors import FerryError, FormatError, LimitError

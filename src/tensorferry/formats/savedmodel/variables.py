@@ -8,10 +8,10 @@ all variables says less than the name of the variable, which is used then.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from tensorferry.expressions import expression
 from tensorferry.formats.savedmodel.objects import Objects
 from tensorferry.tensors.infos import TensorInfo
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 # Lists of all variables of a model, in which Keras exports them: their own names say more.
-_FLAT = re.compile(r"_?(all_|trainable_|non_trainable_)?variables/\d+")
+_FLAT = expression(r"_?(all_|trainable_|non_trainable_)?variables/\d+")
 
 
 def rename(opened: Checkpoint, keys: Mapping[str, str], held: Objects, names: Names) -> Checkpoint:

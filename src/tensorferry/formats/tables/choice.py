@@ -10,11 +10,11 @@ from __future__ import annotations
 import difflib
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tensorferry import dtypes
 from tensorferry.budget import Budget
+from tensorferry.classes import replace
 from tensorferry.errors import FerryError, FormatError, UnknownFeatureError, UnsupportedError
 from tensorferry.formats.tables import metadata as marks, pieces
 from tensorferry.rows.columns import nbytes_of

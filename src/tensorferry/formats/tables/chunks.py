@@ -6,10 +6,10 @@ What is in a chunk is `tensorferry.formats.tables.values`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from tensorferry.classes import dataclass
 from tensorferry.errors import FormatError
 from tensorferry.formats.tables.columns import Leaf
 from tensorferry.tensors import values as tensors

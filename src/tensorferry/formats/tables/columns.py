@@ -23,13 +23,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from tensorferry import dtypes
+from tensorferry.classes import dataclass
 from tensorferry.errors import FormatError, UnsupportedError
 from tensorferry.formats.tables.metadata import ROWS as ROWS
 from tensorferry.tensors import texts

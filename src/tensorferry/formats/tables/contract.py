@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tensorferry.classes import dataclass
 from tensorferry.errors import UnknownFormatError
 from tensorferry.formats.contract import Facts, RowOptions
 from tensorferry.formats.detect import detect

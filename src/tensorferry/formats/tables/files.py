@@ -235,7 +235,7 @@ class Files:
 
     def refuse(self, leaf: Outline, error: FerryError) -> None:
         """Notes that a leaf cannot be read."""
-        from dataclasses import replace
+        from tensorferry.classes import replace
 
         self._outlines = [
             replace(known, error=error) if known == leaf else known for known in self.outlines

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
 from tensorferry import dtypes
+from tensorferry.classes import dataclass, replace
 from tensorferry.errors import FerryError, FormatError, UnsupportedError
 from tensorferry.formats.tables import columns as arrow_columns
 from tensorferry.formats.tables.columns import Note

@@ -6,11 +6,11 @@ times as long. Whoever wants anything but whole columns goes the way of all othe
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tensorferry.classes import dataclass
 from tensorferry.formats.tables import metadata as marks
 
 if TYPE_CHECKING:

@@ -16,12 +16,12 @@ open as a `Bundle`, each of whose tensors reads its own column only.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tensorferry import dtypes
+from tensorferry.classes import dataclass
 from tensorferry.dtypes import DType
 from tensorferry.formats.table import TABLE
 from tensorferry.formats.tables.contract import Opens, TableOptions

@@ -14,12 +14,12 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from tensorferry import _native, limits
+from tensorferry.classes import dataclass, replace
 from tensorferry.errors import (
     FerryError,
     FormatError,

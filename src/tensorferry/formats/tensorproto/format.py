@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from tensorferry.budget import Budget
+from tensorferry.classes import dataclass
 from tensorferry.formats.contract import Format, TensorOptions, WriteOptions, Written
 from tensorferry.formats.tensorproto import message
 from tensorferry.formats.wholes import WholeReader

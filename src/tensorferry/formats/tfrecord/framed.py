@@ -9,11 +9,11 @@ beside the file (`tensorferry.formats.tables.typed`).
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
+from tensorferry.classes import replace
 from tensorferry.formats.tables import pieces
 from tensorferry.formats.tables.frames import to_columns
 from tensorferry.formats.tables.outline import Outline, outline

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Literal
 
+from tensorferry.classes import dataclass
 from tensorferry.formats.contract import RowOptions, WriteOptions
 
 

@@ -17,7 +17,6 @@ import math
 import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from threading import Lock
 from types import TracebackType
 from typing import Any, NamedTuple
@@ -25,6 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tensorferry import _native, dtypes, frameworks
+from tensorferry.classes import replace
 from tensorferry.codecs import protobuf, quantization
 from tensorferry.codecs.quantization import Recipe, Spec
 from tensorferry.errors import FormatError, UnsupportedError

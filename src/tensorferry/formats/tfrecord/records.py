@@ -14,10 +14,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
 
+from tensorferry.classes import replace
 from tensorferry.errors import (
     FormatError,
     Problem,

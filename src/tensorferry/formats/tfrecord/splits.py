@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from functools import partial
 
 from tensorferry import _native
+from tensorferry.classes import replace
 from tensorferry.formats.tfrecord.frames import HEADER, MANY, PIECE, Status, detect_compression
 from tensorferry.rows.splits import Part
 from tensorferry.storage import listing

@@ -12,11 +12,11 @@ features, or if it is empty; `survey` refuses all others.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 
 from tensorferry import _native, dtypes
+from tensorferry.classes import dataclass, field
 from tensorferry.errors import FormatError
 from tensorferry.formats.tfrecord.example import KIND_NAMES, KIND_NUMBERS
 from tensorferry.formats.tfrecord.frames import Segment, Status

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -21,6 +20,7 @@ import keras
 import numpy as np
 
 from tensorferry import dtypes
+from tensorferry.classes import replace
 from tensorferry.errors import UnsupportedError
 from tensorferry.frameworks import table
 from tensorferry.frameworks.contract import Foreign, Put, Variable

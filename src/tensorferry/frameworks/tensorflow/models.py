@@ -17,7 +17,6 @@ import logging
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from functools import partial
 from types import FunctionType, MethodType
 from typing import Any
@@ -25,6 +24,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from tensorferry.classes import dataclass, replace
 from tensorferry.errors import LimitError, UnsupportedError
 from tensorferry.frameworks.contract import Foreign
 from tensorferry.frameworks.programs import (

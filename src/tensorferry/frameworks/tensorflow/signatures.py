@@ -17,12 +17,12 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from tensorferry.classes import dataclass
 from tensorferry.errors import FerryError, UnsupportedError
 from tensorferry.frameworks import conversion
 from tensorferry.frameworks.contract import Foreign

@@ -7,11 +7,11 @@ objects are found by their attributes, in `tensorferry.frameworks.variables`.
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 import tensorflow as tf
 
 from tensorferry import dtypes
+from tensorferry.classes import replace
 from tensorferry.frameworks.contract import Foreign, Put, Variable
 from tensorferry.frameworks.tensorflow.objects import is_tracked
 from tensorferry.frameworks.tensorflow.tensors import from_value, to_array

@@ -18,13 +18,13 @@ import errno
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, Literal, TypedDict
 
 import numpy as np
 
 from tensorferry import display, dtypes, engines, frameworks, storage
 from tensorferry.cards import Card, Shown, Tone, is_technical
+from tensorferry.classes import dataclass, replace
 from tensorferry.codecs import compression as codecs
 from tensorferry.errors import Problem, UnknownFormatError, UnsupportedError
 from tensorferry.files import keywords

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from tensorferry import engines
+from tensorferry.classes import dataclass
 from tensorferry.engines import Engine, Job
 from tensorferry.errors import UnsupportedError
 from tensorferry.files.splitting import refuse_stream, splits_of

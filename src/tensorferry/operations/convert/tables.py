@@ -8,10 +8,10 @@ type for is found by reading its schema back, and said in a note.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from tensorferry.classes import dataclass
 from tensorferry.errors import UnsupportedError
 from tensorferry.operations.subject import Subject
 from tensorferry.rows.rows import Rows

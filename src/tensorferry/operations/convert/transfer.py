@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from tensorferry.classes import dataclass, field
 from tensorferry.codecs import compression as codecs
 from tensorferry.dtypes import DType
 from tensorferry.errors import UnsupportedError

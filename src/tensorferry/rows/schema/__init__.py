@@ -21,11 +21,11 @@ import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from tensorferry import dtypes, storage
+from tensorferry.classes import dataclass, field
 from tensorferry.errors import (
     FerryError,
     FormatError,

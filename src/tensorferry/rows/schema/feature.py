@@ -8,13 +8,13 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from numbers import Real
 from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
 
 from tensorferry import dtypes, limits
+from tensorferry.classes import dataclass
 from tensorferry.codecs.quantization import Recipe
 from tensorferry.errors import FerryError, FormatError, LimitError
 
