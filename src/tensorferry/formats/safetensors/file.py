@@ -29,8 +29,10 @@ from tensorferry.codecs import json_text as json
 from tensorferry.dtypes import DType
 from tensorferry.errors import FormatError, LimitError, TruncatedError, UnsupportedError
 from tensorferry.formats.arrays import Contents
+from tensorferry.formats.contract import Plain
 from tensorferry.storage import Source
 from tensorferry.tensors.entries import Entries, Entry, write_array, write_arrays
+from tensorferry.tensors.note import KEY
 from tensorferry.tensors.stored import Unreadable, plain_storage
 from tensorferry.tensors.values import Array
 
@@ -216,6 +218,21 @@ def read_parts(source: Source) -> Contents:
     if is_usual:
         return Contents(Entries(source, found), metadata)
     return Contents({name: _entry(source, *place) for name, place in found.items()}, metadata)
+
+
+def read_plain(data: bytearray) -> Plain | None:
+    """The arrays of a small file in memory; None if anything is unusual: see `ReadsSmall`."""
+    length = int.from_bytes(data[:8], "little")
+    rest = len(data) - 8 - length
+    if rest < 0:
+        return None
+    try:
+        found, metadata, is_usual = _native.safetensors_header(
+            memoryview(data)[8 : 8 + length], rest, _numpy()
+        )
+    except FormatError:
+        return None
+    return Plain(found, metadata) if is_usual and KEY not in metadata else None
 
 
 def _size(source: Source) -> int:
