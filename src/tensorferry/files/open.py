@@ -214,6 +214,8 @@ class Reading:
 
     def look(self, path: Any, storage_options: Mapping[str, Any] | None = None) -> Small | None:
         """A small file of plain arrays, read at once; None for all that `open_any` opens."""
+        if path.__class__ is Found and path.format is None and len(path.places) == 1:
+            path = path.name if path.place.is_nothing_but(path.name) else None
         # What is preferred is asked of other formats: small files are read without options.
         if path.__class__ is not str or self.format is not None or self.given or storage_options:
             return None

@@ -149,6 +149,11 @@ class Place:
         """Whether the path names these bytes, so that anybody can open them again."""
         return self._given is None and self.path != STANDARD_STREAM and not self._is_pipe()
 
+    def is_nothing_but(self, path: str) -> bool:
+        """Whether it is a local path, and whoever opens the path gets what this place opens."""
+        is_path = self.path == path and self._given is None and not self.is_url
+        return is_path and not self.options and self._source is None and self._expected is None
+
     @property
     def is_stream(self) -> bool:
         """Whether the bytes come once and in order: a pipe, or the standard input."""

@@ -78,9 +78,12 @@ _HALVES = "F4"
 
 @cache
 def _numpy() -> dict[str, np.dtype[Any]]:
-    """NumPy's dtypes, with the byte order of the format, by the names that the format has."""
+    """NumPy's dtypes, by the names that the format has.
+
+    Those of NumPy itself, which it knows without looking: the machine is little-endian as well.
+    """
     rows = ((row.safetensors, row.numpy) for row in dtypes.BY_NAME.values())
-    return {name: dtype.newbyteorder("<") for name, dtype in rows if name and dtype is not None}
+    return {name: dtype for name, dtype in rows if name and dtype is not None}
 
 
 def storage(row: DType) -> np.dtype[Any] | None:
