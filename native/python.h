@@ -149,6 +149,7 @@ void bind_row_plan(nb::module_& module);
 void bind_rows(nb::module_& module);
 void bind_checkpoint(nb::module_& module);
 void bind_cut(nb::module_& module);
+void bind_files(nb::module_& module);
 void bind_highwayhash(nb::module_& module);
 void bind_ragged(nb::module_& module);
 void bind_safetensors(nb::module_& module);

@@ -75,8 +75,12 @@ void Reader::fail(const std::string& message) const {
 std::string_view Reader::string() {
   if (!take('"')) fail("expected a string");
   const std::uint8_t* const start = at_;
+  // In registers: the bytes could be those of the members themselves, for all the compiler knows.
+  const std::uint8_t* at = start;
+  const std::uint8_t* const end = end_;
   std::uint8_t all = 0;
-  while (at_ != end_ && *at_ != '"' && *at_ != '\\' && *at_ >= 0x20) all |= *at_++;
+  while (at != end && *at != '"' && *at != '\\' && *at >= 0x20) all |= *at++;
+  at_ = at;
   if (at_ != end_ && *at_ == '\\') return escaped(start);
   if (at_ == end_) fail("a string without an end");
   if (*at_ != '"') fail("a control character in a string");

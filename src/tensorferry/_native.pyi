@@ -1,7 +1,9 @@
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 from typing_extensions import Buffer
+
+M = TypeVar("M", bound=bytearray)
 
 def tensorproto_scan(
     source: Buffer, start: int = 0, end: int | None = None
@@ -41,6 +43,7 @@ class StructureWriter:
     def __init__(self, ndarray: type, enums: dict[Any, int]) -> None: ...
     def encode(self, value: Any, builder: Any, depth: int) -> tuple[list[Any], int]: ...
 
+def read_small(path: str, most: int, memory: type[M]) -> tuple[M, tuple[int, int, int]] | None: ...
 def safetensors_header(
     source: Buffer, data_size: int, dtypes: dict[str, Any]
 ) -> tuple[dict[str, Any], dict[str, str], bool]: ...

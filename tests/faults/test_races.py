@@ -119,11 +119,11 @@ import os, signal, sys
 import tensorferry as ferry
 from tensorferry.storage import sink
 real, done = sink.replace, []
-def replace(path, target):
+def replace(path, target, **known):
     if len(done) == {renamed}:
         os.kill(os.getpid(), signal.SIGKILL)
     done.append(target)
-    real(path, target)
+    real(path, target, **known)
 sink.replace = replace
 with ferry.writer(sys.argv[1] + "/x@4.tfrecord") as out:
     for _ in range(8):

@@ -10,6 +10,7 @@ import pytest
 
 import tensorferry as ferry
 from tensorferry import storage
+from tensorferry.files import small
 from tensorferry.formats import headers
 from tensorferry.operations.list import list_tensors
 from tensorferry.operations.schema import schema_of
@@ -54,14 +55,20 @@ def opens(monkeypatch) -> Counter[str]:
 
     for module in (storage, place):
         monkeypatch.setattr(module, "open_local", counted)
-    header = headers.read
 
-    def looked_at(path):
-        found = header(path)
-        counts[path] += found is not None
-        return found
+    def count_found(module, name):
+        """Counts the paths that a function reads itself, unless it leaves them to others."""
+        read = getattr(module, name)
 
-    monkeypatch.setattr(headers, "read", looked_at)
+        def looked_at(path):
+            found = read(path)
+            counts[path] += found is not None
+            return found
+
+        monkeypatch.setattr(module, name, looked_at)
+
+    count_found(headers, "read")
+    count_found(small, "look")
     return counts
 
 

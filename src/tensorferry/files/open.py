@@ -19,8 +19,9 @@ from tensorferry import frameworks
 from tensorferry.classes import dataclass, field
 from tensorferry.codecs import compression as codecs
 from tensorferry.errors import FerryError, FormatError
-from tensorferry.files import keywords, sidecars
+from tensorferry.files import keywords, sidecars, small
 from tensorferry.files.find import Found, elsewhere, resolve
+from tensorferry.files.small import Small
 from tensorferry.formats import table
 from tensorferry.formats.contract import Facts, Format, Kept, choose, option_names
 from tensorferry.formats.detect import detect, packing, unknown
@@ -85,8 +86,12 @@ def load(
         >>> ferry.load("pred.npz")
         {'scores': array([0.5], dtype=float32)}
     """
-    how = Reading(format, to, placed, verify, dequantize, given=keywords.given(options), lends=True)
-    with how.open(path, _with_mapping(storage_options, mmap)) as opened:
+    how = _reading(format, to, placed, verify, dequantize, False, options)
+    places = _with_mapping(storage_options, mmap)
+    found = how.look(path, places)
+    if found is not None and to == "numpy" and not progress:
+        return found.value()
+    with how.open_found(found) if found is not None else how.open_any(path, places) as opened:
         if progress is not None and progress is not False:
             return _loaded(opened, to, progress)
         if isinstance(opened, Bundle):
@@ -160,8 +165,7 @@ def open(  # noqa: A001  # the public name
         ...     print(bundle.info["scores"].shape, bundle.metadata)
         (2, 3) {'step': 9}
     """
-    given = keywords.given(options)
-    how = Reading(format, to, placed, verify, dequantize, parts, given, lends=True)
+    how = _reading(format, to, placed, verify, dequantize, parts, options)
     return how.open(path, _with_mapping(storage_options, mmap))
 
 
@@ -205,6 +209,28 @@ class Reading:
 
     def open(self, path: Any, storage_options: Mapping[str, Any] | None = None) -> Bundle | Rows:
         """Opens the file or files that a name refers to."""
+        found = self.look(path, storage_options)
+        return self.open_any(path, storage_options) if found is None else self.open_found(found)
+
+    def look(self, path: Any, storage_options: Mapping[str, Any] | None = None) -> Small | None:
+        """A small file of plain arrays, read at once; None for all that `open_any` opens."""
+        if path.__class__ is Found and path.format is None and len(path.places) == 1:
+            path = path.name if path.place.is_nothing_but(path.name) else None
+        # What is preferred is asked of other formats: small files are read without options.
+        if path.__class__ is not str or self.format is not None or self.given or storage_options:
+            return None
+        return None if self.parts else small.look(path)
+
+    def open_found(self, found: Small) -> Bundle:
+        """Opens a small file."""
+        lends = self._is_lending
+        opened = found.bundle(lends=lends)
+        return opened.handing(self._giver(), partial(_reopen, self, opened.place), lends=lends)
+
+    def open_any(
+        self, path: Any, storage_options: Mapping[str, Any] | None = None
+    ) -> Bundle | Rows:
+        """Opens the file or files that a name refers to, whatever they are."""
         for attempt in attempts():
             found = resolve(path, format=self.format, options=storage_options)
             try:
@@ -294,12 +320,14 @@ class Reading:
 
     def _hand(self, opened: Bundle, found: Found) -> Bundle:
         """The bundle, which can return a framework's tensors and be pickled."""
-        give = None if self.to == "numpy" else _Giver(self.to, self.placed)
         is_named = found.place.is_named
         reopen = partial(_reopen, self, found) if is_named else None
         # Memory that the caller gave is not ours to lend.
         lends = self._is_lending and (is_named or found.place.is_url)
-        return opened.handing(give, reopen, lends=lends)
+        return opened.handing(self._giver(), reopen, lends=lends)
+
+    def _giver(self) -> _Giver | None:
+        return None if self.to == "numpy" else _Giver(self.to, self.placed)
 
 
 @cache
@@ -310,8 +338,28 @@ def _usual(format: str, verify: bool, dequantize: bool, parts: bool) -> Any:
     return options(**{name: common[name] for name in common if name in option_names(options)})
 
 
-def _reopen(reading: Reading, found: Found) -> Any:
-    return reading._open(found)
+def _reopen(reading: Reading, given: Found | Place) -> Any:
+    return reading._open(resolve(given))
+
+
+def _reading(
+    format: str | None,
+    to: Framework,
+    placed: bool,
+    verify: bool,
+    dequantize: bool,
+    parts: bool,
+    options: Mapping[str, Any],
+) -> Reading:
+    """How a user wants something opened; most want nothing of their own."""
+    given = keywords.given(options) if options else {}
+    wanted = (format, to, placed, verify, dequantize, parts, given)
+    return _PLAINLY if wanted == _NOTHING else Reading(*wanted, lends=True)
+
+
+_NOTHING: tuple[None, Framework, bool, bool, bool, bool, dict[str, Any]]
+_NOTHING = (None, "numpy", False, True, True, False, {})
+_PLAINLY = Reading(*_NOTHING, lends=True)
 
 
 @dataclass(frozen=True)

@@ -99,6 +99,7 @@ class Facts:
         records: Whether a row is a record, bytes of its own that can be copied without decoding
             them.
         read_by: Who else reads it: "many" tools, "tensorflow" itself, or "few".
+        reads_small: Whether it has a reader of small files of plain arrays.
     """
 
     name: str
@@ -122,6 +123,7 @@ class Facts:
     types_beside: bool = False
     records: bool = False
     read_by: Literal["many", "tensorflow", "few"] = "few"
+    reads_small: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,6 +265,34 @@ class Reads(Protocol[R]):
         """Opens it without reading values; what is opened closes the place."""
 
 
+class Plain(NamedTuple):
+    """Arrays that lie in the memory of a file, each of them a tensor as it is.
+
+    Attributes:
+        places: The dtype of each array, its shape, and where its bytes start.
+        metadata: The user's, without a note of ours.
+        layout: That every file of the format has.
+        version: Of the format, where the file says one.
+    """
+
+    places: dict[str, tuple[Any, tuple[int, ...], int]]
+    metadata: dict[str, str] | None = None
+    layout: dict[str, Any] | None = None
+    version: str | None = None
+
+
+class ReadsSmall(Protocol):
+    """Reads small files of plain arrays: see `tensorferry.files.small`."""
+
+    def plain(self, data: bytearray) -> Plain | None:
+        """The arrays of a file that was recognised, of which these are all bytes.
+
+        Returns:
+            None for anything that needs a second thought, and for damage: `Reads.open` says what
+            is wrong.
+        """
+
+
 class ReadsRows(Protocol[R_contra]):
     """Reads a format of rows, of which several files are one thing."""
 
@@ -347,6 +377,7 @@ class Format(Generic[R, W]):
         reads: Its reader.
         writes: Its writer of whole values, unless it is only read or takes nothing but rows.
         reads_rows: Its reader of many files, if it is one of rows.
+        reads_small: Its reader of small files, if it has one.
         writes_rows: Its writer of single rows, if it has one.
         finishes: Makes a whole of what several workers wrote, if they can.
     """
@@ -354,6 +385,7 @@ class Format(Generic[R, W]):
     reads: Reads[R]
     writes: Writes[W] | None = None
     reads_rows: ReadsRows[R] | None = None
+    reads_small: ReadsSmall | None = None
     writes_rows: WritesRows[W] | None = None
     finishes: Finishes | None = None
 

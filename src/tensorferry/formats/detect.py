@@ -66,6 +66,14 @@ def packing(place: Place, *, zlib: bool) -> Kind | None:
     return None if kind == "zlib" and not zlib else kind
 
 
+def is_open(head: bytes) -> bool:
+    """Whether a file is neither compressed nor a TFRecord file, by its first bytes.
+
+    Other formats have a word of their own there; a checksum or a compression may come by chance.
+    """
+    return codecs.detect(head) is None and signatures.tfrecord(Glimpse("", head)) == "no"
+
+
 def recognise(glimpse: Glimpse) -> str | None:
     """The format of a file, by a glimpse of it; None if no format is called for."""
     if strangers.find(glimpse) is not None:

@@ -27,7 +27,7 @@ from tensorferry.classes import replace
 from tensorferry.dtypes import DType
 from tensorferry.errors import FormatError, LimitError, TruncatedError, UnsupportedError
 from tensorferry.formats.arrays import ArrayReader, Contents
-from tensorferry.formats.contract import Format, TensorOptions, WriteOptions, Written
+from tensorferry.formats.contract import Format, Plain, TensorOptions, WriteOptions, Written
 from tensorferry.storage import Sink
 from tensorferry.storage.place import Place, Target, size_of
 from tensorferry.tensors.content import Content
@@ -249,6 +249,17 @@ class Reader(ArrayReader[TensorOptions]):
         found = entries(Entry(dtype, shape, source, start, fortran), size - start)
         return Contents(found, layout=WHOLE if list(found) == [ROOT] else None, version=version)
 
+    def plain(self, data: bytearray) -> Plain | None:
+        """The array of a small file, if it is one of numbers in C order."""
+        try:
+            dtype, shape, fortran, start = decode_header(data)
+        except FormatError:
+            return None
+        is_usual = dtype.kind in "biufc" and dtype in dtypes.BY_NUMPY and not fortran
+        if not is_usual or start + math.prod(shape) * dtype.itemsize != len(data):
+            return None
+        return Plain({ROOT: (dtype, shape, start)}, None, WHOLE, f"{data[6]}.{data[7]}")
+
 
 class Writer:
     """Writes npy files."""
@@ -276,4 +287,4 @@ def refused() -> UnsupportedError:
     )
 
 
-FORMAT = Format(reads=Reader(), writes=Writer())
+FORMAT = Format(reads=Reader(), writes=Writer(), reads_small=Reader())

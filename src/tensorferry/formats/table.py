@@ -46,6 +46,7 @@ TABLE: dict[str, Facts] = {
             takes="one array",
             metadata="beside",
             read_by="many",
+            reads_small=True,
         ),
         # Keras archives are also zip archives, so they are checked before npz.
         Facts(
@@ -79,6 +80,7 @@ TABLE: dict[str, Facts] = {
             takes="anything",
             metadata="inside",
             read_by="many",
+            reads_small=True,
         ),
         Facts(
             name="arrow",

@@ -274,10 +274,13 @@ class Difference:
             self._note("shape", 0, None)
             return
         self._elements += left.size
-        flat, other = left.reshape(-1), right.reshape(-1)
-        if flat.dtype == other.dtype and flat.dtype.isnative and kernels.has(flat.dtype):
-            pieces = [(0, self._compare_alike(flat, other))] if flat.size else []
+        if left.dtype == right.dtype and left.dtype.isnative and kernels.has(left.dtype):
+            pieces = [(0, self._compare_alike(left, right))] if left.size else []
+            if not pieces or pieces[0][1][1] is None:  # nearly all
+                return
+            flat, other = left.reshape(-1), right.reshape(-1)
         else:
+            flat, other = left.reshape(-1), right.reshape(-1)
             pieces = [
                 (
                     start,
@@ -374,25 +377,32 @@ class Difference:
         numbers = self._numeric and self._finite > 0
         dot, left, right = self._products
         length = math.sqrt(left) * math.sqrt(right)
-        return TensorDiff(
-            self.name,
-            self.other,
-            self._reason is None,
-            self._reason,
-            self._dtypes,
-            self._shapes,
-            self._elements,
-            self._differing,
-            self._largest if numbers else None,
-            self._sum / self._finite if numbers else None,
-            min(1.0, dot / length) if numbers and length > 0 and math.isfinite(length) else None,
-            self._first,
-            self._relative(left) if numbers else None,
-            self._values,
-            self._first if self._found is None else (self._found[0], *(self._first or (0,))[1:]),
-            None if self._found is None else self._found[1],
-            self._nonfinite,
+        is_cosine = numbers and 0 < length < math.inf
+        other_first = self._first
+        if self._found is not None:
+            other_first = (self._found[0], *(self._first or (0,))[1:])
+        # Each attribute of a frozen object takes a call, and there may be thousands of tensors.
+        found = object.__new__(TensorDiff)
+        vars(found).update(
+            name=self.name,
+            other=self.other,
+            equal=self._reason is None,
+            reason=self._reason,
+            dtypes=self._dtypes,
+            shapes=self._shapes,
+            elements=self._elements,
+            differing=self._differing,
+            largest=self._largest if numbers else None,
+            mean=self._sum / self._finite if numbers else None,
+            cosine=min(1.0, dot / length) if is_cosine else None,
+            first=self._first,
+            relative=self._relative(left) if numbers else None,
+            values=self._values,
+            other_first=other_first,
+            key=None if self._found is None else self._found[1],
+            nonfinite=self._nonfinite,
         )
+        return found
 
     def _relative(self, left: float) -> float | None:
         if self._nonfinite:

@@ -327,8 +327,11 @@ def open_one(
         given=chosen,
         preferred=preferred,
     )
+    small = None if format is not None else how.look(given, storage_options)
+    if small is not None:
+        return Subject(small.path, how.open_found(small))
     found = resolve(given, format=format, options=storage_options)
-    return Subject(found.name, how.open(found))
+    return Subject(found.name, how.open_any(found))
 
 
 def holds(facts: Facts) -> Holds:

@@ -118,7 +118,9 @@ class Place:
         self._found: Identity | None = None
         self._measured: Measured | None = None
         self._given: Buffer | BinaryIO | Source | None = None
-        if isinstance(given, str | os.PathLike):
+        if given.__class__ is str and "://" not in given:  # nearly all
+            self.path = given
+        elif isinstance(given, str | os.PathLike):
             self.path = storage.localize(given)
         else:
             self._given = given
@@ -126,12 +128,31 @@ class Place:
             self.path = self._source.path
             # Nobody knows how a given source was opened.
             self._once = self._source.size is None or isinstance(given, Source)
-        self.is_url = storage.is_url(self.path)
+        self.is_url = "://" in self.path and storage.is_url(self.path)
+
+    @classmethod
+    def opened(cls, path: str, source: Source, *, lends: bool) -> Place:
+        """The place of a regular file that was opened by its path.
+
+        Args:
+            path: A local path.
+            source: The file, which knows its identity.
+            lends: Whether its views are writable: see `lend`.
+        """
+        place = cls(path)
+        place._source, place._found = source, source.identity
+        place._lends, place._pipe = lends, False
+        return place
 
     @property
     def is_named(self) -> bool:
         """Whether the path names these bytes, so that anybody can open them again."""
         return self._given is None and self.path != STANDARD_STREAM and not self._is_pipe()
+
+    def is_nothing_but(self, path: str) -> bool:
+        """Whether it is a local path, and whoever opens the path gets what this place opens."""
+        is_path = self.path == path and self._given is None and not self.is_url
+        return is_path and not self.options and self._source is None and self._expected is None
 
     @property
     def is_stream(self) -> bool:

@@ -60,7 +60,7 @@ class Replacement:
         self._options = options
         self._sinks: list[FileSink] = []
         self._folders: dict[str, int | None] = {}
-        is_one = _in_one_folder(together)
+        is_one = bool(together) and _in_one_folder(together)
         self._lock = Lock(_real(main or together[0]), durable=durable) if is_one else None
 
     def open(self, path: Path) -> FileSink:

@@ -114,6 +114,7 @@ class ReplacingSink(FileSink):
     Args:
         target: The path that is replaced, absolute and no link.
         old: What the new file inherits from the one that is replaced, if there is one.
+        old_size: Number of bytes of that file.
         durable: Whether to wait until the disk has the bytes.
 
     The folder of the target is made if it is missing.
@@ -123,10 +124,19 @@ class ReplacingSink(FileSink):
         replaces: Whether there is a file that is replaced.
     """
 
-    def __init__(self, target: str, *, old: Attributes | None = None, durable: bool = True) -> None:
+    def __init__(
+        self,
+        target: str,
+        *,
+        old: Attributes | None = None,
+        old_size: int = 0,
+        durable: bool = True,
+    ) -> None:
         self.replaces = old is not None
+        self._old_size = old_size
         self._durable = durable
         self._left = False
+        self._found: os.stat_result | None = None
         self._claimed: str | None = None
         self._room = LARGE_FILE
         mode = 0o666 if old is None else old.first_mode
@@ -198,9 +208,15 @@ class ReplacingSink(FileSink):
             system.sync(self._descriptor)
         else:
             os.close(os.dup(self._descriptor))  # some network file systems report errors only here
-        self._found = os.fstat(self._descriptor)
         if not system.MOVES_OPEN_FILES:
+            self._found = os.fstat(self._descriptor)
             self._let_go()
+
+    def _written(self) -> os.stat_result:
+        """What the system says of the file, once it is prepared."""
+        if self._found is None:
+            self._found = os.fstat(self._descriptor)
+        return self._found
 
     def identify(self) -> Identity:
         """By which the file is known, once it is prepared, whatever its name.
@@ -208,19 +224,19 @@ class ReplacingSink(FileSink):
         Raises:
             FileNotFoundError: Somebody has removed the temporary file.
         """
-        if not temporary.is_at(self._found, self.temporary):
+        if not temporary.is_at(self._written(), self.temporary):
             raise FileNotFoundError(errno.ENOENT, "its temporary file was removed", self.path)
-        return temporary.identity(self._found)
+        return temporary.identity(self._written())
 
     @property
     def is_committed(self) -> bool:
         """Whether the target is this file."""
-        return self._left or temporary.is_at(self._found, self.path)
+        return self._left or temporary.is_at(self._written(), self.path)
 
     def commit(self) -> None:
         """Renames the file onto its target; once more does no harm."""
         try:
-            replace(self.temporary, self.path)
+            replace(self.temporary, self.path, size=self._old_size)
         except OSError as error:
             if not isinstance(error, FileNotFoundError) or not self.is_committed:
                 with naming(self.temporary, self.path):
@@ -304,16 +320,22 @@ def naming(hidden: str, target: str) -> Iterator[None]:
         raise
 
 
-def replace(path: str, target: str) -> None:
+def replace(path: str, target: str, *, size: int | None = None) -> None:
     """Renames a file onto another, which is freed in a thread if it is large.
 
     Freeing a file takes about as long as writing it, and happens when its last descriptor is
     closed: the thread closes that one.
+
+    Args:
+        path: The file.
+        target: Its new name.
+        size: Number of bytes of the other one, if the caller knows it.
     """
     old = None
-    with suppress(OSError):  # there is no target, or it cannot be read
-        if system.MOVES_OPEN_FILES and os.stat(target).st_size >= LARGE_FILE:
-            old = os.open(target, system.READ | system.NONBLOCK)
+    if system.MOVES_OPEN_FILES and (size is None or size >= LARGE_FILE):
+        with suppress(OSError):  # there is no target, or it cannot be read
+            if os.stat(target).st_size >= LARGE_FILE:
+                old = os.open(target, system.READ | system.NONBLOCK)
     try:
         system.move(path, target)
     finally:
@@ -342,7 +364,8 @@ def open_local_sink(path: str, *, durable: bool) -> FileSink:
         return ReplacingSink(target, durable=durable)
     if not os.access(target, os.W_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
-    return ReplacingSink(target, old=Attributes.of(target, old), durable=durable)
+    attributes = Attributes.of(target, old)
+    return ReplacingSink(target, old=attributes, old_size=old.st_size, durable=durable)
 
 
 def _target_of(path: str) -> tuple[str, os.stat_result | None]:

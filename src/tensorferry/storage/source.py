@@ -106,6 +106,8 @@ def byte_view(buffer: Any) -> memoryview:
 class Whole(bytearray):
     """All bytes of a small file, in memory that nobody else has."""
 
+    __slots__ = ()
+
 
 class Watch:
     """Files that are mapped, of which none may lose bytes: see `tensorferry.storage.cuts`."""

@@ -61,7 +61,6 @@ class Bundle(Mapping[str, Any]):
         format: The name of its format.
         files: Its files, where there may be several.
         metadata: The user's metadata.
-        info: Dtype, shape and size of each tensor, known without reading it.
         details: What else the format provides, such as the object graph of a checkpoint or the
             config of a Keras model.
         notes: Remarks on how the file is read.
@@ -128,7 +127,6 @@ class Bundle(Mapping[str, Any]):
         self.checksums = facts.checksums if checksums is None else checksums
         self._note = note or Note()
         self._aliases = aliases or {}
-        self.info: Mapping[str, TensorInfo] = _Infos(stored, self._note, self._aliases)
         self._stored = stored
         self._many = stored if isinstance(stored, ManyStored) else None
         self._check = check
@@ -138,6 +136,14 @@ class Bundle(Mapping[str, Any]):
         self._lends = False
         self._reopen: Callable[[], Self] | None = None
         self._by_alias: dict[str, str] | None = None
+
+    @property
+    def info(self) -> Mapping[str, TensorInfo]:
+        """Dtype, shape and size of each tensor, known without reading it."""
+        stored = self._stored
+        if isinstance(stored, _Closed):
+            return stored
+        return _Infos(stored, self._note, self._aliases)
 
     @property
     def format(self) -> str:
@@ -213,7 +219,6 @@ class Bundle(Mapping[str, Any]):
         for close in self._closing:
             close()
         self._stored, self._many = _Closed(self._shown), None
-        self.info = _Closed(self._shown)
 
     # What there is
 
@@ -222,7 +227,8 @@ class Bundle(Mapping[str, Any]):
         quickly = None
         if self._many is not None and not self._note.origins:
             quickly = self._many.infos(self._aliases)
-        return Infos(quickly or {name: self.info[name] for name in self._stored})
+        info = self.info
+        return Infos(quickly or {name: info[name] for name in self._stored})
 
     def count(self, progress: Progress | bool | None = None) -> int:
         """Number of tensors."""

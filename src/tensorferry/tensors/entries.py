@@ -136,12 +136,15 @@ class Entries(Mapping[str, Entry]):
     def read_all(self) -> dict[str, Array] | None:
         """All arrays as views of the file; None if the file is not in memory."""
         buffer = self.source.buffer
-        if buffer is None:
-            return None
-        return {
-            name: np.ndarray(shape, dtype, buffer, offset)
-            for name, (dtype, shape, offset) in self.places.items()
-        }
+        return None if buffer is None else views_in(buffer, self.places)
+
+
+def views_in(buffer: bytearray | memoryview, places: Mapping[str, Place]) -> dict[str, Array]:
+    """Arrays that lie in memory."""
+    return {
+        name: np.ndarray(shape, dtype, buffer, offset)
+        for name, (dtype, shape, offset) in places.items()
+    }
 
 
 def _indexed(array: Array, index: Any) -> Array:

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator, Mapping
 
 from tensorferry import dtypes
-from tensorferry.tensors.entries import Entries
+from tensorferry.tensors.entries import Entries, Place
 from tensorferry.tensors.infos import TensorInfo, infos_of
 from tensorferry.tensors.stored import Stored, StoredArray
 from tensorferry.tensors.values import NARROW, Array, clean_bits
@@ -35,6 +35,13 @@ class ManyStored(Mapping[str, Stored]):
             aliases: Another name of each tensor that has one.
         """
         return None
+
+
+def cleaned(arrays: dict[str, Array], places: Mapping[str, Place]) -> dict[str, Array]:
+    """The arrays of a file, without bits that their dtypes do not have."""
+    if NARROW.isdisjoint([dtype for dtype, _, _ in places.values()]):
+        return arrays
+    return {name: clean_bits(array) for name, array in arrays.items()}
 
 
 class StoredArrays(ManyStored):
@@ -63,10 +70,7 @@ class StoredArrays(ManyStored):
     def read_all(self) -> dict[str, Array] | None:
         """Views of the file, if it is in memory."""
         arrays = self._entries.read_all()
-        found = {dtype for dtype, _, _ in self._entries.places.values()}
-        if arrays is not None and not NARROW.isdisjoint(found):
-            arrays = {name: clean_bits(array) for name, array in arrays.items()}
-        return arrays
+        return None if arrays is None else cleaned(arrays, self._entries.places)
 
     def infos(self, aliases: Mapping[str, str]) -> dict[str, TensorInfo]:
         """The infos of all tensors."""

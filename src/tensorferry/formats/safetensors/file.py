@@ -29,8 +29,10 @@ from tensorferry.codecs import json_text as json
 from tensorferry.dtypes import DType
 from tensorferry.errors import FormatError, LimitError, TruncatedError, UnsupportedError
 from tensorferry.formats.arrays import Contents
+from tensorferry.formats.contract import Plain
 from tensorferry.storage import Source
 from tensorferry.tensors.entries import Entries, Entry, write_array, write_arrays
+from tensorferry.tensors.note import KEY
 from tensorferry.tensors.stored import Unreadable, plain_storage
 from tensorferry.tensors.values import Array
 
@@ -76,9 +78,12 @@ _HALVES = "F4"
 
 @cache
 def _numpy() -> dict[str, np.dtype[Any]]:
-    """NumPy's dtypes, with the byte order of the format, by the names that the format has."""
+    """NumPy's dtypes, by the names that the format has.
+
+    Those of NumPy itself, which it knows without looking: the machine is little-endian as well.
+    """
     rows = ((row.safetensors, row.numpy) for row in dtypes.BY_NAME.values())
-    return {name: dtype.newbyteorder("<") for name, dtype in rows if name and dtype is not None}
+    return {name: dtype for name, dtype in rows if name and dtype is not None}
 
 
 def storage(row: DType) -> np.dtype[Any] | None:
@@ -216,6 +221,21 @@ def read_parts(source: Source) -> Contents:
     if is_usual:
         return Contents(Entries(source, found), metadata)
     return Contents({name: _entry(source, *place) for name, place in found.items()}, metadata)
+
+
+def read_plain(data: bytearray) -> Plain | None:
+    """The arrays of a small file in memory; None if anything is unusual: see `ReadsSmall`."""
+    length = int.from_bytes(data[:8], "little")
+    rest = len(data) - 8 - length
+    if rest < 0:
+        return None
+    try:
+        found, metadata, is_usual = _native.safetensors_header(
+            memoryview(data)[8 : 8 + length], rest, _numpy()
+        )
+    except FormatError:
+        return None
+    return Plain(found, metadata) if is_usual and KEY not in metadata else None
 
 
 def _size(source: Source) -> int:

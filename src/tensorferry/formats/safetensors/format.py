@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tensorferry.classes import dataclass
 from tensorferry.errors import UnsupportedError
 from tensorferry.formats.arrays import ArrayReader, Contents
-from tensorferry.formats.contract import Format, TensorOptions, WriteOptions, Written
+from tensorferry.formats.contract import Format, Plain, TensorOptions, WriteOptions, Written
 from tensorferry.formats.safetensors import file, shards
 from tensorferry.storage.place import Place, Target, size_of
 from tensorferry.tensors.content import Content
@@ -49,6 +49,10 @@ class Reader(ArrayReader[TensorOptions]):
             return shards.read_parts(place)
         return file.read_parts(place.open())
 
+    def plain(self, data: bytearray) -> Plain | None:
+        """The arrays of a small file."""
+        return file.read_plain(data)
+
 
 class Writer:
     """Writes safetensors files."""
@@ -85,4 +89,4 @@ class Writer:
         return sharing.finish(target, save=save, metadata=metadata)
 
 
-FORMAT = Format(reads=Reader(), writes=Writer(), finishes=Writer())
+FORMAT = Format(reads=Reader(), writes=Writer(), reads_small=Reader(), finishes=Writer())
