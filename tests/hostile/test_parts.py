@@ -241,7 +241,7 @@ MODELS = {
     "graphs": lambda: field(2, GRAPH) + b"\x12\0" * 100_000,
     "objects": lambda: field(2, GRAPH + field(7, b"\x0a\0" * 1_000_000)),
     "functions": lambda: field(2, GRAPH + field(2, field(2, FUNCTION * 500_000))),
-    "signatures": lambda: field(2, GRAPH + field(5, field(1, b"a") + b"\x12\0") * 500_000),
+    "signatures": lambda: field(2, GRAPH + field(5, field(1, b"a") + b"\x12\0") * 100_000),
 }
 FUNCTION = field(1, field(1, field(1, b"f")))
 

@@ -41,7 +41,7 @@ from tensorferry.formats.savedmodel import (
 from tensorferry.formats.savedmodel.assets import Asset, storage_join
 from tensorferry.formats.savedmodel.fingerprint import FINGERPRINT, Fingerprint, read_fingerprint
 from tensorferry.formats.savedmodel.graph import Function, Graph
-from tensorferry.formats.savedmodel.messages import PART, Reader
+from tensorferry.formats.savedmodel.messages import SIGNATURE, Reader
 from tensorferry.formats.savedmodel.objects import ConcreteFunction, Objects, Variable
 from tensorferry.formats.savedmodel.ops import Risk
 from tensorferry.formats.savedmodel.specs import Signature, TensorSpec
@@ -344,7 +344,7 @@ def _read_meta_graph(
     info = reader.read("MetaInfoDef", given["meta_info_def"]) if "meta_info_def" in given else {}
     graph = graphs.read_graph(reader, given.get("graph_def", Span(span.end, span.end)))
     held = read_objects(reader, given)
-    places = reader.counted(given.get("signature_def", []), PART, "signatures")
+    places = reader.counted(given.get("signature_def", []), SIGNATURE, "signatures")
     named = reader.entries("SignatureEntry", places)
     signatures = {name: specs.read_signature(reader, name, named[name]) for name in sorted(named)}
     definitions = [
