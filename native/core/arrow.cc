@@ -3,6 +3,7 @@
 #include <unordered_set>
 
 #include "json.h"
+#include "text.h"
 
 namespace ferry::arrow {
 
@@ -153,9 +154,9 @@ void read_type(const Table& field, Column& column) {
 }
 
 // Texts of a flatbuffer may share their bytes: together they are no longer than it is.
-class Texts {
+class TextBudget {
  public:
-  explicit Texts(std::uint64_t size) : left_(size) {}
+  explicit TextBudget(std::uint64_t size) : left_(size) {}
 
   std::string_view take(std::string_view text) {
     require(text.size() <= left_);
@@ -169,8 +170,8 @@ class Texts {
 
 void read_schema(const Table& schema, std::uint64_t size, File& file) {
   require(schema.small(schema_endianness) == 0 && schema.is_empty(schema_features));
-  Texts texts(size);
-  std::unordered_set<std::string_view> names, keys;
+  TextBudget texts(size);
+  std::unordered_set<std::string_view, TextHash> names, keys;
   const Vector fields = schema.vector(schema_fields, 4);
   require(fields.count > 0);
   for (std::uint64_t i = 0; i < fields.count; ++i) {

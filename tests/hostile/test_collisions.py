@@ -16,6 +16,7 @@ import zipfile
 from contextlib import contextmanager
 
 import numpy as np
+import pyarrow as pa
 
 import tensorferry as ferry
 from tensorferry import _native
@@ -113,6 +114,22 @@ def test_npz():
     with quickly():
         found = _native.npz_arrays(data, start, start + size, len(names))
     assert found is None or len(found) == len(names)
+
+
+def test_arrow():
+    """Names of columns, and keys of the metadata."""
+    names = [name.decode() for name in colliding()]
+    column = pa.array([], pa.int8())
+    table = pa.table(dict.fromkeys(names, column)).replace_schema_metadata(dict.fromkeys(names, ""))
+    file = io.BytesIO()
+    with pa.ipc.new_file(file, table.schema) as writer:
+        writer.write_batch(pa.RecordBatch.from_arrays([column] * len(names), names=names))
+    data = file.getvalue()
+
+    with quickly():
+        found = _native.arrow_columns(data)
+    assert found is not None
+    assert len(found[2]) == len(names)
 
 
 def test_examples():

@@ -258,6 +258,46 @@ def test_a_long_key_costs_no_more_than_its_length():
         assert all(len(finding.place) < 300 for finding in findings)
 
 
+class Told(list):
+    """A list that must not become text: all configs around it would do so as well."""
+
+    def __repr__(self):
+        raise AssertionError("a list became text")
+
+
+NESTED = {
+    "vocabulary": lambda inner: {"class_name": "A", "config": {"vocabulary": {"a": inner}}},
+    "function": lambda inner: {"class_name": "function", "config": inner},
+    "class": lambda inner: {"class_name": inner},
+    "registered": lambda inner: {"class_name": "Dense", "registered_name": inner},
+    "named": lambda inner: {"function_type": "function", "module": inner, "function": inner},
+    "type": lambda inner: {"class_name": "__typespec__", "module": "a", "spec_name": inner},
+}
+
+
+@pytest.mark.parametrize("kind", NESTED)
+def test_configs_inside_of_each_other(kind):
+    """Of a list or an object in the place of a name, only that is told: it may hold all others."""
+    findings = keras_config.find(NESTED[kind](NESTED[kind](Told())))
+
+    assert findings
+
+
+def test_names_inside_of_each_other(monkeypatch):
+    """A list of names is looked at once, in however many configs it stands."""
+    config = ["mse"] * 1000
+    for _ in range(50):
+        config = {"optimizer_config": None, "loss": config}
+    below, walked = keras_config._below, []
+    monkeypatch.setattr(
+        keras_config, "_below", lambda *given: walked.append(given) or below(*given)
+    )
+
+    assert not keras_config.find(config)
+    assert len(walked) < 5000
+    assert keras_config.find({"loss": {"optimizer_config": 0, "out": "a"}, "optimizer_config": 0})
+
+
 def test_names_beside_a_name(make):
     """A part of Keras that is said to be registered under another name is refused by us."""
     for layer in (

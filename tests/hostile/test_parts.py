@@ -12,18 +12,22 @@ import json
 import struct
 import zipfile
 
+import h5py
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet
 import pytest
 from savedmodels import field
 
 import tensorferry as ferry
 from tensorferry import display, limits
 from tensorferry.codecs import compression
+from tensorferry.codecs.hdf5 import file as hdf5
 from tensorferry.errors import FormatError, LimitError
 from tensorferry.formats.arrow import file
 from tensorferry.formats.checkpoint import graph as checkpoint_graph
 from tensorferry.formats.parquet import file as parquet_file
+from tensorferry.tensors import tree
 
 COLUMNS = 100_000
 
@@ -217,12 +221,27 @@ def test_members_of_no_bytes(kind):
     assert sum(given) < count * 5000
 
 
+def test_frames_of_few_bytes(monkeypatch):
+    """Short frames are read together: a decompressor for each would take twenty times as long."""
+    zstd, made = compression._zstd(), []
+    unsized = {zstd.CompressionParameter.content_size_flag: 0}
+    frames = [b"%x" % n * (n % 3) for n in range(5000)]
+    data = b"".join(zstd.compress(frame, options=unsized) for frame in frames)
+    library, error = compression._decompressors("zstd")
+    monkeypatch.setattr(
+        compression, "_decompressors", lambda kind: (lambda: made.append(1) or library(), error)
+    )
+
+    assert b"".join(compression.decompressed(io.BytesIO(data).read, "zstd")) == b"".join(frames)
+    assert len(made) < 10
+
+
 GRAPH = field(1, field(4, b"serve"))
 MODELS = {
     "graphs": lambda: field(2, GRAPH) + b"\x12\0" * 100_000,
     "objects": lambda: field(2, GRAPH + field(7, b"\x0a\0" * 1_000_000)),
     "functions": lambda: field(2, GRAPH + field(2, field(2, FUNCTION * 500_000))),
-    "signatures": lambda: field(2, GRAPH + field(5, field(1, b"a") + b"\x12\0") * 500_000),
+    "signatures": lambda: field(2, GRAPH + field(5, field(1, b"a") + b"\x12\0") * 100_000),
 }
 FUNCTION = field(1, field(1, field(1, b"f")))
 
@@ -241,3 +260,78 @@ def test_objects_of_a_checkpoint():
     with pytest.raises(LimitError, match=r"what stands for [0-9]+ objects"):
         checkpoint_graph.parse(field(1, b"") * 1_000_000)
     assert len(checkpoint_graph.parse(field(1, b"") * 1000).nodes) == 1000
+
+
+def linked(path, count, *, soft):
+    """An HDF5 file of a dataset that has so many names."""
+    with h5py.File(path, "w") as file:
+        values = file.create_dataset("values", data=np.zeros(3))
+        for number in range(count):
+            file[f"n{number}"] = h5py.SoftLink("values") if soft else values
+
+
+@pytest.mark.parametrize("soft", [False, True])
+def test_names_of_a_dataset(tmp_path, monkeypatch, soft):
+    """What stands for the members of a group is counted while they are listed."""
+    path = tmp_path / "x.h5"
+    linked(path, 2000, soft=soft)
+    assert len(ferry.open(path)) == 2001
+
+    monkeypatch.setattr(limits, "memory", 1 << 20)
+    with pytest.raises(LimitError, match=r"what stands for [0-9]+ members"):
+        ferry.open(path)
+
+
+def test_header_of_many_names(tmp_path, monkeypatch):
+    """The header of an object is read once, whatever number of names it has."""
+    path = tmp_path / "x.h5"
+    linked(path, 2000, soft=False)
+    take, taken = hdf5.Bytes.take, []
+    monkeypatch.setattr(
+        hdf5.Bytes, "take", lambda self, *place: taken.append(place) or take(self, *place)
+    )
+
+    assert len(ferry.open(path)) == 2001
+    assert len(taken) < 2000
+
+
+def test_lists_of_nothing(monkeypatch):
+    """Lists of plain values are copied at once: a small text holds millions of them."""
+    walked = []
+    for name in ("_to_tree", "_from_tree"):
+        walk = getattr(tree, name)
+        monkeypatch.setattr(
+            tree, name, lambda *given, walk=walk: walked.append(given) or walk(*given)
+        )
+    text = b"[" + b"[]," * 100_000 + b"[1,null]]"
+
+    assert ferry.load(io.BytesIO(text), format="json") == [*([] for _ in range(100_000)), [1, None]]
+    assert len(walked) < 100
+
+
+def test_nulls_of_many_columns(tmp_path, monkeypatch):
+    """Small columns of which nothing is known are read together to look for nulls in them."""
+    path, read = tmp_path / "x.parquet", []
+    table = pa.table({f"c{n}": [1, None] if n == 700 else [1, 2] for n in range(1000)})
+    pa.parquet.write_table(table, path, write_statistics=False)
+    batches = parquet_file.Reader.batches
+    monkeypatch.setattr(
+        parquet_file.Reader, "batches", lambda *given: read.append(given) or batches(*given)
+    )
+
+    schema = ferry.open(path).schema
+    assert [name for name, feature in schema.items() if feature.optional] == ["c700"]
+    assert len(read) < 10
+
+
+def test_layers_that_are_listed_without_end(tmp_path):
+    """What stands for the weights of a layer that is listed often is counted before it is made."""
+    path = tmp_path / "x.h5"
+    with h5py.File(path, "w") as file:
+        file.attrs["layer_names"] = np.array([b"a"] * 50_000)
+        layer = file.create_group("a")
+        layer.attrs["weight_names"] = np.array([b"w"] * 50_000)
+        layer["w"] = np.zeros(3)
+
+    with pytest.raises(LimitError, match=r"what stands for [0-9]+ weights of layers"):
+        ferry.open(path)

@@ -13,7 +13,9 @@ import numpy as np
 import pytest
 
 import tensorferry as ferry
-from tensorferry.formats.tfrecord import frames as tfrecord
+from tensorferry import limits
+from tensorferry.errors import LimitError
+from tensorferry.formats.tfrecord import frames as tfrecord, survey
 
 RECORDS = [b"", b"first", bytes(40), b"the last one"]
 
@@ -369,3 +371,30 @@ def test_key_that_is_not_text(tmp_path):
         list(ferry.open(path))
     assert caught.value.path == str(path)
     assert [dict(row) for row in ferry.open(path, schema={"a": "int64"})] == [{"a": 7}]
+
+
+def features(count):
+    """Records that each have a feature of their own."""
+    names = (b"f%d" % number for number in range(count))
+    return b"".join(frame(example((name, INTEGER))) for name in names)
+
+
+def test_features_of_their_own(tmp_path, monkeypatch):
+    """What is known of a feature is gone through where a record has it, not for each segment."""
+    path, seen = tmp_path / "x.tfrecord", []
+    path.write_bytes(features(20_000))
+    make = survey._statistics
+    monkeypatch.setattr(survey, "_statistics", lambda *row: seen.append(row) or make(*row))
+
+    assert ferry.verify(path).sound
+    assert len(seen) < 100_000
+
+
+def test_more_features_than_the_bytes_justify(tmp_path, monkeypatch):
+    """What stands for features is counted while they are found."""
+    path = tmp_path / "x.tfrecord"
+    path.write_bytes(features(5000))
+    monkeypatch.setattr(limits, "memory", 1 << 20)
+
+    with pytest.raises(LimitError, match=r"what stands for [0-9]+ features"):
+        ferry.open(path, infer="all").schema  # noqa: B018  # it is found when asked for

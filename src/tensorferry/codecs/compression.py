@@ -9,6 +9,10 @@ padding. gzip and zlib run in isal, zstd in the standard library's `compression.
 before Python 3.14): cramjam has no zstd decompressor that stops before the end of a frame, so
 forty bytes could ask for gigabytes. All of them release the GIL.
 
+To make a decompressor of zstd takes longer than to read a short frame, and a small file can hold a
+million of them. So short members and frames that follow each other are read many at a time, frames
+by cramjam into a block; whatever is unusual about them is left to the reading one by one.
+
 Where the bytes come from is `tensorferry.storage`; what is in them is for the formats.
 """
 
@@ -160,6 +164,11 @@ class _Input:
             self._chunk, self._next = self._chunk[self._next :] + more, 0
         return self._chunk[self._next : self._next + size]
 
+    def skip(self, size: int) -> None:
+        """Takes bytes that `peek` gave."""
+        self._next += size
+        self.position += size
+
     def skip_zeros(self) -> None:
         while chunk := self.take():
             if rest := chunk.lstrip(b"\0"):
@@ -172,9 +181,23 @@ def _blocks(source: _Input, kind: Kind, path: str | None) -> Iterator[bytes]:
     good = 0  # decompressed bytes given out
     first = CHUNK  # bytes that a decompressor gets first: of what it does not need it makes a copy
 
+    alone = 1  # up to this position members are read one by one
+    short = _ShortFrames() if kind == "zstd" else _ShortMembers(kind, make, error_type)
     head = source.peek(4)
     while True:
         _check_start(head, kind, source.position, good, path)
+        if source.position >= alone:
+            taken, block = short.read(source.peek(SHORT))
+            source.skip(taken)
+            if block:
+                good += len(block)
+                yield block
+            if not taken:
+                alone = source.position + SHORT
+            elif not (head := _next_head(source)):
+                return
+            else:
+                continue
         decompressor = make()
         chunk_start = source.position
         most, first = first, SHORT
@@ -195,12 +218,78 @@ def _blocks(source: _Input, kind: Kind, path: str | None) -> Iterator[bytes]:
                 # isal may hold back output after it has taken all input: only now is there no more.
                 raise _truncated(kind, source.position, good, path)
         source.put_back(decompressor.unused_data)
-        head = source.peek(4)
-        if head[:1] == b"\0":
-            source.skip_zeros()
-            head = source.peek(4)
-        if not head:
+        if not (head := _next_head(source)):
             return
+
+
+def _next_head(source: _Input) -> bytes:
+    """The first bytes behind a member and its padding; nothing at the end."""
+    head = source.peek(4)
+    if head[:1] == b"\0":
+        source.skip_zeros()
+        head = source.peek(4)
+    return head
+
+
+class _ShortFrames:
+    """Reads many short zstd frames at a time."""
+
+    def __init__(self) -> None:
+        self._zstd = _zstd()
+        self._room: bytearray | None = None
+
+    def read(self, data: bytes) -> tuple[int, bytes]:
+        """The number of bytes of the frames that are whole, and what they hold.
+
+        It is nothing if they are damaged, or hold more than a block.
+        """
+        import cramjam  # here, because most files are not compressed
+
+        view, end = memoryview(data), 0
+        try:
+            while end < len(data):
+                end += self._zstd.get_frame_size(view[end:])
+        except self._zstd.ZstdError:  # a frame that goes on, or none
+            pass
+        if not end:
+            return 0, b""
+        if self._room is None:
+            self._room = bytearray(BLOCK)
+        try:
+            size = cramjam.zstd.decompress_into(view[:end], self._room)
+        except (cramjam.DecompressionError, OSError, ValueError):
+            return 0, b""
+        return end, bytes(memoryview(self._room)[:size])
+
+
+class _ShortMembers:
+    """Reads many short members of gzip, or streams of zlib, at a time."""
+
+    def __init__(self, kind: Kind, make: Callable[[], Any], error: type[Exception]) -> None:
+        self._starts = STARTS[kind]
+        self._make = make
+        self._error = error
+
+    def read(self, data: bytes) -> tuple[int, bytes]:
+        """The number of bytes of the members that are whole, and what they hold.
+
+        The first one that is damaged, or holds more than a block together with those before it,
+        is left, and so is what follows it.
+        """
+        view, end, blocks, room = memoryview(data), 0, [], BLOCK
+        while room and data.startswith(self._starts, end):
+            decompressor = self._make()
+            try:
+                block = decompressor.decompress(view[end:], room)
+            except self._error:
+                break
+            if not decompressor.eof:
+                break
+            end = len(data) - len(decompressor.unused_data)
+            if block:
+                blocks.append(block)
+                room -= len(block)
+        return end, b"".join(blocks)
 
 
 def _check_start(head: bytes, kind: Kind, offset: int, good: int, path: str | None) -> None:

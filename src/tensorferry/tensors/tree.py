@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Callable
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,9 @@ TENSORS = ("tensor", "sparse", "ragged")
 
 _NAN = struct.pack("<d", math.nan)
 
+# What stands for itself, whatever its value.
+_PLAIN = frozenset((type(None), bool, int))
+
 # Decodes a part of an object, given the part and its name, which errors show.
 Decode = Callable[[Any, str | int], Any]
 
@@ -65,6 +69,8 @@ def to_tree(value: Any, encode: EncodeTensor) -> Any:
 
 
 def _to_tree(value: Any, encode: EncodeTensor, place: str, depth: int) -> Any:
+    if type(value) is list and (copied := _copied(value, depth)) is not None:
+        return copied
     if isinstance(value, np.ndarray | np.generic):
         return encode(as_tensor(value), place)
     if value is None or isinstance(value, bool | int | str):
@@ -126,27 +132,59 @@ def from_tree(tree: Any, decode: DecodeTensor) -> Any:
 
 def _from_tree(node: Any, decode_tensor: DecodeTensor, depth: int) -> Any:
     kind = type(node)
+    if kind is list:
+        return _from_list(node, decode_tensor, depth)
     if kind is float and math.isinf(node):
         raise FormatError("a number is too large for a float")
-    if kind is not list and kind is not dict:
+    if kind is not dict:
         return _checked(node) if kind is str else node
-    name = node.get(TYPE, "dict") if kind is dict else "list"
-    if depth <= 0 and name in ("list", "dict", "tuple", "namedtuple"):
+    if depth <= 0 and node.get(TYPE, "dict") in ("dict", "tuple", "namedtuple"):
         raise too_deep()
 
     def decode(part: Any, name: str | int) -> Any:
         try:
             return _from_tree(part, decode_tensor, depth - 1)
         except FormatError as error:
-            place = str(name)[:60]
-            error.tensor = f"{place}/{error.tensor}" if error.tensor else place
-            raise
+            raise _inside(error, name) from None
 
-    if kind is list:
-        return [decode(element, index) for index, element in enumerate(node)]
     if TYPE in node:
         return build(node, decode, decode_tensor)
     return {_checked(key): decode(element, key) for key, element in node.items()}
+
+
+def _from_list(node: list[Any], decode_tensor: DecodeTensor, depth: int) -> list[Any]:
+    if depth <= 0:
+        raise too_deep()
+    if (copied := _copied(node, depth)) is not None:
+        return copied
+    found: list[Any] = []
+    try:
+        for element in node:
+            found.append(_from_tree(element, decode_tensor, depth - 1))
+    except FormatError as error:
+        raise _inside(error, len(found)) from None
+    return found
+
+
+def _copied(node: list[Any], depth: int) -> list[Any] | None:
+    """A list of values that stand for themselves, or of lists of these; None for any other.
+
+    Millions of lists fit into a small file, and to go through them one by one takes seconds.
+    """
+    kinds = {*map(type, node)}
+    if kinds <= _PLAIN:
+        return node.copy() if depth > 0 else None
+    if kinds != {list} or depth <= 1:
+        return None
+    inside = map(type, chain.from_iterable(node))
+    return [*map(list.copy, node)] if _PLAIN.issuperset(inside) else None
+
+
+def _inside(error: FormatError, name: str | int) -> FormatError:
+    """The error with the name of what holds its tensor."""
+    place = str(name)[:60]
+    error.tensor = f"{place}/{error.tensor}" if error.tensor else place
+    return error
 
 
 def _checked(text: str) -> str:

@@ -18,6 +18,7 @@ from tensorferry.files import keywords
 from tensorferry.files.find import Found
 from tensorferry.operations.fileinfo import FileInfo, look
 from tensorferry.operations.glance import starts_with_record, total_size
+from tensorferry.storage.source import shorter
 from tensorferry.tensors.infos import TensorInfo
 
 if TYPE_CHECKING:
@@ -33,6 +34,9 @@ STAMPED = 1000
 
 DAMAGES = 1000
 """How many damaged places are told."""
+
+Stamp = tuple[int, int, int]
+"""The inode of a file, its size, and when it was changed."""
 
 VERIFIED = 1 << 30
 """Up to how many bytes the checksums of rows are verified when they are counted."""
@@ -66,7 +70,7 @@ class File:
         self.lock = threading.RLock()
         self._options = options
         self._version = 0
-        self._stamp: Sequence[object] = ()
+        self._stamp: Sequence[Stamp | None] = ()
         self._located: Located | None = None
         self._subject: Subject | None = None
         self._pages: Pages | None = None
@@ -170,6 +174,21 @@ class File:
             if self._subject is None:
                 self._subject = self.open()
             yield self._subject
+            self.check_sizes()
+
+    def check_sizes(self) -> None:
+        """Makes sure that no local file was cut since it was opened.
+
+        Bytes that a mapped file lost read as zeros up to the end of a page, and no signal tells.
+
+        Raises:
+            TruncatedError: One was; `refresh` opens it anew.
+        """
+        if "info" not in self.__dict__ or (now := _stamp(self.info)) == self._stamp:
+            return
+        for path, before, after in zip(self.info.files, self._stamp, now, strict=False):
+            if before and after and before[0] == after[0] and after[1] < before[1]:
+                raise shorter(path, after[1], before[1])
 
     @contextmanager
     def paging(self) -> Iterator[Pages]:
@@ -234,9 +253,9 @@ class File:
             self._subject = None
 
 
-def _stamp(info: FileInfo) -> Sequence[object]:
+def _stamp(info: FileInfo) -> Sequence[Stamp | None]:
     """What changes when local files are written or replaced."""
-    stamps: list[object] = []
+    stamps: list[Stamp | None] = []
     for path in info.files[:STAMPED]:
         try:
             found = os.stat(path)

@@ -28,6 +28,9 @@ PATIENCE = 60.0
 LEFT = 5.0
 """After so many seconds without a question, a job gives way to one that waits."""
 
+CHECKED = 0.1
+"""After so many seconds, and at the end, a job looks whether its files were cut."""
+
 ITEMS = 200_000
 """The most items of a job."""
 
@@ -105,17 +108,28 @@ class Job:
             "full": self.full,
         }
 
-    def run(self, work: Callable[[Job], Iterator[Any]]) -> None:
-        """Does the work."""
-        whole = cuts.pages()
+    def run(
+        self, work: Callable[[Job], Iterator[Any]], check: Callable[[], None] = lambda: None
+    ) -> None:
+        """Does the work.
+
+        Args:
+            work: Gives the items.
+            check: Raises an error if what is read was cut meanwhile.
+        """
+        whole, checked = cuts.pages(), time.monotonic()
         try:
             for item in work(self):
                 cuts.check(whole)
+                if time.monotonic() - checked > CHECKED:
+                    check()
+                    checked = time.monotonic()
                 self.items.append(item)
                 if len(self.items) >= ITEMS:
                     self.full = True
                     break
             cuts.check(whole)
+            check()
         except Cancelled:
             self.stop()
         except FerryError as error:
@@ -130,9 +144,14 @@ class Job:
 
 
 class Jobs:
-    """All jobs of a server."""
+    """All jobs of a server.
 
-    def __init__(self) -> None:
+    Args:
+        check: See `Job.run`.
+    """
+
+    def __init__(self, check: Callable[[], None] = lambda: None) -> None:
+        self._check = check
         self._jobs: OrderedDict[object, Job] = OrderedDict()
         self._lock = threading.Lock()
         self._turns = threading.Semaphore(RUNNING)
@@ -161,7 +180,7 @@ class Jobs:
                     if other.is_left and other is not job:
                         other.end()
         try:
-            job.run(work)
+            job.run(work, self._check)
         finally:
             self._turns.release()
 

@@ -25,7 +25,7 @@ class Shown:
 
     def __init__(self, files: Sequence[File]) -> None:
         self.files = list(files)
-        self.jobs = Jobs()
+        self.jobs = Jobs(self._check_sizes)
 
     def file(self, query: Query, name: str = "file") -> File:
         """The file that a question is about.
@@ -37,6 +37,10 @@ class Shown:
         if number >= len(self.files):
             raise UnsupportedError(f"file {number} of {len(self.files)}")
         return self.files[number]
+
+    def _check_sizes(self) -> None:
+        for file in self.files:
+            file.check_sizes()
 
     def close(self) -> None:
         """Ends all jobs, and closes the files."""

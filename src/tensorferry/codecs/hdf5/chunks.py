@@ -28,7 +28,8 @@ from tensorferry.codecs.hdf5.trees import CHUNKS, FILTERED_CHUNKS, walk_records,
 from tensorferry.codecs.hdf5.types import UNDEFINED
 
 if TYPE_CHECKING:
-    from tensorferry.codecs.hdf5.file import File, Message
+    from tensorferry.codecs.hdf5.file import File
+    from tensorferry.codecs.hdf5.headers import Message
 
 COMPACT, CONTIGUOUS, CHUNKED, VIRTUAL = 0, 1, 2, 3
 TREE, SINGLE, IMPLICIT, FIXED, EXTENSIBLE, NEW_TREE = 0, 1, 2, 3, 4, 5

@@ -21,9 +21,10 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 from tensorferry import limits
+from tensorferry.codecs.hdf5.headers import Message, read_messages
 from tensorferry.codecs.hdf5.heaps import Heap
 from tensorferry.codecs.hdf5.trees import ATTRIBUTE_NAMES, LINK_NAMES, walk_records, walk_tree
 from tensorferry.codecs.hdf5.types import UNDEFINED, Datatype, read_datatype, read_shape
@@ -36,6 +37,9 @@ SIGNATURE = b"\x89HDF\r\n\x1a\n"
 SPARE_BYTES, BYTES_FACTOR = 1 << 20, 8
 SPARE_READS, MOST_READS = 1 << 12, 1 << 24
 
+PART = 1 << 14
+"""Number of bytes that a member of a group, or a name in a list, counts for."""
+
 # How many bytes of a remote file are fetched at a time: its objects lie close to each other.
 PAGE = 1 << 18
 # Of a local file, these are read as they are needed, and not kept for long.
@@ -43,21 +47,11 @@ LOCAL_PAGE, MOST_PAGES = 1 << 13, 64
 
 # Messages of an object's header.
 DATASPACE, LINK_INFO, DATATYPE, FILL_VALUE, LINK, EXTERNAL_FILES = 0x01, 0x02, 0x03, 0x05, 0x06, 7
-LAYOUT, FILTERS, ATTRIBUTE, CONTINUATION, SYMBOL_TABLE, ATTRIBUTE_INFO = 8, 11, 12, 16, 17, 21
+LAYOUT, FILTERS, ATTRIBUTE, SYMBOL_TABLE, ATTRIBUTE_INFO = 8, 11, 12, 17, 21
 SHARED = 2  # a flag: the message is kept elsewhere
 
 _SYMBOL = struct.Struct("<QQI4x16s")
-_MESSAGE = struct.Struct("<HHB3x")
 _PLACE = struct.Struct("<Q")
-
-
-class Message(NamedTuple):
-    """A message of an object's header."""
-
-    kind: int
-    flags: int
-    data: bytes
-    offset: int
 
 
 class Bytes:
@@ -177,6 +171,7 @@ class File:
         self.bytes = Bytes(source, start, whole - start if size is None else size)
         self._heaps: dict[int, dict[int, bytes]] = {}
         self._groups: set[int] = set()
+        self._headers: dict[int, list[Message]] = {}
         with self.parsing(0, "the superblock"):
             address = self._superblock()
         self.root = Node(self, "", address)
@@ -209,6 +204,28 @@ class File:
         is_new = node.address not in self._groups
         self._groups.add(node.address)
         return is_new
+
+    def header(self, address: int) -> list[Message]:
+        """The messages of an object's header, read once, however many names the object has."""
+        found = self._headers.get(address)
+        if found is None:
+            with self.parsing(address, "an object's header"):
+                found = self._headers[address] = list(read_messages(self, address))
+        return found
+
+    def count(self, number: int, what: str, address: int) -> None:
+        """Counts what stands for parts of an object, of each of which the file holds a few bytes.
+
+        Raises:
+            LimitError: They take more than the file may.
+        """
+        self.bytes.source.budget.take(
+            number * PART,
+            what=f"what stands for {number} {what}",
+            key=(what, self.bytes.start + address),
+            offset=self.bytes.start + address,
+            path=self.path,
+        )
 
     def heap_object(self, address: int, index: int) -> bytes:
         """An object of a global heap, which holds strings of variable length."""
@@ -282,8 +299,7 @@ class Node:
         self.file = file
         self.path = path
         self.address = address
-        with file.parsing(address, "an object's header"):
-            self.messages = list(self._read_messages())
+        self.messages = file.header(address)
         self.is_dataset = any(message.kind == LAYOUT for message in self.messages)
 
     def find(self, kind: int) -> Message | None:
@@ -366,48 +382,6 @@ class Node:
             elif not record[8] & SHARED:
                 yield messages.take(record[:8])
 
-    def _read_messages(self) -> Iterator[Message]:
-        data = self.file.bytes
-        head = data.take(self.address, max(4, min(16, data.size - self.address)))
-        if head[0] == 1:
-            version, fixed, order = 1, _MESSAGE, 0
-            (size,) = struct.unpack_from("<I", head[:16], 8)
-            blocks = [(self.address + 16, size)]
-        elif head.startswith(b"OHDR"):
-            version = 2
-            number, flags = data.take(self.address + 4, 2)
-            if number != 2:
-                self.file.refuse(self.address, f"an object's header is of version {number}")
-            start = self.address + 6 + 16 * bool(flags & 32) + 4 * bool(flags & 16)
-            width = 1 << (flags & 3)
-            size = int.from_bytes(data.take(start, width), "little")
-            blocks = [(start + width, size)]
-            fixed, order = struct.Struct("<BHB"), 2 * bool(flags & 4)
-        else:
-            self.file.fail(self.address, f"no object: its header starts with {head[:4].hex(' ')}")
-        seen = set()
-        for start, size in blocks:
-            if start in seen:
-                self.file.fail(start, "an object's header continues in itself")
-            seen.add(start)
-            block, position = data.take(start, size), 0
-            while position + fixed.size + order <= size:
-                kind, length, flags = fixed.unpack_from(block, position)
-                position += fixed.size + order
-                if length > size - position:
-                    self.file.fail(start + position, "a message reaches beyond its header")
-                content = block[position : position + length]
-                if kind == CONTINUATION:
-                    following, more = struct.unpack_from("<QQ", content)
-                    if version == 2:
-                        if more < 8 or data.take(following, 4) != b"OCHK":
-                            self.file.fail(following, "no part of an object's header")
-                        following, more = following + 4, more - 8
-                    blocks.append((following, more))
-                elif kind:
-                    yield Message(kind, flags, content, start + position)
-                position += length
-
     def _links(self) -> Iterator[tuple[str, int | UnsupportedError]]:
         """The members: where each lies, or why it is not followed there."""
         seen: set[str] = set()
@@ -417,6 +391,7 @@ class Node:
             if name in seen or not name or name in (".", "..") or "/" in name or "\0" in name:
                 self.file.fail(self.address, f"a member of a group is called {name[:60]!r}")
             seen.add(name)
+            self.file.count(len(seen), "members of a group", self.address)
             yield name, target
 
     def _all_links(self) -> Iterator[tuple[str, int | UnsupportedError]]:

@@ -38,6 +38,9 @@ from tensorferry.formats.keras.names import (
 PLACE = 200
 """Number of characters that tell of a place."""
 
+# Lists and objects of a config, by identity, and the packages in which their texts were looked up.
+Seen = set[tuple[int, tuple[str, ...] | None]]
+
 # Keras itself writes NaN and Infinity, which are no JSON.
 _DECODER = json.JSONDecoder()
 
@@ -85,7 +88,10 @@ def parse(source: bytes | memoryview, *, what: str, budget: Budget | None = None
 
 def find(config: Any) -> tuple[Finding, ...]:
     """What Keras would do beside making layers if it loaded a config."""
-    return tuple(finding for place, node in _objects(config) for finding in _look(place, node))
+    seen: Seen = set()
+    return tuple(
+        finding for place, node in _objects(config) for finding in _look(place, node, seen)
+    )
 
 
 def classes(config: Any) -> dict[str, tuple[str, dict[str, Any]]]:
@@ -175,14 +181,19 @@ def texts(config: Any) -> set[str]:
     return found
 
 
-def _look(place: str, node: dict[str, Any]) -> Iterator[Finding]:
+def _text(value: Any) -> str:
+    """A value as text. Of a list or an object it tells the kind: each may hold all the others."""
+    return text.describe(value) if isinstance(value, list | dict) else str(value)
+
+
+def _look(place: str, node: dict[str, Any], seen: Seen) -> Iterator[Finding]:
     kind, module, inner = node.get("class_name"), node.get("module"), node.get("config")
     yield from _bytecode(place, node)
     if "optimizer_config" in node:  # of a legacy file, which has its training apart
-        yield from _looked_up(place, node)
+        yield from _looked_up(place, node, seen)
     if not isinstance(kind, str):
         if "class_name" in node:  # Keras imports the module before it misses the class
-            yield Finding("gadget", place, f"uses a class whose name is {str(kind)[:100]}")
+            yield Finding("gadget", place, f"uses a class whose name is {_text(kind)[:100]}")
         return
     if kind == "TorchModuleWrapper":
         yield Finding("pickle", place, "unpickles a PyTorch module")
@@ -190,9 +201,9 @@ def _look(place: str, node: dict[str, Any]) -> Iterator[Finding]:
     yield from _registered(place, kind, node)
     compiled = node.get("compile_config")
     if isinstance(compiled, dict):
-        yield from _looked_up(f"{place}/compile_config".lstrip("/"), compiled)
+        yield from _looked_up(f"{place}/compile_config".lstrip("/"), compiled, seen)
     if isinstance(inner, dict) and is_class(kind, module if isinstance(module, str) else None):
-        yield from _looked_up(f"{place}/config".lstrip("/"), inner)
+        yield from _looked_up(f"{place}/config".lstrip("/"), inner, seen)
     if kind == "function":
         yield from _function(place, module, inner)
     elif isinstance(module, str):
@@ -219,13 +230,14 @@ _PACKAGES = {
 }
 
 
-def _looked_up(place: str, config: dict[str, Any]) -> Iterator[Finding]:
+def _looked_up(place: str, config: dict[str, Any], seen: Seen) -> Iterator[Finding]:
     """Texts that Keras replaces by the function or class of that name.
 
     Args:
         place: Of the config.
         config: Of one of Keras' own classes, or what a model is compiled with. The config of
             another class means what that class makes of it.
+        seen: What was looked at before. Configs inside of each other have the same parts.
     """
     for key, value in config.items():
         packages = _PACKAGES.get(key.rpartition("_")[2])
@@ -234,9 +246,12 @@ def _looked_up(place: str, config: dict[str, Any]) -> Iterator[Finding]:
             inside, one = left.pop()
             if isinstance(one, str) and not is_text(one, packages or ()):
                 yield Finding("function", inside, f"looks up {one[:100]!r}", one)
-            elif isinstance(one, list):
+            if not isinstance(one, list | dict) or (id(one), packages) in seen:
+                continue
+            seen.add((id(one), packages))
+            if isinstance(one, list):
                 left += [(_below(inside, number), part) for number, part in enumerate(one)]
-            elif isinstance(one, dict) and "class_name" not in one:
+            elif "class_name" not in one:
                 left += [(_below(inside, name), part) for name, part in one.items()]
 
 
@@ -246,9 +261,9 @@ def _registered(place: str, kind: str, node: dict[str, Any]) -> Iterator[Finding
     module = node.get("module") if isinstance(node.get("module"), str) else None
     if not key or key == kind or (kind == "function" and key == inner):
         return
-    name = str(node.get("spec_name")) if kind == "__typespec__" else kind
-    if is_class(name, module) or (kind == "function" and is_function(str(inner), module)):
-        detail = f"looks up {str(key)[:100]!r} instead of {name[:100]!r}"
+    name = _text(node.get("spec_name")) if kind == "__typespec__" else kind
+    if is_class(name, module) or (kind == "function" and is_function(_text(inner), module)):
+        detail = f"looks up {_text(key)[:100]!r} instead of {name[:100]!r}"
         yield Finding("registered", place, detail, key if isinstance(key, str) else "")
 
 
@@ -263,8 +278,8 @@ def _bytecode(place: str, node: dict[str, Any]) -> Iterator[Finding]:
     if kind == "__lambda__" or "lambda" in types or "raw" in types or coded:
         yield Finding("bytecode", place, "runs Python bytecode that the file brings along")
     elif node.get("function_type") == "function":
-        name = f"{node.get('module')}.{node.get('function')}"
-        called = str(node.get("function"))
+        name = f"{_text(node.get('module'))}.{_text(node.get('function'))}"
+        called = _text(node.get("function"))
         if not is_function(called):
             yield Finding("function", place, f"calls the function {name[:100]!r}", called)
     elif kind == "Lambda" and "function_type" not in inner:
@@ -286,11 +301,11 @@ def _files(place: str, kind: str, inner: Any) -> Iterator[Finding]:
     words = inner.get("vocabulary")
     # A list of words is one; whatever else becomes a text is a path.
     if words is not None and not isinstance(words, list):
-        yield Finding("file", f"{place}/config/vocabulary", f"reads {str(words)[:100]!r}")
+        yield Finding("file", f"{place}/config/vocabulary", f"reads {_text(words)[:100]!r}")
 
 
 def _function(place: str, module: Any, inner: Any) -> Iterator[Finding]:
-    name = str(inner)
+    name = _text(inner)
     where = module if isinstance(module, str) else None
     if is_function(name, where):
         return
@@ -307,7 +322,7 @@ JUDGED = ("Lambda", "TFSMLayer", "TorchModuleWrapper")
 
 
 def _class(place: str, kind: str, module: str, node: dict[str, Any]) -> Iterator[Finding]:
-    name = str(node.get("spec_name")) if kind == "__typespec__" else kind
+    name = _text(node.get("spec_name")) if kind == "__typespec__" else kind
     if kind in VALUES:  # which have no module; of one that Keras does not know it is imported
         yield Finding("gadget", place, f"uses {kind} of {module[:100]!r}")
         return

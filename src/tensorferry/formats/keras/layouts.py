@@ -172,7 +172,10 @@ def _find_legacy(root: Node, group: Node, prefix: str) -> Found:
             pairs.append((layer, layer, inner))
             continue
         found.layers[inner.path] = layer
-        pairs += [(layer, name, descend(inner, name)) for name in listed(inner, "weight_names")]
+        weights = listed(inner, "weight_names")
+        # A layer may be listed without end, with all its weights.
+        group.file.count(len(pairs) + len(weights), "weights of layers", group.address)
+        pairs += [(layer, name, descend(inner, name)) for name in weights]
     names = [_without_output(name) for _, name, _ in pairs]
     if all(name.startswith(prefix) for name in names):
         names = [name.removeprefix(prefix) for name in names]
@@ -198,6 +201,7 @@ def _add_optimizer(found: Found, root: Node) -> tuple[str, ...]:
         listing = listed(optimizer, "weight_names")
     except FerryError as error:
         return _add(found, [LEGACY_OPTIMIZER], [Link(LEGACY_OPTIMIZER, unreadable(error))])
+    optimizer.file.count(len(listing), "weights of an optimizer", optimizer.address)
     nodes: list[Node | Link] = []
     for name in listing:
         try:

@@ -26,6 +26,7 @@ from tensorferry.classes import dataclass
 from tensorferry.codecs.hdf5 import file as hdf5, types as hdf5_types
 from tensorferry.codecs.hdf5.chunks import CHUNKED, VIRTUAL, Chunk, Layout, find_chunks, read_layout
 from tensorferry.codecs.hdf5.file import Node
+from tensorferry.codecs.hdf5.headers import Message
 from tensorferry.codecs.hdf5.types import UNDEFINED, Datatype
 from tensorferry.dtypes import DType
 from tensorferry.errors import ChecksumError, FormatError, UnsupportedError
@@ -112,7 +113,7 @@ class _Reader:
             return self._filled()
         return self._run(layout.address, self.nbytes if layout.size is None else layout.size)
 
-    def _message(self, kind: int) -> hdf5.Message | None:
+    def _message(self, kind: int) -> Message | None:
         return self.node.find(kind)
 
     def _refuse(self, what: str) -> NoReturn:

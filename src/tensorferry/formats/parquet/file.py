@@ -14,7 +14,7 @@ and `tensorferry.formats.tables.values`; rows are `tensorferry.formats.tables.ta
 from __future__ import annotations
 
 import struct
-from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
@@ -24,6 +24,7 @@ from tensorferry.budget import RATIO
 from tensorferry.errors import FormatError, TruncatedError, UnsupportedError
 from tensorferry.formats.parquet import pages
 from tensorferry.formats.parquet.footer import CODECS, PAGE_HEADER, Chunk, count_parts, read_footer
+from tensorferry.formats.parquet.nulls import look_for_nulls
 from tensorferry.formats.parquet.ranges import RangedFile
 from tensorferry.formats.tables import pieces
 from tensorferry.formats.tables.lending import lend
@@ -313,7 +314,7 @@ class Reader:
                     found.add(leaf.name)
                 elif None in counts:
                     unsure.setdefault(leaf.column, []).append(leaf.name)
-        return found | self._look_for_nulls(unsure)
+        return found | look_for_nulls(self, unsure)
 
     def sizes(self) -> dict[str, int]:
         """Number of bytes of the file that each column takes, compressed as it is."""
@@ -345,45 +346,6 @@ class Reader:
             group.chunks[leaf.leaf].nulls if leaf.leaf < len(group.chunks) else None
             for group in self._groups
         ]
-
-    def _look_for_nulls(self, unsure: Mapping[str, Collection[str]]) -> set[str]:
-        """Those leaves of some columns that are null in some row.
-
-        One by one, row groups and columns without end would fit into memory, but not into a
-        lifetime: what is read of them is counted together.
-        """
-        groups = range(len(self.rows))
-        declared = sum(self.memory(group, list(unsure)) for group in groups)
-        pieces.check_memory(declared, held=self.size)
-        found: set[str] = set()
-        read = 0
-        for column, names in unsure.items():
-            left = set(names)
-            for group in groups:
-                batches = self.batches(group, [column])
-                read += sum(map(nbytes_of, batches))
-                pieces.check_memory(read, held=self.size)
-                for batch in batches:
-                    left.difference_update(_null_leaves(batch.column(0), column))
-                if not left:
-                    break
-            found |= set(names) - left
-        return found
-
-
-def _null_leaves(array: Any, name: str) -> Iterator[str]:
-    """The names of what is null in some row: the array, or members of its structs."""
-    import pyarrow as pa
-
-    if array.null_count:
-        yield name
-    if isinstance(array.type, pa.BaseExtensionType):
-        array = array.storage
-    if pa.types.is_struct(array.type):
-        for field, member in zip(array.type, array.flatten(), strict=True):
-            yield from _null_leaves(member, f"{name}/{field.name}")
-    elif pa.types.is_fixed_size_list(array.type):
-        yield from _null_leaves(array.flatten(), name)
 
 
 def _unmapped(source: Source) -> Any:

@@ -92,7 +92,10 @@ GRAPH = 1 << 20
 """As so many bytes each graph of a model counts."""
 
 PART = 1 << 12
-"""As so many bytes each function, object and signature counts."""
+"""As so many bytes each function and object counts."""
+
+SIGNATURE = 1 << 14
+"""As so many bytes each signature counts."""
 
 
 class Reader(protobuf.Reader):

@@ -41,7 +41,7 @@ from tensorferry.formats.savedmodel import (
 from tensorferry.formats.savedmodel.assets import Asset, storage_join
 from tensorferry.formats.savedmodel.fingerprint import FINGERPRINT, Fingerprint, read_fingerprint
 from tensorferry.formats.savedmodel.graph import Function, Graph
-from tensorferry.formats.savedmodel.messages import PART, Reader
+from tensorferry.formats.savedmodel.messages import SIGNATURE, Reader
 from tensorferry.formats.savedmodel.objects import ConcreteFunction, Objects, Variable
 from tensorferry.formats.savedmodel.ops import Risk
 from tensorferry.formats.savedmodel.specs import Signature, TensorSpec
@@ -346,7 +346,9 @@ def _read_meta_graph(
     held = read_objects(reader, given)
     named: Mapping[str, Span] = {}
     if fields is not None:
-        places = reader.counted("MetaGraphDef", "signature_def", span, size=PART, what="signatures")
+        places = reader.counted(
+            "MetaGraphDef", "signature_def", span, size=SIGNATURE, what="signatures"
+        )
         named = reader.entries("SignatureEntry", places)
     signatures = {name: specs.read_signature(reader, name, named[name]) for name in sorted(named)}
     definitions = [

@@ -12,10 +12,12 @@ features, or if it is empty; `survey` refuses all others.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import zip_longest
 
 import numpy as np
 
 from tensorferry import _native, dtypes
+from tensorferry.budget import Budget
 from tensorferry.classes import dataclass, field
 from tensorferry.errors import FormatError
 from tensorferry.formats.tfrecord.example import KIND_NAMES, KIND_NUMBERS
@@ -29,6 +31,9 @@ PROBED_ROWS = 1000
 # The number of places that columns have, for all features and records, when records are decoded to
 # look at them: records may each have features of their own.
 PROBED_PLACES = 1 << 20
+
+PART = 1 << 14
+"""Number of bytes that a feature counts for: records of a few bytes may each have another one."""
 
 BYTES = KIND_NUMBERS["bytes"]
 
@@ -105,9 +110,11 @@ def survey(segments: Iterable[Segment], *, skip: bool = False) -> Survey:
     """
     statistics = _native.ExampleSurvey()
     tensors: dict[str, tuple[str, Shape] | None] = {}
+    rows: list[Row] = []
+    size = 0
     for segment in segments:
         for run in _examples_of(segment) if skip else [segment]:
-            before, seen = statistics.rows, statistics.features()
+            before, seen = statistics.rows, rows
             try:
                 _, end, status = statistics.add(run.buffer, run.start, run.count, run.verify)
             except FormatError as error:
@@ -115,18 +122,24 @@ def survey(segments: Iterable[Segment], *, skip: bool = False) -> Survey:
             if status != Status.RECORD:
                 raise run.corrupt(statistics.rows - before, end)
             rows = statistics.features()
-            stranger = next(_strangers(run, rows, seen), None)
+            size += run.end - run.start
+            Budget(size).take(
+                len(rows) * PART, what=f"what stands for {len(rows)} features", path=run.path
+            )
+            # New features stand behind the others. Those that the records lack were looked at.
+            here = [(row, was) for row, was in zip_longest(rows, seen) if row != was]
+            counts = [row[4] - (was[4] if was else 0) for row, was in here]
+            stranger = next(_strangers(run, [row for row, _ in here], counts), None)
             if stranger is not None:
                 raise _not_an_example(FormatError(NO_FEATURES), run, stranger)
-            if len(rows) == len(seen) and not any(row[2] == BYTES or row[3] for row in rows):
+            if len(rows) == len(seen) and not any(row[2] == BYTES or row[3] for row, _ in here):
                 continue  # the same names, and nothing but numbers
-            earlier = {row[0].decode(): KIND_NAMES.get(row[2]) for row in seen}
-            found = [_statistics(row, run.path) for row in rows]
-            for one in found:
+            found = [_statistics(row, run.path) for row, _ in here]
+            for one, (_, was) in zip(found, here, strict=True):
                 if one.mixed:
-                    raise _mixed(one, earlier.get(one.name), run)
+                    raise _mixed(one, KIND_NAMES.get(was[2]) if was else None, run)
             _probe(found, run, tensors)
-    found = [_statistics(row, "") for row in statistics.features()]
+    found = [_statistics(row, "") for row in rows]
     return Survey(tuple(found), statistics.rows, tensors)
 
 
@@ -150,7 +163,7 @@ def _examples_of(segment: Segment) -> Iterator[Segment]:
 def _with_features(segment: Segment, features: list[Row]) -> Iterator[Segment]:
     """The parts of a segment without the records that only parse as Examples."""
     done = 0
-    for stranger in _strangers(segment, features):
+    for stranger in _strangers(segment, features, [row[4] for row in features]):
         good, rest = segment.split(stranger - done)
         if good.count:
             yield good
@@ -160,19 +173,18 @@ def _with_features(segment: Segment, features: list[Row]) -> Iterator[Segment]:
         yield segment
 
 
-def _strangers(segment: Segment, after: Sequence[Row], before: Sequence[Row] = ()) -> Iterator[int]:
+def _strangers(segment: Segment, features: Sequence[Row], counts: Sequence[int]) -> Iterator[int]:
     """The places of records that parse as Examples but have no features, and are not empty.
 
     Args:
         segment: Frames of records that parse.
-        after: The features that a survey knows with this segment.
-        before: Those that it knew without the segment.
+        features: Those in the segment.
+        counts: How many of its records have each of them.
     """
-    known = {row[:2]: row[4] for row in before}
-    if any(row[4] - known.get(row[:2], 0) == segment.count for row in after):
+    if segment.count in counts:
         return  # every record has this feature
     records = segment.records()
-    for place in _without_values(segment, after):
+    for place in _without_values(segment, features):
         if records[place] not in EMPTY:
             alone = _native.ExampleSurvey()
             alone.add_record(records[place])
