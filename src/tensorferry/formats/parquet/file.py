@@ -14,7 +14,7 @@ and `tensorferry.formats.tables.values`; rows are `tensorferry.formats.tables.ta
 from __future__ import annotations
 
 import struct
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
