@@ -7,6 +7,7 @@ model.signatures["serving_default"](x=array)["output_0"]      # a torch tensor
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -67,17 +68,24 @@ class Values(Mapping[str, Array]):
     """The current values of a model's variables by name.
 
     Args:
-        variables: The variables of the model.
+        find: Finds the variables of the model. It is called when a value is asked for: most
+            programs only call the model.
         stored: Tensors in the file, for variables that the framework does not show.
     """
 
     def __init__(
-        self, variables: Iterable[Variable], stored: Mapping[str, Stored] | None = None
+        self, find: Callable[[], Iterable[Variable]], stored: Mapping[str, Stored] | None = None
     ) -> None:
-        self._read: dict[str, Callable[[], Any]] = {
-            name: tensor.read for name, tensor in (stored or {}).items()
+        self._find = find
+        self._stored = stored or {}
+
+    @cached_property
+    def _read(self) -> dict[str, Callable[[], Any]]:
+        """What reads each of them."""
+        read: dict[str, Callable[[], Any]] = {
+            name: tensor.read for name, tensor in self._stored.items()
         }
-        self._read.update({variable.name: variable.read for variable in variables})
+        return {**read, **{variable.name: variable.read for variable in self._find()}}
 
     def __getitem__(self, name: str) -> Array:
         return np.asarray(self._read[name]())

@@ -196,9 +196,8 @@ def _load_copy(
         )
     call = _call_of(programs, loaded, signatures, signature)
     in_graph = graph.objects is None  # in TensorFlow 1, not all variables are objects
-    variables = programs.variables_of(loaded, by_name=in_graph)
     stored = open_variables(read.place).stored if in_graph and read.has_variables else None
-    values = Values(variables, stored)
+    values = Values(partial(programs.variables_of, loaded, by_name=in_graph), stored)
     if stored is None:
         copy.keep_assets()  # TensorFlow has read all else
     return LoadedModel(path, "savedmodel", signatures, values, to, allowed, loaded, call)
@@ -310,7 +309,7 @@ def _load_file(
     safe = not {"lambda", "pickle"} & {danger.kind for danger in allowed}
     model = keras.load(copy, supplied, safe=safe, compile=compile)
     call = partial(_predict, keras, model)
-    values = Values(find_variables(model).variables)
+    values = Values(lambda: find_variables(model).variables)
     return LoadedModel(path, "keras", {}, values, to, allowed, model, call)
 
 
