@@ -1,7 +1,9 @@
 """Small files of plain arrays: a short way that differs from the long one in nothing but time."""
 
+import json
 import os
 import pickle
+import struct
 
 import ml_dtypes
 import numpy as np
@@ -164,3 +166,25 @@ def test_a_file_that_is_replaced_stays_what_it_was(tmp_path):
         bundle["a"]
     with pytest.raises(ValueError, match="closed"):
         bundle.info["a"]
+
+
+@pytest.mark.parametrize("name", ["x.npy", "x.safetensors"])
+@pytest.mark.parametrize("mmap", [True, False])
+def test_shapes_without_elements(tmp_path, name, mmap):
+    """An empty array whose other dimensions are too large for NumPy is an error of ours."""
+    path, shape = tmp_path / name, [2**62, 2**62, 0]
+    header = {"a": {"dtype": "F32", "shape": shape, "data_offsets": [0, 0]}}
+    if name == "x.npy":
+        text = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {tuple(shape)}, }}\n".encode()
+        path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text)
+    else:
+        text = json.dumps(header).encode()
+        path.write_bytes(struct.pack("<Q", len(text)) + text)
+
+    with pytest.raises(ferry.FormatError, match="no array has the shape") as caught:
+        ferry.load(str(path), mmap=mmap)
+    assert caught.value.path == str(path)
+    with ferry.open(str(path), mmap=mmap) as bundle:
+        (key,) = bundle
+        with pytest.raises(ferry.FormatError, match="no array has the shape"):
+            bundle[key]

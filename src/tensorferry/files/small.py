@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from tensorferry import _native
+from tensorferry.errors import FormatError
 from tensorferry.files.sidecars import SUFFIX
 from tensorferry.formats import table
 from tensorferry.formats.contract import HEAD, Facts, Plain, ReadsSmall
@@ -49,7 +50,10 @@ class Small(NamedTuple):
     def value(self) -> Any:
         """The arrays by name, or what the format makes of them; they are writable."""
         places = self.plain.places
-        arrays = cleaned(views_in(self.memory, places), places)
+        try:
+            arrays = cleaned(views_in(self.memory, places), places)
+        except FormatError as error:
+            raise error.located(path=self.path) from None
         return arrays if self.plain.layout is None else layout.rebuild(self.plain.layout, arrays)
 
     def bundle(self, *, lends: bool) -> Bundle:

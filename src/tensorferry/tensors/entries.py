@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from tensorferry.classes import dataclass
+from tensorferry.errors import FormatError
 from tensorferry.storage import Sink, Source
 from tensorferry.storage.source import as_bytes
 from tensorferry.tensors.values import Array
@@ -92,7 +93,10 @@ class Entry:
         return self.source.range(self.offset, self.offset + self.nbytes)
 
     def _array(self, data: Any) -> Array:
-        return np.ndarray(self.shape, self.dtype, data, order="F" if self.fortran else "C")
+        try:
+            return np.ndarray(self.shape, self.dtype, data, order="F" if self.fortran else "C")
+        except ValueError as error:
+            raise _no_array(error) from None
 
 
 Place = tuple[np.dtype[Any], tuple[int, ...], int]
@@ -129,9 +133,8 @@ class Entries(Mapping[str, Entry]):
 
     def read(self, name: str) -> Array | None:
         """An array as a view of the file; None if the file is not in memory."""
-        dtype, shape, offset = self.places[name]
-        buffer = self.source.buffer
-        return None if buffer is None else np.ndarray(shape, dtype, buffer, offset)
+        place, buffer = self.places[name], self.source.buffer
+        return None if buffer is None else views_in(buffer, {name: place})[name]
 
     def read_all(self) -> dict[str, Array] | None:
         """All arrays as views of the file; None if the file is not in memory."""
@@ -140,11 +143,23 @@ class Entries(Mapping[str, Entry]):
 
 
 def views_in(buffer: bytearray | memoryview, places: Mapping[str, Place]) -> dict[str, Array]:
-    """Arrays that lie in memory."""
-    return {
-        name: np.ndarray(shape, dtype, buffer, offset)
-        for name, (dtype, shape, offset) in places.items()
-    }
+    """Arrays that lie in memory.
+
+    Raises:
+        FormatError: An array has no elements, and yet a shape that is too large for NumPy.
+    """
+    try:
+        return {
+            name: np.ndarray(shape, dtype, buffer, offset)
+            for name, (dtype, shape, offset) in places.items()
+        }
+    except ValueError as error:
+        raise _no_array(error) from None
+
+
+def _no_array(error: ValueError) -> FormatError:
+    """The error for an array without elements whose other dimensions are too large for NumPy."""
+    return FormatError(f"no array has the shape that the file has: {error}")
 
 
 def _indexed(array: Array, index: Any) -> Array:
