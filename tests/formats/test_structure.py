@@ -54,6 +54,14 @@ def test_dumps_chooses_and_loads_recognises(value):
     assert (data[0] == 8) == isinstance(value, np.ndarray)
 
 
+@pytest.mark.parametrize("length", [0x39A, 0x3A2, 0x3AA, 0x3B2, 0x5039A, 0xFF03AA])
+def test_records_that_start_like_a_structure(length):
+    """The length of a first record may have the bytes of a list or a dict, and stays a length."""
+    records = [b"x" * length, b"last"]
+
+    assert ferry.loads(ferry.dumps(records, format="tfrecord")) == records
+
+
 def decode(data):
     """What TensorFlow makes of a StructuredValue."""
     from tensorflow.core.protobuf import struct_pb2

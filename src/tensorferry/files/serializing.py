@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from tensorferry.files.bytes import Framework
     from tensorferry.tensors.values import Array
 
+# How a StructuredValue starts that is a list, a tuple, a dict or a named tuple.
+_STRUCTURES = (b"\x9a\x03", b"\xa2\x03", b"\xaa\x03", b"\xb2\x03")
+
 
 def encode(array: Array, format: str) -> bytes | None:
     """An array in a format with a quick way for it; None for others, which `to_buffers` takes."""
@@ -56,9 +59,7 @@ def _write(value: Any, sink: Sink, format: str | None, options: Mapping[str, Any
         if isinstance(value, ndarray):
             tensorproto.write(value, sink)
         else:
-            from tensorferry.formats.structure import message as structure
-
-            structure.write(value, sink)
+            _structure().write(value, sink)
         return
     from tensorferry.files.content import content_of
     from tensorferry.files.pouring import rows_of
@@ -95,19 +96,33 @@ def from_bytes(
 ) -> Any:
     """The value of some bytes."""
     source = data if data.__class__ is bytes else _source_of(data)
-    if format is None and not options and source[:1] == tensorproto.START:
-        try:
-            value = tensorproto.read(source)
-        except FormatError:
-            # The length of a TFRecord's first record may start like that as well.
-            from tensorferry.formats.detect import detect_bytes
+    message = _message_of(source) if format is None and not options else None
+    if message is None:
+        return _read(source, format, to, options)
+    try:
+        value = message.read(source)
+    except FormatError:
+        # The length of a TFRecord's first record may start like that as well.
+        from tensorferry.formats.detect import detect_bytes
 
-            found = detect_bytes(source)
-            if found == tensorproto.NAME:
-                raise
-            return _read(source, found, to, options)
-        return value if to == "numpy" else frameworks.give(value, to)
-    return _read(source, format, to, options)
+        found = detect_bytes(source)
+        if found == message.NAME:
+            raise
+        return _read(source, found, to, options)
+    return value if to == "numpy" else frameworks.give(value, to)
+
+
+def _message_of(source: bytes | memoryview) -> ModuleType | None:
+    """The message that bytes start like: a first try is quicker than all signatures are."""
+    if source[:1] == tensorproto.START:
+        return tensorproto
+    return _structure() if source[:2] in _STRUCTURES else None
+
+
+@cache
+def _structure() -> ModuleType:
+    """Imported by the first structure."""
+    return import_module("tensorferry.formats.structure.message")
 
 
 def _source_of(data: Buffer | str) -> bytes | memoryview:
