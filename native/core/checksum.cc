@@ -16,11 +16,12 @@ namespace ferry {
 
 namespace {
 
-constexpr std::uint32_t polynomial = 0x82f63b78;  // reflected
+constexpr std::uint32_t castagnoli = 0x82f63b78;  // reflected
+constexpr std::uint32_t zip = 0xedb88320;
 
 using Table = std::array<std::uint32_t, 256>;
 
-constexpr Table byte_table() {
+constexpr Table byte_table(std::uint32_t polynomial) {
   Table table{};
   for (std::uint32_t byte = 0; byte < 256; ++byte) {
     std::uint32_t crc = byte;
@@ -30,7 +31,7 @@ constexpr Table byte_table() {
   return table;
 }
 
-constexpr Table by_byte = byte_table();
+constexpr Table by_byte = byte_table(castagnoli);
 
 inline std::uint64_t load(const std::uint8_t* data) noexcept {
   std::uint64_t word;
@@ -40,26 +41,28 @@ inline std::uint64_t load(const std::uint8_t* data) noexcept {
 
 // What a byte does to a checksum when up to seven others follow it: eight bytes need not wait for
 // each other.
-constexpr std::array<Table, 8> word_tables() {
-  std::array<Table, 8> tables{by_byte};
+constexpr std::array<Table, 8> word_tables(std::uint32_t polynomial) {
+  std::array<Table, 8> tables{byte_table(polynomial)};
   for (std::size_t behind = 1; behind < 8; ++behind) {
     for (std::size_t byte = 0; byte < 256; ++byte) {
       const std::uint32_t crc = tables[behind - 1][byte];
-      tables[behind][byte] = by_byte[crc & 0xff] ^ crc >> 8;
+      tables[behind][byte] = tables[0][crc & 0xff] ^ crc >> 8;
     }
   }
   return tables;
 }
 
-constexpr std::array<Table, 8> by_word = word_tables();
+constexpr std::array<Table, 8> castagnoli_by_word = word_tables(castagnoli);
+constexpr std::array<Table, 8> zip_by_word = word_tables(zip);
 
-std::uint32_t with_tables(const std::uint8_t* data, std::size_t size, std::uint32_t crc) noexcept {
+std::uint32_t with_tables(const std::array<Table, 8>& by_word, const std::uint8_t* data,
+                          std::size_t size, std::uint32_t crc) noexcept {
   for (; size >= 8; data += 8, size -= 8) {
     const std::uint64_t word = load(data) ^ crc;
     crc = 0;
     for (std::size_t i = 0; i < 8; ++i) crc ^= by_word[7 - i][word >> 8 * i & 0xff];
   }
-  for (; size > 0; ++data, --size) crc = by_byte[(crc ^ *data) & 0xff] ^ crc >> 8;
+  for (; size > 0; ++data, --size) crc = by_word[0][(crc ^ *data) & 0xff] ^ crc >> 8;
   return crc;
 }
 
@@ -184,7 +187,11 @@ std::uint32_t crc32c(const std::uint8_t* data, std::size_t size, std::uint32_t b
 #if defined(FERRY_CRC_INSTRUCTION)
   if (has_crc32c_instruction()) return ~with_instruction(data, size, ~before);
 #endif
-  return ~with_tables(data, size, ~before);
+  return ~with_tables(castagnoli_by_word, data, size, ~before);
+}
+
+std::uint32_t crc32(const std::uint8_t* data, std::size_t size, std::uint32_t before) noexcept {
+  return ~with_tables(zip_by_word, data, size, ~before);
 }
 
 }  // namespace ferry

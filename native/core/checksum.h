@@ -1,6 +1,6 @@
-// CRC-32C (Castagnoli), as TFRecords and checkpoints carry it: masked.
+// CRC-32C (Castagnoli), as TFRecords and checkpoints carry it: masked. CRC-32, as zip archives do.
 //
-// Uses the processor's own instruction where it has one (SSE 4.2, ARMv8), tables elsewhere.
+// The first uses the processor's own instruction where it has one (SSE 4.2, ARMv8), tables elsewhere.
 #pragma once
 
 #include "wire.h"
@@ -9,6 +9,9 @@ namespace ferry {
 
 // The checksum of `size` bytes, going on from the checksum of what stood before them.
 std::uint32_t crc32c(const std::uint8_t* data, std::size_t size, std::uint32_t before = 0) noexcept;
+
+// The CRC-32 of zip, by tables: for small members, since the package isal is faster for large ones.
+std::uint32_t crc32(const std::uint8_t* data, std::size_t size, std::uint32_t before = 0) noexcept;
 
 // Whether the processor that this runs on has the instruction.
 bool has_crc32c_instruction() noexcept;

@@ -50,6 +50,9 @@ def safetensors_header(
 def npz_arrays(
     source: Buffer, start: int, stop: int, count: int
 ) -> list[tuple[str, str | None, Any, bool, int, int, int, int]] | None: ...
+def zip_stored(
+    members: list[tuple[bytes, bytes, Any]], position: int, align: int
+) -> tuple[bytes, bytes]: ...
 def arrow_columns(
     source: Buffer,
 ) -> tuple[dict[bytes, bytes], list[int], list[tuple[str, str, bool, list[int]]]] | None: ...

@@ -131,6 +131,31 @@ def test_stored_buffers_are_not_copied():
     check(data, {"a": b"x", "b": array.tobytes()})
 
 
+@settings(max_examples=100)
+@given(
+    members=st.dictionaries(NAMES, st.tuples(st.binary(max_size=90), st.integers(0, 300))),
+    align=st.sampled_from([1, 2, 5, 8, 64, 4096]),
+    far=st.booleans(),
+)
+def test_small_members_are_written_together(members, align, far):
+    """They have the bytes that they have one by one, wherever they stand."""
+    given = [(name, head, np.arange(n, dtype="u2")) for name, (head, n) in members.items()]
+    together, alone = Sink(), Sink()
+    with pytest.MonkeyPatch.context() as patch:
+        if far:
+            patch.setattr(zip_writer, "_FAR", 0)
+        with Writer(together, align=align) as archive:
+            archive.write("first", b"1")
+            archive.write_small(given[:3])
+            archive.write_small(given[3:])
+    with Writer(alone, align=align) as archive:
+        archive.write("first", b"1")
+        for name, head, array in given:
+            archive.write(name, head, array)
+
+    assert together.joined() == alone.joined()
+
+
 def test_the_bytes():
     """The smallest archive, byte by byte: no time, no extra field, a regular file."""
     local = struct.pack("<4s5H3I2H", b"PK\x03\x04", 20, 0, 0, 0, 33, 0xE8B7BE43, 1, 1, 1, 0)
@@ -217,6 +242,8 @@ def test_names_that_are_refused(name):
         for write in (archive.write, archive.write_blocks):
             with pytest.raises(UnsupportedError, match="the name"):
                 write(name, [])
+        with pytest.raises(UnsupportedError, match="the name"):
+            archive.write_small([(name, b"", np.zeros(1))])
     check(sink.joined(), {"there": b"1"})
 
 

@@ -23,7 +23,7 @@ from tensorferry.classes import dataclass
 from tensorferry.codecs import json_text as json
 from tensorferry.codecs.zip.archive import Archive, open_archive
 from tensorferry.codecs.zip.directory import DEFLATED, STORED, find_directory
-from tensorferry.codecs.zip.writer import Writer as ArchiveWriter
+from tensorferry.codecs.zip.writer import GATHERED, SMALL, Writer as ArchiveWriter
 from tensorferry.errors import FormatError, TruncatedError, UnsupportedError
 from tensorferry.formats import npy
 from tensorferry.formats.arrays import ArrayReader, Contents
@@ -66,14 +66,25 @@ class Writer:
             target.sink() as sink,
             ArchiveWriter(sink, deflate=deflate, level=how.level, align=npy.ALIGNMENT) as archive,
         ):
+            small: list[tuple[str, bytes, Array]] = []
+            held = 0
             for name, array in content.parts(npy.storage):
                 fortran = array.flags.f_contiguous and not array.flags.c_contiguous
                 header = npy.encode_header(array.dtype, array.shape, fortran=fortran)
-                values = array.T if fortran else array
-                if values.flags.c_contiguous:
-                    archive.write(name + SUFFIX, header, values)
+                values, member = array.T if fortran else array, name + SUFFIX
+                is_whole = values.flags.c_contiguous
+                is_small = is_whole and not deflate and values.nbytes < SMALL
+                if small and (not is_small or held > GATHERED):
+                    archive.write_small(small)
+                    small, held = [], 0
+                if is_small:
+                    small.append((member, header, values))
+                    held += values.nbytes
+                elif is_whole:
+                    archive.write(member, header, values)
                 else:
-                    archive.write_blocks(name + SUFFIX, itertools.chain([header], chunks(values)))
+                    archive.write_blocks(member, itertools.chain([header], chunks(values)))
+            archive.write_small(small)
             if kept := content.texts():
                 archive.write(METADATA, json.to_text(kept))
         return Written(size_of(sink), (target.path,))

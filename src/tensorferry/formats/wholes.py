@@ -18,7 +18,7 @@ from tensorferry.formats.detect import recognise
 from tensorferry.storage.place import Place
 from tensorferry.tensors import layout
 from tensorferry.tensors.bundle import Bundle
-from tensorferry.tensors.held import Held, dequantized
+from tensorferry.tensors.held import HeldTensors, dequantized
 from tensorferry.tensors.note import Note
 
 
@@ -70,7 +70,7 @@ class WholeReader(ABC, Generic[R]):
         except FormatError as error:
             raise error.located(path=place.shown) from None
         tensors, note.layout = layout.flatten(value)
-        stored = {name: Held(tensor) for name, tensor in tensors.items()}
+        stored = HeldTensors(tensors)
         return Bundle(
             dequantized(stored, note) if how.dequantize else stored,
             facts=table.TABLE[self.name],

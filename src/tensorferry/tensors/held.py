@@ -6,7 +6,7 @@ values represent floats. `tensorferry.tensors.stored` has the tensors in files.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,8 @@ from tensorferry.codecs import quantization
 from tensorferry.dtypes import DType
 from tensorferry.errors import FormatError
 from tensorferry.tensors.entries import Extent
-from tensorferry.tensors.infos import Kind
+from tensorferry.tensors.infos import Kind, TensorInfo, infos_of
+from tensorferry.tensors.many import ManyStored
 from tensorferry.tensors.note import Note
 from tensorferry.tensors.stored import Stored
 from tensorferry.tensors.values import Array, RaggedTensor, SparseTensor, Tensor
@@ -82,6 +83,46 @@ class Held(Stored):
         if isinstance(self.tensor, SparseTensor):
             raise TypeError("a sparse tensor has no slices: select among its entries")
         return np.asarray(self.tensor[index])
+
+
+class HeldTensors(ManyStored):
+    """The tensors of a value that was read as a whole, by name."""
+
+    def __init__(self, tensors: Mapping[str, Tensor | list[Array]]) -> None:
+        self._tensors = tensors
+
+    def __getitem__(self, name: str) -> Stored:
+        return Held(self._tensors[name])
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._tensors
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tensors)
+
+    def __len__(self) -> int:
+        return len(self._tensors)
+
+    def read_quickly(self, name: str) -> Array | None:
+        """A tensor, if it is an array."""
+        tensor = self._tensors[name]
+        return tensor if isinstance(tensor, np.ndarray) else None
+
+    def infos(self, aliases: Mapping[str, str]) -> dict[str, TensorInfo] | None:
+        """The infos of all tensors, if each is an array of numbers."""
+        arrays = [each for each in self._tensors.values() if isinstance(each, np.ndarray)]
+        found = {array.dtype for array in arrays}
+        if len(arrays) < len(self._tensors) or _OBJECTS in found:
+            return None
+        names = {dtype: dtypes.from_numpy(dtype).name for dtype in found}
+        facts = (
+            (name, names[array.dtype], array.shape, array.nbytes)
+            for name, array in zip(self._tensors, arrays, strict=True)
+        )
+        return infos_of(facts, aliases)
+
+
+_OBJECTS = np.dtype(object)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,12 +15,14 @@ import stat
 import struct
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 import numpy as np
 from isal import isal_zlib
 
+from tensorferry import _native
 from tensorferry.codecs import deflate as deflating
 from tensorferry.codecs.compression import DEFLATE_LEVEL
 from tensorferry.codecs.zip.directory import (
@@ -40,7 +42,6 @@ from tensorferry.codecs.zip.directory import (
     STORED,
     UTF8,
     ZIP64_FIELD,
-    Member,
     name_fault,
 )
 from tensorferry.errors import UnsupportedError
@@ -66,8 +67,10 @@ _UNIX = 3 << 8
 _REGULAR_FILE = (stat.S_IFREG | 0o644) << 16
 _VERSION, _VERSION64 = 20, 45
 
-# Members below so many bytes are written at once.
-SMALL = 16 << 10
+# Members below the first size are gathered, up to the second size.
+SMALL, GATHERED = 16 << 10, 1 << 20
+
+_FAR = 1 << 31  # where no number behind some small members needs eight bytes yet
 
 _DEFLATE_END = b"\x03\x00"  # an empty last block
 
@@ -77,6 +80,18 @@ class Sink(Protocol):
 
     def write(self, buffer: Buffer, /) -> object:
         """Takes the bytes of a contiguous buffer."""
+
+
+class _Member(NamedTuple):
+    """What both headers of a member say of it."""
+
+    raw_name: bytes
+    flags: int
+    method: int
+    checksum: int
+    stored_size: int
+    size: int
+    zip64: bool
 
 
 class Writer:
@@ -115,8 +130,12 @@ class Writer:
         self._deflate = deflate
         self._align = align
         self._position = 0
-        self._members: dict[str, tuple[Member, bool]] = {}
-        self._unfinished: str | None = None
+        self._gathered: list[bytes] = []
+        self._room = GATHERED
+        self._names: set[bytes] = set()
+        self._entries: list[bytes] = []  # of the directory
+        self._count = 0
+        self._unfinished: bytes | None = None
 
     def write(self, name: str, *buffers: Data, deflate: bool | None = None) -> None:
         """Writes a member of one or several buffers, which follow each other in it.
@@ -130,13 +149,31 @@ class Writer:
             UnsupportedError: The archive has such a member, or cannot have one of that name.
         """
         raw_name = self._begin(name)
-        views = [_bytes_of(buffer) for buffer in buffers]
-        size = sum(len(view) for view in views)
+        views = list(map(_bytes_of, buffers))
+        size = sum(map(len, views))
         deflate = self._deflate if deflate is None else deflate
         if deflate and size > HELD:
             self._write_unknown(raw_name, views, deflate=True, zip64=size + size // 64 > ZIP64_FROM)
         else:
             self._write_known(raw_name, views, size, deflate=deflate and size > 0)
+
+    def write_small(self, members: Sequence[tuple[str, bytes, Any]]) -> None:
+        """Stores members of a head and a contiguous array of numbers each, as `write` does.
+
+        They are encoded together, in memory: they should be small, and not too many.
+
+        Raises:
+            UnsupportedError: As in `write`; none of them is written then.
+        """
+        if self._position >= _FAR:
+            for name, head, array in members:
+                self.write(name, head, array, deflate=False)
+            return
+        named = [(self._begin(name), head, array) for name, head, array in members]
+        data, entries = _native.zip_stored(named, self._position, self._align)
+        self._put(data)
+        self._entries.append(entries)
+        self._count += len(named)
 
     def write_blocks(
         self, name: str, blocks: Iterable[Data], *, deflate: bool | None = None
@@ -154,7 +191,7 @@ class Writer:
         raw_name = self._begin(name)
         deflate = self._deflate if deflate is None else deflate
         views = (_bytes_of(block) for block in blocks)
-        held: list[memoryview] = []
+        held: list[bytes | memoryview] = []
         size = 0
         for view in views:
             held.append(view)
@@ -169,8 +206,8 @@ class Writer:
         """Writes the directory; nothing can be written afterwards."""
         self._check_whole()
         start = self._position
-        self._put(b"".join([_entry(*member) for member in self._members.values()]))
-        stop, count = self._position, len(self._members)
+        self._put(b"".join(self._entries))
+        stop, count = self._position, self._count
         length = stop - start
         if count >= 0xFFFF or length >= ZIP64_FROM or start >= ZIP64_FROM:
             version = _UNIX | _VERSION64, _VERSION64
@@ -179,6 +216,7 @@ class Writer:
             self._put(LOCATOR.pack(LOCATOR_SIGNATURE, 0, stop, 1))
         count, length, start = min(count, 0xFFFF), _narrow(length), _narrow(start)
         self._put(END.pack(END_SIGNATURE, 0, 0, count, count, length, start, 0))
+        self._flush()
 
     def __enter__(self) -> Self:
         return self
@@ -192,24 +230,25 @@ class Writer:
         fault = name_fault(name)
         if fault is None and name.endswith("/"):
             fault = "is a directory's"
-        if fault is None and name in self._members:
-            fault = "is there already"
         try:
             raw_name = name.encode()
         except UnicodeEncodeError:
             raw_name, fault = b"", "is no text that UTF-8 can carry"
+        if fault is None and raw_name in self._names:
+            fault = "is there already"
         if len(raw_name) > 0xFFFF:
             fault = "is longer than 65535 bytes"
         if fault is not None:
             raise UnsupportedError(f"the name {name[:200]!r} {fault}, expected another")
+        self._names.add(raw_name)
         return raw_name
 
     def _check_whole(self) -> None:
         if self._unfinished is not None:
-            raise ValueError(f"member {self._unfinished!r} was not written to its end")
+            raise ValueError(f"member {self._unfinished.decode()!r} was not written to its end")
 
     def _write_known(
-        self, raw_name: bytes, views: list[memoryview], size: int, *, deflate: bool
+        self, raw_name: bytes, views: list[bytes | memoryview], size: int, *, deflate: bool
     ) -> None:
         checksum = 0
         for view in views:
@@ -222,27 +261,30 @@ class Writer:
             if length < size:
                 contents, method, stored_size = deflated, DEFLATED, length
         zip64 = max(size, stored_size) >= ZIP64_FROM
-        member = self._member(raw_name, size, stored_size, method, checksum)
-        header = self._header(member, zip64)
+        flags = 0 if raw_name.isascii() else UTF8
+        member = _Member(raw_name, flags, method, checksum, stored_size, size, zip64)
+        self._unfinished, offset = raw_name, self._position
+        header = self._header(member)
         if stored_size < SMALL:  # a write takes longer than a copy
-            self._put(b"".join([header, *contents]))
+            self._put(b"".join([*header, *contents]))
         else:
-            self._put(header)
-            for buffer in contents:
+            for buffer in (*header, *contents):
                 self._put(buffer)
-        self._done(member, zip64)
+        self._done(member, offset)
 
     def _write_unknown(
-        self, raw_name: bytes, views: Iterable[memoryview], *, deflate: bool, zip64: bool
+        self, raw_name: bytes, views: Iterable[bytes | memoryview], *, deflate: bool, zip64: bool
     ) -> None:
         """Writes a member whose sizes and checksum follow it."""
         method = DEFLATED if deflate else STORED
-        start = self._member(raw_name, 0, 0, method, 0, DESCRIPTOR)
-        self._put(self._header(start, zip64))
+        flags = DESCRIPTOR if raw_name.isascii() else DESCRIPTOR | UTF8
+        member = _Member(raw_name, flags, method, 0, 0, 0, zip64)
+        self._unfinished, offset = raw_name, self._position
+        self._put(b"".join(self._header(member)))
         begin = self._position
         size = checksum = 0
 
-        def measured() -> Iterator[memoryview]:
+        def measured() -> Iterator[bytes | memoryview]:
             nonlocal size, checksum
             for view in views:
                 checksum = isal_zlib.crc32(view, checksum)
@@ -259,64 +301,47 @@ class Writer:
         stored_size = self._position - begin
         form = "<4sI2Q" if zip64 else "<4s3I"
         self._put(struct.pack(form, DESCRIPTOR_SIGNATURE, checksum, stored_size, size))
-        member = Member(
-            start.name,
-            size,
-            stored_size,
-            method,
-            checksum,
-            start.header_offset,
-            start.flags,
-            raw_name,
-        )
-        self._done(member, zip64)
+        known = member._replace(checksum=checksum, stored_size=stored_size, size=size)
+        self._done(known, offset)
 
-    def _member(
-        self,
-        raw_name: bytes,
-        size: int,
-        stored_size: int,
-        method: int,
-        checksum: int,
-        flags: int = 0,
-    ) -> Member:
-        name = raw_name.decode()
-        if not raw_name.isascii():
-            flags |= UTF8
-        return Member(name, size, stored_size, method, checksum, self._position, flags, raw_name)
-
-    def _header(self, member: Member, zip64: bool) -> bytes:
-        self._unfinished = member.name
-        sizes = (member.stored_size, member.size)
+    def _header(self, member: _Member) -> tuple[bytes, bytes, bytes]:
+        """The local header of a member that starts here: numbers, name and extra fields."""
+        raw_name, flags, method, checksum, stored_size, size, zip64 = member
         extra = b""
         if zip64:
-            extra = struct.pack("<2H2Q", ZIP64_FIELD, 16, member.size, member.stored_size)
-            sizes = (0xFFFFFFFF, 0xFFFFFFFF)
-        if member.method == STORED:
-            end = self._position + LOCAL.size + len(member.raw_name) + len(extra)
+            extra = struct.pack("<2H2Q", ZIP64_FIELD, 16, size, stored_size)
+            size = stored_size = 0xFFFFFFFF
+        if method == STORED:
+            end = self._position + LOCAL.size + len(raw_name) + len(extra)
             extra += _padding(-end % self._align, self._align)
-        fixed = LOCAL.pack(
-            LOCAL_SIGNATURE,
-            _VERSION64 if zip64 else _VERSION,
-            member.flags,
-            member.method,
-            0,
-            _DATE,
-            member.checksum,
-            *sizes,
-            len(member.raw_name),
-            len(extra),
+        version = _VERSION64 if zip64 else _VERSION
+        sizes = checksum, stored_size, size, len(raw_name), len(extra)
+        return (
+            LOCAL.pack(LOCAL_SIGNATURE, version, flags, method, 0, _DATE, *sizes),
+            raw_name,
+            extra,
         )
-        return fixed + member.raw_name + extra
 
-    def _done(self, member: Member, zip64: bool) -> None:
-        self._members[member.name] = member, zip64
+    def _done(self, member: _Member, offset: int) -> None:
+        self._entries.append(_entry(member, offset))
+        self._count += 1
         self._unfinished = None
 
     def _put(self, buffer: bytes | memoryview) -> None:
-        if len(buffer):
+        size = len(buffer)
+        self._position += size
+        if buffer.__class__ is bytes and size < self._room:
+            self._gathered.append(buffer)
+            self._room -= size
+            return
+        self._flush()
+        if size:
             self._sink.write(buffer)
-            self._position += len(buffer)
+
+    def _flush(self) -> None:
+        if self._gathered:
+            gathered, self._gathered, self._room = self._gathered, [], GATHERED
+            self._sink.write(b"".join(gathered))
 
     def _deflated(self, pieces: Iterator[list[memoryview]]) -> Iterator[bytes]:
         """The pieces deflated, in their order: blocks that refer to nothing before them."""
@@ -338,7 +363,9 @@ class Writer:
             line.drop()
 
 
-def _chain(first: list[memoryview], rest: Iterator[memoryview]) -> Iterator[memoryview]:
+def _chain(
+    first: list[bytes | memoryview], rest: Iterator[bytes | memoryview]
+) -> Iterator[bytes | memoryview]:
     """Both, one after the other, without holding on to what was given."""
     first.reverse()
     while first:
@@ -346,20 +373,22 @@ def _chain(first: list[memoryview], rest: Iterator[memoryview]) -> Iterator[memo
     yield from rest
 
 
-def _bytes_of(buffer: Data) -> memoryview:
+def _bytes_of(buffer: Data) -> bytes | memoryview:
     """A buffer as a flat run of bytes, whatever the type of its elements."""
+    if buffer.__class__ is bytes:
+        return buffer
     if isinstance(buffer, np.ndarray):  # NumPy exports no small dtype as a buffer with a format
         return buffer.reshape(-1).view(np.uint8).data if buffer.nbytes else memoryview(b"")
     view = memoryview(buffer)
     return view.cast("B") if view.nbytes else memoryview(b"")
 
 
-def _pieces(views: Iterable[memoryview]) -> Iterator[list[memoryview]]:
+def _pieces(views: Iterable[bytes | memoryview]) -> Iterator[list[memoryview]]:
     """The same bytes in groups of `PIECE`, the last one smaller."""
     piece: list[memoryview] = []
     room = PIECE
-    for view in views:
-        position = 0
+    for given in views:
+        view, position = memoryview(given), 0
         while position < len(view):
             part = view[position : position + room]
             piece.append(part)
@@ -372,6 +401,7 @@ def _pieces(views: Iterable[memoryview]) -> Iterator[list[memoryview]]:
         yield piece
 
 
+@lru_cache(1 << 7)
 def _padding(length: int, align: int) -> bytes:
     """An extra field that moves what follows by a length, or by a multiple of `align` more.
 
@@ -388,29 +418,36 @@ def _narrow(number: int) -> int:
     return number if number < ZIP64_FROM else 0xFFFFFFFF
 
 
-def _entry(member: Member, zip64: bool) -> bytes:
-    """A member's entry in the directory."""
-    numbers = (member.size, member.stored_size, member.header_offset)
-    wide = [number for number in numbers if number >= ZIP64_FROM]
-    extra = struct.pack(f"<2H{len(wide)}Q", ZIP64_FIELD, 8 * len(wide), *wide) if wide else b""
-    version = _VERSION64 if zip64 or wide else _VERSION
+def _entry(member: _Member, offset: int) -> bytes:
+    """A member's entry in the directory.
+
+    Args:
+        member: The member.
+        offset: Where its local header starts.
+    """
+    raw_name, flags, method, checksum, stored_size, size, zip64 = member
+    extra, version = b"", _VERSION64 if zip64 else _VERSION
+    if max(size, stored_size, offset) >= ZIP64_FROM:
+        wide = [number for number in (size, stored_size, offset) if number >= ZIP64_FROM]
+        extra = struct.pack(f"<2H{len(wide)}Q", ZIP64_FIELD, 8 * len(wide), *wide)
+        version = _VERSION64
     fixed = ENTRY.pack(
         ENTRY_SIGNATURE,
         _UNIX | version,
         version,
-        member.flags,
-        member.method,
+        flags,
+        method,
         0,
         _DATE,
-        member.checksum,
-        _narrow(member.stored_size),
-        _narrow(member.size),
-        len(member.raw_name),
+        checksum,
+        _narrow(stored_size),
+        _narrow(size),
+        len(raw_name),
         len(extra),
         0,
         0,
         0,
         _REGULAR_FILE,
-        _narrow(member.header_offset),
+        _narrow(offset),
     )
-    return fixed + member.raw_name + extra
+    return fixed + raw_name + extra

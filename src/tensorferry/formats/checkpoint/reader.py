@@ -311,6 +311,10 @@ class _Tensors(ManyStored):
                 self._made[name] = found
         return found
 
+    def read_quickly(self, name: str) -> Array | None:
+        """A tensor, if it is numbers in a file that is in memory."""
+        return self._reader.read(self._numbers[name])
+
     def read_all(self) -> dict[str, Array] | None:
         """All tensors, if all of them are numbers in files that are in memory."""
         return self._reader.arrays(self._numbers)

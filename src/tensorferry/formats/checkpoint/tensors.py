@@ -136,27 +136,51 @@ class TensorReader:
         Args:
             numbers: Those of the tensors, by name.
         """
-        buffers: dict[int, Any] = {shard: source.buffer for shard, source in self._files.items()}
-        if self._pieces or self.index.big_endian or None in buffers.values():
+        buffers = {shard: source.buffer for shard, source in self._files.items()}
+        if None in buffers.values():
             return None
-        kinds = [
-            kind if kind.row.bits and kind.row.numpy not in (None, *NARROW) else None
-            for kind in self.index.kinds
-        ]
         self._check_ends()
         columns = self.index.columns.T.tolist()
         found = {}
         for name, number in numbers.items():
-            which, shard, offset, size, crc = columns[number]
-            kind, buffer = kinds[which], buffers[shard]
-            if kind is None:
+            row = columns[number]
+            array = self._view(number, row, buffers[row[1]])
+            if array is None:
                 return None
-            if self._verify and number not in self._sound:
-                if mask(_native.crc32c(buffer[offset : offset + size])) != crc:
-                    return None  # who reads it alone says what is wrong
-                self._sound.add(number)
-            found[name] = np.ndarray(kind.shape, kind.row.numpy, buffer, offset)
+            found[name] = array
         return found
+
+    def read(self, number: int) -> Array | None:
+        """A tensor of numbers, verified; None if it has to be made, which says what is wrong."""
+        row = self.index.columns[:, number].tolist()
+        source = self._files.get(row[1])
+        if source is None or source.buffer is None:
+            return None
+        if self._verify and number not in self._sound:
+            source.check(row[2] + row[3])
+        return self._view(number, row, source.buffer)
+
+    def _view(self, number: int, row: list[int], buffer: Any) -> Array | None:
+        """A tensor that lies in memory, verified; None if it is damaged or something else."""
+        kind = self._viewed[row[0]]
+        if kind is None or number in self._pieces:
+            return None
+        _, _, offset, size, crc = row
+        if self._verify and number not in self._sound:
+            if mask(_native.crc32c(buffer[offset : offset + size])) != crc:
+                return None
+            self._sound.add(number)
+        return np.ndarray(kind.shape, kind.row.numpy, buffer, offset)
+
+    @cached_property
+    def _viewed(self) -> list[entries.Kind | None]:
+        """The kinds of the index; None for each whose tensors are more than views of bytes."""
+        return [
+            kind
+            if kind.row.bits and kind.row.numpy not in (None, *NARROW) and not self.index.big_endian
+            else None
+            for kind in self.index.kinds
+        ]
 
     def _check_ends(self) -> None:
         """Makes sure that no data file was cut: see `Source.check`."""
