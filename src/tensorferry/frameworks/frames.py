@@ -34,6 +34,9 @@ _INDEX = re.compile(r"__index_level_\d+__$")
 # The classes of a package that are one column, and no frame, though Arrow can take them.
 _COLUMNS = {"pandas": "Series", "polars": "Series", "pyarrow": "ChunkedArray"}
 
+# A table of so many bytes becomes a pandas frame on all cores: below, handing out takes longer.
+_THREADS_FROM = 16 << 20
+
 
 @runtime_checkable
 class ArrowStream(Protocol):
@@ -146,7 +149,7 @@ def to_pandas(table: pa.Table) -> pd.DataFrame:
         import pandas  # noqa: F401  # PyArrow makes the frame, and needs it
     import pyarrow as pa
 
-    frame = table.to_pandas()
+    frame = table.to_pandas(use_threads=table.nbytes >= _THREADS_FROM)
     for field in table.schema:
         if isinstance(field.type, pa.FixedShapeTensorType) and len(field.type.shape) > 1:
             shape, order = tuple(field.type.shape), field.type.permutation
