@@ -191,8 +191,9 @@ bool read(Span file, std::uint64_t start, std::uint64_t stop, std::uint64_t coun
     }
     const std::string_view name = text_of(directory.take(entry.name_length));
     directory.take(std::uint64_t{entry.extra_length} + comment_length);
-    // One behind the other, stored, and regular files: kind is the first digit of the mode.
-    if (disk != 0 || header != position || entry.method != 0 || entry.size != entry.stored ||
+    // One behind the other, stored, and regular files: kind is the first digit of the mode. Other
+    // fields may hold another name.
+    if (disk != 0 || entry.extra_length != 0 || header != position || entry.method != 0 || entry.size != entry.stored ||
         entry.size == wide || (entry.flags & ~utf8_flag) != 0 || (kind != 0 && kind != 8) ||
         !is_plain(name, entry.flags != 0) || !names.insert(name).second) {
       return false;

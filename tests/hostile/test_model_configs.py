@@ -7,6 +7,7 @@ import json
 import marshal
 import os
 import shutil
+import sys
 import tracemalloc
 import zipfile
 
@@ -166,6 +167,18 @@ def test_other_modules(make):
         function = {"module": module, "class_name": "function", "config": name}
         for path in make({**DENSE, "config": {"units": 2, "activation": function}}):
             refused(path, "module")
+
+
+def test_tests_of_keras(make, monkeypatch):
+    """A part of Keras that nobody has imported is not imported because a file names it."""
+    for module, name in (
+        ("keras.src.layers.core.dense_test", "Dense"),
+        ("keras.src.losses.loss_test", "Loss"),
+    ):
+        monkeypatch.delitem(sys.modules, module, raising=False)
+        for path in make({"module": module, "class_name": name, "config": {"units": 2}}):
+            refused(path, "module")
+        assert module not in sys.modules
 
 
 @pytest.mark.parametrize("name", ["deserialize", "__builtins__", "TypeSpec", "Evil", "get_file"])

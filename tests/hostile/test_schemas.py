@@ -173,3 +173,17 @@ def test_features_beside_a_record(tmp_path, name, monkeypatch):
     beside.write_text(SCHEMAS[name]([f"f{number}" for number in range(most + 1)]))
     with pytest.raises(LimitError, match="more than 1024 features"):
         ferry.open(path).schema  # noqa: B018  # asking for it reads it
+
+
+@pytest.mark.parametrize("name", ["x.jsonl", "x.csv"])
+@pytest.mark.parametrize("place", ["column", "frame"])
+def test_metadata_that_is_no_text(tmp_path, name, place):
+    """Metadata of any bytes has no place in a schema of JSON: an error, and nothing is written."""
+    is_column = place == "column"
+    field = pa.field("a", pa.int32(), metadata={"k": b"\xff"} if is_column else None)
+    schema = pa.schema([field], None if is_column else {"pandas": b"\xff"})
+    with pa.OSFile(str(tmp_path / "x.arrow"), "wb") as file, pa.ipc.new_file(file, schema) as new:
+        new.write_batch(pa.record_batch([pa.array([1], pa.int32())], schema=schema))
+    with pytest.raises(FerryError, match="metadata of a column is no text"):
+        ferry.convert(tmp_path / "x.arrow", tmp_path / name)
+    assert [one.name for one in tmp_path.iterdir()] == ["x.arrow"]

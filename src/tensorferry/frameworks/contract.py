@@ -319,6 +319,9 @@ class KerasModels(Protocol):
     ) -> Foreign:
         """A callback that calls `save` after each epoch, or after so many batches."""
 
+    def imports(self, module: str) -> bool:
+        """Whether a module of Keras is there, and not imported yet."""
+
     def registered_names(self) -> set[str]:
         """The names of the classes and functions that the program registered for configs."""
 

@@ -39,7 +39,7 @@ from tensorferry.classes import dataclass
 from tensorferry.errors import UnsupportedError
 from tensorferry.formats.keras import config as keras_config
 from tensorferry.formats.keras.config import Finding
-from tensorferry.formats.keras.names import VALUES, is_class
+from tensorferry.formats.keras.names import VALUES, is_class, package_of
 from tensorferry.formats.savedmodel import model as savedmodel, ops as savedmodel_ops
 
 KINDS = (
@@ -189,6 +189,9 @@ class Known(Protocol):
     def registered_names(self) -> set[str]:
         """The names of the classes and functions that the program registered for configs."""
 
+    def imports(self, module: str) -> bool:
+        """Whether a module of Keras is there, and not imported yet."""
+
 
 def in_config(
     config: Any, findings: Iterable[Finding], custom_objects: Mapping[str, Any], known: Known
@@ -217,9 +220,15 @@ def in_config(
         detail = f"uses {name[:100]!r}, which this program registered"
         found.append(Danger("registered", "", detail))
     for one in keras_config.names(config):
-        if one.is_function or one.module is not None or one.key in supplied | registered:
+        if one.key in supplied | registered:
             continue
-        if one.name not in VALUES | {"__lambda__"} and not _is_own(one):
+        if one.name in VALUES | {"__lambda__"}:
+            continue
+        # Of its own modules: for others there is a finding.
+        if one.module and package_of(one.module) is not None and known.imports(one.module):
+            detail = f"imports {one.module[:100]!r} for {one.name[:100]!r}"
+            found.append(Danger("module", one.place, detail))
+        if not one.is_function and one.module is None and not _is_own(one):
             detail = f"needs the class {one.name[:100]!r}, which custom_objects does not have"
             found.append(Danger("class", one.place, detail))
     return found

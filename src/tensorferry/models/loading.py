@@ -284,6 +284,8 @@ def _load_file(
     from tensorferry.formats.keras import reader as files
 
     _check_kind(copy)
+    if copy.endswith(".keras"):
+        _check_size(copy)
     with files.open_weights(Place(copy)) as opened:
         config = opened.config
         training = opened.training
@@ -332,6 +334,19 @@ def _check_kind(path: str) -> None:
         )
 
 
+def _check_size(path: str) -> None:
+    """Refuses an archive that is far larger than its file, because Keras unpacks all of it.
+
+    Raises:
+        LimitError: All members together take more than the file may.
+    """
+    from tensorferry.codecs.zip.archive import open_archive
+
+    with Place(path).open() as source:
+        size = sum(member.size for member in open_archive(source).members.values())
+        source.budget.take(size, what="what the archive holds", path=path)
+
+
 def _config_of(path: str, key: str) -> Any:
     """A config, read with what Keras reads it with: the config of an archive has no key."""
     data: str | bytes | None
@@ -341,12 +356,32 @@ def _config_of(path: str, key: str) -> Any:
         with zipfile.ZipFile(path) as archive:
             data = archive.read("config.json")
     else:
-        import h5py  # Keras needs it as well
+        data = _attribute(path, key)
+    if data is None:
+        return None
+    text = data.encode() if isinstance(data, str) else data
+    try:
+        return keras_config.parse(text, what=key)
+    except FormatError as error:
+        raise error.located(path=path) from None
 
+
+def _attribute(path: str, key: str) -> str | bytes | None:
+    """A text among the attributes of an HDF5 file, as the HDF5 library reads it.
+
+    Raises:
+        FormatError: The library does not read it, or it is no text.
+    """
+    import h5py  # Keras needs it as well
+
+    try:
         with h5py.File(path, "r") as file:
             data = file.attrs.get(key)
-    text = data.encode() if isinstance(data, str) else data
-    return None if text is None else keras_config.parse(text, what=key)
+    except Exception as error:  # of the library's own checks: OSError, KeyError, RuntimeError
+        raise FormatError(f"the HDF5 library does not read it: {error}", path=path) from None
+    if data is None or isinstance(data, str | bytes):
+        return data
+    raise FormatError(f"its {key} is no text", path=path)
 
 
 def _predict(

@@ -24,7 +24,7 @@ from functools import cached_property
 from typing import Any, NoReturn
 
 from tensorferry import limits
-from tensorferry.codecs.hdf5.headers import Message, read_messages
+from tensorferry.codecs.hdf5.headers import Message, check_extension, read_messages
 from tensorferry.codecs.hdf5.heaps import Heap
 from tensorferry.codecs.hdf5.trees import ATTRIBUTE_NAMES, LINK_NAMES, walk_records, walk_tree
 from tensorferry.codecs.hdf5.types import UNDEFINED, Datatype, read_datatype, read_shape
@@ -48,6 +48,7 @@ LOCAL_PAGE, MOST_PAGES = 1 << 13, 64
 # Messages of an object's header.
 DATASPACE, LINK_INFO, DATATYPE, FILL_VALUE, LINK, EXTERNAL_FILES = 0x01, 0x02, 0x03, 0x05, 0x06, 7
 LAYOUT, FILTERS, ATTRIBUTE, SYMBOL_TABLE, ATTRIBUTE_INFO = 8, 11, 12, 17, 21
+GROUPS = (LINK_INFO, SYMBOL_TABLE)  # an object with one of them is a group
 SHARED = 2  # a flag: the message is kept elsewhere
 
 _SYMBOL = struct.Struct("<QQI4x16s")
@@ -247,7 +248,8 @@ class File:
             base, _, end, _, _, root = struct.unpack_from("<6Q", head, start)
         elif version in (2, 3):
             sizes = head[9:11]
-            base, _, end, root = struct.unpack_from("<4Q", head, 12)
+            base, extension, end, root = struct.unpack_from("<4Q", head, 12)
+            check_extension(self, extension)
         else:
             self.refuse(8, f"the superblock is of version {version}, expected 0 to 3")
         if sizes != b"\x08\x08" or base:
@@ -300,7 +302,10 @@ class Node:
         self.path = path
         self.address = address
         self.messages = file.header(address)
-        self.is_dataset = any(message.kind == LAYOUT for message in self.messages)
+        kinds = {message.kind for message in self.messages}
+        self.is_dataset = LAYOUT in kinds
+        if self.is_dataset and not kinds.isdisjoint(GROUPS):  # whose members nobody would look at
+            file.fail(address, "an object is a group and a dataset at once")
 
     def find(self, kind: int) -> Message | None:
         """The first message of a kind; None if there is none.

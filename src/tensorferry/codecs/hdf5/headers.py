@@ -12,10 +12,15 @@ import struct
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from tensorferry.codecs.hdf5.types import UNDEFINED
+
 if TYPE_CHECKING:
     from tensorferry.codecs.hdf5.file import File
 
 CONTINUATION = 16
+# Messages of the superblock's extension that do not change what an address means: shared messages,
+# which are refused where they are met, sizes of tree nodes, and free space.
+_EXTENSIONS = (0x0F, 0x13, 0x17)
 _MESSAGE = struct.Struct("<HHB3x")
 
 
@@ -70,3 +75,16 @@ def read_messages(file: File, address: int) -> Iterator[Message]:
             elif kind:
                 yield Message(kind, flags, content, start + position)
             position += length
+
+
+def check_extension(file: File, address: int) -> None:
+    """Refuses a superblock whose extension makes the HDF5 library read other objects than we do.
+
+    An image of its cache holds objects that it takes in the place of those at their addresses.
+    """
+    for message in read_messages(file, address) if address != UNDEFINED else ():
+        if message.kind not in _EXTENSIONS:
+            what = (
+                f"the superblock is extended by message {message.kind}, as by an image of a cache"
+            )
+            file.refuse(message.offset, what)

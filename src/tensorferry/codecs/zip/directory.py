@@ -12,11 +12,11 @@ read by `tensorferry.codecs.zip.archive`.
 The standard library's `zipfile` reads directories, too, but is made to read as much as it can. It
 accepts bytes in front of an archive and behind it, a second end inside the comment, a number of
 entries that is not the number of entries, several disks, two members of one name, overlapping
-members, a name that it cuts at a NUL, and a zip64 end that contradicts the other; it compares
-nothing but the name with the local header; and it raises `struct.error` and `UnicodeDecodeError`
-for some damage, and never says where. It does not give out the end record, from which most of this
-can be checked: that would have to be found and parsed here all the same, which leaves one function
-of this module, `_read_entry`, to replace.
+members, a name that it cuts at a NUL, a second name in Unicode, and a zip64 end that contradicts
+the other; it compares nothing but the name with the local header; and it raises `struct.error` and
+`UnicodeDecodeError` for some damage, and never says where. It does not give out the end record,
+from which most of this can be checked: that would have to be found and parsed here all the same,
+which leaves one function of this module, `_read_entry`, to replace.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from __future__ import annotations
 import re
 import stat
 import struct
+from collections.abc import Iterator
 from typing import Protocol
 
 from tensorferry.classes import dataclass, field
@@ -57,7 +58,7 @@ DESCRIPTOR, UTF8 = 1 << 3, 1 << 11
 _REFUSED = {1 << 0: "encrypted", 1 << 5: "a patch", 1 << 6: "encrypted", 1 << 13: "encrypted"}
 _COMPARED = DESCRIPTOR | UTF8 | sum(_REFUSED)
 
-ZIP64_FIELD = 0x0001
+ZIP64_FIELD, NAME_FIELD = 0x0001, 0x7075
 _LONGEST_EXTRA = 1024  # of a local header, for a first try
 
 
@@ -283,9 +284,9 @@ def _read_entry(data: bytes, position: int, start: int) -> tuple[Member, int]:
     raw_name = data[name_start:extra_start]
     name = _decode_name(raw_name, flags, offset)
     _check_kind(name, flags, method, attributes >> 16, offset)
-    size, stored_size, header_offset = _widen(
-        data[extra_start : extra_start + extra_length], (size, stored_size, header_offset), offset
-    )
+    extra = data[extra_start : extra_start + extra_length]
+    _check_second_name(extra, name, offset)
+    size, stored_size, header_offset = _widen(extra, (size, stored_size, header_offset), offset)
     if disk:
         raise UnsupportedError(f"member {name!r} is on disk {disk}, expected 0", offset=offset)
     if method == STORED and size != stored_size:
@@ -338,23 +339,39 @@ def _check_kind(name: str, flags: int, method: int, mode: int, offset: int) -> N
         raise FormatError(f"member {name!r} is {what}, expected a file", offset=offset)
 
 
+def _fields(extra: bytes) -> Iterator[tuple[int, bytes]]:
+    """The fields of a member that only some readers know, each with its kind."""
+    position = 0
+    while position + 4 <= len(extra):
+        kind, length = struct.unpack_from("<2H", extra, position)
+        position += 4 + length
+        if position > len(extra):
+            return
+        yield kind, extra[position - length : position]
+
+
+def _check_second_name(extra: bytes, name: str, offset: int) -> None:
+    """Refuses a second name, in Unicode: for newer versions of `zipfile` it is the only one."""
+    if b"up" not in extra:  # the kind of such a field
+        return
+    for kind, content in _fields(extra):
+        if kind == NAME_FIELD and content[5:] != name.encode():
+            raise FormatError(f"member {name!r} is also named {content[5:105]!r}", offset=offset)
+
+
 def _widen(extra: bytes, numbers: tuple[int, ...], offset: int) -> tuple[int, ...]:
     """The numbers; those with all bits set are replaced by the numbers of the zip64 field."""
     if 0xFFFFFFFF not in numbers:
         return numbers
-    position = 0
-    while position + 4 <= len(extra):
-        kind, length = struct.unpack_from("<2H", extra, position)
-        position += 4
+    for kind, content in _fields(extra):
         if kind == ZIP64_FIELD:
             wide = [number == 0xFFFFFFFF for number in numbers]
-            if not 8 * sum(wide) <= length <= len(extra) - position:
+            if len(content) < 8 * sum(wide):
                 break
-            long = iter(struct.unpack_from(f"<{sum(wide)}Q", extra, position))
+            long = iter(struct.unpack_from(f"<{sum(wide)}Q", content))
             return tuple(
                 next(long) if use else number for use, number in zip(wide, numbers, strict=True)
             )
-        position += length
     raise FormatError("sizes or offsets lack the zip64 field they refer to", offset=offset)
 
 

@@ -9,7 +9,9 @@ are its own, and which the program registered.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from importlib.machinery import PathFinder
 from typing import Any
 
 import keras
@@ -188,6 +190,17 @@ def load(path: str, custom_objects: Mapping[str, Any], *, safe: bool, compile: b
             hint="custom_objects= supplies classes and functions; ferry.load_weights takes the "
             "weights alone, into a model that you make",
         ) from error
+
+
+def imports(module: str) -> bool:
+    """Whether a module of Keras is there, and not imported yet, as those of its tests are."""
+    name = ""
+    for part in module.split("."):
+        parent, name = name, f"{name}.{part}".lstrip(".")
+        if name not in sys.modules:
+            path = getattr(sys.modules.get(parent), "__path__", ())
+            return PathFinder.find_spec(name, list(path)) is not None
+    return False
 
 
 def registered_names() -> set[str]:

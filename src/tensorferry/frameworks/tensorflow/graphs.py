@@ -24,6 +24,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
 import tensorflow as tf
+from google.protobuf.message import DecodeError
 from tensorflow.core.framework import variable_pb2
 from tensorflow.core.protobuf import meta_graph_pb2
 from tensorflow.python.saved_model import registration
@@ -62,7 +63,7 @@ def look(
         attributes: Of other ops, an attribute and the values with which the op is fine.
 
     Raises:
-        FormatError: TensorFlow does not find exactly one graph with these tags.
+        FormatError: TensorFlow does not find exactly one graph with these tags, or cannot parse it.
     """
     wanted = set(tags)
     try:
@@ -75,14 +76,17 @@ def look(
     (graph,) = found
     by_objects = len(parsed.meta_graphs) == 1 and graph.HasField("object_graph_def")
     bodies = _Bodies(graph)
-    judge = _ByObjects(graph, bodies) if by_objects else _ByGraph(graph, bodies)
+    try:  # collections have messages in strings
+        judge = _ByObjects(graph, bodies) if by_objects else _ByGraph(graph, bodies)
+        assets = frozenset(one.filename for one in _assets_of(graph))
+    except DecodeError as error:
+        raise FormatError(f"TensorFlow does not parse it: {error}", path=directory) from None
     misused = [
         *bodies.unusual(attributes),
         *bodies.missing(),
         *judge.find(placed),
         *_registered(graph),
     ]
-    assets = frozenset(one.filename for one in _assets_of(graph))
     return Seen(bodies.ops(), assets, tuple(dict.fromkeys(misused)))
 
 
@@ -115,6 +119,11 @@ class _Bodies:
         self.nodes = {name: function.node_def for name, function in self.functions.items()}
         self.nodes[_MAIN] = graph.graph_def.node
         self.named = {name: {node.name: node for node in body} for name, body in self.nodes.items()}
+        gradients = (
+            *graph.graph_def.library.gradient,
+            *graph.graph_def.library.registered_gradients,
+        )
+        self.gradients = {one.gradient_func for one in gradients}
         self.callers: dict[str, list[tuple[str, Foreign]]] = defaultdict(list)
         for name, node in self.all():
             for called in _called(node):
@@ -257,7 +266,6 @@ class _ByObjects:
     def __init__(self, graph: Foreign, bodies: _Bodies) -> None:
         self._bodies = bodies
         self._objects = graph.object_graph_def
-        self._library = graph.graph_def.library
 
     def find(self, placed: frozenset[str]) -> Iterator[Misuse]:
         """The ops in functions that may be run."""
@@ -278,9 +286,7 @@ class _ByObjects:
         for node in self._objects.nodes:
             found.update(node.function.concrete_functions)
             found.add(node.bare_concrete_function.concrete_function_name)
-        found.update(one.gradient_func for one in self._library.gradient)
-        found.update(one.gradient_func for one in self._library.registered_gradients)
-        return found
+        return found | self._bodies.gradients
 
     def _bound(self, name: str) -> list[bool]:
         if name not in self._objects.concrete_functions:
@@ -327,7 +333,7 @@ class _ByGraph:
         for body, node in self._run(self._calls):
             if node.op in placed:
                 yield _misuse(body, node)
-        for body in self._bodies.reachable(self._bodies.exchanged()):
+        for body in self._bodies.reachable(self._bodies.exchanged() | self._bodies.gradients):
             for node in self._bodies.nodes[body]:
                 if node.op in placed:
                     yield _misuse(body, node)

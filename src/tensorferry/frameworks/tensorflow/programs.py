@@ -36,7 +36,7 @@ def load(path: str, tags: Iterable[str] | None) -> Foreign:
     """
     try:
         return tf.saved_model.load(path, tags=None if tags is None else list(tags))
-    except (tf.errors.OpError, ValueError, RuntimeError, OSError, KeyError, TypeError) as error:
+    except Exception as error:  # for parts that contradict each other it may raise anything
         raise UnsupportedError(
             f"TensorFlow cannot load it: {type(error).__name__}: {str(error).strip()[:500]}",
             path=path,
@@ -44,8 +44,15 @@ def load(path: str, tags: Iterable[str] | None) -> Foreign:
 
 
 def signatures_of(loaded: Foreign) -> Mapping[str, Any]:
-    """The signatures of a loaded model by name."""
-    return dict(loaded.signatures)
+    """The signatures of a loaded model by name.
+
+    Raises:
+        UnsupportedError: The file calls something else its signatures.
+    """
+    found = getattr(loaded, "signatures", {})
+    if isinstance(found, Mapping) and all(hasattr(one, "inputs") for one in found.values()):
+        return dict(found)
+    raise UnsupportedError("the signatures of the model are no functions")
 
 
 def describe_inputs(concrete: Foreign) -> dict[str, str]:
@@ -64,7 +71,8 @@ def _inputs_of(concrete: Foreign) -> dict[str, Any]:
 
 
 def _described(specs: Mapping[str, Any]) -> dict[str, str]:
-    return {name: show(spec) for name, spec in specs.items()}
+    # An op that gives no tensor, as one that trains, is None among the results.
+    return {name: show(spec) for name, spec in specs.items() if spec is not None}
 
 
 def variables_of(loaded: Foreign, *, by_name: bool) -> list[Variable]:

@@ -60,7 +60,7 @@ def to_json(schema: pa.Schema, categories: Mapping[str, pa.Array]) -> dict[str, 
         columns.append(column)
     tree: dict[str, Any] = {"columns": columns}
     if _PANDAS in (schema.metadata or {}):
-        tree["pandas"] = schema.metadata[_PANDAS].decode()
+        tree["pandas"] = _decoded(schema.metadata[_PANDAS])
     return tree
 
 
@@ -100,14 +100,24 @@ def _texts(values: pa.Array, name: str) -> list[str | None]:
 def _field_to_json(field: pa.Field) -> dict[str, Any]:
     try:
         node: dict[str, Any] = {"name": field.name, "type": _to_node(field.type)}
+        found = (field.metadata or {}).items()
+        texts = {_decoded(key): _decoded(text) for key, text in found}
     except UnsupportedError as error:
         raise error.located(tensor=field.name) from None
     if not field.nullable:
         node["nullable"] = False
-    if field.metadata:
-        texts = {key.decode(): text.decode() for key, text in field.metadata.items()}
+    if texts:
         node["metadata"] = texts
     return node
+
+
+def _decoded(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise UnsupportedError(
+            f"metadata of a column is no text: {data[:40]!r}", hint="write Parquet or Arrow"
+        ) from None
 
 
 def _field_from_json(node: Any) -> pa.Field:
