@@ -1,5 +1,5 @@
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from typing_extensions import Buffer
 
@@ -59,6 +59,15 @@ def hdf5_objects(
 ) -> (
     tuple[list[tuple[str, dict[str, str]]], list[tuple[str, str, tuple[int, ...], int, int]]] | None
 ): ...
+def hdf5_encode(
+    groups: list[tuple[str, tuple[tuple[str, str], ...]]],
+    paths: list[str],
+    types: list[tuple[bytes, tuple[tuple[str, str], ...]]],
+    shapes: list[tuple[int, ...]],
+    within: str,
+) -> tuple[
+    bytes, list[int], list[int], tuple[Literal["path", "twice", "mixed", "rank"], int] | None
+]: ...
 
 class ThriftTable:
     def __init__(self, fields: list[tuple[int, str, ThriftTable | None]]) -> None: ...
