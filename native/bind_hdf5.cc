@@ -17,45 +17,64 @@ nb::object text_of(std::string_view text) {
       PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "strict"));
 }
 
-nb::object group_of(const hdf5::Objects& found, const hdf5::Object& group) {
+nb::dict attributes_of(const hdf5::Objects& found, const hdf5::Object& object) {
   nb::dict attributes;
-  for (std::size_t i = 0; i < group.attribute_count; ++i) {
-    const hdf5::Attribute& each = found.attributes[group.attributes + i];
+  for (std::size_t i = 0; i < object.attribute_count; ++i) {
+    const hdf5::Attribute& each = found.attributes[object.attributes + i];
     attributes[text_of(each.name)] = text_of(each.value);
   }
-  return nb::make_tuple(text_of(group.path), attributes);
+  return attributes;
 }
 
-nb::object dataset_of(const hdf5::Objects& found, const hdf5::Object& dataset) {
-  const nb::object shape = checked(PyTuple_New(static_cast<Py_ssize_t>(dataset.rank)));
-  for (std::size_t axis = 0; axis < dataset.rank; ++axis) {
-    PyTuple_SetItem(shape.ptr(), static_cast<Py_ssize_t>(axis),
-                    PyLong_FromUnsignedLongLong(found.dims[dataset.dims + axis]));
+nb::object number_of(std::uint64_t number) {
+  return checked(PyLong_FromUnsignedLongLong(number));
+}
+
+// Datasets by path, in the order of their headers: dtype, shape, and where their values start.
+nb::dict datasets_of(const hdf5::Objects& found, std::uint64_t start, nb::dict dtypes) {
+  std::vector<const hdf5::Object*> by_address;
+  for (const hdf5::Object& object : found.objects) {
+    if (object.dtype != nullptr) by_address.push_back(&object);
   }
-  return nb::make_tuple(text_of(dataset.path), checked(PyUnicode_InternFromString(dataset.dtype)),
-                        shape, dataset.values, dataset.nbytes);
+  std::sort(by_address.begin(), by_address.end(),
+            [](const auto* a, const auto* b) { return a->address < b->address; });
+  nb::dict datasets;
+  const char* last = nullptr;  // most datasets have the dtype of the one before
+  nb::object dtype;
+  for (const hdf5::Object* object : by_address) {
+    if (object->dtype != last) {
+      dtype = nb::object(dtypes[object->dtype]);
+      last = object->dtype;
+    }
+    const nb::tuple shape = make_tuple(
+        object->rank, [&](std::size_t axis) { return number_of(found.dims[object->dims + axis]); });
+    const nb::object offset = number_of(start + object->values);
+    const nb::object place = checked(PyTuple_Pack(3, dtype.ptr(), shape.ptr(), offset.ptr()));
+    if (PyDict_SetItem(datasets.ptr(), text_of(object->path).ptr(), place.ptr()) != 0) {
+      throw nb::python_error();
+    }
+  }
+  return datasets;
 }
 
 nb::object hdf5_objects(nb::handle source, std::uint64_t start, std::uint64_t stop,
-                        std::size_t depth) {
+                        std::size_t depth, nb::dict dtypes) {
   Buffer buffer(source);
   hdf5::Objects found;
   const Span whole = buffer.span(start, stop);
   const Input input(whole.data, whole.size);
   if (!hdf5::read(input.span(), depth, found)) return nb::none();
-  nb::list groups, datasets;
-  std::vector<const hdf5::Object*> by_address;
+  nb::list members;
+  nb::dict attributes;
   for (const hdf5::Object& object : found.objects) {
-    if (object.dtype == nullptr) {
-      groups.append(group_of(found, object));
-    } else {
-      by_address.push_back(&object);
+    if (!object.path.empty() && object.path.find('/') == object.path.npos) {
+      members.append(text_of(object.path));
+    }
+    if (object.dtype == nullptr && object.attribute_count > 0) {
+      attributes[text_of(object.path)] = attributes_of(found, object);
     }
   }
-  std::sort(by_address.begin(), by_address.end(),
-            [](const auto* a, const auto* b) { return a->address < b->address; });
-  for (const hdf5::Object* object : by_address) datasets.append(dataset_of(found, *object));
-  return nb::make_tuple(groups, datasets);
+  return nb::make_tuple(members, attributes, datasets_of(found, start, dtypes));
 }
 
 // The UTF-8 of a text, which holds it; false if there is none.
@@ -177,9 +196,6 @@ nb::tuple hdf5_encode(nb::list given, nb::list paths, nb::list types, nb::list s
   expect_filling(front.data, size);
   encoder.write(front.data, size);
   const auto values = encoder.values();
-  const auto number_of = [](std::uint64_t number) {
-    return checked(PyLong_FromUnsignedLongLong(number));
-  };
   return nb::make_tuple(
       front.object,
       make_list(values.size(), [&](std::size_t i) { return number_of(values[i].first); }),
@@ -190,10 +206,11 @@ nb::tuple hdf5_encode(nb::list given, nb::list paths, nb::list types, nb::list s
 }  // namespace
 
 void bind_hdf5(nb::module_& module) {
-  module.def("hdf5_objects", hdf5_objects, "source"_a, "start"_a, "stop"_a, "depth"_a,
-             "The objects of an HDF5 file: groups, the root first, as (path, attributes), and "
-             "datasets, in the order of their addresses, as (path, dtype, shape, where the values "
-             "start in the file, their size). None if the file is not of the usual form.");
+  module.def("hdf5_objects", hdf5_objects, "source"_a, "start"_a, "stop"_a, "depth"_a, "dtypes"_a,
+             "The objects of an HDF5 file: the names of the root's members; the attributes of groups "
+             "that have some, by path; and datasets by path, in the order of their headers: (what "
+             "`dtypes` has for the name of the dtype, shape, where the values start in the source). "
+             "None if the file is not of the usual form.");
   module.def("hdf5_encode", hdf5_encode, "groups"_a, "paths"_a, "types"_a, "shapes"_a,
              "within"_a,
              "An HDF5 file up to the first value; where the values of each dataset stand; the sizes "

@@ -4,6 +4,7 @@ from typing import Any, Literal, TypeVar
 from typing_extensions import Buffer
 
 M = TypeVar("M", bound=bytearray)
+T = TypeVar("T")
 
 def tensorproto_scan(
     source: Buffer, start: int = 0, end: int | None = None
@@ -55,9 +56,9 @@ def arrow_columns(
 ) -> tuple[dict[bytes, bytes], list[int], list[tuple[str, str, bool, list[int]]]] | None: ...
 def arrow_strings(offsets: Any, data: Buffer, target: Any, wide: bool) -> None: ...
 def hdf5_objects(
-    source: Buffer, start: int, stop: int, depth: int
+    source: Buffer, start: int, stop: int, depth: int, dtypes: dict[str, T]
 ) -> (
-    tuple[list[tuple[str, dict[str, str]]], list[tuple[str, str, tuple[int, ...], int, int]]] | None
+    tuple[list[str], dict[str, dict[str, str]], dict[str, tuple[T, tuple[int, ...], int]]] | None
 ): ...
 def hdf5_encode(
     groups: list[tuple[str, tuple[tuple[str, str], ...]]],

@@ -16,7 +16,7 @@ import pytest
 
 import tensorferry as ferry
 from tensorferry import _native
-from tensorferry.formats.keras import reader
+from tensorferry.formats.keras import reader, usual
 
 Outcome = Callable[[bytes], object]
 
@@ -42,7 +42,7 @@ def fill_layers(file: h5py.File, count: int = 2) -> None:
 
 
 def is_usual(data: bytes) -> bool:
-    return _native.hdf5_objects(data, 0, len(data), 100) is not None
+    return _native.hdf5_objects(data, 0, len(data), 100, usual.NAMES) is not None
 
 
 def shown(array: np.ndarray) -> object:

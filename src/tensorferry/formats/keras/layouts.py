@@ -296,15 +296,16 @@ def name_variables(
     training: list[str] = []
     for path in paths:
         (training if path.partition("/")[0] in TRAINING else model).append(path)
-    counts = Counter([path.rpartition("/")[0] for path in (*model, *training)])
-    names = model
+    named: dict[str, str] = {}
     if layers:
+        counts = Counter([path.rpartition("/")[0] for path in (*model, *training)])
         namer = _Namer(layers, keras_config.classes(config), counts)
         names = [namer.name(path) for path in model]
-    used = Counter(names)
-    named: dict[str, str] = {}
-    for name, path in zip(names, model, strict=True):
-        named[path if used[name] > 1 or name in named else name] = path
+        used = Counter(names)
+        for name, path in zip(names, model, strict=True):
+            named[path if used[name] > 1 or name in named else name] = path
+    else:
+        named.update(zip(model, model, strict=True))
     named.update(zip(training, training, strict=True))
     return named, tuple(training)
 
