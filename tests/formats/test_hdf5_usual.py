@@ -206,6 +206,23 @@ def test_cut_at_every_offset():
         assert not is_usual(data[:end])
 
 
+def test_numbers_of_variables(slowly):
+    """A variable is called by its number as Keras writes it; others keep their paths."""
+    keys = ["0", "00", "1" * 5000, "٣"]
+
+    def fill(file: h5py.File) -> None:
+        group = file.create_group("layers/dense/vars")
+        group.attrs["name"] = "dense"
+        for key in keys:
+            group.create_dataset(key, data=np.arange(2.0))
+
+    data = h5pys(fill)
+    assert is_usual(data)
+    assert outcome(data) == slowly(data)
+    with ferry.open(data, format="keras") as bundle:
+        assert sorted(bundle) == sorted(f"layers/dense/vars/{key}" for key in keys)
+
+
 def test_depth(monkeypatch, slowly):
     """Groups that nest too deeply are refused, whichever way they are met."""
     data = h5pys(lambda file: file.__setitem__("a/b/c/d/e", 1.0))

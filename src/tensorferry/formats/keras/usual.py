@@ -79,11 +79,11 @@ def find(
     if found is None:
         return None
     members, attributes, places = found
-    layers = {
-        path.rpartition("/")[0]: named["name"]
-        for path, named in attributes.items()
-        if "name" in named and path.rpartition("/")[2] == VARIABLES
-    }
+    layers: dict[str, str] = {}
+    for path, named in attributes.items():
+        layer, _, last = path.rpartition("/")
+        if last == VARIABLES and "name" in named:
+            layers[layer] = named["name"]
     if "" in attributes or LEGACY_MODEL in members or (not layers and config is not None):
         return None
     if any(path.endswith(VARIABLES) for path in places):  # a dataset whose name is a group's
