@@ -4,7 +4,6 @@
 #include <array>
 #include <limits>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 
 #include "text.h"
@@ -58,11 +57,11 @@ std::uint16_t fixed16(Reader& reader) {
 
 // What the header of an object says, as the bytes of its messages.
 struct Header {
-  std::array<Span, symbol_table + 1> messages{};  // by kind; without an input if there is none
+  Span space, type, place, members;  // without an input if there is none
   std::vector<Span> attributes;
-
-  bool has(Kind kind) const { return messages[kind].input != nullptr; }
 };
+
+bool has(const Span& message) { return message.input != nullptr; }
 
 struct Number {
   const char* name;
@@ -131,9 +130,18 @@ class Walk {
     head.take(16);
     expect(base == 0 && end <= file_.size);
     visit({}, head.fixed64(), 0);
+    expect_once(addresses_);
+    expect_once(nodes_);
   }
 
  private:
+  // An object has one name, and a node of a tree one parent. Looking for this at the end is faster,
+  // and a walk in circles ends before that: it has read too many bytes.
+  static void expect_once(std::vector<std::uint64_t>& addresses) {
+    std::sort(addresses.begin(), addresses.end());
+    expect(std::adjacent_find(addresses.begin(), addresses.end()) == addresses.end());
+  }
+
   // Bytes of the file. Parts of it may overlap in a damaged file, so that reading would not end.
   Span at(std::uint64_t offset, std::uint64_t length) {
     expect(offset <= file_.size && length <= file_.size - offset);
@@ -147,19 +155,19 @@ class Walk {
   }
 
   void visit(std::string path, std::uint64_t address, std::size_t level) {
-    expect(level < depth_ && addresses_.insert(address).second);
-    expect(found_.objects.size() < file_.size / least_object);
+    expect(level < depth_ && found_.objects.size() < file_.size / least_object);
+    addresses_.push_back(address);
     const Header header = read_header(address);
-    const bool is_dataset = header.has(layout);
-    expect(is_dataset != header.has(symbol_table) && (level > 0 || !is_dataset));
+    const bool is_dataset = has(header.place);
+    expect(is_dataset != has(header.members) && (level > 0 || !is_dataset));
     Object object;
     object.address = address;
     object.attributes = found_.attributes.size();
     for (const Span& message : header.attributes) read_attribute(message, object);
     if (is_dataset) read_dataset(header, object);
-    object.path = path;
+    object.path = is_dataset ? std::move(path) : path;
     found_.objects.push_back(std::move(object));
-    if (!is_dataset) read_members(header.messages[symbol_table], std::move(path), level);
+    if (!is_dataset) read_members(header.members, std::move(path), level);
   }
 
   Header read_header(std::uint64_t address) {
@@ -167,14 +175,13 @@ class Walk {
     expect(byte(head) == 1);
     head.take(7);  // how many messages, how many links
     Header header;
-    std::vector<std::pair<std::uint64_t, std::uint64_t>> blocks{
-        {address + header_size, head.fixed32()}};
-    for (std::size_t i = 0; i < blocks.size(); ++i) {
+    blocks_.assign(1, {address + header_size, head.fixed32()});
+    for (std::size_t i = 0; i < blocks_.size(); ++i) {
       for (std::size_t before = 0; before < i; ++before) {
-        expect(blocks[before].first != blocks[i].first);
+        expect(blocks_[before].first != blocks_[i].first);
       }
       expect(i < 64);
-      Reader block(at(blocks[i].first, blocks[i].second));
+      Reader block(at(blocks_[i].first, blocks_[i].second));
       while (block.left() >= message_size) {
         const std::uint16_t kind = fixed16(block), length = fixed16(block);
         const std::uint8_t flags = byte(block);
@@ -183,7 +190,7 @@ class Walk {
         if (kind == continuation) {
           Reader next(content);
           const std::uint64_t start = next.fixed64();
-          blocks.emplace_back(start, next.fixed64());
+          blocks_.emplace_back(start, next.fixed64());
         } else {
           add(header, kind, flags, content);
         }
@@ -193,14 +200,15 @@ class Walk {
   }
 
   static void add(Header& header, std::uint16_t kind, std::uint8_t flags, Span content) {
+    const auto keep = [&](Span& message) {
+      expect((flags & shared) == 0 && !has(message));
+      message = content;
+    };
     switch (kind) {
-      case dataspace:
-      case datatype:
-      case layout:
-      case symbol_table:
-        expect((flags & shared) == 0 && !header.has(static_cast<Kind>(kind)));
-        header.messages[kind] = content;
-        return;
+      case dataspace: return keep(header.space);
+      case datatype: return keep(header.type);
+      case layout: return keep(header.place);
+      case symbol_table: return keep(header.members);
       case attribute:
         expect((flags & shared) == 0);
         header.attributes.push_back(content);
@@ -217,10 +225,10 @@ class Walk {
   }
 
   void read_dataset(const Header& header, Object& object) {
-    expect(header.has(dataspace) && header.has(datatype));
-    const Number type = number(header.messages[datatype]);
+    expect(has(header.space) && has(header.type));
+    const Number type = number(header.type);
     object.dtype = type.name;
-    Reader space(header.messages[dataspace]);
+    Reader space(header.space);
     const std::uint8_t version = byte(space);
     object.rank = byte(space);
     byte(space);
@@ -236,7 +244,7 @@ class Walk {
       object.nbytes *= size;
       found_.dims.push_back(size);
     }
-    Reader place(header.messages[layout]);
+    Reader place(header.place);
     const std::uint8_t form = byte(place);
     expect((form == 3 || form == 4) && byte(place) == 1);  // values that lie in one run
     object.values = place.fixed64();
@@ -345,7 +353,7 @@ class Walk {
   };
 
   void read_tree(std::uint64_t address, int expected, Group& group) {
-    expect(nodes_.insert(address).second);
+    nodes_.push_back(address);
     Reader node(at(address, node_size));
     expect(text_of(node.take(4)) == "TREE" && byte(node) == 0);
     const int level = byte(node);
@@ -381,7 +389,7 @@ class Walk {
       expect(is_text(name));
       group.last = name;
       spend(group.prefix.size() + name.size());
-      visit(group.prefix + std::string(name), member, group.level + 1);
+      visit(std::string(group.prefix).append(name), member, group.level + 1);
     }
   }
 
@@ -390,7 +398,8 @@ class Walk {
   std::size_t depth_;
   std::uint64_t left_;  // how many bytes may still be read
   std::uint64_t values_left_;  // how many bytes the values of further datasets may have
-  std::unordered_set<std::uint64_t> addresses_, nodes_;
+  std::vector<std::uint64_t> addresses_, nodes_;  // of all that was read
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> blocks_;  // of the header that is read
   std::unordered_map<std::uint64_t, Heap> heaps_;
 };
 

@@ -1,9 +1,10 @@
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from typing_extensions import Buffer
 
 M = TypeVar("M", bound=bytearray)
+T = TypeVar("T")
 
 def tensorproto_scan(
     source: Buffer, start: int = 0, end: int | None = None
@@ -58,10 +59,19 @@ def arrow_columns(
 ) -> tuple[dict[bytes, bytes], list[int], list[tuple[str, str, bool, list[int]]]] | None: ...
 def arrow_strings(offsets: Any, data: Buffer, target: Any, wide: bool) -> None: ...
 def hdf5_objects(
-    source: Buffer, start: int, stop: int, depth: int
+    source: Buffer, start: int, stop: int, depth: int, dtypes: dict[str, T]
 ) -> (
-    tuple[list[tuple[str, dict[str, str]]], list[tuple[str, str, tuple[int, ...], int, int]]] | None
+    tuple[list[str], dict[str, dict[str, str]], dict[str, tuple[T, tuple[int, ...], int]]] | None
 ): ...
+def hdf5_encode(
+    groups: list[tuple[str, tuple[tuple[str, str], ...]]],
+    paths: list[str],
+    types: list[tuple[bytes, tuple[tuple[str, str], ...]]],
+    shapes: list[tuple[int, ...]],
+    within: str,
+) -> tuple[
+    bytes, list[int], list[int], tuple[Literal["path", "twice", "mixed", "rank"], int] | None
+]: ...
 
 class ThriftTable:
     def __init__(self, fields: list[tuple[int, str, ThriftTable | None]]) -> None: ...

@@ -16,7 +16,7 @@ import pytest
 
 import tensorferry as ferry
 from tensorferry import _native
-from tensorferry.formats.keras import reader
+from tensorferry.formats.keras import reader, usual
 
 Outcome = Callable[[bytes], object]
 
@@ -42,7 +42,7 @@ def fill_layers(file: h5py.File, count: int = 2) -> None:
 
 
 def is_usual(data: bytes) -> bool:
-    return _native.hdf5_objects(data, 0, len(data), 100) is not None
+    return _native.hdf5_objects(data, 0, len(data), 100, usual.NAMES) is not None
 
 
 def shown(array: np.ndarray) -> object:
@@ -204,6 +204,23 @@ def test_cut_at_every_offset():
     data = h5pys(lambda file: fill_layers(file, 1))
     for end in itertools.chain(range(0, 200), range(200, len(data), 7)):
         assert not is_usual(data[:end])
+
+
+def test_numbers_of_variables(slowly):
+    """A variable is called by its number as Keras writes it; others keep their paths."""
+    keys = ["0", "00", "1" * 5000, "٣"]
+
+    def fill(file: h5py.File) -> None:
+        group = file.create_group("layers/dense/vars")
+        group.attrs["name"] = "dense"
+        for key in keys:
+            group.create_dataset(key, data=np.arange(2.0))
+
+    data = h5pys(fill)
+    assert is_usual(data)
+    assert outcome(data) == slowly(data)
+    with ferry.open(data, format="keras") as bundle:
+        assert sorted(bundle) == sorted(f"layers/dense/vars/{key}" for key in keys)
 
 
 def test_depth(monkeypatch, slowly):

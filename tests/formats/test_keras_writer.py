@@ -206,12 +206,17 @@ def test_the_same_tensors_give_the_same_bytes():
 
 
 @pytest.mark.parametrize(
-    "path", ["kernel", "a/kernel", "vars", "a/../vars/0", "a//vars/0", "vars/"]
+    "path",
+    ["kernel", "a/kernel", "vars", "a/../vars/0", "a//vars/0", "vars/", "vars/.", "vars/.."],
 )
-def test_names_that_are_no_paths_are_refused(path):
-    """Keras would not find it."""
+def test_names_that_are_no_paths_are_refused(path, tmp_path):
+    """Keras would not find it, in one file or in several."""
     with pytest.raises(UnsupportedError, match="no path of a variable"):
         written({path: np.ones(3)})
+    with pytest.raises(UnsupportedError, match="no path of a variable"):
+        keras_writer.save_shards(
+            {path: np.ones(3)}, Target(str(tmp_path / "m.weights.json")), shard_size=1
+        )
 
 
 def test_other_dtypes_are_refused():
@@ -292,6 +297,11 @@ def test_names_of_other_languages():
     for paths in ({"x": "a\ud800/vars/0"}, {"x": "a/vars/\ud800"}):
         with pytest.raises(UnsupportedError, match="UTF-8"):
             written({"x": np.ones(1)}, paths=paths)
+    for layers in ({"a\ud800": "x"}, {"a": "\ud800"}):
+        with pytest.raises(UnsupportedError, match="UTF-8"):
+            written({}, layers=layers)
+    with pytest.raises(UnsupportedError, match="no path of a variable"):
+        written({}, layers={"a//b": "x"})
 
 
 def test_large_arrays_are_aligned_and_not_copied():
@@ -311,6 +321,10 @@ def test_a_tensor_and_a_group_of_one_name_are_refused():
     """HDF5 has one member of a name."""
     with pytest.raises(UnsupportedError, match="a tensor and a group"):
         written({"vars/0": np.ones(1), "vars/0/vars/1": np.ones(1)})
+    with pytest.raises(UnsupportedError, match="a tensor and a group"):
+        written({"vars/0/vars/1": np.ones(1), "vars/0": np.ones(1)})
+    with pytest.raises(UnsupportedError, match="two tensors are written to vars/0"):
+        written({"a": np.ones(1), "b": np.ones(1)}, paths={"a": "vars/0", "b": "vars/0"})
     with pytest.raises(UnsupportedError, match="at most 32"):
         written({"vars/0": np.ones((1,) * 33)})
 

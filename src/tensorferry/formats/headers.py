@@ -117,10 +117,12 @@ def _keras(path: str) -> Header | None:
     if os.path.basename(path) == _OF_A_MODEL:
         return None
     with Place(path).open() as source:
-        found = None if source.size is None else usual.find(source, 0, source.size)
+        if source.size is None:
+            return None
+        found = usual.find(source, 0, source.size, known=usual.NAMES)
         if found is None or found.foreign:
             return None
-        return Header(KERAS, tuple(found.infos().values()), source.size or 0)
+        return Header(KERAS, tuple(usual.infos(found).values()), source.size)
 
 
 def _bytes_of(dtype: str, shape: tuple[int, ...]) -> int:

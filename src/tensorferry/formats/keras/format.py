@@ -82,7 +82,7 @@ class Reader:
             place=place,
             metadata=weights.metadata,
             files=weights.files,
-            aliases=weights.paths,
+            aliases={name: path for name, path in weights.paths.items() if path != name},
             details=weights,
             closing=[weights.close],
             version=weights.metadata.get("keras_version"),

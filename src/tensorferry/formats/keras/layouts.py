@@ -22,6 +22,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from tensorferry.classes import dataclass, field
@@ -296,15 +297,16 @@ def name_variables(
     training: list[str] = []
     for path in paths:
         (training if path.partition("/")[0] in TRAINING else model).append(path)
-    counts = Counter([path.rpartition("/")[0] for path in (*model, *training)])
-    names = model
+    named: dict[str, str] = {}
     if layers:
+        counts = Counter([path.rpartition("/")[0] for path in (*model, *training)])
         namer = _Namer(layers, keras_config.classes(config), counts)
         names = [namer.name(path) for path in model]
-    used = Counter(names)
-    named: dict[str, str] = {}
-    for name, path in zip(names, model, strict=True):
-        named[path if used[name] > 1 or name in named else name] = path
+        used = Counter(names)
+        for name, path in zip(names, model, strict=True):
+            named[path if used[name] > 1 or name in named else name] = path
+    else:
+        named.update(zip(model, model, strict=True))
     named.update(zip(training, training, strict=True))
     return named, tuple(training)
 
@@ -339,7 +341,8 @@ def _named(group: Node, config: Any) -> Iterator[tuple[str, str]]:
 
 def _stem(key: str) -> str:
     """The name of a group or layer without its number."""
-    return re.sub(r"_\d+$", "", key)
+    stem, line, number = key.rpartition("_")
+    return stem if line and number.isdecimal() else key
 
 
 def _walk(node: Node) -> Iterator[Node]:
@@ -354,7 +357,8 @@ class _Namer:
     classes: Classes
     counts: Counter[str]
     # By the group of variables: what their names start with, and their own names if known.
-    known: dict[str, tuple[str, tuple[str, ...]] | None] = field(default_factory=dict)
+    known: dict[str, tuple[str, Mapping[str, str]] | None] = field(default_factory=dict)
+    prefixes: dict[str, str] = field(default_factory=dict)
 
     def name(self, path: str) -> str:
         """What Keras calls the variable of a path, or the path."""
@@ -365,36 +369,45 @@ class _Namer:
         if found is None:
             return path
         prefix, names = found
-        if not key.isdecimal():
-            return prefix + key
-        return prefix + names[int(key)] if int(key) < len(names) else path
+        if key in names:
+            return prefix + names[key]
+        return path if key.isdecimal() else prefix + key
 
-    def _group(self, head: str) -> tuple[str, tuple[str, ...]] | None:
+    def _group(self, head: str) -> tuple[str, Mapping[str, str]] | None:
         group, _, last = head.rpartition("/")
         if last != VARIABLES or group not in self.layers:
             return None
-        parts = group.split("/")
-        above = ("/".join(parts[: end + 1]) for end in range(len(parts)))
-        prefix = "".join(f"{self.layers[part]}/" for part in above if part in self.layers)
-        return prefix, self._variables(group, self.counts[head])
+        return self._prefix(group), _numbered(self._variables(group, self.counts[head]))
+
+    def _prefix(self, group: str) -> str:
+        """The names of the layers that a group is in, and of its own."""
+        if group not in self.prefixes:
+            above, _, _ = group.rpartition("/")
+            own = f"{self.layers[group]}/" if group in self.layers else ""
+            self.prefixes[group] = (self._prefix(above) if above else "") + own
+        return self.prefixes[group]
 
     def _variables(self, group: str, count: int) -> tuple[str, ...]:
-        """The names of a layer's variables by their numbers; empty if they are not known."""
+        """The names of a layer's variables in their order; empty if they are not known."""
         layer = self.layers[group]
         if layer in self.classes:
             kind, config = self.classes[layer]
-            candidates = [(keras_config.snake_case(kind), config)]
-        else:
-            candidates = []
+            names = _variables_of(keras_config.snake_case(kind), config, count)
+            if names is not None:
+                return names
         # In a list of layers a group is named after the class; a layer is too, unless it was given
         # a name.
         for word in (group.rpartition("/")[2], layer):
-            candidates.append((_stem(word), {}))
-        for kind, config in candidates:
-            names = _variables_of(kind, config, count)
+            names = _variables_of(_stem(word), {}, count)
             if names is not None:
                 return names
         return ()
+
+
+@cache
+def _numbered(names: tuple[str, ...]) -> Mapping[str, str]:
+    """Names by their numbers, which are the keys of variables."""
+    return {str(number): name for number, name in enumerate(names)}
 
 
 def _variables_of(kind: str, config: dict[str, Any], count: int) -> tuple[str, ...] | None:

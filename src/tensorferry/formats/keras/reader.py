@@ -28,8 +28,7 @@ from tensorferry.codecs.zip.archive import Archive, open_archive
 from tensorferry.codecs.zip.directory import STORED
 from tensorferry.errors import FerryError, FormatError, UnsupportedError
 from tensorferry.formats.keras import config as keras_config, layouts, shards
-from tensorferry.formats.keras.usual import find as find_usual
-from tensorferry.formats.keras.weights import Weights, fill, of_usual
+from tensorferry.formats.keras.weights import Weights, fill, find_usual, of_usual
 from tensorferry.storage import Source, is_url
 from tensorferry.storage.place import Place
 
@@ -139,7 +138,7 @@ def read_file(
     """
     usual = None if object_by_object else find_usual(source, start, size, config)
     if usual is not None:
-        weights = of_usual(usual, source, start, check)
+        weights = of_usual(usual, source, check)
         weights.config, weights.findings = config, tuple(keras_config.find(config))
         return weights
     file = File(source, start, size)

@@ -7,49 +7,66 @@ reads it object by object and says what is wrong with it. NumPy is not needed he
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Any, Generic, TypeVar
 
-from tensorferry import _native, limits
+from tensorferry import _native, dtypes, limits
 from tensorferry.classes import dataclass
 from tensorferry.formats.keras import layouts
 from tensorferry.formats.keras.layouts import LEGACY_MODEL, OLD_LAYERS, VARIABLES, Layout
 from tensorferry.storage import Source
 from tensorferry.tensors.infos import TensorInfo, infos_of
 
+T = TypeVar("T")
+
+NAMES = {
+    name: name
+    for name, row in dtypes.BY_NAME.items()
+    if name.rstrip("0123456789") in ("int", "uint", "float") and row.bits >= 8
+}
+"""The dtypes that a file of the usual form may have, for who needs their names alone."""
+
 
 @dataclass(frozen=True, slots=True)
-class Usual:
+class Usual(Generic[T]):
     """The variables of a file, all of which are arrays of numbers that lie in one run.
 
     Attributes:
-        variables: By name: the path in the file, the dtype, the shape, where the values start, and
-            their number of bytes.
+        places: By name: the dtype, the shape, and where in the source the values start.
+        paths: By name: the path in the file.
         layers: The name of the layer that each group belongs to.
         optimizer: The names of variables that belong to the optimizer or to metrics.
         layout: How the variables are kept.
         foreign: Whether no group has a name that Keras gives.
     """
 
-    variables: dict[str, tuple[str, str, tuple[int, ...], int, int]]
+    places: dict[str, tuple[T, tuple[int, ...], int]]
+    paths: dict[str, str]
     layers: dict[str, str]
     optimizer: tuple[str, ...]
     layout: Layout
     foreign: bool
 
-    def infos(self) -> dict[str, TensorInfo]:
-        """What is known of each variable."""
-        found = self.variables.items()
-        rows = ((name, dtype, shape, size) for name, (_, dtype, shape, _, size) in found)
-        return infos_of(rows, {name: path for name, (path, *_) in found})
+
+def infos(usual: Usual[str]) -> dict[str, TensorInfo]:
+    """What is known of each variable."""
+    rows = (
+        (name, dtype, shape, math.prod(shape) * dtypes.BY_NAME[dtype].bits // 8)
+        for name, (dtype, shape, _) in usual.places.items()
+    )
+    return infos_of(rows, usual.paths)
 
 
-def find(source: Source, start: int, size: int, config: Any = None) -> Usual | None:
+def find(
+    source: Source, start: int, size: int, *, known: dict[str, T], config: Any = None
+) -> Usual[T] | None:
     """The variables of an HDF5 file; None if the file is not of the usual form.
 
     Args:
         source: Holds the file.
         start: Where the file starts in the source.
         size: Number of bytes of the file.
+        known: What stands for each dtype of `NAMES`.
         config: Of the model, where it is known.
 
     Raises:
@@ -58,19 +75,16 @@ def find(source: Source, start: int, size: int, config: Any = None) -> Usual | N
     if source.buffer is None or not 0 <= start <= start + size <= len(source.buffer):
         return None
     source.check(start + size)
-    found = _native.hdf5_objects(source.buffer, start, start + size, max(limits.depth, 0))
+    found = _native.hdf5_objects(source.buffer, start, start + size, max(limits.depth, 0), known)
     if found is None:
         return None
-    groups, datasets = found
-    layers = {
-        path.rpartition("/")[0]: attributes["name"]
-        for path, attributes in groups
-        if "name" in attributes and path.rpartition("/")[2] == VARIABLES
-    }
-    places = {dataset[0]: dataset for dataset in datasets}
-    members = {path for path, _ in groups[1:] if "/" not in path}
-    members.update(path for path in places if "/" not in path)
-    if groups[0][1] or LEGACY_MODEL in members or (not layers and config is not None):
+    members, attributes, places = found
+    layers: dict[str, str] = {}
+    for path, named in attributes.items():
+        layer, _, last = path.rpartition("/")
+        if last == VARIABLES and "name" in named:
+            layers[layer] = named["name"]
+    if "" in attributes or LEGACY_MODEL in members or (not layers and config is not None):
         return None
     if any(path.endswith(VARIABLES) for path in places):  # a dataset whose name is a group's
         return None
@@ -78,6 +92,7 @@ def find(source: Source, start: int, size: int, config: Any = None) -> Usual | N
     is_kept = "layers" in members or any(VARIABLES in path.split("/") for path in places)
     return Usual(
         {name: places[path] for name, path in paths.items()},
+        paths,
         layers,
         optimizer,
         "keras2" if OLD_LAYERS in members else "keras3",

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from functools import partial
+from functools import cache, partial
 from typing import Any, Self
 
 from tensorferry import dtypes
 from tensorferry.classes import dataclass, field, replace
 from tensorferry.codecs.hdf5.file import Node
 from tensorferry.errors import FerryError, UnsupportedError
-from tensorferry.formats.keras import values
+from tensorferry.formats.keras import usual, values
 from tensorferry.formats.keras.config import Finding
 from tensorferry.formats.keras.layouts import VARIABLES, Found, Layout, Link
 from tensorferry.formats.keras.usual import Usual
@@ -129,58 +129,59 @@ def fill(weights: Weights, found: Found, check: Callable[[], None] | None = None
     weights.foreign = found.layout != "legacy" and bool(groups) and not is_kept
 
 
-def of_usual(usual: Usual, source: Source, start: int, check: Callable[[], None] | None) -> Weights:
+def find_usual(source: Source, start: int, size: int, config: Any) -> Usual[Any] | None:
+    """The variables of a file of the usual form: see `tensorferry.formats.keras.usual.find`."""
+    return usual.find(source, start, size, known=_known_dtypes(), config=config)
+
+
+@cache
+def _known_dtypes() -> dict[str, Any]:
+    return {name: dtypes.BY_NAME[name].numpy for name in usual.NAMES}
+
+
+def of_usual(found: Usual[Any], source: Source, check: Callable[[], None] | None) -> Weights:
     """The weights of a file of the usual form.
 
     Args:
-        usual: The variables.
+        found: The variables.
         source: Holds the file.
-        start: Where the file starts in the source.
         check: Called before values are read as a whole.
     """
-    places: dict[str, Any] = {
-        name: (dtypes.BY_NAME[dtype].numpy, shape, start + offset)
-        for name, (_, dtype, shape, offset, _) in usual.variables.items()
-    }
+    entries = Entries(source, found.places)
     return Weights(
-        stored=_UsualArrays(Entries(source, places), check),
-        paths={name: variable[0] for name, variable in usual.variables.items()},
-        layers=usual.layers,
-        optimizer=usual.optimizer,
-        layout=usual.layout,
-        foreign=usual.foreign,
+        stored=StoredArrays(entries) if check is None else _CheckedArrays(entries, check),
+        paths=found.paths,
+        layers=found.layers,
+        optimizer=found.optimizer,
+        layout=found.layout,
+        foreign=found.foreign,
     )
 
 
-class _UsualArrays(StoredArrays):
-    """The variables of a file of the usual form."""
+class _CheckedArrays(StoredArrays):
+    """The variables of a file that is verified before the first of them is read."""
 
-    def __init__(self, entries: Entries, check: Callable[[], None] | None) -> None:
+    def __init__(self, entries: Entries, check: Callable[[], None]) -> None:
         super().__init__(entries)
         self._check = check
 
     def __getitem__(self, name: str) -> Stored:
-        if self._check is None:
-            return super().__getitem__(name)
         entry = self._entries[name]
         return StoredArray(replace(entry, load=partial(self._checked, entry)))
 
     def _checked(self, entry: Entry) -> Any:
-        assert self._check is not None
         assert entry.offset is not None
         self._check()
         return entry.source.range(entry.offset, entry.offset + entry.nbytes)
 
     def read_quickly(self, name: str) -> Array | None:
         """A view of the file."""
-        if self._check is not None:
-            self._check()
+        self._check()
         return super().read_quickly(name)
 
     def read_all(self) -> dict[str, Array] | None:
         """Views of the file."""
-        if self._check is not None:
-            self._check()
+        self._check()
         return super().read_all()
 
 

@@ -40,6 +40,10 @@ from tensorferry.tensors.values import Array, RaggedTensor, SparseTensor
 BLOCK = 1 << 20
 
 _PATH = re.compile(rf"(?:(?P<group>[^\0]+)/)?{VARIABLES}/(?P<key>[^/\0]+)")
+# What no member of a group may be called.
+_NOT_NAMES = {"", ".", ".."}
+
+_OTHER_KINDS = (SparseTensor, RaggedTensor, list)
 
 Tensors = Mapping[str, Any]
 
@@ -62,36 +66,41 @@ def write(
     Raises:
         UnsupportedError: A name is no path, or a tensor of a kind that Keras does not keep so.
     """
+    tensors = dict(tensors)
     _check_kinds(tensors)
-    root, datasets = hdf5.Group(), dict[str, hdf5.Dataset]()
-    for path, layer in (layers or {}).items():
-        group, _ = _place(layer, f"{path}/{VARIABLES}/0")
-        _check_text(layer, layer)
-        _group(root, group, layer).attributes["name"] = layer
-    for name, tensor in tensors.items():
-        group, key = _place(name, (paths or {}).get(name, name))
-        inside = _group(root, group, name)
-        if key in inside.members:
-            raise UnsupportedError(
-                f"two tensors are written to {group}/{VARIABLES}/{key}", tensor=name
-            )
-        inside.members[key] = datasets[name] = _describe(name, tensor)
-    pending = bytearray(hdf5.encode(root, list(datasets.values())))
-    position = len(pending)
-    for name, dataset in datasets.items():
-        if not dataset.size:
+    groups = [(f"{path}/{VARIABLES}", (("name", name),)) for path, name in (layers or {}).items()]
+    places = list(tensors) if paths is None else [paths.get(name, name) for name in tensors]
+    shapes = [tuple(tensor.shape) for tensor in tensors.values()]
+    encoded = hdf5.encode(groups, places, _datatypes(tensors), shapes, within=VARIABLES)
+    if isinstance(encoded, hdf5.Refused):
+        named = [*(layers or {}).items(), *zip(places, tensors, strict=True)]
+        raise _refusal(encoded.reason, *named[encoded.number])
+    _write_values(tensors, encoded, sink)
+
+
+def _write_values(tensors: Tensors, encoded: hdf5.Encoded, sink: Sink) -> None:
+    """Writes what stands before the values, and the values; what is small is gathered."""
+    gathered: list[Any] = [encoded.front]
+    held = position = len(encoded.front)
+    for name, start, size in zip(tensors, encoded.starts, encoded.sizes, strict=True):
+        if not size:
             continue
-        pending += bytes(dataset.address - position)
-        position = dataset.address + dataset.size
-        values = _values(name, tensors[name], dataset)
-        if dataset.size < hdf5.LARGE and len(pending) < BLOCK:
-            pending += values.data
+        if held >= BLOCK:
+            sink.write(b"".join(gathered))
+            gathered, held = [], 0
+        if start != position:
+            gathered.append(bytes(start - position))
+        position = start + size
+        values = _values(name, tensors[name], size)
+        if size < hdf5.LARGE:
+            gathered.append(values)
+            held += size
         else:
-            sink.write(bytes(pending))
-            sink.write(values)
-            pending = bytearray()
-    if pending:
-        sink.write(bytes(pending))
+            sink.write(b"".join(gathered))
+            sink.write(values.reshape(-1).view(np.uint8))
+            gathered, held = [], 0
+    if gathered:
+        sink.write(b"".join(gathered))
 
 
 def write_like(like: Weights, tensors: Tensors, sink: Sink) -> None:
@@ -185,7 +194,7 @@ def save_shards(
     shards: list[dict[str, Any]] = [{}]
     groups: dict[str, dict[str, Any]] = {}
     for name, tensor in tensors.items():
-        group, _ = _place(name, (paths or {}).get(name, name))
+        group = _group(name, (paths or {}).get(name, name))
         groups.setdefault(group, {})[name] = tensor
     held, mapping, stem = 0, {}, path.removesuffix(INDEX)
     for group, members in groups.items():
@@ -203,7 +212,7 @@ def save_shards(
     # Keras looks for files of these names: there are no others for the new ones to have.
     with target.files(together=[*names, path], main=path) as files:
         for number, members in enumerate(shards):
-            used = {_place(name, (paths or {}).get(name, name))[0] for name in members}
+            used = {_group(name, (paths or {}).get(name, name)) for name in members}
             # Layers without variables are in the first file, as Keras has most of them.
             own = {
                 group: name
@@ -218,43 +227,53 @@ def save_shards(
     return Written(sum(sink.position for sink in written.values()), tuple(written))
 
 
-def _place(name: str, path: str) -> tuple[str, str]:
-    """The group of a layer, and the key of a variable in it."""
+def _group(name: str, path: str) -> str:
+    """The group of a layer, from the path of one of its variables."""
     _check_text(path, name)
     found = _PATH.fullmatch(path.removeprefix("/"))
     group = "" if found is None else found["group"] or ""
-    if found is None or any(part in ("", ".", "..") for part in group.split("/") if group):
-        raise UnsupportedError(
-            f"{path[:200]!r} is no path of a variable",
+    parts = group.split("/") if group else []
+    if found is None or not _NOT_NAMES.isdisjoint((*parts, found["key"])):
+        raise _no_path(name, path)
+    return group
+
+
+def _no_path(name: str, path: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"{path[:200]!r} is no path of a variable",
+        tensor=name[:200],
+        hint='name it as in "layers/dense/vars/0", or pass paths=; '
+        "npz and safetensors take every name",
+    )
+
+
+def _refusal(reason: str, path: str, name: str) -> UnsupportedError:
+    """The error for a group or dataset that an HDF5 file cannot have."""
+    _check_text(path, name)
+    _check_text(name, name)
+    if reason == "twice":
+        return UnsupportedError(f"two tensors are written to {path[:200]}", tensor=name[:200])
+    if reason == "mixed":
+        return UnsupportedError(
+            f"a tensor and a group have the same name on the path {path[:200]!r}",
             tensor=name[:200],
-            hint='name it as in "layers/dense/vars/0", or pass paths=; '
-            "npz and safetensors take every name",
         )
-    return group, found["key"]
+    if reason == "rank":
+        return UnsupportedError(f"HDF5 has at most {hdf5.MAX_RANK} dimensions", tensor=name[:200])
+    return _no_path(name, path)
 
 
 def _check_kinds(tensors: Tensors) -> None:
+    if not any(issubclass(kind, _OTHER_KINDS) for kind in set(map(type, tensors.values()))):
+        return
     for name, tensor in tensors.items():
-        if isinstance(tensor, SparseTensor | RaggedTensor | list):
+        if isinstance(tensor, _OTHER_KINDS):
             what = "sparse" if isinstance(tensor, SparseTensor) else "ragged"
             raise UnsupportedError(
                 f"a {what} tensor: Keras keeps dense arrays among weights",
                 tensor=name[:200],
                 hint="safetensors and npz carry every kind of tensor",
             )
-
-
-def _group(root: hdf5.Group, path: str, name: str) -> hdf5.Group:
-    """The group of a layer's variables, made if it is not there."""
-    group = root
-    for part in f"{path}/{VARIABLES}".removeprefix("/").split("/"):
-        found = group.members.get(part)
-        if found is None:
-            found = group.members[part] = hdf5.Group()
-        if not isinstance(found, hdf5.Group):
-            raise UnsupportedError(f"{part[:60]!r} is a tensor and a group", tensor=name[:200])
-        group = found
-    return group
 
 
 def _check_text(text: str, name: str) -> None:
@@ -269,33 +288,33 @@ def _size(tensor: Any) -> int:
     return count * (dtypes.as_dtype(tensor.dtype).bits // 8 or 1)
 
 
-def _describe(name: str, tensor: Any) -> hdf5.Dataset:
-    """What a tensor is in a file."""
-    dtype = dtypes.as_dtype(tensor.dtype).name
-    attributes = {"dtype": dtype} if dtype == "bfloat16" else {}
-    datatype = "opaque16" if dtype == "bfloat16" else dtype
-    if datatype not in hdf5.DATATYPES:
-        raise UnsupportedError(
-            f"Keras keeps no {dtype} among weights",
-            tensor=name[:200],
-            hint="safetensors and npz carry every dtype",
-        )
-    if len(tensor.shape) > hdf5.MAX_RANK:
-        raise UnsupportedError(
-            f"{len(tensor.shape)} dimensions, HDF5 has at most {hdf5.MAX_RANK}", tensor=name[:200]
-        )
-    return hdf5.Dataset(datatype, tuple(tensor.shape), _size(tensor), attributes)
+def _datatypes(tensors: Tensors) -> list[hdf5.Datatype]:
+    """What the type of each tensor is in a file."""
+    found = [tensor.dtype for tensor in tensors.values()]
+    types: dict[Any, hdf5.Datatype] = {}
+    for given in dict.fromkeys(found):
+        dtype = dtypes.as_dtype(given).name
+        if dtype == "bfloat16":
+            types[given] = hdf5.DATATYPES["opaque16"], (("dtype", dtype),)
+        elif dtype in hdf5.DATATYPES:
+            types[given] = hdf5.DATATYPES[dtype], ()
+        else:
+            raise UnsupportedError(
+                f"Keras keeps no {dtype} among weights",
+                tensor=list(tensors)[found.index(given)][:200],
+                hint="safetensors and npz carry every dtype",
+            )
+    return [types[dtype] for dtype in found]
 
 
-def _values(name: str, tensor: Any, dataset: hdf5.Dataset) -> Array:
+def _values(name: str, tensor: Any, size: int) -> Array:
     """The bytes of a tensor."""
     array = np.asarray(tensor if isinstance(tensor, np.ndarray) else tensor.read())
-    if not array.dtype.isnative:
-        array = array.astype(array.dtype.newbyteorder("="))
-    values = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-    if values.size != dataset.size:
+    if not (array.flags.c_contiguous and array.dtype.isnative):
+        array = np.ascontiguousarray(array, array.dtype.newbyteorder("="))
+    if array.nbytes != size:
         raise MismatchError(
-            f"{values.size} bytes, {dataset.size} were announced: it changed meanwhile",
-            tensor=name[:200],
+            f"{array.nbytes} bytes, {size} were announced: it changed meanwhile", tensor=name[:200]
         )
-    return values
+    # NumPy exports no buffers of ml_dtypes' dtypes.
+    return array if array.dtype.kind in "biuf" else array.reshape(-1).view(np.uint8)
