@@ -242,7 +242,19 @@ def read(
         FormatError: It is damaged: a Const node has no value, a shape is negative ...
     """
     place = path if isinstance(path, Place) else Place(path, options=storage_options)
-    loaded = load(place, verify=verify)
+    return look(load(place, verify=verify), place)
+
+
+def look(loaded: Loaded, place: Place) -> SavedModel:
+    """Looks into a model whose bytes were loaded.
+
+    Args:
+        loaded: The bytes.
+        place: Where they come from, as `read` takes it.
+
+    Raises:
+        FormatError: It is damaged.
+    """
     reader = loaded.reader
     try:
         if loaded.kind == "graph":
