@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 import pytest
-from savedmodels import encode, read
+from savedmodels import encode, field, read, refused
 
 import tensorferry as ferry
 from tensorferry import errors
@@ -69,3 +69,10 @@ def test_assets_that_are_links(tmp_path):
     info = ferry.inspect(tmp_path / "model")
     assert len(info.problems) == 4
     assert {os.path.basename(file) for file in info.files} == {"saved_model.pb", "real", "inside"}
+
+
+def test_more_assets_than_any_model_has(tmp_path):
+    """A file is looked for once for each asset, so their number is bounded."""
+    assets = b"".join(field(6, field(2, b"%x" % number)) for number in range(20_000))
+
+    refused(field(2, assets), tmp_path, errors.LimitError, "assets")

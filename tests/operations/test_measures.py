@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 from hypothesis.extra import numpy as arrays
 
-from tensorferry.operations.measures import SAMPLE, Measure
+from tensorferry.operations.measures import FEW, QUANTILES, SAMPLE, Measure
 
 
 @given(
@@ -74,3 +74,37 @@ def test_small_dtypes():
         measure = Measure()
         measure.add(array)
         assert measure.summary().maximum == highest
+
+
+@given(
+    st.lists(st.floats(-1e300, 1e300) | st.integers(-3, 3).map(float), min_size=1, max_size=2 * FEW)
+)
+def test_quantiles_are_those_of_numpy(values):
+    """Few values or many, each quantile has every bit of NumPy's."""
+    array = np.array(values)
+    measure = Measure()
+    measure.add(array)
+
+    expected = np.quantile(array, QUANTILES)
+    assert list(measure.summary().quantiles.values()) == expected.tolist()
+
+
+def test_random_numbers_only_for_many_values(monkeypatch):
+    """Small tensors cost no random numbers, and pieces of a large one give the same sample."""
+    made = []
+    make = np.random.default_rng
+    monkeypatch.setattr(np.random, "default_rng", lambda seed: made.append(seed) or make(seed))
+    small = Measure()
+    small.add(np.arange(10.0))
+    small.add(np.array([np.nan, 4.0, np.inf]))
+
+    assert small.summary().quantiles["0.5"] == 4.0
+    assert not made
+
+    values = np.random.RandomState(1).normal(size=SAMPLE + 5000)
+    whole, pieces = Measure(), Measure()
+    whole.add(values)
+    for piece in np.array_split(values, 7):
+        pieces.add(piece)
+    assert whole.summary().quantiles == pieces.summary().quantiles
+    assert made == [0, 0]

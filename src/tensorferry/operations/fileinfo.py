@@ -27,7 +27,7 @@ from tensorferry.tensors.infos import TensorInfo, elements_in
 
 if TYPE_CHECKING:
     from tensorferry.formats.keras.outline import KerasModel
-    from tensorferry.formats.savedmodel.model import SavedModel
+    from tensorferry.formats.savedmodel.model import Loaded, SavedModel
     from tensorferry.operations.subject import Subject
 
 Holds = Literal["tensors", "records", "rows"]
@@ -196,15 +196,21 @@ def glance_at(found: Found, options: keywords.Opening | None = None) -> FileInfo
     return None
 
 
-def model_problems(place: Place) -> list[Problem]:
-    """Yields the problems of a SavedModel besides its variables: assets and Keras metadata.
+def model_problems(place: Place, held: SavedModel | Loaded | None = None) -> list[Problem]:
+    """The problems of a SavedModel besides its variables: assets and Keras metadata.
 
     Args:
         place: The model, whose graph can be read.
+        held: What was read of it already.
     """
     from tensorferry.formats.savedmodel import model as savedmodel
 
-    model = savedmodel.read(place, verify=False)
+    if isinstance(held, savedmodel.SavedModel):
+        model = held
+    elif isinstance(held, savedmodel.Loaded):
+        model = savedmodel.look(held, place)
+    else:
+        model = savedmodel.read(place, verify=False)
     return [*_read_keras(place, model)[1], *_asset_problems(model)]
 
 

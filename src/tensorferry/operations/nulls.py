@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensorferry.operations.subject import Subject
+from tensorferry.rows.columns import homes_of
 from tensorferry.rows.rows import Rows
 from tensorferry.tensors.values import Array
 
@@ -39,9 +40,10 @@ def missing_lists(subject: Subject, names: Sequence[str]) -> dict[str, Missing]:
         return {}
     found: dict[str, dict[int, list[Array]]] = {}
     counts: dict[tuple[str, int], int] = {}
+    homes = homes_of(rows.columns, rows.arrow_schema.names)
     for batch in rows.arrow_batches():
-        for name in rows.columns:
-            for level, valid in enumerate(_validity_in(batch, name)):
+        for name, home in homes.items():
+            for level, valid in enumerate(_validity_in(batch, name, home)):
                 start = counts.get((name, level), 0)
                 counts[name, level] = start + len(valid)
                 lacking = np.flatnonzero(np.logical_not(valid)) + start
@@ -75,8 +77,9 @@ def rows_of(
 
 def _without_lists(rows: Iterator[dict[str, Any]], lacking: Rows) -> Iterator[dict[str, Any]]:
     """Rows, with None in the place of lists that are missing."""
+    homes = homes_of(lacking.columns, lacking.arrow_schema.names)
     for batch in lacking.arrow_batches():
-        valid = {name: next(_validity_in(batch, name), None) for name in lacking.columns}
+        valid = {name: next(_validity_in(batch, name, home), None) for name, home in homes.items()}
         some = [(name, there) for name, there in valid.items() if there is not None]
         some = [(name, there) for name, there in some if not there.all()]
         for place, row in enumerate(islice(rows, batch.num_rows)):
@@ -99,19 +102,10 @@ def _lacking(subject: Subject, names: Sequence[str]) -> Rows | None:
     return rows if any(_may_lack(field) for field in rows.arrow_schema) else None
 
 
-def _validity_in(batch: pa.RecordBatch, leaf: str) -> Iterator[Array]:
-    """The same as `_validity`, of a leaf of a record batch."""
-    column = _column_of(leaf, batch.schema.names)
+def _validity_in(batch: pa.RecordBatch, leaf: str, column: str | None) -> Iterator[Array]:
+    """The same as `_validity`, of a leaf in a column of a record batch."""
     if column is not None:
         yield from _validity(batch.column(column), leaf.removeprefix(column)[1:])
-
-
-def _column_of(leaf: str, columns: Sequence[str]) -> str | None:
-    """The column that a leaf is in: itself, or the struct around it."""
-    if leaf in columns:
-        return leaf
-    around = [column for column in columns if leaf.startswith(f"{column}/")]
-    return max(around, key=len, default=None)
 
 
 def _may_lack(field: pa.Field) -> bool:

@@ -15,11 +15,12 @@ from tensorferry.classes import dataclass
 from tensorferry.errors import FormatError, UnknownFormatError, UnsupportedError
 from tensorferry.files import keywords
 from tensorferry.operations import conditions
-from tensorferry.operations.convert.tables import home_of, is_table
+from tensorferry.operations.convert.tables import is_table
 from tensorferry.operations.moments import moments_in, plain_value, text_of
 from tensorferry.operations.names import choose
 from tensorferry.operations.nulls import rows_of
 from tensorferry.operations.subject import Subject, open_one
+from tensorferry.rows.columns import homes_of
 from tensorferry.rows.rows import Rows
 
 
@@ -162,10 +163,11 @@ def _arrow_rows(subject: Subject, names: Sequence[str]) -> Iterator[dict[str, An
     assert isinstance(rows, Rows)
     if subject.unreadable.keys().isdisjoint(names):
         rows = rows.select(names)
+    homes = homes_of(names, rows.arrow_schema.names)
     for batch in rows.arrow_batches():
         columns = []
         for name in names:
-            column = home_of(name, batch.schema.names) or name
+            column = homes[name] or name
             array = batch.column(column)
             inside = name.removeprefix(column).lstrip("/")
             array = member_of(array, inside) if inside else array

@@ -152,8 +152,9 @@ def stats(
 
 
 def _columns(subject: Subject, infos: Mapping[str, TensorInfo], seed: int = 0) -> Columns:
+    optional = subject.optional  # which looks at all columns
     return {
-        name: _Column(info, name in subject.optional, seed)
+        name: _Column(info, name in optional, seed)
         for name, info in infos.items()
         if info.unreadable is None
     }

@@ -116,8 +116,8 @@ class Subject:
             return self.infos
         return {name: replace(info, nbytes=None) for name, info in self.infos.items()}
 
-    @property
-    def unreadable(self) -> dict[str, str]:
+    @cached_property
+    def unreadable(self) -> Mapping[str, str]:
         """The tensors or columns that cannot be read, each with the reason."""
         return {name: info.unreadable for name, info in self.infos.items() if info.unreadable}
 

@@ -332,7 +332,7 @@ def _merged(
     if not problems:
         problems += _misfits(found, subject.opened.place.path)
     if subject.format == glance.MODEL:
-        problems += model_problems(subject.opened.place)
+        problems += _model_problems(subject)
     if not quick and not problems:
         problems += _wrong_digest(subject, opening, engine)
     problems += oddities.not_finite([one.numbers for one in found], subject.name)
@@ -386,7 +386,7 @@ def _verified(
 ) -> VerifyReport:
     problems = _check(subject, quick, progress)
     if subject.format == glance.MODEL:
-        problems += model_problems(subject.opened.place)
+        problems += _model_problems(subject)
     if not quick and not problems:
         problems += _wrong_digest(subject)
     if nan:
@@ -405,6 +405,12 @@ def _verified(
         quick,
         (*_notes(subject, problems), *pages),
     )
+
+
+def _model_problems(subject: Subject) -> list[Problem]:
+    opened = subject.opened
+    assert isinstance(opened, Bundle)
+    return model_problems(opened.place, opened.details.model)
 
 
 def _pages_without_checksum(subject: Subject) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,23 @@ Column = Tensor | list[Any]
 
 Batch = dict[str, Column]
 """Columns of one length, by name."""
+
+
+def homes_of(leaves: Iterable[str], columns: Iterable[str]) -> dict[str, str | None]:
+    """The column that each leaf is in: itself, or the struct around it; None if there is none.
+
+    Args:
+        leaves: Names such as "a" or "a/b".
+        columns: The names of all columns.
+    """
+    known = frozenset(columns)
+    lengths = sorted({len(name) for name in known}, reverse=True)
+    homes: dict[str, str | None] = {}
+    for leaf in leaves:
+        around = (leaf[:size] for size in lengths if size < len(leaf) and leaf[size] == "/")
+        inside = (name for name in around if name in known)
+        homes[leaf] = leaf if leaf in known else next(inside, None)
+    return homes
 
 
 def length_of(column: Column) -> int:

@@ -60,7 +60,9 @@ def _columns(rows: Rows) -> Grid:
     infos = rows.infos()
     shown = list(infos)[:ROWS]
     own = {} if rows.facts.records else _in_arrow(rows, infos)
-    head = list(_head(rows, [name for name in shown if name not in own]))
+    others = [name for name in shown if name not in own]
+    optional = rows.optional if others else frozenset()
+    head = list(_head(rows, others, optional))
     count = max([len(head), *(len(values) for _, values in own.values())])
     cells = []
     for name in shown:
@@ -70,7 +72,7 @@ def _columns(rows: Rows) -> Grid:
             first = [cell(value) for value in values]
             cells.append((name, kind, "", *first, *[""] * (count - len(first)), info.unreadable))
             continue
-        sizes = info.shape[2:] if name in rows.optional else info.shape[1:]
+        sizes = info.shape[2:] if name in optional else info.shape[1:]
         shape = display.shape(sizes) if sizes else ""
         first = [cell(row[name]) for row in head]
         cells.append((name, info.dtype, shape, *first, *[""] * (count - len(first)), None))
@@ -111,11 +113,10 @@ def _plain(column: pa.Array) -> list[Any]:
         return [None if value is None else str(value)[:CHARACTERS] for value in column.to_pylist()]
 
 
-def _head(rows: Rows, columns: list[str]) -> Iterator[Mapping[str, Any]]:
+def _head(rows: Rows, columns: list[str], optional: frozenset[str]) -> Iterator[Mapping[str, Any]]:
     """The first rows, unless they are far away, or damaged."""
     if not columns or any(place.is_url for place in rows.places):
         return
-    optional = rows.optional
     try:
         batch = next(iter(rows.batches(HEAD, columns=columns)), None)
     except (FerryError, OSError):

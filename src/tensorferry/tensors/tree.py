@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import Any
 
@@ -47,8 +47,8 @@ TENSORS = ("tensor", "sparse", "ragged")
 
 _NAN = struct.pack("<d", math.nan)
 
-# What stands for itself, whatever its value.
-_PLAIN = frozenset((type(None), bool, int))
+# What may stand for itself.
+_SIMPLE = frozenset((type(None), bool, int, float, str))
 
 # Decodes a part of an object, given the part and its name, which errors show.
 Decode = Callable[[Any, str | int], Any]
@@ -69,7 +69,7 @@ def to_tree(value: Any, encode: EncodeTensor) -> Any:
 
 
 def _to_tree(value: Any, encode: EncodeTensor, place: str, depth: int) -> Any:
-    if type(value) is list and (copied := _copied(value, depth)) is not None:
+    if type(value) in (list, dict) and (copied := _copied(value, depth)) is not None:
         return copied
     if isinstance(value, np.ndarray | np.generic):
         return encode(as_tensor(value), place)
@@ -149,15 +149,18 @@ def _from_tree(node: Any, decode_tensor: DecodeTensor, depth: int) -> Any:
 
     if TYPE in node:
         return build(node, decode, decode_tensor)
+    if (copied := _copied(node, depth)) is not None:
+        return copied
     return {_checked(key): decode(element, key) for key, element in node.items()}
 
 
 def _from_list(node: list[Any], decode_tensor: DecodeTensor, depth: int) -> list[Any]:
     if depth <= 0:
         raise too_deep()
-    if (copied := _copied(node, depth)) is not None:
-        return copied
-    found: list[Any] = []
+    found: list[Any] | None = _copied(node, depth)
+    if found is not None:
+        return found
+    found = []
     try:
         for element in node:
             found.append(_from_tree(element, decode_tensor, depth - 1))
@@ -166,18 +169,44 @@ def _from_list(node: list[Any], decode_tensor: DecodeTensor, depth: int) -> list
     return found
 
 
-def _copied(node: list[Any], depth: int) -> list[Any] | None:
-    """A list of values that stand for themselves, or of lists of these; None for any other.
+def _copied(node: Any, depth: int) -> Any:
+    """A list or dict of values that stand for themselves, or a list of these; None for any other.
 
     Millions of lists fit into a small file, and to go through them one by one takes seconds.
     """
+    if type(node) is dict:
+        return node.copy() if depth > 0 and _are_plain([node]) else None
     kinds = {*map(type, node)}
-    if kinds <= _PLAIN:
-        return node.copy() if depth > 0 else None
-    if kinds != {list} or depth <= 1:
+    if kinds <= _SIMPLE:
+        return node.copy() if depth > 0 and _are_simple(node, kinds) else None
+    if depth <= 1:
         return None
-    inside = map(type, chain.from_iterable(node))
-    return [*map(list.copy, node)] if _PLAIN.issuperset(inside) else None
+    if kinds == {list}:
+        inside = [*chain.from_iterable(node)]
+        return [*map(list.copy, node)] if _are_simple(inside, {*map(type, inside)}) else None
+    return [*map(dict.copy, node)] if kinds == {dict} and _are_plain(node) else None
+
+
+def _are_plain(dicts: list[dict[Any, Any]]) -> bool:
+    """Whether dicts are no marks of a type, and hold nothing but simple values."""
+    values = [*chain.from_iterable(map(dict.values, dicts))]
+    if not _are_simple(values, {*map(type, values)}):
+        return False
+    names = {*chain.from_iterable(dicts)}
+    return TYPE not in names and {*map(type, names)} <= {str} and all(map(str.isascii, names))
+
+
+def _are_simple(values: list[Any], kinds: set[type]) -> bool:
+    """Whether values of these kinds stand for themselves; text that is not ASCII may be damaged."""
+    if not kinds <= _SIMPLE:
+        return False
+    if str in kinds and not all(value.isascii() for value in values if type(value) is str):
+        return False
+    return float not in kinds or all(map(math.isfinite, _floats_in(values)))
+
+
+def _floats_in(values: list[Any]) -> Iterator[float]:
+    return (value for value in values if type(value) is float)
 
 
 def _inside(error: FormatError, name: str | int) -> FormatError:

@@ -63,6 +63,7 @@ class Checkpoint:
         places: Its files that are open.
         files: The paths of its files, the index first.
         graph_bytes: The object graph, as it is stored.
+        model: What was read of the SavedModel around it, if reading that again would take long.
     """
 
     prefix: str
@@ -75,6 +76,7 @@ class Checkpoint:
     files: list[str] = field(default_factory=list)
     places: list[Place] = field(default_factory=list)
     graph_bytes: bytes | None = None
+    model: Any = None
 
     @property
     def graph(self) -> Graph | None:

@@ -97,6 +97,9 @@ PART = 1 << 12
 SIGNATURE = 1 << 14
 """As so many bytes each signature counts."""
 
+ASSET = 1 << 16
+"""As so many bytes each asset counts, whose file is looked for."""
+
 
 class Reader(protobuf.Reader):
     """Reads the messages of a SavedModel.

@@ -41,7 +41,7 @@ from tensorferry.formats.savedmodel import (
 from tensorferry.formats.savedmodel.assets import Asset, storage_join
 from tensorferry.formats.savedmodel.fingerprint import FINGERPRINT, Fingerprint, read_fingerprint
 from tensorferry.formats.savedmodel.graph import Function, Graph
-from tensorferry.formats.savedmodel.messages import SIGNATURE, Reader
+from tensorferry.formats.savedmodel.messages import ASSET, SIGNATURE, Reader
 from tensorferry.formats.savedmodel.objects import ConcreteFunction, Objects, Variable
 from tensorferry.formats.savedmodel.ops import Risk
 from tensorferry.formats.savedmodel.specs import Signature, TensorSpec
@@ -242,7 +242,19 @@ def read(
         FormatError: It is damaged: a Const node has no value, a shape is negative ...
     """
     place = path if isinstance(path, Place) else Place(path, options=storage_options)
-    loaded = load(place, verify=verify)
+    return look(load(place, verify=verify), place)
+
+
+def look(loaded: Loaded, place: Place) -> SavedModel:
+    """Looks into a model whose bytes were loaded.
+
+    Args:
+        loaded: The bytes.
+        place: Where they come from, as `read` takes it.
+
+    Raises:
+        FormatError: It is damaged.
+    """
     reader = loaded.reader
     try:
         if loaded.kind == "graph":
@@ -351,9 +363,10 @@ def _read_meta_graph(
         )
         named = reader.entries("SignatureEntry", places)
     signatures = {name: specs.read_signature(reader, name, named[name]) for name in sorted(named)}
-    definitions = [
-        assets.read_definition(reader, place) for place in given.get("asset_file_def", [])
-    ]
+    places = []
+    if fields is not None:
+        places = reader.counted("MetaGraphDef", "asset_file_def", span, size=ASSET, what="assets")
+    definitions = [assets.read_definition(reader, place) for place in places]
     known = held.variables if held is not None else _by_name(reader, given, graph)
     meta_graph = MetaGraph(
         tuple(info.get("tags", [])),

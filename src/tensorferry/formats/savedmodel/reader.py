@@ -55,12 +55,16 @@ def open_variables(
         )
     prefix = place.at(storage_join(os.path.dirname(loaded.file) or ".", model.VARIABLES))
     if not prefix.at(f"{prefix.path}.index").exists():
-        graphs_of = model.read(place, verify=verify).meta_graphs
-        if any(graph.variables for graph in graphs_of):
+        found = model.look(loaded, place)
+        if any(graph.variables for graph in found.meta_graphs):
             raise model.missing(prefix.path)
-        return Checkpoint(prefix.path, 2, {}, {})
+        # The bytes of a model in chunks are not those of a mapped file, and may be many.
+        kept = None if found.kind == "chunks" else found
+        return Checkpoint(prefix.path, 2, {}, {}, model=kept)
     by_path: Names = "keys" if names == "keys" else "paths"
     opened = open_checkpoint(prefix, verify=verify, names=by_path, parts=parts)
+    if loaded.kind == "text":
+        opened.model = loaded
     try:
         graph = opened.graph
         if held is None or graph is None or names == "keys":

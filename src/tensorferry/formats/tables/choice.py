@@ -55,8 +55,18 @@ def choose(outlines: Sequence[Outline], names: Sequence[str] | None, path: str) 
     if names is None:
         chosen = [leaf for leaf in outlines if leaf.error is None]
     else:
-        named = [leaf for name in names for leaf in _named(outlines, name, path)]
-        chosen = list(dict.fromkeys(named))
+        by_column: dict[str, list[Outline]] = {}
+        by_name: dict[str, list[Outline]] = {}
+        for leaf in outlines:
+            by_column.setdefault(leaf.column, []).append(leaf)
+            by_name.setdefault(leaf.name, []).append(leaf)
+        chosen = []
+        for name in dict.fromkeys(names):
+            found = by_column.get(name) or by_name.get(name)
+            if not found:
+                raise _unknown(name, list(by_name), path)
+            chosen += _readable(found, name, path)
+        chosen = list(dict.fromkeys(chosen))
     if len({leaf.name for leaf in chosen}) < len(chosen):
         counts = Counter(leaf.name for leaf in chosen)
         twice = next(name for name, count in counts.items() if count > 1)
@@ -68,23 +78,23 @@ def choose(outlines: Sequence[Outline], names: Sequence[str] | None, path: str) 
     return chosen
 
 
-def _named(outlines: Sequence[Outline], name: str, path: str) -> list[Outline]:
-    found = [leaf for leaf in outlines if leaf.column == name]
-    found = found or [leaf for leaf in outlines if leaf.name == name]
+def _readable(found: Sequence[Outline], name: str, path: str) -> list[Outline]:
+    """The leaves of a name that can be read; if none can, the error of the first is raised."""
     readable = [leaf for leaf in found if leaf.error is None]
-    if found and not readable:
+    if not readable:
         assert found[0].error is not None
         kind, arguments = found[0].error.__reduce__()
         error: FerryError = kind(*arguments)
         raise error.located(path=path, tensor=name)
-    if not found:
-        names = [leaf.name for leaf in outlines]
-        near = difflib.get_close_matches(name, names, n=3)
-        hint = f"did you mean {', '.join(map(repr, near))}?" if near else None
-        if not near and names:
-            hint = f"there are {', '.join(names)[:200]}"
-        raise UnknownFeatureError(f"no column is called {name!r}", path=path, hint=hint)
     return readable
+
+
+def _unknown(name: str, names: Sequence[str], path: str) -> UnknownFeatureError:
+    near = difflib.get_close_matches(name, names, n=3)
+    hint = f"did you mean {', '.join(map(repr, near))}?" if near else None
+    if not near and names:
+        hint = f"there are {', '.join(names)[:200]}"
+    return UnknownFeatureError(f"no column is called {name!r}", path=path, hint=hint)
 
 
 def legible(files: Files) -> list[str]:
@@ -138,11 +148,8 @@ def columns_of(leaves: Sequence[Outline]) -> list[str]:
 
 def names_of(leaves: Sequence[Outline], outlines: Sequence[Outline]) -> list[str]:
     """Names that stand for leaves: those of columns, unless some of their leaves are left out."""
-    partial = {leaf.column for leaf in outlines} - {
-        column
-        for column in columns_of(leaves)
-        if all(leaf in leaves for leaf in outlines if leaf.column == column)
-    }
+    taken = set(leaves)
+    partial = {leaf.column for leaf in outlines if leaf not in taken}
     names = [leaf.name if leaf.column in partial else leaf.column for leaf in leaves]
     return list(dict.fromkeys(names))
 
@@ -398,17 +405,18 @@ def together(parts: Sequence[Any], schema: pa.Schema, apart: Sequence[Outline] =
         return batch
     from tensorferry.formats.tables.members import member_of
 
-    inside = {leaf.column for leaf in apart}
+    inside: dict[str, list[str]] = {}
+    for leaf in apart:
+        inside.setdefault(leaf.column, []).append(leaf.name)
     fields, arrays = [], []
     for field, array in zip(schema, batch.columns, strict=True):
         if field.name not in inside:
             fields.append(field)
             arrays.append(array)
-        for leaf in apart:
-            if leaf.column == field.name:
-                found = member_of(array, leaf.name.removeprefix(f"{field.name}/"))
-                fields.append(pa.field(leaf.name, found.type))
-                arrays.append(found)
+        for name in inside.get(field.name, ()):
+            found = member_of(array, name.removeprefix(f"{field.name}/"))
+            fields.append(pa.field(name, found.type))
+            arrays.append(found)
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields, schema.metadata))
 
 

@@ -151,7 +151,7 @@ class Table(Rows):
         return self.place.path
 
     def __len__(self) -> int:
-        total = sum(rows for _, _, rows in self._files.all_rows())
+        total = sum(sum(self._files.rows(number)) for number in range(len(self._files)))
         if self._window is None:
             return total
         start, stop = self._window

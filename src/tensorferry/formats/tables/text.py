@@ -271,8 +271,15 @@ class TextReader(ABC):
         names = list(dict.fromkeys(leaf.column for leaf in wanted))
         for index in range(len(self.rows) if names else 0):
             batches = self.batches(index, names)
+            # A number or a text is missing where it is null. Only other columns are looked into.
+            lacking = {
+                name
+                for batch in batches
+                for name, column in zip(batch.schema.names, batch.columns, strict=True)
+                if column.null_count or not arrow_values.is_plain(column.type)
+            }
             for leaf in wanted:
-                if leaf.name not in found:
+                if leaf.name not in found and leaf.column in lacking:
                     field = self.schema.field(leaf.column)
                     chunks = [batch.column(leaf.column) for batch in batches]
                     value = arrow_values.from_chunks(field, chunks, wanted=[leaf.name])[leaf.name]

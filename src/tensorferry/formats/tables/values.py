@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import math
 import re
+from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -67,10 +68,10 @@ def from_batches(
         UnsupportedError: A column is of a type that has no counterpart.
     """
     leaves: dict[str, Leaf] = {}
+    ordered = None if wanted is None else sorted(wanted)
     for index, field in enumerate(schema):
-        for name, leaf in from_chunks(
-            field, [batch.column(index) for batch in batches], optional=optional, wanted=wanted
-        ).items():
+        chunks = [batch.column(index) for batch in batches]
+        for name, leaf in _from_chunks(field, chunks, optional, ordered).items():
             if name in leaves:
                 raise FormatError(
                     f"there are several columns {name!r}, expected different names",
@@ -88,7 +89,12 @@ def from_chunks(
     wanted: Collection[str] | None = None,
 ) -> dict[str, Leaf]:
     """The leaves of one column: one, or several of a struct; see `from_batches`."""
-    chunks = list(chunks)
+    return _from_chunks(field, list(chunks), optional, None if wanted is None else sorted(wanted))
+
+
+def _from_chunks(
+    field: pa.Field, chunks: list[Any], optional: Collection[str], wanted: list[str] | None
+) -> dict[str, Leaf]:
     if len(chunks) == 1 and field.name not in optional and field.metadata is None:
         values = _usual(chunks[0])
         if values is not None:
@@ -126,6 +132,11 @@ def _usual(array: pa.Array) -> Array | None:
     return None
 
 
+def is_plain(kind: pa.DataType) -> bool:
+    """Whether a column of a type has one number or text in each row that is not null."""
+    return kind.id in NUMBERS or kind.id == _STRING
+
+
 def metadata_of(schema: pa.Schema) -> dict[str, str]:
     """The metadata of a schema, and the types of columns whose values do not tell them."""
     metadata = marks.texts_of(schema.metadata)
@@ -148,7 +159,7 @@ class _Place(NamedTuple):
         levels: The dimensions behind the first: splits of a ragged one, the size of a fixed one.
         present: Which rows are there; None if all are.
         order: The permutation of a tensor's own dimensions.
-        wanted: Names of the leaves to read; None for all.
+        wanted: Sorted names of the leaves to read; None for all.
     """
 
     name: str
@@ -157,14 +168,18 @@ class _Place(NamedTuple):
     levels: tuple[Array | int, ...] = ()
     present: Array | None = None
     order: tuple[int, ...] | None = None
-    wanted: Collection[str] | None = None
+    wanted: list[str] | None = None
 
     @property
     def is_wanted(self) -> bool:
         """Whether it leads to a leaf that is wanted."""
+        if self.wanted is None:
+            return True
         inside = f"{self.name}/"
-        return self.wanted is None or any(
-            name == self.name or name.startswith(inside) for name in self.wanted
+        # A struct may have as many members as there are names: they are not all looked at.
+        own, first = bisect_left(self.wanted, self.name), bisect_left(self.wanted, inside)
+        return self.wanted[own : own + 1] == [self.name] or any(
+            name.startswith(inside) for name in self.wanted[first : first + 1]
         )
 
     def without_null(self, array: pa.Array) -> _Place:
@@ -198,7 +213,7 @@ def _empty(kind: pa.DataType) -> Any:
 
 
 def _parts(
-    array: pa.Array, field: pa.Field, note: Note, wanted: Collection[str] | None
+    array: pa.Array, field: pa.Field, note: Note, wanted: list[str] | None
 ) -> dict[str, Part]:
     if note.sparse:
         return {field.name: _sparse(array, field.name, note)}

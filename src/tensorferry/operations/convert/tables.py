@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from tensorferry.classes import dataclass
 from tensorferry.errors import UnsupportedError
 from tensorferry.operations.subject import Subject
+from tensorferry.rows.columns import homes_of
 from tensorferry.rows.rows import Rows
 
 if TYPE_CHECKING:
@@ -79,29 +80,26 @@ _KEPT = (b"tensorferry.rows", b"pandas")
 
 
 def _taken(subject: Subject, columns: Sequence[str], names: Mapping[str, str]) -> list[_Taken]:
-    homes = {leaf: home_of(leaf, columns) for leaf in subject.infos}
+    homes = homes_of(subject.infos, columns)
+    inside: dict[str | None, list[str]] = {}
+    for leaf, home in homes.items():
+        inside.setdefault(home, []).append(leaf)
+    whole = {
+        home: all(names.get(leaf) == leaf for leaf in leaves) for home, leaves in inside.items()
+    }
     taken: list[_Taken] = []
     for old, new in names.items():
         column = homes[old]
         if column is None:
             subject.check_readable([old])
             raise UnsupportedError("PyArrow cannot read the column", tensor=old)
-        leaves = [leaf for leaf, home in homes.items() if home == column]
         if old == column:
             taken.append(_Taken(column, "", new))
-        elif all(names.get(leaf) == leaf for leaf in leaves):
+        elif whole[column]:
             taken.append(_Taken(column, "", column))
         else:
             taken.append(_Taken(column, old.removeprefix(f"{column}/"), new))
     return list(dict.fromkeys(taken))
-
-
-def home_of(leaf: str, columns: Sequence[str]) -> str | None:
-    """The column that a leaf is in: itself, or the struct around it."""
-    if leaf in columns:
-        return leaf
-    around = [column for column in columns if leaf.startswith(f"{column}/")]
-    return max(around, key=len, default=None)
 
 
 # What is lost
@@ -116,8 +114,10 @@ def lost_types(subject: Subject, names: Mapping[str, str], format: str) -> list[
     opened = subject.opened
     assert isinstance(opened, Rows)
     notes, apart = [], []
-    for field in opened.arrow_schema:
-        wanted = any(home_of(leaf, [field.name]) for leaf in names)
+    schema = opened.arrow_schema
+    homes = set(homes_of(names, schema.names).values())
+    for field in schema:
+        wanted = field.name in homes
         is_time = pa.types.is_temporal(field.type)
         if wanted and (is_time or pa.types.is_decimal(field.type)):
             notes.append(f"column {field.name!r} is {field.type}, for which {format} has no type")

@@ -327,9 +327,10 @@ class Transfer:
             if self.plan.target.records and self.subject.facts.records and not self.plan.changes:
                 self._copy_records(targets)
             elif self.plan.in_arrow:
+                total = self.subject.count()
                 for batch in tables.batches(self.subject, self.plan.names):
                     targets.write_arrow(batch)
-                    self._tell_rows(batch.num_rows, self.subject.count())
+                    self._tell_rows(batch.num_rows, total)
             elif self.subject.optional and self.plan.target.records:
                 for row in self._rows():
                     targets.write({name: value for name, value in row.items() if value is not None})
