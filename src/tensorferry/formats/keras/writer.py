@@ -71,7 +71,13 @@ def write(
     groups = [(f"{path}/{VARIABLES}", (("name", name),)) for path, name in (layers or {}).items()]
     places = list(tensors) if paths is None else [paths.get(name, name) for name in tensors]
     shapes = [tuple(tensor.shape) for tensor in tensors.values()]
-    encoded = hdf5.encode(groups, places, _datatypes(tensors), shapes, within=VARIABLES)
+    try:
+        types = _datatypes(tensors)
+    except UnsupportedError:
+        for name, path in zip(tensors, places, strict=True):  # which is what to mend first
+            _group(name, path)
+        raise
+    encoded = hdf5.encode(groups, places, types, shapes, within=VARIABLES)
     if isinstance(encoded, hdf5.Refused):
         named = [*(layers or {}).items(), *zip(places, tensors, strict=True)]
         raise _refusal(encoded.reason, *named[encoded.number])
