@@ -34,17 +34,6 @@ def refused(path, *kinds, **options):
     return caught.value
 
 
-@pytest.fixture(scope="module")
-def genuine(tmp_path_factory):
-    """A sound model in both kinds of files."""
-    folder = tmp_path_factory.mktemp("genuine")
-    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
-    model.compile("adam", keras.losses.MeanSquaredError())
-    model.save(folder / "x.keras")
-    model.save(folder / "x.h5")
-    return folder
-
-
 def rewrite(path, edit):
     """Changes the members of an archive."""
     with zipfile.ZipFile(path) as file:

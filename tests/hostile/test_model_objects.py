@@ -8,7 +8,6 @@ import zipfile
 import zlib
 
 import h5py
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -138,17 +137,6 @@ def test_signatures_that_are_none(tmp_path, name):
 
 
 # Files of Keras
-
-
-@pytest.fixture(scope="module")
-def genuine(tmp_path_factory):
-    """A sound model in both kinds of files."""
-    folder = tmp_path_factory.mktemp("genuine")
-    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
-    model.compile("adam", keras.losses.MeanSquaredError())
-    model.save(folder / "x.keras")
-    model.save(folder / "x.h5")
-    return folder
 
 
 @pytest.mark.parametrize("key", ["model_config", "training_config"])
