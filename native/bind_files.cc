@@ -72,6 +72,8 @@ nb::object read_small(nb::str path, std::uint64_t most, nb::handle memory) {
   }
   if (!file) return nb::none();
   const nb::object whole = call(memory, checked(PyLong_FromLongLong(found.st_size)));
+  if (PyByteArray_Check(whole.ptr()) == 0) throw nb::type_error("the memory is no bytearray");
+  if (PyByteArray_Size(whole.ptr()) != found.st_size) throw nb::value_error("a memory of another size");
   auto* const target = reinterpret_cast<std::uint8_t*>(PyByteArray_AsString(whole.ptr()));
   bool is_whole = false;
   {

@@ -66,8 +66,15 @@ def read_all(table):
         ),
         lambda: _native.ThriftTable(emptied(lambda n, i: (n(i), "integer", None))),
         lambda: _native.bundle_entries(b"abc", emptied(lambda n, i: n(0)), [1] * 50),
+        lambda: _native.hdf5_encode(
+            [],
+            [f"a{i}" for i in range(50)],
+            [(bytes(12), ())] * 50,
+            emptied(lambda n, i: (n(2), n(3))),
+            "",
+        ),
     ],
-    ids=["decoder", "reader", "plan", "encoder", "table", "rows", "thrift", "entries"],
+    ids=["decoder", "reader", "plan", "encoder", "table", "rows", "thrift", "entries", "hdf5"],
 )
 def test_lists_that_are_emptied_meanwhile(call):
     """A call reads the list as it was, whatever the objects in it do to it."""
@@ -95,8 +102,25 @@ def test_dict_that_is_emptied_meanwhile():
         lambda: _native.MessageTable("m", [(1,)], tuple),
         lambda: _native.MessageTable("m", [(1, 5, "int", 0, False, None)], tuple),
         lambda: _native.StructureReader(np.ndarray, {1: ()}),
+        lambda: _native.zip_stored([(b"a", b"")], 0, 64),
+        lambda: _native.hdf5_encode([("a",)], [], [], [], ""),
+        lambda: _native.hdf5_encode([], ["a"], [(b"",)], [(1,)], ""),
+        lambda: _native.hdf5_encode([("a", (("b",),))], [], [], [], ""),
     ],
-    ids=["decoder", "reader", "plan", "encoder", "team", "table", "name", "structure"],
+    ids=[
+        "decoder",
+        "reader",
+        "plan",
+        "encoder",
+        "team",
+        "table",
+        "name",
+        "structure",
+        "zip",
+        "group",
+        "type",
+        "attribute",
+    ],
 )
 def test_tuples_of_another_size(call):
     """Nothing is read behind the end of a tuple."""
@@ -124,8 +148,28 @@ def test_tuples_of_another_size(call):
         lambda: _native.ExampleEncoder().prepare(
             [("a", 3, False, b"", b"", 1, None, None)], (1 << 64) - 1
         ),
+        lambda: _native.zip_stored([], 0, 0),
+        lambda: _native.hdf5_encode([], ["a"], [], [], ""),
+        lambda: _native.arrow_strings(bytes(4), b"", np.empty(3, object), False),
+        lambda: _native.arrow_strings(bytes(32), b"", np.zeros(3), True),
+        lambda: _native.read_small(__file__, 1 << 30, lambda size: bytearray(size - 1)),
     ],
-    ids=["shape", "surrogate", "nul", "bins", "struct", "structs", "name", "rows", "lists"],
+    ids=[
+        "shape",
+        "surrogate",
+        "nul",
+        "bins",
+        "struct",
+        "structs",
+        "name",
+        "rows",
+        "lists",
+        "alignment",
+        "datasets",
+        "offsets",
+        "objects",
+        "memory",
+    ],
 )
 def test_values_that_do_not_fit(call):
     """Sizes that are no whole numbers, names that are none, and counts that wrap around."""
