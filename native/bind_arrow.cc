@@ -1,6 +1,7 @@
 // The columns of Arrow files of the plainest form.
 #include "core/arrow.h"
 
+#include "core/spread.h"
 #include "python.h"
 
 namespace ferry::python {
@@ -56,6 +57,24 @@ void arrow_strings(nb::handle offsets, nb::handle data, nb::handle target, bool 
   }
 }
 
+nb::str arrow_schema_refusal(nb::handle flatbuffer, bool is_footer) {
+  const Buffer buffer(flatbuffer);
+  const std::string reason = arrow::schema_refusal(buffer.span(), is_footer);
+  return nb::str(reason.data(), reason.size());
+}
+
+bool names_are_spread(nb::list given) {
+  const nb::list names = copy_of(given);
+  std::vector<std::size_t> hashes;
+  hashes.reserve(names.size());
+  for (const nb::handle name : names) {
+    Span bytes;
+    if (!look_into(name.ptr(), bytes)) throw nb::type_error("a name is bytes");
+    hashes.push_back(public_hash({reinterpret_cast<const char*>(bytes.data), bytes.size}));
+  }
+  return are_spread(hashes);
+}
+
 }  // namespace
 
 void bind_arrow(nb::module_& module) {
@@ -66,6 +85,10 @@ void bind_arrow(nb::module_& module) {
   module.def("arrow_strings", arrow_strings, "offsets"_a, "data"_a, "target"_a, "wide"_a,
              "Puts the strings of an array into an array of objects, as bytes. The offsets, int64 "
              "if they are wide and else int32, are one more than the objects.");
+  module.def("arrow_schema_refusal", arrow_schema_refusal, "flatbuffer"_a, "is_footer"_a,
+             "Why PyArrow shall not read the schema of a footer or a message; empty if it may.");
+  module.def("names_are_spread", names_are_spread, "names"_a,
+             "Whether a hash table of the C++ library keeps names apart.");
 }
 
 }  // namespace ferry::python

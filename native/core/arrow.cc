@@ -3,6 +3,7 @@
 #include <unordered_set>
 
 #include "json.h"
+#include "spread.h"
 #include "text.h"
 
 namespace ferry::arrow {
@@ -15,7 +16,11 @@ constexpr std::uint64_t tail_size = 4 + magic.size();
 constexpr std::uint32_t continuation = 0xffffffff;
 constexpr std::uint64_t block_size = 24, node_size = 16, buffer_size = 16;
 constexpr std::uint16_t version_4 = 3, version_5 = 4;  // as flatbuffers have them
-constexpr std::uint8_t batch_kind = 3, integer_kind = 2, float_kind = 3;
+constexpr std::uint8_t batch_kind = 3, integer_kind = 2, float_kind = 3, timestamp_kind = 10;
+constexpr std::size_t most_depth = 128;  // beyond which PyArrow refuses a flatbuffer
+constexpr std::uint64_t least_field = 16;  // bytes that no field goes without
+// Some writers let fields share a text: keys of metadata, or the name of a time zone.
+constexpr std::uint64_t text_ratio = 16, spare_texts = 1 << 20;
 
 // By their places in Arrow's tables.
 enum Footer { footer_version, footer_schema, footer_dictionaries, footer_batches, footer_metadata };
@@ -23,6 +28,8 @@ enum Schema { schema_endianness, schema_fields, schema_metadata, schema_features
 enum Field { field_name, field_nullable, field_kind, field_type, field_dictionary, field_children,
              field_metadata };
 enum Message { message_version, message_kind, message_header, message_body, message_metadata };
+enum Dictionary { dictionary_id };
+enum Timestamp { timestamp_unit, timestamp_zone };
 enum Header { header_rows, header_nodes, header_buffers, header_compression, header_variadic };
 
 [[noreturn]] void refuse() { throw Error(Problem::malformed, 0, "not of the plainest form"); }
@@ -153,15 +160,19 @@ void read_type(const Table& field, Column& column) {
   }
 }
 
-// Texts of a flatbuffer may share their bytes: together they are no longer than it is.
-class TextBudget {
+// What there may be of something. Texts of a flatbuffer may share their bytes: together they are no
+// longer than it is.
+class Room {
  public:
-  explicit TextBudget(std::uint64_t size) : left_(size) {}
+  explicit Room(std::uint64_t size) : left_(size) {}
 
   std::string_view take(std::string_view text) {
-    require(text.size() <= left_);
-    left_ -= text.size();
+    spend(text.size());
     return text;
+  }
+  void spend(std::uint64_t size) {
+    require(size <= left_);
+    left_ -= size;
   }
 
  private:
@@ -170,8 +181,9 @@ class TextBudget {
 
 void read_schema(const Table& schema, std::uint64_t size, File& file) {
   require(schema.small(schema_endianness) == 0 && schema.is_empty(schema_features));
-  TextBudget texts(size);
+  Room texts(size);
   std::unordered_set<std::string_view, TextHash> names, keys;
+  std::vector<std::size_t> hashes;
   const Vector fields = schema.vector(schema_fields, 4);
   require(fields.count > 0);
   for (std::uint64_t i = 0; i < fields.count; ++i) {
@@ -181,10 +193,12 @@ void read_schema(const Table& schema, std::uint64_t size, File& file) {
     Column column;
     column.name = texts.take(field.text(field_name));
     require(json::is_utf8(column.name) && names.insert(column.name).second);
+    hashes.push_back(public_hash(column.name));
     read_type(field, column);
     column.is_nullable = field.byte(field_nullable) != 0;
     file.columns.push_back(column);
   }
+  require(are_spread(hashes));
   if (!schema.has(schema_metadata)) return;
   const Vector pairs = schema.vector(schema_metadata, 4);
   for (std::uint64_t i = 0; i < pairs.count; ++i) {
@@ -194,6 +208,73 @@ void read_schema(const Table& schema, std::uint64_t size, File& file) {
     require(keys.insert(key).second);
   }
 }
+
+// Walks over the fields of a schema of any kind. Tables and texts of a flatbuffer may be shared: what
+// PyArrow makes of them must not be far longer than the flatbuffer, nor take longer to make.
+class SchemaWalk {
+ public:
+  explicit SchemaWalk(std::uint64_t size)
+      : fields_(size / least_field), texts_(text_ratio * size + spare_texts) {}
+
+  // Why the schema is refused; empty if it is not.
+  std::string refusal(const Table& schema) {
+    take_metadata(schema, schema_metadata);
+    left_.push_back({schema, schema_fields, 0});
+    while (!left_.empty()) {
+      const Group group = left_.back();
+      left_.pop_back();
+      if (group.depth > most_depth) return "fields that nest deeper than " + std::to_string(most_depth);
+      if (!take_fields(group)) return "names of columns that fall into one place of a hash table";
+    }
+    return are_spread(ids_) ? "" : "numbers of dictionaries that fall into one place of a hash table";
+  }
+
+ private:
+  // The fields of a schema or of another field.
+  struct Group {
+    Table owner;
+    int fields;
+    std::size_t depth;
+  };
+
+  bool take_fields(const Group& group) {
+    if (group.owner.is_empty(group.fields)) return true;
+    const Vector fields = group.owner.vector(group.fields, 4);
+    fields_.spend(fields.count);
+    hashes_.clear();
+    for (std::uint64_t i = 0; i < fields.count; ++i) {
+      const Table field = group.owner.element(fields, i);
+      const std::string_view name = field.has(field_name) ? texts_.take(field.text(field_name)) : "";
+      hashes_.push_back(public_hash(name));
+      take_metadata(field, field_metadata);
+      if (field.has(field_dictionary)) {
+        ids_.push_back(static_cast<std::size_t>(field.table(field_dictionary).large(dictionary_id)));
+      }
+      if (field.byte(field_kind) == timestamp_kind) {
+        const Table type = field.table(field_type);
+        if (type.has(timestamp_zone)) texts_.take(type.text(timestamp_zone));
+      }
+      left_.push_back({field, field_children, group.depth + 1});
+    }
+    return are_spread(hashes_);
+  }
+
+  void take_metadata(const Table& owner, int number) {
+    if (owner.is_empty(number)) return;
+    const Vector pairs = owner.vector(number, 4);
+    fields_.spend(pairs.count);
+    for (std::uint64_t i = 0; i < pairs.count; ++i) {
+      const Table pair = owner.element(pairs, i);
+      for (const int part : {0, 1}) {
+        if (pair.has(part)) texts_.take(pair.text(part));
+      }
+    }
+  }
+
+  Room fields_, texts_;
+  std::vector<Group> left_;
+  std::vector<std::size_t> hashes_, ids_;
+};
 
 // A record batch: the message from `start` on, of so many bytes before and in its body.
 void read_batch(Span bytes, std::uint64_t start, std::uint64_t before, std::uint64_t body, File& file) {
@@ -254,6 +335,16 @@ void read_file(Span bytes, File& file) {
 }
 
 }  // namespace
+
+std::string schema_refusal(Span flatbuffer, bool is_footer) {
+  try {
+    const Table root(flatbuffer);
+    const Table schema = root.table(is_footer ? int{footer_schema} : int{message_header});
+    return SchemaWalk(flatbuffer.size).refusal(schema);
+  } catch (const Error&) {
+    return "parts that lie outside of its flatbuffer, or are named many times";
+  }
+}
 
 bool read(Span bytes, File& file) {
   try {

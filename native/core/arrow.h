@@ -38,6 +38,11 @@ struct File {
 // False if the file is not of this form.
 bool read(Span bytes, File& file);
 
+// Why PyArrow shall not read the schema of a footer or of a message, of whatever form; empty if it may.
+// It reads names and fields that share their bytes as often as they are named, and looks names up in
+// tables whose hash is known to everybody.
+std::string schema_refusal(Span flatbuffer, bool is_footer);
+
 // Gives `take` each of the strings in `data`, where `Offset` numbers say where each starts, and the
 // last one ends. Throws if one of them leads out of the data.
 template <typename Offset, typename Take>

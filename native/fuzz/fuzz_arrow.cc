@@ -1,4 +1,4 @@
-// Any bytes as an Arrow file of columns of numbers.
+// Any bytes as an Arrow file of columns of numbers, and as the flatbuffer of a schema of any kind.
 #include "core/arrow.h"
 
 namespace arrow = ferry::arrow;
@@ -27,6 +27,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const ferry::Input input(data, size);
   read_strings<std::int32_t>(input.span());
   read_strings<std::int64_t>(input.span());
+  arrow::schema_refusal(input.span(), true);
+  arrow::schema_refusal(input.span(), false);
   arrow::File file;
   if (!arrow::read(input.span(), file)) return 0;
   if (file.columns.empty() || file.batches.empty()) __builtin_trap();

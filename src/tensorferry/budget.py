@@ -1,4 +1,4 @@
-"""Budgets: what one file may make us allocate beyond the bytes that it holds.
+"""Budgets: what one file may make us allocate, or spend time on, beyond the bytes that it holds.
 
 Every open file has one `Budget` (`Source.budget`). Code that expands few bytes to many (a
 compressed member, a chunk, one number that fills a shape) takes the size from the budget before it
@@ -8,14 +8,20 @@ tensor that is read a second time is not counted again.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable
 from threading import Lock
 
-from tensorferry import limits
-from tensorferry.errors import LimitError
+from tensorferry import _native, limits
+from tensorferry.errors import FormatError, LimitError
 
 RATIO = 100
 """A file may take so many times its size in memory, whatever `limits.memory` says."""
+
+PATHS_RATIO, LEAST_PATHS = 16, 1 << 24
+"""The paths in a file may be so many times as long as their parts, or as many characters."""
+
+FEW_NAMES = 64
+"""So many names take no time, wherever they fall."""
 
 
 class Budget:
@@ -70,6 +76,37 @@ class Budget:
             self.total = total
             if key is not None:
                 self._taken[key] = max(size, known)
+
+
+def room_for_paths(stored: int) -> int:
+    """How many characters the paths ("encoder/layer_0/kernel") in a file may have together.
+
+    Paths share all but their ends: a small file could ask for very many long ones.
+
+    Args:
+        stored: Number of bytes of the names that they consist of, or of all that has them.
+    """
+    return max(LEAST_PATHS, PATHS_RATIO * stored)
+
+
+def check_spread(names: Collection[str | bytes], *, offset: int | None = None) -> None:
+    """Refuses names of columns that a hash table of PyArrow's does not keep apart.
+
+    Its hash has no secret: a file can bring names that all fall into one place, where each is
+    compared with all before it, so that a few megabytes take minutes.
+
+    Raises:
+        FormatError: They are such names.
+    """
+    if len(names) <= FEW_NAMES:
+        return
+    known = [n if isinstance(n, bytes) else n.encode(errors="surrogatepass") for n in names]
+    if not _native.names_are_spread(known):
+        raise FormatError(
+            f"{len(known)} columns have names that fall into one place of a hash table",
+            offset=offset,
+            hint="rename them; whoever named them so wants to slow their readers down",
+        )
 
 
 def _too_much(what: str, stored: int, offset: int | None, path: str | None) -> LimitError:

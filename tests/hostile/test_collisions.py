@@ -10,6 +10,7 @@ import io
 import itertools
 import json
 import random
+import re
 import struct
 import time
 import zipfile
@@ -17,6 +18,8 @@ from contextlib import contextmanager
 
 import numpy as np
 import pyarrow as pa
+import pytest
+from tables import element, parquet_of
 
 import tensorferry as ferry
 from tensorferry import _native
@@ -26,7 +29,7 @@ MASK = (1 << 64) - 1
 FACTOR = 0xC6A4A7935BD1E995
 INVERSE = pow(FACTOR, -1, 1 << 64)
 LETTERS = frozenset(
-    b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+#$%&'()*.,;<=>?@[]^`{|}~!"
+    b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+#$%&'()*.;<=>?@[]^`{|}~!"
 )
 PAIRS = 15
 
@@ -116,20 +119,92 @@ def test_npz():
     assert found is None or len(found) == len(names)
 
 
-def test_arrow():
-    """Names of columns, and keys of the metadata."""
-    names = [name.decode() for name in colliding()]
-    column = pa.array([], pa.int8())
-    table = pa.table(dict.fromkeys(names, column)).replace_schema_metadata(dict.fromkeys(names, ""))
+def swapped(data, names):
+    """A file of names that have one hash, made of one that was easier to write."""
+    swaps = {b"%0240d" % number: name for number, name in enumerate(names)}
+    return re.sub(rb"0{200}[0-9]{40}", lambda match: swaps[match[0]], data)
+
+
+def columns(names):
+    """Columns with as long names, which a library of Arrow writes quickly."""
+    assert {len(name) for name in names} == {240}
+    return [f"{number:0240}" for number in range(len(names))]
+
+
+@pytest.mark.parametrize("value", [1, None])
+def test_arrow(value):
+    """Names of columns, in a file that is read here, and in one that PyArrow reads."""
+    names = colliding()
+    table = pa.table(dict.fromkeys(columns(names), pa.array([value], pa.int8())))
     file = io.BytesIO()
     with pa.ipc.new_file(file, table.schema) as writer:
-        writer.write_batch(pa.RecordBatch.from_arrays([column] * len(names), names=names))
-    data = file.getvalue()
+        writer.write_table(table)
+    data = swapped(file.getvalue(), names)
+
+    with quickly(), pytest.raises(ferry.FormatError, match="one place of a hash table"):
+        ferry.loads(data, format="arrow")
+
+
+def test_arrow_metadata():
+    """Keys of the metadata, which are a dict of Python's in the end."""
+    names = [name.decode() for name in colliding()]
+    table = pa.table({"x": [1]}).replace_schema_metadata(dict.fromkeys(names, ""))
+    file = io.BytesIO()
+    with pa.ipc.new_file(file, table.schema) as writer:
+        writer.write_table(table)
 
     with quickly():
-        found = _native.arrow_columns(data)
+        found = _native.arrow_columns(file.getvalue())
     assert found is not None
-    assert len(found[2]) == len(names)
+    assert len(found[0]) == len(names)
+
+
+def test_parquet():
+    """Names of columns, of which a Parquet file may have no row."""
+    names = colliding()
+    data = parquet_of([element(b"schema", len(names)), *map(element, names)])
+
+    with quickly(), pytest.raises(ferry.FormatError, match="one place of a hash table"):
+        ferry.loads(data, format="parquet")
+
+
+def test_parquet_ways():
+    """Names that have one hash only together with that of the group which they are in."""
+    names = colliding(before=b"struct_.")
+    assert _native.names_are_spread([name[8:] for name in names])
+    leaves = [element(name[8:]) for name in names]
+    root, group = element(b"schema", 1), element(b"struct_", len(names))
+
+    with quickly(), pytest.raises(ferry.FormatError, match="one place of a hash table"):
+        ferry.loads(parquet_of([root, group, *leaves]), format="parquet")
+
+
+@pytest.mark.parametrize("quote", [b"", b'"'])
+def test_csv(quote):
+    """Names in the first line."""
+    line = b",".join(quote + name + quote for name in colliding())
+
+    with quickly(), pytest.raises(ferry.FormatError, match="one place of a hash table"):
+        ferry.loads(line + b"\n", format="csv")
+
+
+@pytest.mark.parametrize("escape", [False, True])
+def test_json_lines(escape):
+    """Names of what is in a line, which may be written in several ways."""
+    names = colliding()
+    text = json.dumps({name.decode(): 1 for name in names})
+    if escape:
+        text = text.replace("a", "\\u0061")
+
+    with quickly(), pytest.raises(ferry.FormatError, match="one place of a hash table"):
+        ferry.loads(text.encode() + b"\n", format="jsonlines")
+
+
+def test_features_as_a_table():
+    """Names of features, which become those of columns."""
+    features = {name.decode(): np.zeros(1, np.int64) for name in colliding()}
+    with quickly(), pytest.raises(ferry.FormatError, match="one place of a hash table"):
+        ferry.dumps(features, format="arrow")
 
 
 def test_examples():

@@ -106,6 +106,7 @@ def test_dict_that_is_emptied_meanwhile():
         lambda: _native.hdf5_encode([("a",)], [], [], [], ""),
         lambda: _native.hdf5_encode([], ["a"], [(b"",)], [(1,)], ""),
         lambda: _native.hdf5_encode([("a", (("b",),))], [], [], [], ""),
+        lambda: _native.names_are_spread(["text"]),
     ],
     ids=[
         "decoder",
@@ -120,6 +121,7 @@ def test_dict_that_is_emptied_meanwhile():
         "group",
         "type",
         "attribute",
+        "names",
     ],
 )
 def test_tuples_of_another_size(call):

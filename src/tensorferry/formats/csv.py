@@ -19,6 +19,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from tensorferry.budget import check_spread
 from tensorferry.errors import FormatError, TruncatedError, UnsupportedError
 from tensorferry.formats.contract import Format, WriteOptions
 from tensorferry.formats.tables import pieces, text
@@ -50,17 +51,11 @@ class Reader(text.TextReader):
 
     def _find_schema(self, given: dict[str, Any], whole: bool) -> Any:
         import pyarrow as pa
-        from pyarrow import csv
 
         with pieces.translated(offset=0):
-            names = _plain_names(self._header)
-            if names is None:
-                header = csv.read_csv(pa.BufferReader(self._header + b"\n"))
-                if header.num_rows:
-                    raise FormatError("lines end with a carriage return alone, expected a newline")
-                names = header.column_names
-            self._names = names
-            pieces.check_parts(len(names), held=self.size)
+            self._names = _plain_names(self._header) or _names(self._header)
+            pieces.check_parts(len(self._names), held=self.size)
+            check_spread(self._names, offset=0)
             pieces.check_names(pa.schema([(name, pa.null()) for name in self._names]))
         self._types = {name: kind for name, kind in given.items() if name in self._names}
         if self._typed is not None:
@@ -163,6 +158,26 @@ def _plain_names(header: bytes) -> list[str] | None:
     if not line.isascii() or not _PLAIN_HEADER.fullmatch(line):
         return None
     return [name.strip('"') for name in line.decode().split(",")]
+
+
+def _names(header: bytes) -> list[str]:
+    """The names in a line, which PyArrow reads as values, not yet as names of columns."""
+    import pyarrow as pa
+    from pyarrow import csv
+
+    most = header.count(b",") + 1
+    found = csv.read_csv(
+        pa.BufferReader(header + b"\n"),
+        read_options=csv.ReadOptions(
+            autogenerate_column_names=True, use_threads=False, block_size=len(header) + 2
+        ),
+        convert_options=csv.ConvertOptions(
+            column_types={f"f{number}": pa.string() for number in range(most)}
+        ),
+    )
+    if found.num_rows != 1:
+        raise FormatError("lines end with a carriage return alone, expected a newline")
+    return [column[0].as_py() for column in found.columns]
 
 
 def _found(kind: pa.DataType) -> Any:

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensorferry import limits
+from tensorferry.budget import check_spread
 from tensorferry.errors import LimitError, UnsupportedError
 from tensorferry.formats.contract import Format, WriteOptions
 from tensorferry.formats.tables import pieces, text
@@ -45,7 +46,7 @@ CELL = 64
 
 # One that does not end reaches to the end: each quote in it would else be tried as a start.
 _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)', re.DOTALL)
-_NAME = re.compile(_STRING.pattern + rb"(\s*+:)?", re.DOTALL)
+_NAME = re.compile(b"(" + _STRING.pattern + rb")(\s*+:)?", re.DOTALL)
 
 
 class Reader(text.TextReader):
@@ -86,9 +87,14 @@ class Reader(text.TextReader):
         for part in text.cut(data, 0, quotes=False, usual=PART):
             given = data[part.start : part.stop]
             if len(given) > PART:  # a long line
-                pieces.check_parts(_count_names(given), held=self.size)
-            keys.update(_keys(self._parse(pa.py_buffer(given), ()).schema))
+                named = _names(given)
+                pieces.check_parts(len(named), held=self.size)
+                check_spread(named)
+            found = self._parse(pa.py_buffer(given), ()).schema
+            pieces.check_names(found)
+            keys.update(_keys(found))
             pieces.check_parts(len(keys), held=self.size)
+            check_spread({key.rpartition("/")[2] for key in keys})
             # After each part: to read the others takes seconds, and gives more keys, not fewer.
             what = f"each of at least {len(keys)} keys in each of {block.rows} rows"
             pieces.check_memory(CELL * block.rows * len(keys), held=self.size, what=what)
@@ -138,9 +144,18 @@ def _keys(schema: pa.Schema) -> Iterator[str]:
             left += [(f"{name}/{member.name}", member.type) for member in kind]
 
 
-def _count_names(line: memoryview) -> int:
-    """How many different names the objects of a line have."""
-    return len({match[0] for match in _NAME.finditer(line) if match[1] is not None})
+def _names(line: memoryview) -> set[bytes]:
+    """The different names that the objects of a line have."""
+    found = {match[1] for match in _NAME.finditer(line) if match[2] is not None}
+    return {_unescaped(name) if b"\\" in name else name[1:-1] for name in found}
+
+
+def _unescaped(name: bytes) -> bytes:
+    try:
+        text: str = json.loads(name, strict=False)
+    except ValueError:  # PyArrow says what is wrong with it
+        return name
+    return text.encode(errors="surrogatepass")
 
 
 def check_depth(given: Array) -> None:

@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 
 from tensorferry import dtypes
+from tensorferry.budget import room_for_paths
 from tensorferry.codecs.json_text import too_deep
-from tensorferry.errors import FormatError
+from tensorferry.errors import FormatError, LimitError
 from tensorferry.tensors import tree as trees
 from tensorferry.tensors.infos import ROOT as ROOT
 from tensorferry.tensors.values import Array, Tensor
@@ -28,6 +29,9 @@ from tensorferry.tensors.values import Array, Tensor
 WHOLE = {"value": {trees.TYPE: "tensor", "name": ROOT}}
 
 Layout = dict[str, Any] | None
+
+PATH = 16
+"""Number of characters that a tensor adds to its path, at the least."""
 
 
 def flatten(value: Any, *, lists: list[Array] | None = None) -> tuple[dict[str, Tensor], Layout]:
@@ -40,11 +44,21 @@ def flatten(value: Any, *, lists: list[Array] | None = None) -> tuple[dict[str, 
 
     Raises:
         UnsupportedError: A leaf is neither a tensor nor a plain value.
-        LimitError: The value nests deeper than `limits.depth`, or contains itself.
+        LimitError: The value nests deeper than `limits.depth`, or contains itself; or a long key
+            has very many tensors behind it.
     """
     tensors: dict[str, Tensor] = {}
+    characters = 0
 
     def take(tensor: Tensor, place: str) -> dict[str, Any]:
+        nonlocal characters
+        characters += len(place)
+        if characters > room_for_paths(PATH * len(tensors)):
+            raise LimitError(
+                f"the names of {len(tensors)} tensors have {characters} characters",
+                tensor=place[:60],
+                hint="shorter keys of the structure: each stands in all names behind it",
+            )
         name = stem = place or ROOT
         number = 1
         while name in tensors:  # {"a/b": ..., "a": {"b": ...}}

@@ -34,12 +34,14 @@ from tensorferry.codecs.json_text import (
 )
 from tensorferry.errors import FormatError, LimitError, UnsupportedError
 from tensorferry.tensors.values import (
+    Place,
     RaggedTensor,
     SparseTensor,
     Tensor,
     as_tensor,
     is_namedtuple,
     make_namedtuple,
+    path_of,
 )
 
 TYPE = "$type"
@@ -65,14 +67,14 @@ def to_tree(value: Any, encode: EncodeTensor) -> Any:
         value: A tensor or structure.
         encode: Makes the object that stands for a tensor, given the tensor and its place.
     """
-    return _to_tree(value, encode, "", limits.depth)
+    return _to_tree(value, encode, None, limits.depth)
 
 
-def _to_tree(value: Any, encode: EncodeTensor, place: str, depth: int) -> Any:
+def _to_tree(value: Any, encode: EncodeTensor, place: Place, depth: int) -> Any:
     if type(value) in (list, dict) and (copied := _copied(value, depth)) is not None:
         return copied
     if isinstance(value, np.ndarray | np.generic):
-        return encode(as_tensor(value), place)
+        return encode(as_tensor(value), path_of(place))
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float):
@@ -80,18 +82,18 @@ def _to_tree(value: Any, encode: EncodeTensor, place: str, depth: int) -> Any:
     if isinstance(value, bytes):
         return {TYPE: "bytes", "base64": to_base64(value)}
     if isinstance(value, SparseTensor | RaggedTensor):
-        return encode(value, place)
+        return encode(value, path_of(place))
     if not isinstance(value, dict | list | tuple):
         raise UnsupportedError(
             f"{type(value).__name__} is no tensor, structure or plain value",
             hint="expected an array, a dict, list or tuple of them, or a Python scalar",
-            tensor=place or None,
+            tensor=path_of(place) or None,
         )
     if depth == 0:
         raise LimitError(f"the structure nests deeper than {limits.depth}, or contains itself")
 
     def below(element: Any, name: str | int) -> Any:
-        return _to_tree(element, encode, f"{place}/{name}" if place else str(name), depth - 1)
+        return _to_tree(element, encode, (place, name), depth - 1)
 
     if isinstance(value, dict):
         for key in value:

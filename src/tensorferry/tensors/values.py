@@ -424,7 +424,24 @@ def _concatenated_sparse(tensors: Sequence[SparseTensor]) -> SparseTensor:
     return SparseTensor(np.concatenate(pieces), values, shape)
 
 
-def map_structure(function: Callable[[Any], Any], value: Any, *, place: str = "") -> Any:
+Place = tuple["Place", str | int] | None
+"""Where something stands in a structure: the place of what it is in, and its key or number there.
+
+The path of it is made only if somebody asks: those of all elements would take the memory of a long
+key as often as there are elements behind it.
+"""
+
+
+def path_of(place: Place) -> str:
+    """A place as text: "decoder/layers/0/kernel"."""
+    names = []
+    while place is not None:
+        place, name = place
+        names.append(str(name))
+    return "/".join(reversed(names))
+
+
+def map_structure(function: Callable[[Any], Any], value: Any) -> Any:
     """The structure with `function` applied to each of its leaves.
 
     Raises:
@@ -432,33 +449,34 @@ def map_structure(function: Callable[[Any], Any], value: Any, *, place: str = ""
         LimitError: The structure nests deeper than `limits.depth`, or contains itself.
     """
     try:
-        return _map(function, value, place, limits.depth)
+        return _map(function, value, None, limits.depth)
     except RecursionError:
         # The limit is higher than Python's, or the caller left little of the stack.
         raise LimitError("the structure nests deeper than Python's stack allows") from None
 
 
-def _map(function: Callable[[Any], Any], value: Any, place: str, depth: int) -> Any:
+def _map(function: Callable[[Any], Any], value: Any, place: Place, depth: int) -> Any:
     if not isinstance(value, dict | list | tuple):
         try:
             return function(value)
         except UnsupportedError as error:
-            raise error.located(tensor=place or None) from None
+            raise error.located(tensor=path_of(place) or None) from None
     if depth == 0:
-        raise LimitError(f"the structure nests deeper than {limits.depth}", tensor=place[:60])
+        raise LimitError(
+            f"the structure nests deeper than {limits.depth}", tensor=path_of(place)[:60]
+        )
     if isinstance(value, dict):
         for key in value:
             if not isinstance(key, str):
                 raise UnsupportedError(
-                    f"a dict key is {key!r}, expected a string", tensor=place or None
+                    f"a dict key is {key!r}, expected a string", tensor=path_of(place) or None
                 )
         return {
-            key: _map(function, element, f"{place}/{key}" if place else key, depth - 1)
-            for key, element in value.items()
+            key: _map(function, element, (place, key), depth - 1) for key, element in value.items()
         }
     names = value._fields if is_namedtuple(value) else range(len(value))  # type: ignore[union-attr]
     elements = [
-        _map(function, element, f"{place}/{name}" if place else str(name), depth - 1)
+        _map(function, element, (place, name), depth - 1)
         for name, element in zip(names, value, strict=True)
     ]
     if is_namedtuple(value):

@@ -9,8 +9,9 @@ messages (the footer) behind it:
 
 Before version 0.15 a message began with its length. A body is the buffers of a batch; a compressed
 one begins with the int64 length of what it unpacks to. Here lengths and places are held against
-the bytes that are there, and sizes against `tensorferry.limits`. What the buffers mean is for
-PyArrow (`tensorferry.formats.arrow.file`), which verifies flatbuffers and contents itself.
+the bytes that are there, and sizes against `tensorferry.limits`. A schema must not name one part
+of its flatbuffer many times, nor bring names that slow PyArrow's tables down. What the buffers mean
+is for PyArrow (`tensorferry.formats.arrow.file`), which verifies flatbuffers and contents itself.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from tensorferry import _native
 from tensorferry.classes import dataclass, field
 from tensorferry.errors import FormatError, TruncatedError
 from tensorferry.tensors.values import Array, check_budget
@@ -187,7 +189,9 @@ def scan_file(source: memoryview) -> Messages:
             offset=size - _END,
         )
     start = size - _END - length
-    footer = _Table.root(source[start : start + length], start)
+    data = source[start : start + length]
+    footer = _Table.root(data, start)
+    _check_schema(data, start, is_footer=True)
     blocks = [footer.structs(2, _BLOCK), footer.structs(3, _BLOCK)]
     # Whoever reads all batches takes as long as the file is, if no two share their bytes.
     taken = sum(float(part[name].sum(dtype=float)) for part in blocks for name in _SIZES)
@@ -212,6 +216,12 @@ def check_memory(messages: list[Message], *, held: int) -> None:
     """Refuses batches that unpack to more than the file or `limits.memory` justifies."""
     total = sum(message.unpacked for message in messages)
     check_budget((total,), np.dtype(np.uint8), what="what was compressed", held=held)
+
+
+def _check_schema(flatbuffer: memoryview, offset: int, *, is_footer: bool) -> None:
+    refusal = _native.arrow_schema_refusal(flatbuffer, is_footer)
+    if refusal:
+        raise FormatError(f"the schema has {refusal}", offset=offset)
 
 
 def _of_block(source: memoryview, limit: int, block: Any) -> Message:
@@ -253,6 +263,8 @@ def _message(source: memoryview, offset: int) -> Message | None:
         raise TruncatedError(
             f"a message with a body of {body} bytes, {len(source) - start} are left", offset=offset
         )
+    if kind == SCHEMA:
+        _check_schema(source[start - length : start], offset, is_footer=False)
     header = table.table(2)
     end = start + body
     if header is not None and kind == DICTIONARY:

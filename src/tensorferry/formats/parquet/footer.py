@@ -4,7 +4,8 @@ The footer is a `FileMetaData` in Thrift's compact protocol: structs of fields, 
 and distance to the last field's number, then its value; integers are varints with the sign in the
 last bit. Of it are taken:
 
-    FileMetaData     1 version, 2 schema, 4 row groups
+    FileMetaData     1 version, 2 schema, 4 row groups, 5 metadata (1 key, 2 value)
+    SchemaElement    4 name, 5 number of children
     RowGroup         1 column chunks, 3 rows
     ColumnChunk      1 name of another file, 3 metadata
     ColumnMetaData   1 type, 2 encodings, 3 path, 4 codec, 5 values, 6 size unpacked,
@@ -28,6 +29,7 @@ from tensorferry import limits
 from tensorferry._native import ThriftTable
 from tensorferry.classes import dataclass
 from tensorferry.errors import FormatError, UnsupportedError
+from tensorferry.formats.parquet import schema
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -156,7 +158,16 @@ _COLUMN_METADATA = ThriftTable(
 )
 _COLUMN = ThriftTable([(1, "binary", None), (3, "struct", _COLUMN_METADATA)])
 _ROW_GROUP = ThriftTable([(1, "structs", _COLUMN), (3, "integer", None)])
-_FILE = ThriftTable([(1, "integer", None), (4, "structs", _ROW_GROUP)])
+_ELEMENT = ThriftTable([(4, "binary", None), (5, "integer", None)])
+_PAIR = ThriftTable([(1, "binary", None), (2, "binary", None)])
+_FILE = ThriftTable(
+    [
+        (1, "integer", None),
+        (2, "structs", _ELEMENT),
+        (4, "structs", _ROW_GROUP),
+        (5, "structs", _PAIR),
+    ]
+)
 _ANY = ThriftTable([])
 _COUNTED = ThriftTable([(2, "structs", _ANY), (4, "structs", ThriftTable([(1, "structs", _ANY)]))])
 _VALUES = ThriftTable([(1, "integer", None)])
@@ -194,9 +205,9 @@ def count_parts(footer: bytes, *, offset: int) -> tuple[int, int, int]:
     Raises:
         FormatError: It is no such footer.
     """
-    (schema, groups), _ = _COUNTED.read(footer, offset, limits.depth)
+    (elements, groups), _ = _COUNTED.read(footer, offset, limits.depth)
     return (
-        len(schema or ()),
+        len(elements or ()),
         len(groups or ()),
         sum(len(columns or ()) for (columns,) in groups or ()),
     )
@@ -208,8 +219,11 @@ def read_footer(footer: bytes, *, offset: int) -> Footer:
     Raises:
         FormatError: It is no such footer, or its columns overlap.
         UnsupportedError: It is one of columns in other files.
+        LimitError: PyArrow would make far more of the schema than there is.
     """
-    (version, found), _ = _FILE.read(footer, offset, limits.depth)
+    (version, elements, found, pairs), _ = _FILE.read(footer, offset, limits.depth)
+    schema.check_elements(elements or (), size=len(footer), offset=offset)
+    schema.check_metadata(pairs or (), offset=offset)
     groups = [_row_group(columns or [], rows or 0, offset) for columns, rows in found or []]
     if len({len(group.chunks) for group in groups}) > 1:
         raise FormatError("row groups have different numbers of columns", offset=offset)

@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from tensorferry.budget import room_for_paths
 from tensorferry.classes import dataclass, field
 from tensorferry.codecs.protobuf import Span
 from tensorferry.dtypes import DType
@@ -29,7 +30,6 @@ from tensorferry.formats.savedmodel.specs import (
     read_shape,
     read_structure,
     specs_in,
-    way_budget,
 )
 
 # The tensor of an object that is its value, as a checkpoint's object graph calls it.
@@ -256,7 +256,7 @@ def _find_paths(nodes: tuple[_Node, ...], kinds: tuple[str, ...], span: Span) ->
     """The shortest way to each object of some kinds, the nearest first; slots last."""
     above = checkpoint_graph.find_ways([node.children for node in nodes])
     queue = list(above)
-    budget = way_budget(span)
+    budget = room_for_paths(span.end - span.start)
 
     def way(number: int) -> str:
         nonlocal budget

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from tensorferry import dtypes, limits
+from tensorferry.budget import room_for_paths
 from tensorferry.classes import dataclass
 from tensorferry.codecs.protobuf import Span
 from tensorferry.dtypes import DType
@@ -298,7 +299,7 @@ def specs_in(structure: Any, span: Span) -> dict[str, TensorSpec]:
         LimitError: The ways are far longer than the structure, which has a long name for many.
     """
     found: dict[str, TensorSpec] = {}
-    budget = way_budget(span)
+    budget = room_for_paths(span.end - span.start)
     pending = [("", structure)]
     while pending:
         way, element = pending.pop()
@@ -315,14 +316,6 @@ def specs_in(structure: Any, span: Span) -> dict[str, TensorSpec]:
             inner.append((f"{way}/{key}" if way else key, value))
         pending += reversed(inner)
     return found
-
-
-def way_budget(span: Span) -> int:
-    """How many characters the ways to all that is in a message may have together.
-
-    Ways share all but their ends: a small file could ask for very many long ones.
-    """
-    return 8 * (span.end - span.start) + (1 << 16)
 
 
 def _inner(structure: Any) -> Iterable[tuple[str, Any]]:

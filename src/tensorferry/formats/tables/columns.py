@@ -29,6 +29,7 @@ import numpy as np
 import pyarrow as pa
 
 from tensorferry import dtypes
+from tensorferry.budget import check_spread
 from tensorferry.classes import dataclass
 from tensorferry.errors import FormatError, UnsupportedError
 from tensorferry.formats.tables.metadata import ROWS as ROWS
@@ -258,6 +259,7 @@ def to_batch(
             raise error.located(tensor=name) from None
         fields.append(field)
         columns.append(column)
+    check_spread(leaves)
     schema = pa.schema(fields, {**texts_of(metadata), ROWS: "true" if rows else "false"})
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from tensorferry.budget import room_for_paths
 from tensorferry.errors import (
     FerryError,
     FormatError,
@@ -182,10 +183,11 @@ def pieces(batch: pa.RecordBatch, rows: int | None) -> Iterator[Any]:
 
 
 def check_names(schema: pa.Schema) -> None:
-    """Refuses a schema in which several columns have one name.
+    """Refuses a schema in which several columns have one name, or of which the paths are endless.
 
     Raises:
         FormatError: There are such columns.
+        LimitError: The paths ("box/corner/x") are far longer than the names.
     """
     names: list[str] = schema.names
     if len(set(names)) != len(names):
@@ -194,6 +196,16 @@ def check_names(schema: pa.Schema) -> None:
             f"there are several columns {twice!r}, expected different names",
             hint="rename them: pyarrow.Table.rename_columns",
         )
+    left = [(0, field) for field in schema if field.type.num_fields]
+    given = paths = 0
+    while left:
+        above, field = left.pop()
+        given += len(field.name)
+        path = above + len(field.name) + 1
+        paths += path
+        left += [(path, field.type.field(index)) for index in range(field.type.num_fields)]
+    if paths > room_for_paths(given):
+        raise LimitError(f"the paths of columns have {paths} characters, their names only {given}")
 
 
 @contextmanager

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tensorferry import dtypes, storage
+from tensorferry.budget import check_spread
 from tensorferry.classes import dataclass, field
 from tensorferry.errors import (
     FerryError,
@@ -164,6 +165,7 @@ class Schema(Mapping[str, Feature]):
         where not.
 
         Raises:
+            FormatError: The names are made to slow PyArrow down.
             MissingExtraError: PyArrow is not installed.
         """
         try:
@@ -173,6 +175,7 @@ class Schema(Mapping[str, Feature]):
                 "an Arrow schema needs pyarrow, which is not installed",
                 hint="pip install 'tensorferry[arrow]'",
             ) from None
+        check_spread([feature.name for feature in self.features])
         return pa.schema(
             [pa.field(f.name, _to_arrow(f, pa), nullable=f.optional) for f in self.features]
         )

@@ -26,6 +26,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from tensorferry import dtypes, limits
+from tensorferry.budget import room_for_paths
 from tensorferry.errors import FerryError, FormatError, LimitError
 from tensorferry.rows.schema import json as schema_json
 from tensorferry.rows.schema.feature import Feature, Shape, counted, make_feature
@@ -81,11 +82,16 @@ def from_tree(tree: Any) -> tuple[tuple[Feature, ...], tuple[str, ...]]:
     if not is_features(tree):
         raise FormatError('no features of TensorFlow Datasets: expected a "pythonClassName"')
     notes: list[str] = []
-    features = [
-        feature
-        for leaf in counted(_leaves(tree, (), notes, limits.depth))
-        for feature in _to_features(leaf, notes)
-    ]
+    features: list[Feature] = []
+    room = room_for_paths(0)
+    for leaf in counted(_leaves(tree, (), notes, limits.depth)):
+        for feature in _to_features(leaf, notes):
+            room -= len(feature.name)
+            if room < 0:
+                raise LimitError(
+                    "the names of its features, each with those around it, are endless"
+                )
+            features.append(feature)
     return tuple(features), tuple(notes)
 
 
@@ -107,7 +113,8 @@ def _leaves(node: Any, path: tuple[str, ...], notes: list[str], depth: int) -> I
         else:
             yield from _read_leaves(kind, content, path)
     except _UnknownError as reason:
-        notes.append(f"{'/'.join(path)!r} is left out: {reason}")
+        shown = "/".join(name[:60] for name in path)
+        notes.append(f"{shown!r} is left out: {reason}")
 
 
 def _open(node: Any) -> tuple[str, Mapping[str, Any]]:
