@@ -23,6 +23,7 @@ from tables import element, parquet_of
 
 import tensorferry as ferry
 from tensorferry import _native
+from tensorferry.operations.list import collapse, grow
 
 # Of the library of GCC, for 64 bits.
 MASK = (1 << 64) - 1
@@ -100,6 +101,33 @@ def test_safetensors():
     with quickly():
         assert len(ferry.loads(tensors, format="safetensors")) == len(names)
         assert ferry.loads(metadata, format="safetensors") == {}
+
+
+def test_shapes():
+    """Shapes of tensors, by which they are grouped: Python's hash of numbers has no secret."""
+    factors, start = (11400714785074694791, 14029467366897019727), 2870177450012600261
+    inverse = pow(factors[1], -1, 1 << 64)
+
+    def following(state, number):
+        state = state + number * factors[1] & MASK
+        return (state << 31 | state >> 33) * factors[0] & MASK
+
+    first, shapes = following(start, 0), []
+    for number in itertools.count(1):
+        last = (1 - following(first, number)) * inverse & MASK
+        if last < (1 << 61) - 1:
+            shapes.append((0, number, last))
+        if len(shapes) == 20_000:
+            break
+    assert len(set(map(hash, shapes))) == 1
+    header = {
+        f"t{number}": {"dtype": "F32", "shape": shape, "data_offsets": [0, 0]}
+        for number, shape in enumerate(shapes)
+    }
+
+    with quickly(), ferry.open(io.BytesIO(framed(header)), format="safetensors") as opened:
+        infos = opened.infos().values()
+        assert len(collapse(infos)) == len(grow(infos)) == len(shapes)
 
 
 def test_npz():

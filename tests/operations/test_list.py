@@ -26,6 +26,7 @@ def infos(*names: str) -> list[TensorInfo]:
         ([f"a.{n * n}" for n in range(40)], ["a.*"]),
         (["a.08", "a.09", "a.10"], ["a.{08..10}"]),
         (["w", "b"], ["w", "b"]),
+        (["a" + "1" * 5000, "a" + "2" * 5000], ["a" + "1" * 5000, "a" + "2" * 5000]),
     ],
 )
 def test_ranges(names, expected):
@@ -49,6 +50,13 @@ def test_listed_names_are_patterns(names):
     """What is listed for some tensors is a pattern that all of them fit."""
     for entry in collapse(infos(*names)):
         assert sum(is_match(name, [entry.name]) for name in names) >= entry.count
+
+
+def test_long_numbers():
+    """Names of thousands of digits are sorted as text."""
+    names = ["a10", "a9", "a" + "1" * 5000]
+    assert sorted(names, key=natural) == ["a9", "a10", "a" + "1" * 5000]
+    assert len(grow(infos(*names))) == 2
 
 
 def test_deep_names():

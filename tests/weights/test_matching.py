@@ -224,3 +224,15 @@ def test_fits():
     assert fits(None, (1,))
     assert not fits((3,), (3, 1))
     assert not fits((3,), (4,))
+
+
+@pytest.mark.parametrize("leaf", ["²", "1" * 5000])
+def test_leaves_that_are_no_numbers(leaf):
+    """A digit that Python reads no number from, and more of them than it reads, are names."""
+    wanted = named(["dense/kernel", "dense/bias"], [(4, 3), (3,)])
+    found = named([f"other/{leaf}", "other/0"], [(4, 3), (3,)])
+
+    assert match(wanted, found).pairs == {
+        "dense/kernel": f"other/{leaf}",
+        "dense/bias": "other/0",
+    }

@@ -36,7 +36,8 @@ DIGITS = 9
 
 Sort = Literal["file", "name", "size"]
 
-_NUMBER = expression(r"[0-9]+")
+# No number of thousands of digits, which Python refuses to read.
+_NUMBER = expression(r"(?<![0-9])[0-9]{1,18}(?![0-9])")
 _SEPARATOR = expression(r"([/.])")
 _OPTIMIZER = expression(
     r"\.OPTIMIZER_SLOT|(^|[/._])(optimizer|optim|exp_avg|exp_avg_sq|momentum_buffer|adam|adamw"
@@ -338,5 +339,7 @@ def _leaves(below: Any) -> Iterator[TensorInfo]:
 
 def _signature(below: Any) -> Any:
     if isinstance(below, TensorInfo):
-        return (below.dtype, below.shape, below.kind, below.quantized, below.unreadable)
+        # Python's hash of numbers has no secret: a file can bring shapes that all have the same.
+        shape = str(below.shape)
+        return (below.dtype, shape, below.kind, below.quantized, below.unreadable)
     return tuple((step, _signature(inner)) for step, inner in below.items())

@@ -198,8 +198,8 @@ def index_of(query: Query, found: planes.Plane) -> list[int | slice]:
     rank = query.number("rank", 2, most=64)
     if rank < 2:
         return []
-    down = int(rows) if rows.isdigit() else rank - 2
-    across = int(columns) if columns.isdigit() else rank - 1
+    down = int(rows) if rows.isdecimal() else rank - 2
+    across = int(columns) if columns.isdecimal() else rank - 1
     first, last, left, right = found.window
     index: list[int | slice] = [at.get(axis, 0) for axis in range(rank)]
     whole = (first, last, left, right) == (0, found.shape[0], 0, found.shape[1])

@@ -336,18 +336,22 @@ class _Layer:
 
     @property
     def is_numbered(self) -> bool:
-        return all(leaf.isdigit() for leaf in self.leaves)
+        return all(map(_is_number, self.leaves))
 
     @property
     def shapes(self) -> tuple[Shape, ...]:
         return tuple(member.shape for member in self.members)
 
 
+def _is_number(leaf: str) -> bool:
+    return re.fullmatch(r"[0-9]{1,18}", leaf) is not None
+
+
 def _layers(everyone: Sequence[Named]) -> list[_Layer]:
     layers: dict[Key, _Layer] = {}
     for one in everyone:
         *place, leaf = split_name(one.name)
-        if leaf.isdigit() and place and place[-1] == "vars":
+        if _is_number(leaf) and place and place[-1] == "vars":
             place.pop()
         layer = layers.setdefault(tuple(place), _Layer([], []))
         layer.members.append(one)
@@ -418,14 +422,14 @@ def _numbers_and_shapes(layer: _Layer, side: int) -> object:
     """Numbered tensors of a file are in the order of the layer."""
     if None in layer.shapes or (side == 1 and not layer.is_numbered):
         return None
-    return layer.shapes
+    return str(layer.shapes)
 
 
 def _distinct_shapes(layer: _Layer, side: int) -> object:
     """Shapes tell the parts of a layer apart, unless they are scalars or lone vectors."""
-    shapes = frozenset(layer.shapes)
-    ranks = {len(shape) for shape in shapes if shape is not None}
-    if len(shapes) < len(layer.members) or None in shapes or 0 in ranks or max(ranks) < 2:
+    shapes = frozenset(map(str, layer.shapes))  # a hash of numbers has no secret
+    ranks = {len(shape) for shape in layer.shapes if shape is not None}
+    if len(shapes) < len(layer.members) or None in layer.shapes or 0 in ranks or max(ranks) < 2:
         return None
     return shapes
 
