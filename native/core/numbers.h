@@ -20,7 +20,11 @@
 namespace ferry::numbers {
 
 // How many elements are worked on together: all buffers of a kernel fit into the fastest cache.
-constexpr std::size_t block = 512;
+// Fuzz targets have smaller ones, so that small inputs have several.
+#if !defined(FERRY_BLOCK)
+#define FERRY_BLOCK 512
+#endif
+constexpr std::size_t block = FERRY_BLOCK;
 
 // Sums and extremes are kept in so many lanes, which compilers make vectors of.
 constexpr std::size_t lanes = 8;

@@ -16,7 +16,8 @@ mkdir -p "$build/core"
 targets=("$@")
 [ ${#targets[@]} -gt 0 ] || targets=($(cd fuzz && ls fuzz_*.cc | sed 's/^fuzz_//; s/\.cc$//'))
 
-flags=(-std=c++20 -g -O2 -fno-omit-frame-pointer -fno-sanitize-recover=all -I.)
+flags=(-std=c++20 -g -O2 -fno-omit-frame-pointer -fno-sanitize-recover=all -I.
+  -DFERRY_BLOCK=32 -DFERRY_PART=64)
 for source in core/*.cc; do
   clang++ "${flags[@]}" -fsanitize=fuzzer-no-link,address,undefined -c "$source" \
     -o "$build/core/$(basename "$source" .cc).o"
