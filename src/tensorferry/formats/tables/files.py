@@ -233,12 +233,12 @@ class Files:
             self._optional |= {leaf.name: leaf.name in found for leaf in new}
         return {leaf.name for leaf in possible if self._optional[leaf.name]}
 
-    def refuse(self, leaf: Outline, error: FerryError) -> None:
-        """Notes that a leaf cannot be read."""
+    def refuse(self, unfit: Mapping[Outline, FerryError]) -> None:
+        """Notes that some leaves cannot be read."""
         from tensorferry.classes import replace
 
         self._outlines = [
-            replace(known, error=error) if known == leaf else known for known in self.outlines
+            replace(leaf, error=unfit[leaf]) if leaf in unfit else leaf for leaf in self.outlines
         ]
 
     @contextmanager

@@ -540,18 +540,24 @@ class Table(Rows):
             return self._chosen(columns)
         chosen = self._chosen(None)
         doubtful = any(leaf.listed for leaf in chosen)  # only these are looked at
-        held = self._first_piece(chosen) if all_rows and doubtful else None
-        for leaves in choice.by_column(chosen):
-            for leaf, error in choice.unfit(self._files, leaves, held):
-                self._files.refuse(leaf, error)
+        held = self._first_piece(chosen, all_rows) if doubtful else None
+        unfit = dict(choice.unfit(self._files, chosen, held))
+        if unfit:
+            self._files.refuse(unfit)
+            for leaf, error in unfit.items():
                 self.notes.append(f"column {leaf.name!r} is left out: {error.message}")
         self._files.settled = True
         return self._chosen(None)
 
-    def _first_piece(self, leaves: Sequence[Outline]) -> list[Any] | None:
-        """The first piece, which is kept; None if there is none, or it cannot be read at once."""
+    def _first_piece(self, leaves: Sequence[Outline], all_rows: bool) -> list[Any] | None:
+        """The first piece, which is kept, if it is used next; None if it cannot be read at once.
+
+        Text is parsed as a whole, so a part of it is not read faster.
+        """
         try:
             number = next(n for n in range(len(self._files)) if self._files.pieces(n))
+            if not all_rows and not self._files.reader(number).is_parsed:
+                return None
             return self._piece(number, self._files.pieces(number)[0], choice.columns_of(leaves))
         except (StopIteration, FerryError):
             return None
