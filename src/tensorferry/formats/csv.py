@@ -50,16 +50,9 @@ class Reader(text.TextReader):
 
     def _find_schema(self, given: dict[str, Any], whole: bool) -> Any:
         import pyarrow as pa
-        from pyarrow import csv
 
         with pieces.translated(offset=0):
-            names = _plain_names(self._header)
-            if names is None:
-                header = csv.read_csv(pa.BufferReader(self._header + b"\n"))
-                if header.num_rows:
-                    raise FormatError("lines end with a carriage return alone, expected a newline")
-                names = header.column_names
-            self._names = names
+            names = self._names = _plain_names(self._header) or _other_names(self._header)
             pieces.check_parts(len(names), held=self.size)
             pieces.check_names(pa.schema([(name, pa.null()) for name in self._names]))
         self._types = {name: kind for name, kind in given.items() if name in self._names}
@@ -116,7 +109,7 @@ class Reader(text.TextReader):
 
 
 _VISIBLE = re.compile(rb"\S")
-_PLAIN_NAME = rb'"[^"\r\n,]*"|[^"\r\n,]+'
+_PLAIN_NAME = rb'"[^"\r\n,]*"|[^"\r\n,]*'
 _PLAIN_HEADER = re.compile(rb"(?:%b)(?:,(?:%b))*" % (_PLAIN_NAME, _PLAIN_NAME))
 
 
@@ -160,9 +153,21 @@ def _start_of_line(data: memoryview, place: int) -> int:
 def _plain_names(header: bytes) -> list[str] | None:
     """The names in a line without anything unusual; None where there is, for PyArrow to read."""
     line = header.removesuffix(b"\r")
-    if not line.isascii() or not _PLAIN_HEADER.fullmatch(line):
+    if not line or not line.isascii() or not _PLAIN_HEADER.fullmatch(line):
         return None
     return [name.strip('"') for name in line.decode().split(",")]
+
+
+def _other_names(header: bytes) -> list[str]:
+    """The names in any line; PyArrow's table takes thousands of bytes for each, and goes here."""
+    import pyarrow as pa
+    from pyarrow import csv
+
+    found = csv.read_csv(pa.BufferReader(header + b"\n"))
+    if found.num_rows:
+        raise FormatError("lines end with a carriage return alone, expected a newline")
+    names: list[str] = found.column_names
+    return names
 
 
 def _found(kind: pa.DataType) -> Any:
