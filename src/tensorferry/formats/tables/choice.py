@@ -225,6 +225,11 @@ def kind_of(leaf: Outline, shape: tuple[int | None, ...]) -> Kind:
     return "string" if leaf.dtype == dtypes.STRING.name else "dense"
 
 
+def nullable(leaves: Sequence[Outline]) -> list[Outline]:
+    """The leaves that may be null in some row, by the schema."""
+    return [leaf for leaf in leaves if leaf.nullable and not leaf.listed]
+
+
 def schema_of(
     leaves: Sequence[Outline], optional: Collection[str], others: Sequence[Outline]
 ) -> Schema:

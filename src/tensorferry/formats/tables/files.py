@@ -222,7 +222,9 @@ class Files:
         Only leaves that the schema allows to be null are looked for, and only then all files are
         opened.
         """
-        possible = [leaf for leaf in leaves if leaf.nullable and not leaf.listed]
+        from tensorferry.formats.tables.choice import nullable
+
+        possible = nullable(leaves)
         new = [leaf for leaf in possible if leaf.name not in self._optional]
         if new:
             found: set[str] = set()

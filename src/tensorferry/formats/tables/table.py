@@ -237,9 +237,12 @@ class Table(Rows):
         return frozenset(self._optional(self._chosen(None)))
 
     def _optional(self, leaves: Sequence[Outline]) -> set[str]:
-        if self._how.optional is not None:
-            return {leaf.name for leaf in leaves} & set(self._how.optional)
-        return self._files.optional(leaves)
+        given = self._how.optional
+        if given is None or (given == "all" and not self.in_rows):
+            return self._files.optional(leaves)
+        if given == "all":
+            return {leaf.name for leaf in choice.nullable(leaves)}
+        return {leaf.name for leaf in leaves} & set(given)
 
     @property
     def metadata(self) -> dict[str, Any]:
@@ -460,8 +463,10 @@ class Table(Rows):
 
     def _every(self, columns: Sequence[str], rows: int | None) -> Iterator[Any]:
         """The record batches of all pieces, without those that are damaged if they are skipped."""
+        before = 0
         for number in range(len(self._files)):
-            indices = self._files.pieces(number)
+            indices = self._needed(number, before)
+            before += sum(self._files.rows(number))
             if self._how.on_error != "skip" and len(indices) > 1:
                 reader = self._files.reader(number)
                 if reader.is_parsed:
@@ -469,7 +474,7 @@ class Table(Rows):
                         yield from read_ahead(reader, indices, columns)
                     continue
             first = self._parts[number].first
-            for index, count in zip(indices, self._files.rows(number), strict=True):
+            for index, count in zip(indices, self._files.rows(number), strict=False):
                 try:
                     yield from self._parts_of(number, index, columns, rows)
                 except FormatError as error:
@@ -477,6 +482,19 @@ class Table(Rows):
                         raise
                     self._skip(number, index, columns, first, error)
                 first += count
+
+    def _needed(self, number: int, before: int) -> range:
+        """The pieces of a file without those behind the rows wanted: pieces are read ahead.
+
+        Args:
+            number: Of the file.
+            before: Number of rows of the files before it.
+        """
+        indices = self._files.pieces(number)
+        if self._window is None or self._how.on_error == "skip":  # rows that are skipped count not
+            return indices
+        starts = np.cumsum([before, *self._files.rows(number)])[:-1]
+        return indices[: int((starts < self._window[1]).sum())]
 
     def _parts_of(
         self, number: int, index: int, columns: Sequence[str], rows: int | None
