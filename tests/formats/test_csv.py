@@ -150,6 +150,17 @@ def test_times_and_numbers():
     assert np.isnan(rows_of(given)[0]["x"])
 
 
+@pytest.mark.parametrize(
+    "header", ["a,,b", "a,", ",a", '"",a', '"a",""', " ,a", "\u00e9,b", '"a,b",']
+)
+def test_names_as_pyarrow_reads_them(header):
+    """Names may be empty, in quotes, or hold anything."""
+    expected = arrow_csv.read_csv(pa.BufferReader(f"{header}\n".encode())).column_names
+
+    with read(f"{header}\n") as table:
+        assert table.columns == expected
+
+
 def test_blank_lines_and_ends():
     """Blank lines are no rows; the last line needs no end; a header alone is a table."""
     assert [row["a"] for row in rows_of("\n\na,b\r\n\r\n1,2\r\n\n3,4")] == [1, 3]

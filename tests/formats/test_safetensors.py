@@ -260,6 +260,13 @@ def test_notes_that_lie(note, match):
         ferry.loads(noted(parts, **note))
 
 
+def test_metadata_that_is_listed_twice():
+    """A key of metadata that a note lists twice is decoded once."""
+    metadata = {"tensorferry": json.dumps({"version": 1, "encoded": ["k", "k"]}), "k": '{"a": 1}'}
+    with ferry.open(package_bytes({"x": np.zeros(1)}, metadata)) as file:
+        assert file.metadata == {"k": {"a": 1}}
+
+
 def test_offsets_of_strings_that_lie():
     """Offsets outside the bytes are refused."""
     for offsets in ([0, 4], [1, 3], [0, -1, 3], [0, 5, 3], [0, 2]):

@@ -573,6 +573,24 @@ def test_first_version_as_it_should_be(tf, tmp_path):
             read_all(path)
 
 
+@pytest.mark.parametrize("shapes", [[[1 << 40]], [[2] * 24] * 40])
+def test_first_version_without_values(tmp_path, shapes):
+    """A table of the first version that lists far more values than it can hold is refused."""
+    metas = b""
+    for number, shape in enumerate(shapes):
+        dimensions = b"".join(field(2, field(1, size)) for size in shape)
+        half = shape[0] // 2
+        others = b"".join(field(1, field(2, size)) for size in shape[1:])
+        pieces = b"".join(
+            field(4, field(1, field(1, start) + field(2, half)) + others) for start in (0, half)
+        )
+        metas += field(1, field(1, b"v%02d" % number) + field(2, dimensions) + b"\x18\x01" + pieces)
+    (tmp_path / "model").write_bytes(table({b"": field(1, metas)}))
+
+    with pytest.raises(errors.TruncatedError, match="cannot hold"):
+        read_all(tmp_path / "model")
+
+
 @pytest.mark.parametrize("where", ["{other}/model", "../other/model", "s3://bucket/model"])
 def test_state_leads_nowhere_else(tmp_path, where):
     """A `checkpoint` file names no checkpoint outside of its folder, and nothing remote."""
@@ -585,3 +603,11 @@ def test_state_leads_nowhere_else(tmp_path, where):
     assert checkpoint.latest_checkpoint(tmp_path / "run") is None
     checkpoint.save_tensors({"v": np.ones(1)}, tmp_path / "run/model", state=False)
     assert checkpoint.latest_checkpoint(tmp_path / "run") == str(tmp_path / "run/model")
+
+
+@pytest.mark.parametrize("name", ["model-?????-of-x", "-?????-of-00001"])
+def test_state_of_no_tables(tmp_path, name):
+    """A name that is nearly that of tables of the first version leads to no checkpoint."""
+    (tmp_path / "checkpoint").write_text(f'model_checkpoint_path: "{name}"\n')
+
+    assert checkpoint.latest_checkpoint(tmp_path) is None

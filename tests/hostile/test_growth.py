@@ -19,7 +19,13 @@ import pytest
 from google.protobuf import text_format
 
 import tensorferry as ferry
-from tensorferry.codecs import textproto
+from tensorferry import storage
+from tensorferry.codecs import leveldb, textproto
+from tensorferry.formats import jsonlines
+from tensorferry.formats.checkpoint import entries, index as indexes, slices
+from tensorferry.formats.checkpoint.messages import WRITER
+from tensorferry.formats.checkpoint.tensors import TensorReader
+from tensorferry.rows.rows import Rows
 
 SMALL = 120
 """Number of parts of the smaller file."""
@@ -34,6 +40,12 @@ def parquet_columns(path, count):
 def parquet_lists(path, count):
     name = path / "a.parquet"
     pq.write_table(pa.table({f"c{n}": [[1], None] for n in range(count)}), name)
+    return name
+
+
+def parquet_nulls(path, count):
+    name = path / "a.parquet"
+    pq.write_table(pa.table({f"c{n}": [[1, None]] for n in range(count)}), name)
     return name
 
 
@@ -68,6 +80,12 @@ def json_lines_columns(path, count):
     return name
 
 
+def json_lines_lists(path, count):
+    name = path / "a.jsonl"
+    name.write_text(json.dumps({f"c{n}": [[1, 2], [3]] for n in range(count)}) + "\n")
+    return name
+
+
 def json_objects(path, count):
     name = path / "a.json"
     name.write_text(json.dumps([{} for _ in range(count)]))
@@ -86,6 +104,12 @@ def safetensors(path, count):
     return name
 
 
+def safetensors_shards(path, count):
+    name = path / "a.safetensors"
+    ferry.save({f"layer.{n}": np.float32(n) for n in range(count)}, name, shard_size=4)
+    return path / "a.safetensors.index.json"
+
+
 def npz(path, count):
     name = path / "a.npz"
     np.savez_compressed(name, **{f"c{n}": np.ones(2, np.float32) for n in range(count)})
@@ -96,6 +120,30 @@ def checkpoint(path, count):
     name = path / "model.ckpt"
     ferry.save({f"layer/{n}": np.float32(n) for n in range(count)}, name, format="checkpoint")
     return name
+
+
+def checkpoint_slices(path, count):
+    halves = [((0, 1),), ((1, 1),)]
+    whole = WRITER.encode(
+        "BundleEntryProto",
+        dtype=1,
+        shape={"dim": [{"size": 2}]},
+        slices=[{"extent": [{"start": start, "length": 1}]} for ((start, _),) in halves],
+    )
+    half = WRITER.encode("BundleEntryProto", dtype=1, shape={"dim": [{"size": 1}]}, size=4)
+    table = {b"": entries.encode_header(1)}
+    for number in range(count):
+        name = b"v%06d" % number
+        table[name] = whole
+        for half_number, extents in enumerate(halves):
+            place = WRITER.encode("BundleEntryProto", offset=8 * number + 4 * half_number)
+            checksum = WRITER.encode("BundleEntryProto", crc32c=0)
+            table[slices.key(name, extents)] = half + place + checksum
+    keys = sorted(table)
+    with storage.open_sink(str(path / "model.ckpt.index")) as sink:
+        leveldb.write(keys, [table[key] for key in keys], sink)
+    (path / "model.ckpt.data-00000-of-00001").write_bytes(bytes(8 * count))
+    return path / "model.ckpt"
 
 
 def hdf5(path, count):
@@ -164,16 +212,20 @@ def model_text(path, count):
 SHAPES = [
     parquet_columns,
     parquet_lists,
+    parquet_nulls,
     parquet_structs,
     parquet_groups,
     arrow_columns,
     csv_columns,
     json_lines_columns,
+    json_lines_lists,
     json_objects,
     json_keys,
     safetensors,
+    safetensors_shards,
     npz,
     checkpoint,
+    checkpoint_slices,
     hdf5,
     keras,
     examples,
@@ -181,12 +233,19 @@ SHAPES = [
     model_text,
 ]
 
+
+def first_row(path):
+    with ferry.open(path) as opened:
+        return opened[:1] if isinstance(opened, Rows) else None
+
+
 OPERATIONS = {
     "inspect": lambda path: str(ferry.inspect(path)),
     "verify": lambda path: str(ferry.verify(path)),
     "diff": lambda path: str(ferry.diff(path, path)),
     "stats": lambda path: str(ferry.stats(path)),
     "open": lambda path: ferry.open(path).close(),
+    "head": first_row,
     "convert": lambda path: ferry.convert(path, f"{path}.parquet"),
 }
 
@@ -234,3 +293,35 @@ def test_text_is_parsed_once(tmp_path, monkeypatch):
 
     assert ferry.verify(model_text(tmp_path, 3)).sound
     assert len(calls) == 1
+
+
+@pytest.mark.parametrize("run", [first_row, OPERATIONS["stats"]])
+def test_lines_are_not_parsed_for_each_column(run, tmp_path, monkeypatch):
+    """JSON Lines of many lists are parsed a few times, and not once for each column."""
+    parse = jsonlines.Reader._parse
+    calls = []
+    monkeypatch.setattr(
+        jsonlines.Reader, "_parse", lambda *given: calls.append(given) or parse(*given)
+    )
+
+    run(json_lines_lists(tmp_path, 40))
+
+    assert len(calls) < 10
+
+
+def test_slices_are_found_without_a_list_of_all_keys(tmp_path):
+    """The keys of a checkpoint are listed once, and not for each variable that is in slices."""
+
+    class Keys(dict):
+        listed = 0
+
+        def __iter__(self):
+            self.listed += 1
+            return super().__iter__()
+
+    path = checkpoint_slices(tmp_path, 5).with_suffix(".ckpt.index")
+    index = indexes.read_content(path.read_bytes(), str(path))
+    index.numbers = Keys(index.numbers)
+
+    assert len(TensorReader(index, {}, verify=False).visible()) == 5
+    assert index.numbers.listed <= 1

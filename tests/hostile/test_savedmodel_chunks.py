@@ -168,3 +168,28 @@ def test_deep_chunks(tmp_path):
     data = chunk_file(b"", field(3, message))
 
     refused(data, tmp_path, errors.LimitError, "nest deeper", "saved_model.cpb")
+
+
+def test_chunks_that_merge_deep_messages(tmp_path):
+    """A message that comes twice is merged field by field, however deep its fields nest."""
+    deep = b""
+    for _ in range(3_000):
+        deep = field(34, field(2, deep))  # a value that is a type whose state is a value
+    function = field(6, field(2, field(1, deep)))
+    part, twice = encode(PART), function + function
+    way = (
+        "field_tag { field: 2 } field_tag { index: 0 } field_tag { field: 7 } "
+        "field_tag { field: 1 } field_tag { index: 0 }"
+    )
+    message = f"chunk_index: 0 chunked_fields {{ {way} message {{ chunk_index: 1 }} }}"
+    data = chunked(metadata_of(message, len(part), len(twice)), part, twice)
+
+    refused(data, tmp_path, errors.LimitError, "nest deeper", "saved_model.cpb")
+
+
+def test_records_without_bytes(tmp_path, monkeypatch):
+    """A record may take one byte of a file, and takes far more in memory: records are counted."""
+    monkeypatch.setattr(limits, "memory", 1 << 20)
+    data = chunk_file(*[b""] * 10_000)
+
+    refused(data, tmp_path, errors.LimitError, "10000 records", "saved_model.cpb")

@@ -43,6 +43,9 @@ START = bytes.fromhex("83af70d10d884a3f00000000000000004000000000000000") + byte
     "91bac23c9287e1a90000000000000000e19f13c0e9b1c3727300000000000000" + "00" * 8
 )
 
+RECORD = 1 << 12
+"""As so many bytes each record counts: one byte of a file may be one."""
+
 _KEY = b"Riegeli/records\nRiegeli/records\n"
 
 
@@ -99,6 +102,7 @@ def read_records(
         if verify:
             _check_hash(body, stored_data, "the data of a chunk", begin)
         if kind == SIMPLE:
+            budget.take(RECORD * count, what=f"a chunk of {count} records", offset=begin)
             for number, record in enumerate(_read_simple(body, count, decoded, begin, budget)):
                 yield Record(begin + number, record)
         elif kind == TRANSPOSED:

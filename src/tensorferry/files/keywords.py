@@ -34,7 +34,8 @@ class Reading(TypedDict, total=False):
         on_error: Rows: "raise" on damage, "skip" it, or "keep" TFRecords with a wrong data
             checksum. `rows.damages` lists what was skipped or kept.
         optional: Arrow and Parquet: the columns that may be null, which have zero or one value per
-            row in batches. By default they are found in the metadata of all files.
+            row in batches. By default they are found in the metadata of all files; "all" are those
+            that the schema allows to be null.
         schema: Rows: the schema of the columns; by default from a file beside the data, or else
             inferred. See `tensorferry.rows.schema.as_schema`.
         infer: TFRecords: infer the schema from the "first" records or from "all".

@@ -53,8 +53,8 @@ class Reader(text.TextReader):
         import pyarrow as pa
 
         with pieces.translated(offset=0):
+            pieces.check_parts(self._header.count(b",") + 1, held=self.size)
             self._names = _plain_names(self._header) or _names(self._header)
-            pieces.check_parts(len(self._names), held=self.size)
             check_spread(self._names, offset=0)
             pieces.check_names(pa.schema([(name, pa.null()) for name in self._names]))
         self._types = {name: kind for name, kind in given.items() if name in self._names}
@@ -111,7 +111,7 @@ class Reader(text.TextReader):
 
 
 _VISIBLE = re.compile(rb"\S")
-_PLAIN_NAME = rb'"[^"\r\n,]*"|[^"\r\n,]+'
+_PLAIN_NAME = rb'"[^"\r\n,]*"|[^"\r\n,]*'
 _PLAIN_HEADER = re.compile(rb"(?:%b)(?:,(?:%b))*" % (_PLAIN_NAME, _PLAIN_NAME))
 
 
@@ -155,7 +155,7 @@ def _start_of_line(data: memoryview, place: int) -> int:
 def _plain_names(header: bytes) -> list[str] | None:
     """The names in a line without anything unusual; None where there is, for PyArrow to read."""
     line = header.removesuffix(b"\r")
-    if not line.isascii() or not _PLAIN_HEADER.fullmatch(line):
+    if not line or not line.isascii() or not _PLAIN_HEADER.fullmatch(line):
         return None
     return [name.strip('"') for name in line.decode().split(",")]
 

@@ -56,7 +56,7 @@ def missing_lists(subject: Subject, names: Sequence[str]) -> dict[str, Missing]:
 
 
 def rows_of(
-    subject: Subject, names: Sequence[str], *, start: int | None = None
+    subject: Subject, names: Sequence[str], *, start: int | None = None, limit: int | None = None
 ) -> Iterator[dict[str, Any]]:
     """Rows one by one, with None for a list that is missing.
 
@@ -64,12 +64,17 @@ def rows_of(
         subject: What was opened.
         names: Of columns that can be read.
         start: The first row wanted, of rows that can be read from there; by default the first.
+        limit: How many of the first rows are wanted at most; there may be more.
     """
     opened = subject.opened
     lacking = _lacking(subject, names)
     if start is not None and isinstance(opened, Rows):
         rows: Iterator[dict[str, Any]] = iter(opened.select(names)[start:])
         lacking = None if lacking is None else lacking.portion(start, len(opened))
+    elif limit is not None and isinstance(opened, Rows) and _is_file_of_columns(subject):
+        # Pieces behind the rows that are wanted are not read.
+        rows = iter(opened.select(names).portion(0, limit))
+        lacking = None if lacking is None else lacking.portion(0, limit)
     else:
         rows = subject.rows(names)
     return rows if lacking is None else _without_lists(rows, lacking)
@@ -93,13 +98,18 @@ def _without_lists(rows: Iterator[dict[str, Any]], lacking: Rows) -> Iterator[di
 def _lacking(subject: Subject, names: Sequence[str]) -> Rows | None:
     """The columns of a table whose lists may be missing; None if there are none."""
     opened = subject.opened
-    if not isinstance(opened, Rows) or subject.facts.records or subject.is_stream:
+    if not isinstance(opened, Rows) or not _is_file_of_columns(subject):
         return None
     wanted = [name for name in names if None in subject.infos[name].shape[1:]]
     if not wanted:
         return None
     rows = opened.select(wanted)
     return rows if any(_may_lack(field) for field in rows.arrow_schema) else None
+
+
+def _is_file_of_columns(subject: Subject) -> bool:
+    """Whether rows are those of a table that can be read again."""
+    return not subject.facts.records and not subject.is_stream
 
 
 def _validity_in(batch: pa.RecordBatch, leaf: str, column: str | None) -> Iterator[Array]:

@@ -13,9 +13,13 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
+_THEMSELVES = frozenset((type(None), bool, int, str))
+
 
 def plain(value: Any) -> Any:
     """A value in dicts, lists, texts and numbers."""
+    if type(value) is list:
+        return _list(value)
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float):
@@ -35,6 +39,16 @@ def plain(value: Any) -> Any:
     if isinstance(value, complex):
         return [_float(value.real), _float(value.imag)]
     return str(value)
+
+
+def _list(values: list[Any]) -> list[Any]:
+    """A list, whose elements are looked at together where they are alike: there may be millions."""
+    kinds = {*map(type, values)}
+    if kinds <= _THEMSELVES:
+        return values.copy()
+    if kinds == {list}:
+        return [*map(_list, values)]
+    return [*map(_float if kinds == {float} else plain, values)]
 
 
 def _is_ragged(value: Any) -> bool:

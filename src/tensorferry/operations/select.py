@@ -59,7 +59,8 @@ def select(
     """
     condition = None if where is None else conditions.parse(where)
     wanted = _Wanted(options.pop("columns", None), condition, limit, last, dates, omit)
-    reading = partial(open_one, path, format=format, storage_options=storage_options)
+    few = limit is not None and condition is None
+    reading = partial(open_one, path, format=format, storage_options=storage_options, few=few)
     done = 0
     try:
         with reading(options=options) as subject:
@@ -111,7 +112,11 @@ class _Wanted:
         in_arrow |= is_table(subject) and not subject.unreadable.keys().isdisjoint(names)
         rows = _last_rows(subject, needed, limit) if self.last and condition is None else None
         if rows is None or in_arrow:
-            rows = _arrow_rows(subject, needed) if in_arrow else rows_of(subject, needed)
+            most = None if self.last or condition is not None else limit
+            if in_arrow:
+                rows = _arrow_rows(subject, needed)
+            else:
+                rows = rows_of(subject, needed, limit=most)
             if condition is not None:
                 rows = filter(condition.holds, rows)
             if limit is not None:

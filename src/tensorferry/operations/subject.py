@@ -297,6 +297,7 @@ def open_one(
     verify: bool = True,
     thorough: bool = False,
     lenient: bool = False,
+    few: bool = False,
 ) -> Subject:
     """Opens the one thing that a name stands for.
 
@@ -309,6 +310,8 @@ def open_one(
         thorough: Look at all records to find their features, not only at the first, where they can
             be read twice: a feature that comes late is not left out.
         lenient: Skip rows that are damaged.
+        few: Only some rows are wanted: no file is read as a whole to find which columns lack values
+            in any row.
 
     Raises:
         FormatError: The file is damaged, or its format is unknown.
@@ -320,6 +323,8 @@ def open_one(
         preferred["infer"] = "all"
     if lenient:
         preferred["on_error"] = "skip"
+    if few:
+        preferred["optional"] = "all"
     how = Reading(
         verify=chosen.pop("verify", verify),
         dequantize=chosen.pop("dequantize", True),

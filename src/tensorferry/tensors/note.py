@@ -81,7 +81,7 @@ class Note:
                 raise FormatError(f"{name!r} of the {KEY!r} note is no {expected.__name__}")
             setattr(note, name, found)
         note._check()
-        for key in note.encoded:
+        for key in dict.fromkeys(note.encoded):  # a key that comes twice was encoded once
             if key in user:
                 user[key] = json.parse(json.to_utf8(user[key]))
         return note, user

@@ -212,8 +212,7 @@ def _latest(folder: Place) -> Place | None:
     state = read(folder)
     if state is None:
         return None
-    latest = _stem(state.latest) if "-?????-of-" in state.latest else state.latest
-    assert latest is not None
+    latest = (_stem(state.latest) if "-?????-of-" in state.latest else None) or state.latest
     for name in dict.fromkeys((_relative(latest, folder.path), os.path.basename(latest))):
         if names.problem_with(name, deep=True) is None:
             found = folder.companion(join(folder.path, name))

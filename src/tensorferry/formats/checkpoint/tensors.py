@@ -45,7 +45,8 @@ class TensorReader:
         self._verify = verify
         self._arrays: dict[int, StoredArray] = {}
         self._sound: set[int] = set()  # tensors that were verified
-        self._pieces = {number: self._find_pieces(number) for number in index.slices}
+        keys = list(index.numbers) if index.slices else []
+        self._pieces = {number: self._find_pieces(number, keys[number]) for number in index.slices}
 
     @cached_property
     def _kinds(self) -> list[entries.Kind]:
@@ -59,8 +60,8 @@ class TensorReader:
         hidden = {number for pieces in self._pieces.values() for _, number in pieces}
         return {k: number for k, number in self.index.numbers.items() if number not in hidden}
 
-    def _find_pieces(self, number: int) -> list[tuple[tuple[int, ...], int]]:
-        entry, key = self.index.entry(number), list(self.index.numbers)[number]
+    def _find_pieces(self, number: int, key: bytes) -> list[tuple[tuple[int, ...], int]]:
+        entry = self.index.entry(number)
         places, found = [], []
         try:
             for extents in entry.slices:
@@ -78,7 +79,7 @@ class TensorReader:
                 found.append((place[0], piece))
             slices.check_cover(entry.kind.shape, places)
         except FormatError as error:
-            raise error.located(tensor=self.index.name(number)) from None
+            raise error.located(tensor=entries.shown(key)) from None
         return found
 
     def make(self, number: int) -> Stored:

@@ -14,16 +14,17 @@ read.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from tensorferry import _native, dtypes
 from tensorferry.classes import dataclass
-from tensorferry.codecs.leveldb import Table
+from tensorferry.codecs.leveldb import SNAPPY_RATIO, Table
 from tensorferry.codecs.protobuf import BYTES, Span
 from tensorferry.dtypes import DType
-from tensorferry.errors import FormatError
+from tensorferry.errors import FormatError, TruncatedError
 from tensorferry.formats.checkpoint import entries, slices, state as states
 from tensorferry.formats.checkpoint.entries import Kind
 from tensorferry.formats.checkpoint.extents import Extents, parse as parse_extents
@@ -32,6 +33,9 @@ from tensorferry.formats.tensorproto import message as tensorproto
 from tensorferry.storage.place import Place
 from tensorferry.tensors.stored import Stored
 from tensorferry.tensors.values import Array, Kind as TensorKind
+
+WIDEST = 8
+"""Number of bytes in memory that one byte of a table can be: an int64 that is a short varint."""
 
 
 def open_tables(prefix: Place) -> tuple[dict[str, Stored], list[Place]]:
@@ -51,12 +55,24 @@ def open_tables(prefix: Place) -> tuple[dict[str, Stored], list[Place]]:
                 _survey(Table(place.open()), found)
             except FormatError as error:
                 raise error.located(path=place.path) from None
+        _check_size(found.values(), sum(place.size() or 0 for place in places), prefix.path)
         tensors = {name: _make(name, *found[name]) for name in sorted(found)}
     except BaseException:
         for place in places:
             place.close()
         raise
     return tensors, places
+
+
+def _check_size(
+    found: Iterable[tuple[Kind, list[tuple[Extents, Table]]]], held: int, path: str
+) -> None:
+    """Refuses tensors that the tables cannot hold: of each element there is at least a byte."""
+    total = sum(kind.nbytes or kind.elements for kind, _ in found)
+    if total > WIDEST * SNAPPY_RATIO * held:
+        raise TruncatedError(
+            f"the tensors have {total} bytes, which tables of {held} cannot hold", path=path
+        )
 
 
 def _survey(table: Table, found: dict[str, tuple[Kind, list[tuple[Extents, Table]]]]) -> None:

@@ -160,11 +160,13 @@ def read_parts(place: Place) -> Contents:
 def _read_parts(place: Place) -> Contents:
     weights, metadata = parse_index(place.open())
     entries: dict[str, Entry | Unreadable] = {}
-    for file in dict.fromkeys(weights.values()):
+    tensors: dict[str, set[str]] = {}
+    for name, file in weights.items():
+        tensors.setdefault(file, set()).add(name)
+    for file, expected in tensors.items():
         beside = place.beside(file)
         path = beside.path
         found = safetensors.read_parts(beside.open()).entries
-        expected = {name for name in weights if weights[name] == file}
         if found.keys() != expected:
             name = min(found.keys() ^ expected)
             what = "lacks" if name in expected else "has, unlike the index,"

@@ -99,7 +99,7 @@ class _Merger:
             raise FormatError(f"{count} chunks are listed, there are {len(self.records)} records")
         self.room = _Room(count)
         self.chunks = [reader.read("ChunkInfo", place) for place in fields.get("chunks", [])]
-        root = _Tree(message)
+        root = _Tree(message, limits.depth)
         if "message" in fields:
             self.fill(root, fields["message"], limits.depth)
         return b"".join(root.encode().buffers)
@@ -210,12 +210,14 @@ class _Tree:
 
     Attributes:
         message: Its name in the table.
+        depth: How many messages deep it may still be taken apart.
         parts: Its fields in order.
         places: Of each field that comes, the parts.
         keys: Of maps that were looked into, the parts by key.
     """
 
     message: str
+    depth: int
     parts: list[_Part] = field(default_factory=list)
     places: dict[int, list[_Part]] = field(default_factory=dict)
     keys: dict[int, dict[bytes, _Part]] = field(default_factory=dict)
@@ -247,7 +249,9 @@ class _Tree:
         if part.tree is None:
             if part.wire != BYTES:
                 raise FormatError(f"the way to a chunk passes field {part.number}, a number")
-            part.tree = _Tree(message)
+            if not self.depth:
+                raise LimitError(f"chunks nest deeper than {limits.depth} messages")
+            part.tree = _Tree(message, self.depth - 1)
             part.tree.merge(part.value)
         return part.tree
 

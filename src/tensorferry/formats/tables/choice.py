@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tensorferry import dtypes
@@ -106,19 +106,39 @@ def legible(files: Files) -> list[str]:
     if files.legible is not None:
         return files.legible
     names: list[str] = files.schema.names
-    number = next((number for number in range(len(files)) if files.pieces(number)), None)
-    refused = set()
-    for name in names if number is not None and not marks.is_ours(files.schema.metadata) else ():
-        kind = files.schema.field(name).type
-        if nests(kind) and not _lists_numbers(kind):
-            try:
-                files.reader(number or 0).batches(files.pieces(number or 0)[0], [name])
-            except UnsupportedError:
-                refused.add(name)
-            except FerryError:  # damage is told, or skipped, when the rows are read
-                continue
+    kinds = {field.name: field.type for field in files.schema}
+    doubtful = [name for name in names if nests(kinds[name]) and not _lists_numbers(kinds[name])]
+    refused: set[str] = set()
+    if not marks.is_ours(files.schema.metadata):
+        for columns, found in _tried(files, doubtful):
+            if isinstance(found, UnsupportedError):
+                refused.update(columns)
     files.legible = [name for name in names if name not in refused]
     return files.legible
+
+
+def _tried(
+    files: Files, columns: Sequence[str]
+) -> Iterator[tuple[list[str], list[Any] | FerryError]]:
+    """The first piece, some columns at a time; or a column, and why it cannot be read.
+
+    Text is parsed as a whole, so its columns come together, or none of them does: what is wrong
+    with them is told when the rows are read.
+    """
+    number = next((number for number in range(len(files)) if files.pieces(number)), None)
+    if number is None or not columns:
+        return
+    reader, index = files.reader(number), files.pieces(number)[0]
+    pending = [list(columns)] if reader.is_parsed else list(_together(reader, index, columns))
+    while pending:
+        names = pending.pop(0)
+        try:
+            yield names, reader.batches(index, names)
+        except FerryError as error:
+            if len(names) == 1:
+                yield names, error
+            elif not reader.is_parsed:
+                pending[:0] = [[name] for name in names]
 
 
 def nests(kind: pa.DataType) -> bool:
@@ -205,6 +225,11 @@ def kind_of(leaf: Outline, shape: tuple[int | None, ...]) -> Kind:
     return "string" if leaf.dtype == dtypes.STRING.name else "dense"
 
 
+def nullable(leaves: Sequence[Outline]) -> list[Outline]:
+    """The leaves that may be null in some row, by the schema."""
+    return [leaf for leaf in leaves if leaf.nullable and not leaf.listed]
+
+
 def schema_of(
     leaves: Sequence[Outline], optional: Collection[str], others: Sequence[Outline]
 ) -> Schema:
@@ -238,49 +263,40 @@ def _feature(leaf: Outline, optional: bool) -> Feature:
 # What is wrong with them
 
 
-def by_column(leaves: Sequence[Outline]) -> Iterable[list[Outline]]:
-    """The leaves of each column."""
-    found: dict[str, list[Outline]] = {}
-    for leaf in leaves:
-        found.setdefault(leaf.column, []).append(leaf)
-    return found.values()
-
-
 def unfit(
     files: Files, leaves: Sequence[Outline], held: Sequence[Any] | None = None
 ) -> Iterator[tuple[Outline, FerryError]]:
-    """The leaves of one column that cannot be read for what is in the first piece.
+    """The leaves that cannot be read for what is in the first piece.
 
     Only leaves inside of lists, and columns that PyArrow may refuse, are looked at: of the others
     the type has told.
 
     Args:
         files: The files.
-        leaves: Of one column.
-        held: The first piece with this column, if it was read already.
+        leaves: All that are wanted.
+        held: The first piece with their columns, if it was read already.
     """
-    suspects = [leaf for leaf in leaves if leaf.listed]
-    if not suspects:
+    columns: dict[str, list[Outline]] = {}
+    for leaf in leaves:
+        columns.setdefault(leaf.column, []).append(leaf)
+    doubtful = [name for name, some in columns.items() if any(leaf.listed for leaf in some)]
+    if not doubtful or marks.is_ours(files.schema.metadata):
         return
-    number = next((number for number in range(len(files)) if files.pieces(number)), None)
-    if number is None or marks.is_ours(files.schema.metadata):
-        return
-    column = suspects[0].column
-    try:
-        if held is None:
-            held = files.reader(number).batches(files.pieces(number)[0], [column])
-    except UnsupportedError as error:
-        yield from ((leaf, error) for leaf in leaves)
-        return
-    except FormatError:  # damage is told, or skipped, when the rows are read
-        return
-    for leaf in suspects:
-        try:
-            _read(files, held, leaf)
-        except UnsupportedError as error:
-            yield leaf, error
-        except FormatError:
-            return
+    tried = _tried(files, doubtful) if held is None else [(doubtful, held)]
+    for names, found in tried:
+        for name in names:
+            if isinstance(found, FerryError):
+                if isinstance(found, UnsupportedError):
+                    yield from ((leaf, found) for leaf in columns[name])
+                continue  # damage is told, or skipped, when the rows are read
+            for leaf in columns[name]:
+                if leaf.listed:
+                    try:
+                        _read(files, found, leaf)
+                    except UnsupportedError as error:
+                        yield leaf, error
+                    except FormatError:
+                        break
 
 
 def _read(files: Files, batches: Sequence[Any], leaf: Outline) -> None:

@@ -29,7 +29,8 @@ class TableOptions(RowOptions):
 
     Attributes:
         optional: The columns that may be null, which batches have as none or one value a row. By
-            default they are found in the metadata of all files.
+            default they are found in the metadata of all files, or in all of their text. "all" are
+            those that the schema allows to be null: for whoever wants a few rows.
         dequantize: Give the floats that quantized values stand for, of a bundle.
         parts: Open a bundle of the columns as they are stored, whatever was noted about them.
     """

@@ -222,7 +222,9 @@ class Files:
         Only leaves that the schema allows to be null are looked for, and only then all files are
         opened.
         """
-        possible = [leaf for leaf in leaves if leaf.nullable and not leaf.listed]
+        from tensorferry.formats.tables.choice import nullable
+
+        possible = nullable(leaves)
         new = [leaf for leaf in possible if leaf.name not in self._optional]
         if new:
             found: set[str] = set()
@@ -233,12 +235,12 @@ class Files:
             self._optional |= {leaf.name: leaf.name in found for leaf in new}
         return {leaf.name for leaf in possible if self._optional[leaf.name]}
 
-    def refuse(self, leaf: Outline, error: FerryError) -> None:
-        """Notes that a leaf cannot be read."""
+    def refuse(self, unfit: Mapping[Outline, FerryError]) -> None:
+        """Notes that some leaves cannot be read."""
         from tensorferry.classes import replace
 
         self._outlines = [
-            replace(known, error=error) if known == leaf else known for known in self.outlines
+            replace(leaf, error=unfit[leaf]) if leaf in unfit else leaf for leaf in self.outlines
         ]
 
     @contextmanager

@@ -237,9 +237,12 @@ class Table(Rows):
         return frozenset(self._optional(self._chosen(None)))
 
     def _optional(self, leaves: Sequence[Outline]) -> set[str]:
-        if self._how.optional is not None:
-            return {leaf.name for leaf in leaves} & set(self._how.optional)
-        return self._files.optional(leaves)
+        given = self._how.optional
+        if given is None or (given == "all" and not self.in_rows):
+            return self._files.optional(leaves)
+        if given == "all":
+            return {leaf.name for leaf in choice.nullable(leaves)}
+        return {leaf.name for leaf in leaves} & set(given)
 
     @property
     def metadata(self) -> dict[str, Any]:
@@ -460,8 +463,10 @@ class Table(Rows):
 
     def _every(self, columns: Sequence[str], rows: int | None) -> Iterator[Any]:
         """The record batches of all pieces, without those that are damaged if they are skipped."""
+        before = 0
         for number in range(len(self._files)):
-            indices = self._files.pieces(number)
+            indices = self._needed(number, before)
+            before += sum(self._files.rows(number))
             if self._how.on_error != "skip" and len(indices) > 1:
                 reader = self._files.reader(number)
                 if reader.is_parsed:
@@ -469,7 +474,7 @@ class Table(Rows):
                         yield from read_ahead(reader, indices, columns)
                     continue
             first = self._parts[number].first
-            for index, count in zip(indices, self._files.rows(number), strict=True):
+            for index, count in zip(indices, self._files.rows(number), strict=False):
                 try:
                     yield from self._parts_of(number, index, columns, rows)
                 except FormatError as error:
@@ -477,6 +482,19 @@ class Table(Rows):
                         raise
                     self._skip(number, index, columns, first, error)
                 first += count
+
+    def _needed(self, number: int, before: int) -> range:
+        """The pieces of a file without those behind the rows wanted: pieces are read ahead.
+
+        Args:
+            number: Of the file.
+            before: Number of rows of the files before it.
+        """
+        indices = self._files.pieces(number)
+        if self._window is None or self._how.on_error == "skip":  # rows that are skipped count not
+            return indices
+        starts = np.cumsum([before, *self._files.rows(number)])[:-1]
+        return indices[: int((starts < self._window[1]).sum())]
 
     def _parts_of(
         self, number: int, index: int, columns: Sequence[str], rows: int | None
@@ -540,18 +558,24 @@ class Table(Rows):
             return self._chosen(columns)
         chosen = self._chosen(None)
         doubtful = any(leaf.listed for leaf in chosen)  # only these are looked at
-        held = self._first_piece(chosen) if all_rows and doubtful else None
-        for leaves in choice.by_column(chosen):
-            for leaf, error in choice.unfit(self._files, leaves, held):
-                self._files.refuse(leaf, error)
+        held = self._first_piece(chosen, all_rows) if doubtful else None
+        unfit = dict(choice.unfit(self._files, chosen, held))
+        if unfit:
+            self._files.refuse(unfit)
+            for leaf, error in unfit.items():
                 self.notes.append(f"column {leaf.name!r} is left out: {error.message}")
         self._files.settled = True
         return self._chosen(None)
 
-    def _first_piece(self, leaves: Sequence[Outline]) -> list[Any] | None:
-        """The first piece, which is kept; None if there is none, or it cannot be read at once."""
+    def _first_piece(self, leaves: Sequence[Outline], all_rows: bool) -> list[Any] | None:
+        """The first piece, which is kept, if it is used next; None if it cannot be read at once.
+
+        Text is parsed as a whole, so a part of it is not read faster.
+        """
         try:
             number = next(n for n in range(len(self._files)) if self._files.pieces(n))
+            if not all_rows and not self._files.reader(number).is_parsed:
+                return None
             return self._piece(number, self._files.pieces(number)[0], choice.columns_of(leaves))
         except (StopIteration, FerryError):
             return None
