@@ -63,3 +63,10 @@ def test_grid_of_layers():
     assert found.cells == ((4, 5), (2, 3), (0, 1))
     assert layer_grid(["a", "b"]).rows == ()
     assert len(layer_grid(f"x{n}.{k}" for n in range(300) for k in range(60)).rows) == 200
+
+
+def test_numbers_of_thousands_of_digits():
+    """They are texts, which no range stands for."""
+    names = ["a.5.x", "a.6.x", f"a.{'1' * 5000}.x", f"a.{'2' * 5000}.x", f"a.{'3' * 5000}.x"]
+
+    assert sorted(leaves(branches(infos(*names)))) == list(range(len(names)))

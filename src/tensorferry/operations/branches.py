@@ -15,13 +15,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeAlias
 
 from tensorferry.classes import dataclass
-from tensorferry.operations.list import DEEPEST, name_ranges, natural
+from tensorferry.operations.list import DEEPEST, NUMBER, likeness, name_ranges, natural
 from tensorferry.tensors.infos import TensorInfo
 
 ALIKE = 3
 """From so many on, alike siblings stand under a branch of their own."""
 
-_NUMBER = re.compile(r"[0-9]+")
 _SEPARATOR = re.compile(r"([/.])")
 
 # Numbers of tensors, and steps below.
@@ -74,7 +73,7 @@ def _grow(tree: Mapping[str, _Tree | int], infos: list[TensorInfo]) -> Iterator[
     grown = {step: _branch(step, below, infos) for step, below in tree.items()}
     groups: dict[object, list[str]] = {}
     for step, branch in grown.items():
-        key = (_NUMBER.sub("#", step), _likeness(branch, infos))
+        key = (NUMBER.sub("#", step), _likeness(branch, infos))
         groups.setdefault(key, []).append(step)
     for steps in groups.values():
         members = [grown[step] for step in steps]
@@ -112,8 +111,7 @@ def _branch(step: str, below: _Tree | int, infos: list[TensorInfo]) -> Branch:
 def _likeness(branch: Branch, infos: list[TensorInfo]) -> object:
     """A key that similar branches share: everything except the numbers in their names."""
     if branch.tensor is not None:
-        info = infos[branch.tensor]
-        return (info.dtype, info.shape, info.kind, info.quantized, info.unreadable)
+        return likeness(infos[branch.tensor])
     return (branch.alike, tuple((each.name, _likeness(each, infos)) for each in branch.below))
 
 
@@ -141,7 +139,7 @@ def layer_grid(names: Iterable[str], *, most: tuple[int, int] = (200, 40)) -> Gr
     """
     found: dict[str, dict[str, int]] = {}
     for place, name in enumerate(names):
-        match = _NUMBER.search(name)
+        match = NUMBER.search(name)
         if match is not None and match.end() < len(name):
             found.setdefault(name[: match.end()], {}).setdefault(name[match.end() :], place)
     counts = Counter(part for parts in found.values() for part in parts)

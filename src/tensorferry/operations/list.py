@@ -37,7 +37,7 @@ DIGITS = 9
 Sort = Literal["file", "name", "size"]
 
 # No number of thousands of digits, which Python refuses to read.
-_NUMBER = expression(r"(?<![0-9])[0-9]{1,18}(?![0-9])")
+NUMBER = expression(r"(?<![0-9])[0-9]{1,18}(?![0-9])")
 _SEPARATOR = expression(r"([/.])")
 _OPTIMIZER = expression(
     r"\.OPTIMIZER_SLOT|(^|[/._])(optimizer|optim|exp_avg|exp_avg_sq|momentum_buffer|adam|adamw"
@@ -160,8 +160,8 @@ def is_slot(info: TensorInfo) -> bool:
 
 def natural(name: str) -> tuple[Any, ...]:
     """A key that sorts layer 2 before layer 10."""
-    parts = _NUMBER.split(name)
-    numbers = [*map(int, _NUMBER.findall(name)), 0]
+    parts = NUMBER.split(name)
+    numbers = [*map(int, NUMBER.findall(name)), 0]
     return tuple(zip(parts, numbers, strict=True))
 
 
@@ -169,7 +169,7 @@ def collapse(infos: Iterable[TensorInfo]) -> list[Entry]:
     """Entries for tensors, in the order of their first; those that are alike are one."""
     groups: dict[Any, list[TensorInfo]] = {}
     for info in infos:
-        key = (_NUMBER.sub("#", info.name), _signature(info))
+        key = (NUMBER.sub("#", info.name), _signature(info))
         groups.setdefault(key, []).append(info)
     entries: list[Entry] = []
     for group in groups.values():
@@ -185,7 +185,7 @@ def collapse_names(names: Iterable[str]) -> list[str]:
     """Names, in the order of their first; those that differ in numbers are one."""
     groups: dict[str, list[str]] = {}
     for name in names:
-        groups.setdefault(_NUMBER.sub("#", name), []).append(name)
+        groups.setdefault(NUMBER.sub("#", name), []).append(name)
     found: list[str] = []
     for group in groups.values():
         together = name_ranges(group) if len(group) > 1 else None
@@ -227,14 +227,14 @@ def total(counts: Sequence[int | None]) -> int | None:
 
 def name_ranges(names: Sequence[str]) -> str | None:
     """One name for several that differ in numbers; None if these are no combination of ranges."""
-    rows = [tuple(_NUMBER.findall(name)) for name in names]
+    rows = [tuple(NUMBER.findall(name)) for name in names]
     columns = [
         sorted(set(column), key=lambda text: (int(text), text))
         for column in zip(*rows, strict=True)
     ]
     if math.prod(map(len, columns)) != len(names) or set(itertools.product(*columns)) != set(rows):
         return None
-    texts = _NUMBER.split(names[0])
+    texts = NUMBER.split(names[0])
     parts = [texts[0]]
     for column, following in zip(columns, texts[1:], strict=True):
         parts += [_range(column), following]
@@ -306,7 +306,7 @@ def grow(infos: Iterable[TensorInfo]) -> list[Node]:
 def _nodes(tree: Mapping[str, Any]) -> Iterator[Node]:
     groups: dict[Any, list[tuple[str, Any]]] = {}
     for step, below in tree.items():
-        key = (_NUMBER.sub("#", step), _signature(below))
+        key = (NUMBER.sub("#", step), _signature(below))
         groups.setdefault(key, []).append((step, below))
     for members in groups.values():
         name = name_ranges([step for step, _ in members]) if len(members) > 1 else None
@@ -337,9 +337,13 @@ def _leaves(below: Any) -> Iterator[TensorInfo]:
             yield from _leaves(inner)
 
 
+def likeness(info: TensorInfo) -> tuple[object, ...]:
+    """A key that tensors share which differ in nothing but their names and values."""
+    # Python's hash of numbers has no secret: a file can bring shapes that all have the same.
+    return (info.dtype, str(info.shape), info.kind, info.quantized, info.unreadable)
+
+
 def _signature(below: Any) -> Any:
     if isinstance(below, TensorInfo):
-        # Python's hash of numbers has no secret: a file can bring shapes that all have the same.
-        shape = str(below.shape)
-        return (below.dtype, shape, below.kind, below.quantized, below.unreadable)
+        return likeness(below)
     return tuple((step, _signature(inner)) for step, inner in below.items())

@@ -149,11 +149,13 @@ def match(wanted: Sequence[Named], found: Sequence[Named], *, structure: bool = 
         taken = set(pairs.values())
         left = [variable for variable in left if variable.name not in pairs]
         free = [tensor for tensor in free if tensor.name not in taken]
-    alike: dict[Shape, list[Named]] = defaultdict(list)
+    alike: dict[str, list[Named]] = defaultdict(
+        list
+    )  # by the text: a hash of numbers has no secret
     for tensor in free:
-        alike[tensor.shape].append(tensor)
+        alike[str(tensor.shape)].append(tensor)
     for variable in left:
-        candidates = _candidates(variable, alike[variable.shape])
+        candidates = _candidates(variable, alike[str(variable.shape)])
         if candidates:
             matches.candidates[variable.name] = candidates
     return matches
