@@ -17,8 +17,11 @@ from tensorferry.errors import FormatError, LimitError
 RATIO = 100
 """A file may take so many times its size in memory, whatever `limits.memory` says."""
 
-PATHS_RATIO, LEAST_PATHS = 16, 1 << 24
+PATHS_RATIO, LEAST_PATHS = 16, 1 << 20
 """The paths in a file may be so many times as long as their parts, or as many characters."""
+
+PATH = 16
+"""What has a path counts as so many bytes of names, where its own name is not known."""
 
 FEW_NAMES = 64
 """So many names take no time, wherever they fall."""

@@ -293,7 +293,7 @@ def test_values_and_columns(show, records):
     page.get_by_role("columnheader", name=re.compile("^id")).get_by_role("button").click()
     page.wait_for_selector(".drawer >> text=20,000 rows")
     assert "9999.5" in page.locator(".drawer").inner_text()
-    assert colours(page, ".drawer canvas") > 1
+    page.wait_for_function(f"(({COLOURS})(document.querySelector('.drawer canvas'))) > 1")
 
 
 def test_damage(show, records, tmp_path):

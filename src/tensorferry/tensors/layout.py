@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from tensorferry import dtypes
-from tensorferry.budget import room_for_paths
+from tensorferry.budget import PATH, room_for_paths
 from tensorferry.codecs.json_text import too_deep
 from tensorferry.errors import FormatError, LimitError
 from tensorferry.tensors import tree as trees
@@ -29,9 +29,6 @@ from tensorferry.tensors.values import Array, Tensor
 WHOLE = {"value": {trees.TYPE: "tensor", "name": ROOT}}
 
 Layout = dict[str, Any] | None
-
-PATH = 16
-"""Number of characters that a tensor adds to its path, at the least."""
 
 
 def flatten(value: Any, *, lists: list[Array] | None = None) -> tuple[dict[str, Tensor], Layout]:

@@ -26,7 +26,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from tensorferry import dtypes, limits
-from tensorferry.budget import room_for_paths
+from tensorferry.budget import PATH, room_for_paths
 from tensorferry.errors import FerryError, FormatError, LimitError
 from tensorferry.rows.schema import json as schema_json
 from tensorferry.rows.schema.feature import Feature, Shape, counted, make_feature
@@ -83,11 +83,11 @@ def from_tree(tree: Any) -> tuple[tuple[Feature, ...], tuple[str, ...]]:
         raise FormatError('no features of TensorFlow Datasets: expected a "pythonClassName"')
     notes: list[str] = []
     features: list[Feature] = []
-    room = room_for_paths(0)
+    characters = 0
     for leaf in counted(_leaves(tree, (), notes, limits.depth)):
         for feature in _to_features(leaf, notes):
-            room -= len(feature.name)
-            if room < 0:
+            characters += len(feature.name)
+            if characters > room_for_paths(PATH * len(features)):
                 raise LimitError(
                     "the names of its features, each with those around it, are endless"
                 )
