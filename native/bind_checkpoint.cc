@@ -61,6 +61,20 @@ nb::object bundle_index(nb::handle source) {
                                   numbers.size() * sizeof(std::int64_t)));
 }
 
+bool bundle_sound(nb::handle source, nb::handle offsets, nb::handle sizes, nb::handle checksums) {
+  const Buffer buffer(source), starts(offsets), lengths(sizes), sums(checksums);
+  if (starts.size() != lengths.size() || starts.size() != sums.size()) throw nb::value_error("columns of one length");
+  // Copied, because another thread may change them between two looks.
+  const auto copy = [](const Buffer& column) {
+    std::vector<std::int64_t> numbers(column.size() / sizeof(std::int64_t));
+    if (!numbers.empty()) std::memcpy(numbers.data(), column.data(), numbers.size() * sizeof(std::int64_t));
+    return numbers;
+  };
+  const std::vector<std::int64_t> first = copy(starts), second = copy(lengths), third = copy(sums);
+  const Unlocked unlocked;
+  return checkpoint::are_sound(buffer.data(), buffer.size(), first.data(), second.data(), third.data(), first.size());
+}
+
 nb::list table_blocks(nb::list given_keys, nb::list given_values, std::size_t room,
                       std::size_t interval) {
   const nb::list keys = copy_of(given_keys), values = copy_of(given_values);
@@ -99,6 +113,9 @@ void bind_checkpoint(nb::module_& module) {
   module.def("bundle_entries", bundle_entries, "source"_a, "starts"_a, "ends"_a,
              "Different heads, and five columns of int64: which head or -1, shard, offset, size, "
              "checksum.");
+  module.def("bundle_sound", bundle_sound, "source"_a, "offsets"_a, "sizes"_a, "checksums"_a,
+             "Whether the bytes at each place, of columns of int64, have the masked checksum that is "
+             "stored; False if a place is not in the buffer.");
   module.def("bundle_index", bundle_index, "source"_a,
              "A whole index: its header, where the header starts, the keys of the entries, "
              "different heads, the size of all entries of each head or -1 (none if an entry is "

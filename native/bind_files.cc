@@ -1,5 +1,5 @@
-// Small files: read whole by one call, because the calls of Python around each of the system's take
-// longer than the reading.
+// Files: a small one is read whole by one call, because the calls of Python around each of the system's
+// take longer than the reading; and room on the disk, for which Python has no call.
 #if !defined(_WIN32)
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <optional>
+#include <string>
 #endif
 
 #include "python.h"
@@ -52,14 +53,56 @@ bool read_all(int descriptor, std::uint8_t* target, std::size_t size) {
   return true;
 }
 
-nb::object read_small(nb::str path, std::uint64_t most, nb::handle memory) {
-  PyObject* encoded = nullptr;
-  if (PyUnicode_FSConverter(path.ptr(), &encoded) == 0) {  // no file has such a name
-    PyErr_Clear();
-    return nb::none();
+bool is_same(const struct stat& one, const struct stat& other) {
+  return one.st_dev == other.st_dev && one.st_ino == other.st_ino && one.st_size == other.st_size &&
+         modified(one) == modified(other);
+}
+
+// A path as the system takes it; nothing if no file can have such a name.
+nb::object encoded(nb::str path) {
+  PyObject* made = nullptr;
+  if (PyUnicode_FSConverter(path.ptr(), &made) == 0) PyErr_Clear();
+  return nb::steal(made);
+}
+
+// Reads the first file and opens the second one; false unless the first has its name then.
+bool read_pair(const char* first, const char* second, std::uint64_t most, std::string& content,
+               std::optional<Descriptor>& data) {
+  struct stat found, other;
+  // Looked at before they are opened: a pipe would notice that, and wait.
+  if (stat(first, &found) != 0 || !is_small(found, most)) return false;
+  if (stat(second, &other) != 0 || !S_ISREG(other.st_mode)) return false;
+  const Descriptor file(first);
+  if (file.number < 0 || fstat(file.number, &found) != 0 || !is_small(found, most)) return false;
+  content.resize(static_cast<std::size_t>(found.st_size));
+  if (!read_all(file.number, reinterpret_cast<std::uint8_t*>(content.data()), content.size())) return false;
+  data.emplace(second);
+  if (data->number < 0 || fstat(data->number, &other) != 0 || !S_ISREG(other.st_mode)) return false;
+  // The first file is still open, so no new file can have its number.
+  struct stat now;
+  return stat(first, &now) == 0 && is_same(found, now);
+}
+
+nb::object open_pair(nb::str first, nb::str second, std::uint64_t most) {
+  const nb::object one = encoded(first), other = encoded(second);
+  if (!one.is_valid() || !other.is_valid()) return nb::none();
+  std::string content;
+  std::optional<Descriptor> data;
+  bool is_there = false;
+  {
+    const Unlocked unlocked;
+    is_there = read_pair(PyBytes_AsString(one.ptr()), PyBytes_AsString(other.ptr()), most, content, data);
   }
-  const nb::object held = nb::steal(encoded);
-  const char* const name = PyBytes_AsString(encoded);
+  if (!is_there) return nb::none();
+  nb::object pair = nb::make_tuple(nb::bytes(content.data(), content.size()), data->number);
+  data->number = -1;  // the caller's from now on
+  return pair;
+}
+
+nb::object read_small(nb::str path, std::uint64_t most, nb::handle memory) {
+  const nb::object held = encoded(path);
+  if (!held.is_valid()) return nb::none();
+  const char* const name = PyBytes_AsString(held.ptr());
   struct stat found;
   std::optional<Descriptor> file;
   {
@@ -90,7 +133,19 @@ nb::object read_small(nb::str path, std::uint64_t most, nb::handle memory) {
 
 nb::object read_small(nb::str, std::uint64_t, nb::handle) { return nb::none(); }
 
+nb::object open_pair(nb::str, nb::str, std::uint64_t) { return nb::none(); }
+
 #endif
+
+bool make_room([[maybe_unused]] int descriptor, [[maybe_unused]] std::int64_t offset,
+               [[maybe_unused]] std::int64_t size) {
+#if defined(__linux__)
+  const Unlocked unlocked;
+  return fallocate(descriptor, FALLOC_FL_KEEP_SIZE, offset, size) == 0;
+#else
+  return false;
+#endif
+}
 
 }  // namespace
 
@@ -99,6 +154,12 @@ void bind_files(nb::module_& module) {
              "The bytes of a regular file of at most `most` bytes in a new bytearray of the class "
              "`memory`, and the file's identity (inode, size, time); None for anything else, and for whatever "
              "goes wrong: who opens the file in Python gets the error.");
+  module.def("open_pair", open_pair, "first"_a, "second"_a, "most"_a,
+             "The bytes of a regular file of at most `most` bytes, and the descriptor of another regular "
+             "file that was opened while the first one had its name; None for anything else.");
+  module.def("make_room", make_room, "descriptor"_a, "offset"_a, "size"_a,
+             "Reserves room on the disk without changing the size of a file; False where the system or the "
+             "file system cannot, and where there is none.");
 }
 
 }  // namespace ferry::python

@@ -110,7 +110,7 @@ class ThriftTable {
         }
       }
     }
-    return std::move(values);
+    return values;
   }
 
   std::vector<Wanted> wanted_;

@@ -77,6 +77,7 @@ NB_MODULE(_native, module) {
   ferry::python::bind_kernels(module);
   ferry::python::bind_json_text(module);
   ferry::python::bind_lines(module);
+  ferry::python::bind_csv(module);
   ferry::python::bind_cut(module);
   ferry::python::bind_files(module);
 }

@@ -163,5 +163,6 @@ void bind_structure_encode(nb::module_& module);
 void bind_kernels(nb::module_& module);
 void bind_json_text(nb::module_& module);
 void bind_lines(nb::module_& module);
+void bind_csv(nb::module_& module);
 
 }  // namespace ferry::python

@@ -1,11 +1,13 @@
 #include "checkpoint.h"
 
 #include <algorithm>
+#include <atomic>
 #include <limits>
 #include <string_view>
 #include <unordered_map>
 
 #include "checksum.h"
+#include "parallel.h"
 #include "text.h"
 
 namespace ferry::checkpoint {
@@ -284,6 +286,23 @@ void append_word(std::string& out, std::uint32_t value) {
 }
 
 }  // namespace
+
+bool are_sound(const std::uint8_t* data, std::size_t size, const std::int64_t* offsets, const std::int64_t* sizes,
+               const std::int64_t* checksums, std::size_t count) {
+  const auto room = static_cast<std::int64_t>(size);
+  std::size_t total = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (offsets[i] < 0 || sizes[i] < 0 || offsets[i] > room || sizes[i] > room - offsets[i]) return false;
+    total += static_cast<std::size_t>(sizes[i]);  // may wrap around: it only says how many threads are worth it
+  }
+  std::atomic<bool> sound{true};
+  in_parallel(count, threads_for(total), [&](std::size_t i) {
+    if (!sound.load(std::memory_order_relaxed)) return;
+    const std::uint32_t found = masked_crc32c(data + offsets[i], static_cast<std::size_t>(sizes[i]));
+    if (static_cast<std::int64_t>(found) != checksums[i]) sound.store(false, std::memory_order_relaxed);
+  });
+  return sound.load();
+}
 
 std::size_t encode_block(const std::vector<Span>& keys, const std::vector<Span>& values,
                          std::size_t start, std::size_t room, std::size_t interval,

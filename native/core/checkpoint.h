@@ -86,6 +86,11 @@ struct Index {
 // and for damage: tensorferry.codecs.leveldb reads it block by block, and says what is wrong.
 bool read_index(Span file, Index& index);
 
+// Whether bytes at some places of a data file have the checksums of their entries, all of them; false if
+// a place is not in the file. Done by all processors.
+bool are_sound(const std::uint8_t* data, std::size_t size, const std::int64_t* offsets, const std::int64_t* sizes,
+               const std::int64_t* checksums, std::size_t count);
+
 // Writes the block of the entries from `start` on, which are sorted, and gives the number of the
 // first entry behind it: a block takes entries until it has `room` bytes. A key starts anew every
 // `interval` entries.

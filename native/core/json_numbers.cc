@@ -1,13 +1,12 @@
 #include "json_numbers.h"
 
-#include <cfloat>
 #include <charconv>
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <type_traits>
 
+#include "decimal.h"
 #include "json_text.h"
 
 namespace ferry::json {
@@ -16,23 +15,6 @@ namespace {
 
 constexpr std::size_t most_dimensions = 254;
 constexpr std::uint64_t unknown = ~std::uint64_t{0};
-constexpr int most_digits = 18;  // that an int64 has room for, whichever they are
-constexpr double powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
-                             1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
-
-bool is_digit(std::uint8_t byte) noexcept { return byte >= '0' && byte <= '9'; }
-
-// The double that a decimal number is nearest to; false if it is beyond all, or next to nothing.
-bool nearest(const std::uint8_t* start, const std::uint8_t* end, double& number) {
-  const auto* const text = reinterpret_cast<const char*>(start);
-  const auto size = static_cast<std::size_t>(end - start);
-#if defined(__cpp_lib_to_chars) && !defined(__APPLE__)
-  return std::from_chars(text, text + size, number).ec == std::errc();
-#else
-  number = std::strtod(std::string(text, size).c_str(), nullptr);
-  return number != 0 && number <= std::numeric_limits<double>::max();
-#endif
-}
 
 }  // namespace
 
@@ -61,12 +43,13 @@ bool Reader::word(std::string_view expected) noexcept {
 bool Reader::number(Numbers& found) {
   next();
   const bool negative = at_ != end_ && *at_ == '-';
-  if (negative) ++at_;
-  const double sign = negative ? -1 : 1;
-  if (at_ == end_) return false;
-  if (!is_digit(*at_)) {
+  const std::uint8_t* const digits = negative ? at_ + 1 : at_;
+  if (digits == end_) return false;
+  if (!decimal::is_digit(*digits)) {
+    at_ = digits;
     if (word("Infinity")) {
-      found.add(sign * std::numeric_limits<double>::infinity());
+      const double infinity = std::numeric_limits<double>::infinity();
+      found.add(negative ? -infinity : infinity);
     } else if (!negative && word("NaN")) {
       found.add(std::numeric_limits<double>::quiet_NaN());
     } else {
@@ -74,51 +57,17 @@ bool Reader::number(Numbers& found) {
     }
     return true;
   }
-  const std::uint8_t* const start = at_;
-  std::uint64_t digits = 0;
-  std::int64_t count = 0, exponent = 0;  // a text may have more digits than an int counts
-  const auto take_digits = [&](int step) {
-    const std::uint8_t* const first = at_;
-    for (; at_ != end_ && is_digit(*at_); ++at_) {
-      if (digits != 0 || *at_ != '0') ++count;
-      if (count <= most_digits) digits = digits * 10 + (*at_ - '0');
-      exponent -= step;
-    }
-    return at_ != first;
-  };
-  take_digits(0);
-  if (*start == '0' && at_ - start > 1) return false;
-  const bool is_integer = at_ == end_ || (*at_ != '.' && *at_ != 'e' && *at_ != 'E');
-  if (is_integer) {
-    if (count > most_digits) return false;
-    const auto whole = static_cast<std::int64_t>(digits);
-    found.add(negative ? -whole : whole);
+  decimal::Decimal read;
+  if (!decimal::read(at_, end_, read)) return false;
+  if (read.is_integer) {
+    std::int64_t integer;
+    if (!decimal::as_integer(read, integer)) return false;
+    found.add(integer);
     return true;
   }
-  if (*at_ == '.') {
-    ++at_;
-    if (!take_digits(1)) return false;
-  }
-  if (at_ != end_ && (*at_ == 'e' || *at_ == 'E')) {
-    ++at_;
-    const bool down = at_ != end_ && *at_ == '-';
-    if (at_ != end_ && (*at_ == '-' || *at_ == '+')) ++at_;
-    if (at_ == end_ || !is_digit(*at_)) return false;
-    int power = 0;
-    for (; at_ != end_ && is_digit(*at_); ++at_) power = power < 10000 ? power * 10 + (*at_ - '0') : power;
-    exponent += down ? -power : power;
-  }
   double number;
-  // A whole number of at most 53 bits times or over an exact power of ten is rounded once.
-  const bool is_exact = FLT_EVAL_METHOD == 0 && count <= most_digits && digits <= 1ULL << 53 &&
-                        exponent >= -22 && exponent <= 22;
-  if (is_exact) {
-    number = static_cast<double>(digits);
-    number = exponent < 0 ? number / powers[-exponent] : number * powers[exponent];
-  } else if (!nearest(start, at_, number)) {
-    return false;
-  }
-  found.add(sign * number);
+  if (!decimal::as_double(read, number)) return false;
+  found.add(number);
   return true;
 }
 

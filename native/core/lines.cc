@@ -4,38 +4,11 @@
 #include <cstring>
 #include <utility>
 
-#if defined(__SSE2__)
-#include <emmintrin.h>
-#endif
+#include "places.h"
 
 namespace ferry::lines {
 
 namespace {
-
-constexpr std::size_t width = 64;  // bytes that are looked at together, a bit for each
-
-std::uint64_t places_of(const std::uint8_t* bytes, std::uint8_t wanted) noexcept {
-  std::uint64_t found = 0;
-#if defined(__SSE2__)
-  const __m128i pattern = _mm_set1_epi8(static_cast<char>(wanted));
-  for (int part = 0; part < 4; ++part) {
-    const __m128i loaded = _mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes + 16 * part));
-    const int equal = _mm_movemask_epi8(_mm_cmpeq_epi8(loaded, pattern));
-    found |= static_cast<std::uint64_t>(static_cast<std::uint32_t>(equal)) << (16 * part);
-  }
-#else
-  for (std::size_t i = 0; i < width; ++i) {
-    found |= static_cast<std::uint64_t>(bytes[i] == wanted) << i;
-  }
-#endif
-  return found;
-}
-
-// Each bit becomes the parity of itself and all bits below: whether a quote is open.
-std::uint64_t parities(std::uint64_t bits) noexcept {
-  for (int step = 1; step < 64; step *= 2) bits ^= bits << step;
-  return bits;
-}
 
 bool is_space(std::uint8_t byte) noexcept { return byte == ' ' || (byte >= '\t' && byte <= '\r'); }
 
@@ -83,16 +56,16 @@ class Cutter {
 Cut cut(Span text, std::uint64_t start, std::uint64_t size, std::uint64_t most, bool quotes) {
   Cutter cutter(text, start, size, most);
   std::uint64_t open = 0;  // all bits, if a quote is open
-  for (std::uint64_t place = start; place < text.size; place += width) {
+  for (std::uint64_t place = start; place < text.size; place += places::width) {
     const std::uint8_t* bytes = text.data + place;
-    std::uint8_t last[width] = {};
-    if (text.size - place < width) {
+    std::uint8_t last[places::width] = {};
+    if (text.size - place < places::width) {
       std::memcpy(last, bytes, text.size - place);
       bytes = last;
     }
-    std::uint64_t ends = places_of(bytes, '\n');
+    std::uint64_t ends = places::of(bytes, '\n');
     if (quotes) {
-      const std::uint64_t inside = parities(places_of(bytes, '"')) ^ open;
+      const std::uint64_t inside = places::parities(places::of(bytes, '"')) ^ open;
       ends &= ~inside;
       open = (inside >> 63) != 0 ? ~std::uint64_t{0} : 0;
     }

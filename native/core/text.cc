@@ -58,6 +58,23 @@ std::uint64_t hash(Span text) noexcept {
   return state ^ state >> 29;
 }
 
+constexpr std::uint64_t high_bits = 0x8080808080808080;
+
+// The last word overlaps the one before it.
+bool is_ascii(Span text) noexcept {
+  std::uint64_t seen = 0, word;
+  if (text.size < 8) {
+    for (std::size_t at = 0; at < text.size; ++at) seen |= text.data[at];
+    return seen < 0x80;
+  }
+  for (std::size_t at = 0; at + 8 <= text.size; at += 8) {
+    std::memcpy(&word, text.data + at, 8);
+    seen |= word;
+  }
+  std::memcpy(&word, text.data + text.size - 8, 8);
+  return ((seen | word) & high_bits) == 0;
+}
+
 }  // namespace
 
 std::size_t TextHash::operator()(std::string_view text) const noexcept {
@@ -66,12 +83,13 @@ std::size_t TextHash::operator()(std::string_view text) const noexcept {
 }
 
 bool is_utf8(Span text) noexcept {
+  if (is_ascii(text)) return true;
   const std::uint8_t* at = text.data;
   const std::uint8_t* const end = at + text.size;
   while (at != end) {
     for (std::uint64_t word; end - at >= 8; at += 8) {
       std::memcpy(&word, at, 8);
-      if ((word & 0x8080808080808080) != 0) break;
+      if ((word & high_bits) != 0) break;
     }
     if (at == end) return true;
     if (*at < 0x80) {

@@ -219,7 +219,7 @@ void Reader::skip(Tag tag) {
   }
 }
 
-bool Reader::next(Field& field) {
+bool Reader::next_of_any(Field& field) {
   while (!done()) {
     field.tag = tag();
     switch (field.tag.wire) {

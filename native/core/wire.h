@@ -150,7 +150,17 @@ class Reader {
   void skip(Tag tag);
 
   // The next field that is not a group, which is passed over; false at the end of the message.
-  bool next(Field& field);
+  bool next(Field& field) {
+    // Of fields 1 to 15 the tag is one byte; most of them are length-delimited.
+    if (at_ != end_ && (*at_ & 0x87) == static_cast<std::uint8_t>(Wire::bytes) && *at_ >= 8)
+        [[likely]] {
+      field.tag = {std::uint32_t{*at_} >> 3, Wire::bytes, offset()};
+      ++at_;
+      field.bytes = bytes();
+      return true;
+    }
+    return next_of_any(field);
+  }
 
   // A known field must come in the one wire type it has: anything else is damage, not extension.
   static void expect(Tag tag, Wire wire) {
@@ -165,6 +175,7 @@ class Reader {
     const std::uint8_t* end;
   };
   static Long long_varint(const std::uint8_t* at, const std::uint8_t* end, const Input* input);
+  bool next_of_any(Field& field);
   void skip_group(Tag start);
   [[noreturn]] static void fail_short(std::uint64_t offset, std::uint64_t wanted, std::size_t left);
   [[noreturn]] static void fail_wire(Tag tag, Wire wire);

@@ -62,5 +62,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const std::int64_t head = entries.numbers[i];
     if (head < -1 || head >= static_cast<std::int64_t>(entries.heads.size())) __builtin_trap();
   }
+  const std::size_t count = values.size();
+  const std::int64_t* const columns = entries.numbers.data();
+  checkpoint::are_sound(data, size, columns + 2 * count, columns + 3 * count, columns + 4 * count, count);
   return 0;
 }

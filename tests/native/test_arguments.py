@@ -155,6 +155,8 @@ def test_tuples_of_another_size(call):
         lambda: _native.arrow_strings(bytes(4), b"", np.empty(3, object), False),
         lambda: _native.arrow_strings(bytes(32), b"", np.zeros(3), True),
         lambda: _native.read_small(__file__, 1 << 30, lambda size: bytearray(size - 1)),
+        lambda: _native.bundle_sound(b"", bytes(8), bytes(16), bytes(8)),
+        lambda: _native.bundle_sound(b"", bytes(8), bytes(8), bytes(7)),
     ],
     ids=[
         "shape",
@@ -171,6 +173,8 @@ def test_tuples_of_another_size(call):
         "offsets",
         "objects",
         "memory",
+        "columns",
+        "checksums",
     ],
 )
 def test_values_that_do_not_fit(call):

@@ -34,6 +34,7 @@ floats = np.arange(200_000.0).reshape(100, -1)
 small = np.empty(floats.shape, np.int8)
 scale = np.ones(100)
 text = b'{"a": [' + b"1.5, " * 100_000 + b"2]}"
+cells = b"1\\n" * 100_000
 one_row = [{"a": values, "b": "text", "c": object()}]
 
 
@@ -86,6 +87,7 @@ CALLS = {
     "longest": "_native.longest_string(data)",
     "inside": "_native.are_inside(values, values[:1])",
     "lines": "_native.cut_lines(data, 0, 1 << 16, 1 << 30, True)",
+    "csv": "_native.csv_columns(cells, 'i', 100_000, bytearray)",
     "json body": "_native.json_body(text)",
     "json lists": "_native.json_lists(floats, True)",
     "json tensor": "_native.json_tensor(floats, {floats.dtype: ''})",
