@@ -1,4 +1,4 @@
-"""Dataclasses that are made quickly: the same as those of `dataclasses`."""
+"""Dataclasses and named tuples that are made quickly: the same as the original ones."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import inspect
 import pickle
 import subprocess
 import sys
+import typing
 from typing import Any, ClassVar
 
 import pytest
@@ -183,6 +184,23 @@ def test_wrong_arguments(given, positional, named):
     assert said[0].removeprefix("Point.") == said[1]
 
 
+@pytest.mark.parametrize("given", GIVEN, ids=str)
+def test_the_first_objects_are_those_that_follow(given):
+    """Objects before and behind the compiled `__init__` are equal, and so is what is refused."""
+    cls = points(classes, **given)
+    made = []
+    for _ in range(2 * classes._FEW):
+        made.append(cls(x=1, hidden="yes"))
+        if made[1:]:  # whose failure compiles nothing that is not there already
+            with pytest.raises(TypeError):
+                cls(x=1, z=3)
+
+    assert len({repr(point) for point in made}) == 1
+    assert {(point.x, point.y, point.hidden) for point in made} == {(1, 2, "yes")}
+    assert all(point == made[0] for point in made) or not given["eq"]
+    assert len({id(point.names) for point in made}) == len(made)
+
+
 def test_refused():
     """A default that all objects would share, and a base of the other decorator, are refused."""
     with pytest.raises(ValueError, match="share"):
@@ -220,3 +238,85 @@ print([name for name in ("dataclasses", "inspect") if name in sys.modules])
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert done.stdout == "[]\n"
+
+
+def pairs(maker: Any) -> Any:
+    class Pair(maker.NamedTuple):
+        """Two of them."""
+
+        x: int
+        y: int = 2
+
+        @property
+        def sum(self) -> int:
+            """Both together."""
+            return self.x + self.y
+
+    return Pair
+
+
+class KeptPair(classes.NamedTuple):
+    """A tuple that is pickled."""
+
+    x: int
+    y: Any = None
+
+
+def test_named_tuples_are_those_of_typing():
+    """Tuples, their texts, signatures, defaults and methods are those of the original."""
+    ours, theirs = (pairs(maker) for maker in (classes, typing))
+    one, other = ours(1), theirs(1)
+
+    assert (one, *one) == (other, *other)
+    assert (repr(one), one.sum, hash(one)) == (repr(other), other.sum, hash(other))
+    assert (one.x, one.y) == (other.x, other.y) == (1, 2)
+    assert str(inspect.signature(ours)) == "(x: 'int', y: 'int' = 2)"
+    assert typing.get_type_hints(ours) == typing.get_type_hints(theirs)
+    assert inspect.getdoc(ours.x) == inspect.getdoc(theirs.x)
+    for name in ("_fields", "_field_defaults", "__match_args__", "__doc__", "__mro__", "__slots__"):
+        found = [vars(cls).get(name, None) for cls in (ours, theirs)]
+        assert found[0] == found[1], name
+    assert ours.__qualname__ == theirs.__qualname__
+    assert ours.__module__ == theirs.__module__
+    assert one._asdict() == other._asdict()
+    assert type(one._replace(y=5)) is ours
+    assert one._replace(y=5) == other._replace(y=5)
+    assert ours._make([3, 4]) == theirs._make([3, 4])
+    assert not hasattr(one, "__dict__")
+    assert isinstance(ours(y=1, x=2), tuple)
+
+
+def test_wrong_named_tuples():
+    """Wrong arguments, fields and classes are refused as the original refuses them."""
+    for maker in (classes, typing):
+        cls = pairs(maker)
+        for positional, named in (((), {}), ((1, 2, 3), {}), ((1,), {"x": 1}), ((1,), {"z": 1})):
+            with pytest.raises(TypeError):
+                cls(*positional, **named)
+        with pytest.raises(TypeError, match="xpected 2"):
+            cls._make([1])
+        with pytest.raises(ValueError, match="unexpected field names"):
+            cls(1)._replace(z=1)
+        with pytest.raises(AttributeError):
+            cls(1).x = 3
+        with pytest.raises(TypeError, match="default"):
+
+            class Late(maker.NamedTuple):
+                """Its second field has no default."""
+
+                x: int = 1
+                y: int
+
+        with pytest.raises(ValueError, match="underscore"):
+
+            class Hidden(maker.NamedTuple):
+                """Its field would be one of the methods."""
+
+                _make: int
+
+
+def test_named_tuples_are_kept():
+    """Tuples are copied and pickled, before and after the first one is made."""
+    for again in (copy.copy, copy.deepcopy, lambda value: pickle.loads(pickle.dumps(value))):
+        found = again(KeptPair(1, [2]))
+        assert (found, type(found)) == (KeptPair(1, [2]), KeptPair)

@@ -198,7 +198,8 @@ def test_recognising_imports_no_format(tmp_path):
 def test_nothing_is_unpickled_or_evaluated(trees):
     """No module loads pickles or bytecode or evaluates text; diagnosis only writes pickles.
 
-    `classes` compiles what it writes itself, as `dataclasses` does: the `__init__` of our classes.
+    `classes` compiles what it writes itself, as `dataclasses` does: the `__init__` and `__new__` of
+    our classes.
     """
     loaders = {"marshal", "shelve", "dill", "joblib", "cloudpickle"}
     calls = {"eval", "exec", "compile", "__import__"}

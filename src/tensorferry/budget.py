@@ -45,7 +45,7 @@ class Budget:
     @property
     def limit(self) -> int:
         """Number of bytes that the file may take."""
-        return max(limits.memory, RATIO * self.stored)
+        return allowed(self.stored)
 
     def take(
         self,
@@ -79,6 +79,26 @@ class Budget:
             self.total = total
             if key is not None:
                 self._taken[key] = max(size, known)
+
+
+def allowed(stored: int) -> int:
+    """Number of bytes that may be allocated for a file of so many bytes."""
+    return max(limits.memory, RATIO * stored)
+
+
+def check_size(size: int, *, what: str, held: int = 0) -> None:
+    """Refuses to allocate what neither the file nor `limits.memory` justifies.
+
+    Args:
+        size: Number of bytes.
+        what: Names in the error what takes them.
+        held: Number of bytes in the file that describe it.
+
+    Raises:
+        LimitError: They are more than both allow.
+    """
+    if size > allowed(held):
+        raise _too_much(f"{what} takes {size} bytes", held, None, None)
 
 
 def room_for_paths(stored: int) -> int:

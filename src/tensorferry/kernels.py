@@ -12,11 +12,12 @@ numbers.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from tensorferry import _native
+from tensorferry.classes import NamedTuple
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -142,7 +142,7 @@ def map_and_cut(self, *given):
 
 
 source.Mapped.__init__ = map_and_cut
-sys.exit(running.run())
+sys.exit(running.run(collects=True))
 """
 
 
@@ -181,7 +181,7 @@ def cut_and_answer(self, name, query):
 
 
 Api.answer = cut_and_answer
-sys.exit(running.run(["view", path, "--static", "out.html"]))
+sys.exit(running.run(["view", path, "--static", "out.html"], collects=True))
 """
 
 

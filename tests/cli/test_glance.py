@@ -82,11 +82,12 @@ def test_slow_modules_are_not_imported(paths):
 
 @pytest.mark.parametrize("is_enabled", [True, False])
 def test_collections_go_on(paths, call, is_enabled):
-    """The collector of garbage is afterwards as it was before."""
+    """The collector of garbage is afterwards as it was before, and works for long commands."""
     before = gc.isenabled()
     (gc.enable if is_enabled else gc.disable)()
     try:
-        call("info", paths[0])
-        assert gc.isenabled() == is_enabled
+        for arguments in (("info", paths[0]), ("ls", paths[1]), ("--version",), ("nothing",)):
+            call(*arguments)
+            assert gc.isenabled() == is_enabled
     finally:
         (gc.enable if before else gc.disable)()

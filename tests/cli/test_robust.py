@@ -102,6 +102,10 @@ def strangers(folder):
     with zipfile.ZipFile(folder / "new.pt", "w") as archive:
         archive.writestr("new/data.pkl", pickle.dumps({"a": 1}, 2))
         archive.writestr("new/version", "3\n")
+    with zipfile.ZipFile(folder / "script.pt", "w") as archive:
+        archive.writestr("script/data/0", bytes(16))
+        archive.writestr("script/data.pkl", pickle.dumps({"a": 1}, 2))
+        archive.writestr("script/constants.pkl", pickle.dumps((), 2))
     (folder / "old.pt").write_bytes(pickle.dumps(0x1950A86A20F9469CFC6C, 2) + pickle.dumps(1001, 2))
     for protocol in (0, 2, 4):
         (folder / f"p{protocol}.pkl").write_bytes(pickle.dumps({"a": 1}, protocol))
@@ -112,6 +116,7 @@ def strangers(folder):
     (folder / "m.meta").write_bytes(b"\n\x80\x07\x12\xe9\x06\n9\n\x03Add\x12\x06\n")
     return {
         "new.pt": "a PyTorch archive",
+        "script.pt": "a TorchScript model",
         "old.pt": "a PyTorch file",
         "p0.pkl": "a pickle",
         "p2.pkl": "a pickle",

@@ -8,6 +8,7 @@ extra, 130 interrupted.
 
 from __future__ import annotations
 
+import gc
 import sys
 
 TYPE_CHECKING = False  # without `typing`, of which asking for the version needs nothing
@@ -22,8 +23,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command, and gives its exit code.
 
     Args:
-        arguments: By default those of the process.
+        arguments: By default those of the process, which is then about to end.
     """
+    collects = gc.isenabled()
+    gc.disable()  # imports make no garbage, but objects in which it would be looked for
     try:
         if list(sys.argv[1:] if arguments is None else arguments) in VERSION:
             from tensorferry import __version__
@@ -32,6 +35,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             sys.stdout.flush()
             return 0
         from tensorferry.cli import running
+
+        return running.run(arguments, collects=collects)
     except KeyboardInterrupt:
         return 130
-    return running.run(arguments)
+    finally:
+        if collects:
+            gc.enable()
+        if arguments is None:
+            gc.freeze()  # Python would look through all objects twice before it ends

@@ -7,10 +7,6 @@ every error, is for `tensorferry.cli.application`.
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 from tensorferry.cli import output, signals
 from tensorferry.cli.facts import render
 
@@ -26,7 +22,7 @@ def info(given: list[str]) -> int | None:
     path = _path_in(given)
     if path is None or "://" in path:
         return None
-    with _no_collections(), signals.cuts_raised():
+    with signals.cuts_raised():
         try:
             from tensorferry.operations.fileinfo import glance_at
             from tensorferry.operations.glance import find_one
@@ -40,18 +36,6 @@ def info(given: list[str]) -> int | None:
     output.SCREEN.begin(COMMAND)
     output.lines(render(found))
     return 1 if found.problems else 0
-
-
-@contextmanager
-def _no_collections() -> Iterator[None]:
-    """Spares Python the search for garbage, of which imports and a glance make none."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def _path_in(given: list[str]) -> str | None:

@@ -6,6 +6,7 @@ An error is one to three lines on the standard error; `--debug` adds where it ca
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -16,8 +17,13 @@ from tensorferry.cli.text import MANNER
 FINE, INTERRUPTED = 0, 130
 
 
-def run(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command, and gives its exit code."""
+def run(arguments: Sequence[str] | None = None, *, collects: bool) -> int:
+    """Runs the command, and gives its exit code.
+
+    Args:
+        arguments: By default those of the process.
+        collects: Collect garbage, of which a glance makes none.
+    """
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(
@@ -40,6 +46,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
             if code is None:
                 from tensorferry.cli import application as commands
 
+                if collects:
+                    gc.enable()
                 code = commands.invoke(given, debug=debug)
             output.SCREEN.end()
         sys.stdout.flush()

@@ -25,9 +25,10 @@ import struct
 import sys
 from bisect import bisect_left
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from tensorferry import _native
+from tensorferry.classes import NamedTuple
 from tensorferry.codecs.protobuf import read_varint, varint
 from tensorferry.errors import ChecksumError, FormatError, LimitError, TruncatedError
 from tensorferry.storage import Sink, Source

@@ -20,10 +20,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from tensorferry import _native
 from tensorferry.budget import Budget
+from tensorferry.classes import NamedTuple
 from tensorferry.codecs.protobuf import read_varint
 from tensorferry.errors import (
     ChecksumError,

@@ -22,10 +22,11 @@ from types import (
     MethodType,
     ModuleType,
 )
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from tensorferry.classes import NamedTuple
 from tensorferry.frameworks.variables import attributes
 from tensorferry.tensors.values import is_namedtuple
 

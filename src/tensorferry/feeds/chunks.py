@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 
-from tensorferry.classes import dataclass
+from tensorferry.classes import NamedTuple, dataclass
 from tensorferry.feeds.batching import rows_of
 from tensorferry.feeds.order import Order
 from tensorferry.rows.columns import Batch, joined, slice_rows, taken

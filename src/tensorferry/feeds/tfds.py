@@ -14,8 +14,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Unpack
+from typing import Any, Unpack
 
+from tensorferry.classes import NamedTuple
 from tensorferry.codecs import json_text
 from tensorferry.errors import FormatError, UnsupportedError
 from tensorferry.files import keywords

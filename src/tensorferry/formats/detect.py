@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from contextlib import suppress
 from io import BytesIO
-from typing import NamedTuple
 
+from tensorferry.classes import NamedTuple
 from tensorferry.codecs import compression as codecs
 from tensorferry.codecs.compression import Kind
 from tensorferry.errors import FormatError, UnknownFormatError

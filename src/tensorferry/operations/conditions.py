@@ -20,10 +20,11 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Iterator, Mapping, Sized
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from tensorferry.classes import NamedTuple
 from tensorferry.errors import UnsupportedError
 from tensorferry.operations.patterns import compile_pattern
 from tensorferry.tensors.values import RaggedTensor

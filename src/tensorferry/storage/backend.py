@@ -7,8 +7,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
+from tensorferry.classes import NamedTuple
 from tensorferry.storage.sink import FileSink
 from tensorferry.storage.source import Source
 

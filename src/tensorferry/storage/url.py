@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import os
 import re
-from typing import NamedTuple
 
+from tensorferry.classes import NamedTuple
 from tensorferry.display import scrub as scrub, shown as shown
 from tensorferry.errors import UnsupportedError
 from tensorferry.expressions import expression

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from tensorferry import _native, dtypes, limits
-from tensorferry.budget import Budget
+from tensorferry.budget import Budget, check_size
 from tensorferry.classes import dataclass
 from tensorferry.errors import FormatError, LimitError, UnsupportedError
 from tensorferry.tensors.infos import (
@@ -247,7 +247,7 @@ def check_budget(shape: Sequence[int], dtype: np.dtype[Any], *, what: str, held:
     Raises:
         LimitError: The tensor is larger than both allow.
     """
-    Budget(held).take(size_of(shape, dtype), what=what)
+    check_size(size_of(shape, dtype), what=what, held=held)
 
 
 def count_lists(shape: Sequence[int]) -> int:

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from tensorferry.classes import NamedTuple
 from tensorferry.codecs.hdf5.types import UNDEFINED
 
 if TYPE_CHECKING:

@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+from tensorferry.classes import NamedTuple
 from tensorferry.codecs.hdf5.types import UNDEFINED
 
 if TYPE_CHECKING:

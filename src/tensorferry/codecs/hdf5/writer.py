@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from tensorferry import _native
+from tensorferry.classes import NamedTuple
 
 MAX_RANK = 32
 """The most dimensions that the HDF5 library knows."""

@@ -17,12 +17,13 @@ import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 from isal import isal_zlib
 
 from tensorferry import _native
+from tensorferry.classes import NamedTuple
 from tensorferry.codecs import deflate as deflating
 from tensorferry.codecs.compression import DEFLATE_LEVEL
 from tensorferry.codecs.zip.directory import (

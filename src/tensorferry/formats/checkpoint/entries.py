@@ -17,10 +17,11 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from tensorferry import dtypes
 from tensorferry._native import MessageFields
+from tensorferry.classes import NamedTuple
 from tensorferry.codecs.protobuf import Span
 from tensorferry.dtypes import DType
 from tensorferry.errors import FormatError, UnsupportedError

@@ -23,12 +23,12 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tensorferry import _native, dtypes, storage
-from tensorferry.classes import dataclass, field
+from tensorferry.classes import NamedTuple, dataclass, field
 from tensorferry.codecs import json_text as json, leveldb as table
 from tensorferry.codecs.leveldb import Table, mask
 from tensorferry.errors import FerryError, UnsupportedError

@@ -21,10 +21,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from tensorferry.budget import Budget
-from tensorferry.classes import dataclass
+from tensorferry.classes import NamedTuple, dataclass
 from tensorferry.codecs import json_text as text
 from tensorferry.errors import FormatError
 from tensorferry.formats.keras.names import (

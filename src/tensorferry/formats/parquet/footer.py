@@ -23,11 +23,11 @@ bit. Structs are read in `tensorferry._native`. Everything else is
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from tensorferry import limits
 from tensorferry._native import ThriftTable
-from tensorferry.classes import dataclass
+from tensorferry.classes import NamedTuple, dataclass
 from tensorferry.errors import FormatError, UnsupportedError
 from tensorferry.formats.parquet import schema
 

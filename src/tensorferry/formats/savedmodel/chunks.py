@@ -16,11 +16,11 @@ are; what they are decompressed to is counted (`tensorferry.budget`).
 from __future__ import annotations
 
 import struct
-from typing import Any, NamedTuple
+from typing import Any
 
 from tensorferry import _native, limits
 from tensorferry.budget import Budget
-from tensorferry.classes import dataclass, field
+from tensorferry.classes import NamedTuple, dataclass, field
 from tensorferry.codecs import riegeli
 from tensorferry.codecs.protobuf import (
     BYTES,

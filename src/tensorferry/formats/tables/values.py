@@ -21,12 +21,13 @@ import math
 import re
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from tensorferry import _native, dtypes
+from tensorferry.classes import NamedTuple
 from tensorferry.errors import FormatError, UnsupportedError
 from tensorferry.formats.tables import (
     chunks as arrow_chunks,

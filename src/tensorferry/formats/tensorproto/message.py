@@ -16,13 +16,14 @@ The wire is parsed in `tensorferry._native`; which field belongs to which dtype 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy import ndarray
 
 from tensorferry import _native, dtypes, limits
 from tensorferry.budget import Budget
+from tensorferry.classes import NamedTuple
 from tensorferry.codecs import protobuf
 from tensorferry.codecs.protobuf import Tables, parse_schema
 from tensorferry.errors import FormatError, UnsupportedError

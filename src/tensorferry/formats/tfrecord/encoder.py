@@ -22,11 +22,12 @@ import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from tensorferry import _native, dtypes
+from tensorferry.classes import NamedTuple
 from tensorferry.errors import FerryError, FormatError, UnsupportedError
 from tensorferry.formats.tfrecord import tensors
 from tensorferry.formats.tfrecord.example import KIND_NUMBERS

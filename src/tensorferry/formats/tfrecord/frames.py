@@ -17,11 +17,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from enum import IntEnum
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 
 from tensorferry import _native, limits
+from tensorferry.classes import NamedTuple
 from tensorferry.codecs import compression
 from tensorferry.errors import (
     ChecksumError,

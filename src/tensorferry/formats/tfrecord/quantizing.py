@@ -19,12 +19,12 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from threading import Lock
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from tensorferry import _native, dtypes, frameworks
-from tensorferry.classes import replace
+from tensorferry.classes import NamedTuple, replace
 from tensorferry.codecs import protobuf, quantization
 from tensorferry.codecs.quantization import Recipe, Spec
 from tensorferry.errors import FormatError, UnsupportedError

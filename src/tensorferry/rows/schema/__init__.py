@@ -22,11 +22,11 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from tensorferry import dtypes, storage
 from tensorferry.budget import check_spread
-from tensorferry.classes import dataclass, field
+from tensorferry.classes import NamedTuple, dataclass, field
 from tensorferry.errors import (
     FerryError,
     FormatError,

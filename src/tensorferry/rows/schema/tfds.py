@@ -23,10 +23,11 @@ an unknown kind is left out, with a note. Older files say "type" and "content".
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from tensorferry import dtypes, limits
 from tensorferry.budget import PATH, room_for_paths
+from tensorferry.classes import NamedTuple
 from tensorferry.errors import FerryError, FormatError, LimitError
 from tensorferry.rows.schema import json as schema_json
 from tensorferry.rows.schema.feature import Feature, Shape, counted, make_feature
