@@ -14,7 +14,7 @@ from hypothesis import given, strategies as st
 
 from tensorferry import storage
 from tensorferry.errors import FormatError, UnsupportedError
-from tensorferry.storage.sink import LARGE_FILE
+from tensorferry.storage.sink import LARGE_FILE, WRITE_BUFFER
 
 DATA = bytes(range(256)) * 40
 
@@ -61,9 +61,38 @@ class TestSink:
         found = os.stat(tmp_path / "x")
         assert found.st_blocks * 512 < found.st_size + (1 << 17)
 
+    @pytest.mark.parametrize("has_room", [True, False])
+    @pytest.mark.parametrize(
+        "sizes",
+        [
+            (),
+            (0,),
+            (100, 0, 3),
+            (WRITE_BUFFER,),
+            (100, WRITE_BUFFER, 3),
+            (WRITE_BUFFER - 1, 2, WRITE_BUFFER),
+            (100, LARGE_FILE, 70_000, 5 * LARGE_FILE, 1),
+        ],
+    )
+    def test_hasty_replacement(self, tmp_path, monkeypatch, sizes, has_room):
+        """A file that nobody waits for gets its room first, which is as large as its bytes."""
+        if not has_room:
+            monkeypatch.setattr("tensorferry.storage.system.allocate", lambda *_: False)
+        (tmp_path / "x").write_bytes(DATA)
+        pieces = [os.urandom(size) for size in sizes]
+        with storage.open_sink(tmp_path / "x", durable=False) as sink:
+            for piece in pieces:
+                sink.write(piece)
+            if sizes and sizes[0]:
+                sink.patch(0, b"!")
+        expected = b"".join(pieces)
+        assert (tmp_path / "x").read_bytes() == (b"!" + expected[1:] if expected else b"")
+        found = os.stat(tmp_path / "x")
+        assert found.st_blocks * 512 < found.st_size + (1 << 17)
+
     def test_without_room(self, tmp_path, monkeypatch):
         """A file system that cannot make room is written as ever."""
-        monkeypatch.setattr("tensorferry.storage.system._fallocate", lambda: None)
+        monkeypatch.setattr("tensorferry.storage.system.allocate", lambda *_: False)
         with storage.open_sink(tmp_path / "x") as sink:
             for number in range(3):
                 sink.write(bytes([number]) * LARGE_FILE)

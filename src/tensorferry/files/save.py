@@ -114,7 +114,8 @@ def save(
             `tensorferry.codecs.quantization`.
         shard_size: For safetensors and Keras weights: the maximum size of a file, such as "5GB";
             writes several files with an index.
-        durable: Wait until the bytes are on disk.
+        durable: Wait until the bytes are on disk. Otherwise a power cut soon after can lose the new
+            file and the one it replaces.
         progress: True shows a bar; a function receives the number of bytes or rows written and the
             total, if known.
         storage_options: Options for the store of a URL.

@@ -180,8 +180,17 @@ def list_directory(path: Path, *, options: Options = None) -> list[str]:
     path = localize(path)
     if is_url(path):
         return sorted(backend_of(path).list_files(path, of_store(options), deep=False))
-    names = (os.path.join(path, name) for name in os.listdir(path))
-    return sorted(filter(os.path.isfile, names))
+    # Nearly always the directory itself says what is a file, and the system is not asked again.
+    with os.scandir(path) as entries:
+        return sorted(os.path.join(path, entry.name) for entry in entries if _is_file(entry))
+
+
+def _is_file(entry: os.DirEntry[str]) -> bool:
+    """Whether an entry of a directory is a file, or a link to one."""
+    try:
+        return entry.is_file()
+    except OSError:  # a link that leads nowhere one may look
+        return False
 
 
 def match(pattern: Path, *, options: Options = None) -> list[str]:

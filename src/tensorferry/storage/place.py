@@ -20,9 +20,10 @@ import stat
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from threading import Lock
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from tensorferry import storage
+from tensorferry.classes import NamedTuple
 from tensorferry.errors import FormatError, UnsupportedError
 from tensorferry.storage import names, temporary, url as urls
 from tensorferry.storage.backend import Measured
@@ -140,9 +141,15 @@ class Place:
             lends: Whether its views are writable: see `lend`.
         """
         place = cls(path)
-        place._source, place._found = source, source.identity
-        place._lends, place._pipe = lends, False
+        place._lends = lends
+        place.adopt(source)
         return place
+
+    def adopt(self, source: Source) -> None:
+        """Takes a regular file that was opened by the path of this place."""
+        self._source, self._found, self._pipe = source, source.identity, False
+        if self._lends:
+            source.lend()
 
     @property
     def is_named(self) -> bool:

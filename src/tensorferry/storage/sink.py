@@ -138,7 +138,11 @@ class ReplacingSink(FileSink):
         self._left = False
         self._found: os.stat_result | None = None
         self._claimed: str | None = None
-        self._room = LARGE_FILE
+        # ext4 starts to write a file that is renamed onto another one, unless it has room already:
+        # that takes longer than all the rest, and is not for those who do not wait for the disk.
+        self._is_hasty = self.replaces and not durable
+        self._room = WRITE_BUFFER if self._is_hasty else LARGE_FILE
+        self._reserved = 0
         mode = 0o666 if old is None else old.first_mode
         self._made: list[str] = []
         try:
@@ -165,14 +169,15 @@ class ReplacingSink(FileSink):
         data = as_bytes(buffer)
         size = memoryview(data).nbytes
         if self.position + size > self._room:
-            self._make_room(size)
+            self._make_room(max(size, min(self.position, MAX_ROOM)))
         return super().write(data)
 
     def _make_room(self, size: int) -> None:
-        size = max(size, min(self.position, MAX_ROOM))
-        is_made = system.allocate(self._descriptor, self.position, size)
+        """Makes room for so many bytes from here on, and for those that wait in the buffer."""
+        end = self.position + size
+        is_made = system.allocate(self._descriptor, 0, end)
         # A full disk is no error here: the write that does not fit raises it.
-        self._room = self.position + size if is_made else sys.maxsize
+        self._room, self._reserved = (end, end) if is_made else (sys.maxsize, 0)
 
     def patch(self, offset: int, buffer: Any) -> None:
         """Overwrites bytes that were written before: see `FileSink.patch`."""
@@ -201,8 +206,10 @@ class ReplacingSink(FileSink):
         """Brings the bytes to the disk."""
         if source.watch is not None:
             source.watch.check()  # what was copied may be that of a file that was cut
+        if self._is_hasty and not self._reserved:
+            self._make_room(0)
         self._file.close()
-        if self._room > LARGE_FILE:
+        if self._reserved > self.position:
             os.ftruncate(self._descriptor, self.position)  # frees the room that was not used
         if self._durable:
             system.sync(self._descriptor)

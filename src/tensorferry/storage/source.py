@@ -481,7 +481,7 @@ def open_local(given: str | Buffer | BinaryIO) -> Source:
             descriptor = os.open(given, system.READ)
         except ValueError:
             raise unnameable(given) from None
-        return _source_of_path(descriptor, given)
+        return source_of(descriptor, given)
     # Users' file objects need no common base, and some pass `read` on to another object.
     if hasattr(given, "read"):
         return _source_of_file(given, _name_of(given), owned=False)
@@ -503,8 +503,13 @@ def _name_of(file: Any) -> str:
     return name if isinstance(name, str) else "<stream>"
 
 
-def _source_of_path(descriptor: int, path: str) -> Source:
-    """A file that was opened by its path: read if it is small, else mapped where that works."""
+def source_of(descriptor: int, path: str) -> Source:
+    """A file that was opened by its path: read if it is small, else mapped where that works.
+
+    Args:
+        descriptor: The open file, which is closed, also if there is an error.
+        path: Its path.
+    """
     source = None
     try:
         found = os.fstat(descriptor)

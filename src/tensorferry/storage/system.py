@@ -23,13 +23,14 @@ from contextlib import suppress
 from functools import cache
 from typing import Any
 
+from tensorferry import _native
+
 HAS_OWNERS = sys.platform != "win32"
 """Whether files have owners and permissions, which their replacements inherit."""
 
 MOVES_OPEN_FILES = sys.platform != "win32"
 """Whether a file that is open can be renamed, replaced and removed."""
 
-KEEP_SIZE = 1  # FALLOC_FL_KEEP_SIZE
 AT_FDCWD = -100
 RENAME_EXCHANGE = 2  # Linux' RENAME_EXCHANGE, and RENAME_SWAP of macOS
 # The errors of systems and file systems that cannot exchange names.
@@ -176,19 +177,7 @@ def move(path: str, target: str) -> None:
 
 def allocate(descriptor: int, offset: int, size: int) -> bool:
     """Makes room on the disk without changing the size of a file; False if that fails."""
-    call = _fallocate()
-    return call is not None and call(descriptor, KEEP_SIZE, offset, size) == 0
-
-
-@cache
-def _fallocate() -> Any:
-    """Linux' fallocate, if there is one: `os.posix_fallocate` would write zeros instead."""
-    from ctypes import c_int, c_int64  # imported late: few files are large
-
-    call = _function("fallocate")
-    if call is not None:
-        call.argtypes = (c_int, c_int, c_int64, c_int64)
-    return call
+    return _native.make_room(descriptor, offset, size)  # `os.posix_fallocate` would write zeros
 
 
 def exchange(one: str, other: str) -> bool:
