@@ -10,7 +10,7 @@ import pytest
 
 import tensorferry as ferry
 from tensorferry import storage
-from tensorferry.files import small
+from tensorferry.files import plain
 from tensorferry.formats import headers
 from tensorferry.operations.list import list_tensors
 from tensorferry.operations.schema import schema_of
@@ -68,7 +68,7 @@ def opens(monkeypatch) -> Counter[str]:
         monkeypatch.setattr(module, name, looked_at)
 
     count_found(headers, "read")
-    count_found(small, "look")
+    count_found(plain, "look")
     return counts
 
 

@@ -132,7 +132,7 @@ def _of_several_files(place: Place, format: str | None, mode: int) -> Found | No
     inside = _in_its_folder(place, format) if stat.S_ISDIR(mode) else None
     if inside is not None:
         return inside
-    for facts, members in _SEVERAL:
+    for facts, members in _ORDERS.get(table.named(name) or "", _SEVERAL):
         if format not in (None, facts.name):
             continue
         if format is None and is_file and not members.search(name):
@@ -146,6 +146,12 @@ def _of_several_files(place: Place, format: str | None, mode: int) -> Found | No
 _SEVERAL = tuple(
     (facts, expression(facts.members)) for facts in TABLE.values() if facts.files == "several"
 )
+
+
+# The format that a suffix stands for is asked first.
+_ORDERS = {
+    facts.name: sorted(_SEVERAL, key=lambda one: one[0] is not facts) for facts, _ in _SEVERAL
+}
 
 
 def _in_its_folder(place: Place, format: str | None) -> Found | None:

@@ -19,9 +19,8 @@ from tensorferry import frameworks
 from tensorferry.classes import dataclass, field
 from tensorferry.codecs import compression as codecs
 from tensorferry.errors import FerryError, FormatError
-from tensorferry.files import keywords, sidecars, small
+from tensorferry.files import keywords, plain, sidecars
 from tensorferry.files.find import Found, elsewhere, resolve
-from tensorferry.files.small import Small
 from tensorferry.formats import table
 from tensorferry.formats.contract import Facts, Format, Kept, choose, option_names
 from tensorferry.formats.detect import detect, packing, unknown
@@ -212,17 +211,19 @@ class Reading:
         found = self.look(path, storage_options)
         return self.open_any(path, storage_options) if found is None else self.open_found(found)
 
-    def look(self, path: Any, storage_options: Mapping[str, Any] | None = None) -> Small | None:
-        """A small file of plain arrays, read at once; None for all that `open_any` opens."""
+    def look(
+        self, path: Any, storage_options: Mapping[str, Any] | None = None
+    ) -> plain.Found | None:
+        """A file of plain arrays; None for all that only `open_any` opens."""
         if path.__class__ is Found and path.format is None and len(path.places) == 1:
             path = path.name if path.place.is_nothing_but(path.name) else None
-        # What is preferred is asked of other formats: small files are read without options.
+        # What is preferred is asked of other formats: plain files are read without options.
         if path.__class__ is not str or self.format is not None or self.given or storage_options:
             return None
-        return None if self.parts else small.look(path)
+        return None if self.parts else plain.look(path)
 
-    def open_found(self, found: Small) -> Bundle:
-        """Opens a small file."""
+    def open_found(self, found: plain.Found) -> Bundle:
+        """Opens a file of plain arrays."""
         lends = self._is_lending
         opened = found.bundle(lends=lends)
         return opened.handing(self._giver(), partial(_reopen, self, opened.place), lends=lends)

@@ -19,13 +19,12 @@ from typing import (
     Any,
     Generic,
     Literal,
-    NamedTuple,
     Protocol,
     TypeVar,
     runtime_checkable,
 )
 
-from tensorferry.classes import dataclass, field
+from tensorferry.classes import NamedTuple, dataclass, field
 from tensorferry.errors import OptionError, Problem
 from tensorferry.progress import Progress as Progress
 from tensorferry.storage.place import Place, Target
@@ -99,7 +98,7 @@ class Facts:
         records: Whether a row is a record, bytes of its own that can be copied without decoding
             them.
         read_by: Who else reads it: "many" tools, "tensorflow" itself, or "few".
-        reads_small: Whether it has a reader of small files of plain arrays.
+        reads_plain: Whether it has a reader of files of plain arrays.
     """
 
     name: str
@@ -123,7 +122,7 @@ class Facts:
     types_beside: bool = False
     records: bool = False
     read_by: Literal["many", "tensorflow", "few"] = "few"
-    reads_small: bool = False
+    reads_plain: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,10 +280,10 @@ class Plain(NamedTuple):
     version: str | None = None
 
 
-class ReadsSmall(Protocol):
-    """Reads small files of plain arrays: see `tensorferry.files.small`."""
+class ReadsPlain(Protocol):
+    """Reads files of plain arrays: see `tensorferry.files.plain`."""
 
-    def plain(self, data: bytearray) -> Plain | None:
+    def plain(self, data: memoryview) -> Plain | None:
         """The arrays of a file that was recognised, of which these are all bytes.
 
         Returns:
@@ -377,7 +376,7 @@ class Format(Generic[R, W]):
         reads: Its reader.
         writes: Its writer of whole values, unless it is only read or takes nothing but rows.
         reads_rows: Its reader of many files, if it is one of rows.
-        reads_small: Its reader of small files, if it has one.
+        reads_plain: Its reader of files of plain arrays, if it has one.
         writes_rows: Its writer of single rows, if it has one.
         finishes: Makes a whole of what several workers wrote, if they can.
     """
@@ -385,7 +384,7 @@ class Format(Generic[R, W]):
     reads: Reads[R]
     writes: Writes[W] | None = None
     reads_rows: ReadsRows[R] | None = None
-    reads_small: ReadsSmall | None = None
+    reads_plain: ReadsPlain | None = None
     writes_rows: WritesRows[W] | None = None
     finishes: Finishes | None = None
 

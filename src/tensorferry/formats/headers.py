@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 import os
-import re
 from collections.abc import Mapping
 from typing import Any
 
 from tensorferry import dtypes
 from tensorferry.classes import dataclass, field
-from tensorferry.codecs import compression, json_text
+from tensorferry.codecs import compression
 from tensorferry.errors import FormatError
+from tensorferry.expressions import expression
 from tensorferry.formats.contract import HEAD, Glimpse
 from tensorferry.formats.detect import recognise
 from tensorferry.storage.place import Place
@@ -28,10 +28,9 @@ KERAS = "keras"
 _OF_A_MODEL = "model.weights.h5"
 
 # The dict of an npy header as NumPy writes it, for the dtypes that it has itself.
-_NPY = re.compile(
-    rb"\x93NUMPY\x01\x00(?P<length>..)\{'descr': '(?P<dtype>[<|][a-z]\d+)', 'fortran_order': "
+_NPY = expression(
+    rb"(?s)\x93NUMPY\x01\x00(?P<length>..)\{'descr': '(?P<dtype>[<|][a-z]\d+)', 'fortran_order': "
     rb"(?:True|False), 'shape': \((?P<shape>[0-9, ]*)\), \} *\n",
-    re.DOTALL,
 )
 _DESCRIBED = {
     **{f"<{kind}{size}": f"{name}{8 * size}" for size in (2, 4, 8) for kind, name in
@@ -130,6 +129,8 @@ def _bytes_of(dtype: str, shape: tuple[int, ...]) -> int:
 
 
 def _safetensors(text: bytes, size: int) -> Header | None:
+    from tensorferry.codecs import json_text  # imported late: other headers are no JSON
+
     names = {row.safetensors: row.name for row in dtypes.TABLE if row.safetensors and row.bits >= 8}
     try:
         header = json_text.parse(text)

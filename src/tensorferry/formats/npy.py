@@ -249,8 +249,8 @@ class Reader(ArrayReader[TensorOptions]):
         found = entries(Entry(dtype, shape, source, start, fortran), size - start)
         return Contents(found, layout=WHOLE if list(found) == [ROOT] else None, version=version)
 
-    def plain(self, data: bytearray) -> Plain | None:
-        """The array of a small file, if it is one of numbers in C order."""
+    def plain(self, data: memoryview) -> Plain | None:
+        """The array of a file, if it is one of numbers in C order."""
         try:
             dtype, shape, fortran, start = decode_header(data)
         except FormatError:
@@ -287,4 +287,4 @@ def refused() -> UnsupportedError:
     )
 
 
-FORMAT = Format(reads=Reader(), writes=Writer(), reads_small=Reader())
+FORMAT = Format(reads=Reader(), writes=Writer(), reads_plain=Reader())

@@ -8,9 +8,7 @@ objects. They are recognised by their first bytes, or by those and the name, and
 
 from __future__ import annotations
 
-import shlex
-from typing import NamedTuple
-
+from tensorferry.classes import NamedTuple
 from tensorferry.formats.contract import Glimpse
 
 # The position of the name of an archive's first member.
@@ -54,6 +52,8 @@ def find(glimpse: Glimpse) -> Stranger | None:
     if name.endswith(".onnx") and head[:1] in (b"\x08", b"\x12"):
         return Stranger("an ONNX model", "onnx.load reads it")
     if name.endswith(".meta") and head[:1] == b"\n":
+        import shlex  # imported late: hardly any file is one
+
         beside = glimpse.name[: -len(".meta")]
         return Stranger(
             "the graph of a TensorFlow 1 checkpoint (a MetaGraphDef)",

@@ -46,7 +46,7 @@ TABLE: dict[str, Facts] = {
             takes="one array",
             metadata="beside",
             read_by="many",
-            reads_small=True,
+            reads_plain=True,
         ),
         # Keras archives are also zip archives, so they are checked before npz.
         Facts(
@@ -80,7 +80,7 @@ TABLE: dict[str, Facts] = {
             takes="anything",
             metadata="inside",
             read_by="many",
-            reads_small=True,
+            reads_plain=True,
         ),
         Facts(
             name="arrow",

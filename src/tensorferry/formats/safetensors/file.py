@@ -223,19 +223,23 @@ def read_parts(source: Source) -> Contents:
     return Contents({name: _entry(source, *place) for name, place in found.items()}, metadata)
 
 
-def read_plain(data: bytearray) -> Plain | None:
-    """The arrays of a small file in memory; None if anything is unusual: see `ReadsSmall`."""
+def read_plain(data: memoryview) -> Plain | None:
+    """The arrays of a file; None if anything is unusual: see `ReadsPlain`."""
     length = int.from_bytes(data[:8], "little")
     rest = len(data) - 8 - length
-    if rest < 0:
+    if rest < 0 or length > MAX_HEADER:
+        return None
+    header = bytes(data[8 : 8 + length])
+    if _NOTED in header:  # before it is parsed, which the long way does once more
         return None
     try:
-        found, metadata, is_usual = _native.safetensors_header(
-            memoryview(data)[8 : 8 + length], rest, _numpy()
-        )
+        found, metadata, is_usual = _native.safetensors_header(header, rest, _numpy())
     except FormatError:
         return None
     return Plain(found, metadata) if is_usual and KEY not in metadata else None
+
+
+_NOTED = f'"{KEY}"'.encode()
 
 
 def _size(source: Source) -> int:

@@ -49,8 +49,8 @@ class Reader(ArrayReader[TensorOptions]):
             return shards.read_parts(place)
         return file.read_parts(place.open())
 
-    def plain(self, data: bytearray) -> Plain | None:
-        """The arrays of a small file."""
+    def plain(self, data: memoryview) -> Plain | None:
+        """The arrays of a file."""
         return file.read_plain(data)
 
 
@@ -89,4 +89,4 @@ class Writer:
         return sharing.finish(target, save=save, metadata=metadata)
 
 
-FORMAT = Format(reads=Reader(), writes=Writer(), reads_small=Reader(), finishes=Writer())
+FORMAT = Format(reads=Reader(), writes=Writer(), reads_plain=Reader(), finishes=Writer())

@@ -1,4 +1,4 @@
-"""Small files of plain arrays: a short way that differs from the long one in nothing but time."""
+"""Files of plain arrays: a short way that differs from the long one in nothing but time."""
 
 import json
 import os
@@ -13,7 +13,7 @@ import safetensors.numpy
 import tensorferry as ferry
 from tensorferry import _native
 from tensorferry.files.open import Reading
-from tensorferry.files.small import look
+from tensorferry.files.plain import look
 from tensorferry.formats.contract import Glimpse
 from tensorferry.formats.detect import is_open, recognise
 from tensorferry.storage.source import SMALL_FILE, Whole
@@ -26,6 +26,8 @@ VALUES = {
     "bfloat16.safetensors": {"a": np.arange(4).astype(ml_dtypes.bfloat16)},
     "plain.npy": np.arange(6, dtype="i2").reshape(2, 3),
     "one.npy": np.float32(2),
+    "large.npy": np.arange(SMALL_FILE, dtype="u4"),
+    "large.safetensors": {"a": np.arange(SMALL_FILE, dtype="u4"), "b": np.array([True])},
 }
 
 
@@ -88,7 +90,7 @@ def test_bits_that_a_dtype_does_not_have_are_cleaned(tmp_path):
 
 
 def test_what_is_not_plain_goes_the_long_way(tmp_path):
-    """Notes, sidecars, compression, other orders, records, objects, large files, folders."""
+    """Notes, sidecars, compression, other orders, records, objects, folders."""
     ferry.save({"a": [np.ones(2)]}, tmp_path / "nested.safetensors", durable=False)
     ferry.save({"a": np.array([b"x"], object)}, tmp_path / "text.safetensors", durable=False)
     ferry.save(np.ones(3), tmp_path / "beside.npy", metadata={"step": 3}, durable=False)
@@ -96,7 +98,6 @@ def test_what_is_not_plain_goes_the_long_way(tmp_path):
     np.save(tmp_path / "big-endian.npy", np.arange(3, dtype=">i4"))
     np.save(tmp_path / "record.npy", np.zeros(2, [("x", "f4"), ("y", "i8")]))
     np.save(tmp_path / "object.npy", np.array([None]), allow_pickle=True)
-    np.save(tmp_path / "large.npy", np.zeros(SMALL_FILE, "u1"))
     (tmp_path / "zero.npy").write_bytes(b"")
     (tmp_path / "folder.npy").mkdir()
     os.symlink("nowhere", tmp_path / "link.npy")

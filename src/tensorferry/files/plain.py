@@ -1,0 +1,129 @@
+"""Files of plain arrays, opened by few calls.
+
+A file of some kilobytes is read in less time than it takes to ask whether it is a folder, a shard,
+compressed, described by a sidecar or quantized, and a larger one is mapped in less. So a local file
+that has the name of a format is read or mapped at once, and its arrays are listed by one native
+call. Whatever is not as plain as that is None here, damage included: `tensorferry.files.open` has
+the way for everything, and the errors.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from contextlib import suppress
+from functools import lru_cache
+from typing import Any
+
+from tensorferry import _native
+from tensorferry.classes import NamedTuple
+from tensorferry.errors import FormatError
+from tensorferry.files.sidecars import SUFFIX
+from tensorferry.formats import table
+from tensorferry.formats.contract import HEAD, Facts, Plain, ReadsPlain
+from tensorferry.formats.detect import is_open
+from tensorferry.formats.table import TABLE
+from tensorferry.storage.journal import identity_of
+from tensorferry.storage.place import Place
+from tensorferry.storage.source import SMALL_FILE, Source, Whole, open_local
+from tensorferry.tensors import layout
+from tensorferry.tensors.bundle import Bundle
+from tensorferry.tensors.entries import Entries, views_in
+from tensorferry.tensors.many import StoredArrays, cleaned
+from tensorferry.tensors.note import Note
+
+
+class Found(NamedTuple):
+    """A file of plain arrays.
+
+    Attributes:
+        path: Where it is.
+        facts: The facts of its format.
+        source: All its bytes, in memory that nobody else has, or mapped.
+        plain: Its arrays.
+    """
+
+    path: str
+    facts: Facts
+    source: Source
+    plain: Plain
+
+    def value(self) -> Any:
+        """The arrays by name, or what the format makes of them; they are writable."""
+        places, source = self.plain.places, self.source
+        source.lend()
+        assert source.buffer is not None
+        try:
+            arrays = cleaned(views_in(source.buffer, places), places)
+        except FormatError as error:
+            raise error.located(path=self.path) from None
+        return arrays if self.plain.layout is None else layout.rebuild(self.plain.layout, arrays)
+
+    def bundle(self, *, lends: bool) -> Bundle:
+        """The arrays as a bundle.
+
+        Args:
+            lends: Whether they are handed out writable.
+        """
+        return Bundle(
+            StoredArrays(Entries(self.source, self.plain.places)),
+            facts=self.facts,
+            place=Place.opened(self.path, self.source, lends=lends),
+            note=None if self.plain.layout is None else Note(self.plain.layout),
+            metadata=self.plain.metadata,
+            version=self.plain.version,
+        )
+
+
+def look(path: str) -> Found | None:
+    """A file of plain arrays; None for any other."""
+    known = _format_of(path[path.rfind(".") :])
+    if known is None or "://" in path:
+        return None
+    source = _read(path) or _map(path)
+    if source is None:
+        return None
+    facts, reader = known
+    buffer = source.buffer
+    if buffer is None or not is_open(bytes(buffer[:HEAD])):
+        return None
+    # A sidecar is about the file that has the name now.
+    if facts.metadata == "beside" and (
+        os.access(path + SUFFIX, os.F_OK) or identity_of(path) != source.identity
+    ):
+        return None
+    plain = reader.plain(buffer)
+    return None if plain is None else Found(path, facts, source, plain)
+
+
+def _read(path: str) -> Source | None:
+    """A small file, read."""
+    found = _native.read_small(path, SMALL_FILE, Whole)
+    if found is None:
+        return None
+    memory, identity = found
+    source = Source(path, buffer=memoryview(memory).toreadonly())
+    source.identity = identity
+    return source
+
+
+def _map(path: str) -> Source | None:
+    """A larger file, mapped."""
+    with suppress(OSError, ValueError):
+        found = os.stat(path)  # before it is opened: a pipe would notice that, and wait
+        if stat.S_ISREG(found.st_mode) and found.st_size > SMALL_FILE:
+            source = open_local(path)
+            if source.mapped is not None:
+                return source
+            source.close()
+    return None
+
+
+@lru_cache(maxsize=64)
+def _format_of(suffix: str) -> tuple[Facts, ReadsPlain] | None:
+    """The format that a suffix stands for, if it has a reader of plain arrays."""
+    facts = next((facts for facts in TABLE.values() if suffix in facts.suffixes), None)
+    if facts is None or not facts.reads_plain:
+        return None
+    reader = table.to_read(facts.name).reads_plain
+    return None if reader is None else (facts, reader)
