@@ -221,13 +221,8 @@ def load_checkpoint(folder: Path, count: int) -> Work:
     path = str(folder / "x.ckpt")
     ferry.save(tensors(count), path, durable=False)
 
-    def ours() -> Any:
-        found = ferry.load(path)
-        for array in found.values():
-            array[:1].sum()
-        return found
-
-    return Work(Way(ours), {"TensorFlow": Way(partial(read_theirs, path))})
+    # Loading verifies all of them.
+    return Work(Way(partial(ferry.load, path)), {"TensorFlow": Way(partial(read_theirs, path))})
 
 
 @job("the variables of a checkpoint, listed", TENSORS, "variables")

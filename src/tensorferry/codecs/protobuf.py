@@ -32,10 +32,11 @@ from __future__ import annotations
 import struct
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 from tensorferry._native import MessageFields, MessageTable
 from tensorferry.budget import Budget
+from tensorferry.classes import NamedTuple
 from tensorferry.errors import FerryError, FormatError, UnsupportedError
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
@@ -134,26 +135,50 @@ class Field(NamedTuple):
     decode: Callable[[int], Any] | None
 
 
-Tables = dict[str, dict[int, Field]]
+Tables = Mapping[str, Mapping[int, Field]]
 """The fields of messages, by the messages' names and the fields' numbers."""
+
+
+class _Schema(Mapping[str, Mapping[int, Field]]):
+    """Tables of which each is made when it is asked for: a file has few of the messages."""
+
+    def __init__(self, described: dict[str, str]) -> None:
+        self._described = described
+        self._tables: dict[str, dict[int, Field]] = {}
+
+    def __getitem__(self, message: str) -> Mapping[int, Field]:
+        found = self._tables.get(message)
+        if found is None:
+            found = self._tables[message] = _parse_fields(self._described[message])
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._described)
+
+    def __len__(self) -> int:
+        return len(self._described)
+
+    def __contains__(self, message: object) -> bool:
+        return message in self._described
 
 
 def parse_schema(*texts: str) -> Tables:
     """The tables that texts describe."""
-    tables: Tables = {}
-    for line in "\n".join(texts).replace("\n    ", " ").splitlines():
-        message, _, described = line.partition(":")
-        if not message:
-            continue
-        table = tables[message] = {}
-        for part in filter(None, described.strip().split(", ")):
-            number, name, kind = part.split()
-            name, bare = sys.intern(name), sys.intern(kind.lstrip("*?"))
-            wire = BYTES if bare[0].isupper() else _WIRES.get(bare, VARINT)
-            repeated, kept = kind[0] == "*", kind[0] == "?"
-            decode = _DECODE.get(bare)
-            table[int(number)] = Field(name, bare, repeated, wire, int(number), kept, decode)
-    return tables
+    lines = "\n".join(texts).replace("\n    ", " ").splitlines()
+    messages = (line.partition(":") for line in lines)
+    return _Schema({message: described for message, _, described in messages if message})
+
+
+def _parse_fields(described: str) -> dict[int, Field]:
+    table = {}
+    for part in filter(None, described.strip().split(", ")):
+        number, name, kind = part.split()
+        name, bare = sys.intern(name), sys.intern(kind.lstrip("*?"))
+        wire = BYTES if bare[0].isupper() else _WIRES.get(bare, VARINT)
+        repeated, kept = kind[0] == "*", kind[0] == "?"
+        decode = _DECODE.get(bare)
+        table[int(number)] = Field(name, bare, repeated, wire, int(number), kept, decode)
+    return table
 
 
 def find_field(tables: Tables, message: str, name: str) -> Field:
@@ -412,17 +437,19 @@ class Writer:
     """
 
     def __init__(self, tables: Tables) -> None:
-        # As protobuf's own writers do: in the order of the fields' numbers.
-        self._fields = {
-            message: [
-                (field, varint(number << 3 | field.wire)) for number, field in sorted(table.items())
+        self._tables = tables
+        self._fields: dict[str, list[tuple[Field, bytes]]] = {}
+
+    def _fields_of(self, message: str) -> list[tuple[Field, bytes]]:
+        """The fields of a message with their tags, in the order in which they are written."""
+        found = self._fields.get(message)
+        if found is None:
+            # As protobuf's own writers do: in the order of the fields' numbers.
+            found = self._fields[message] = [
+                (field, varint(number << 3 | field.wire))
+                for number, field in sorted(self._tables[message].items())
             ]
-            for message, table in tables.items()
-        }
-        self._tags = {
-            message: {field.name: tag for field, tag in fields}
-            for message, fields in self._fields.items()
-        }
+        return found
 
     def tag(self, message: str, name: str) -> bytes:
         """The tag of a field.
@@ -430,7 +457,8 @@ class Writer:
         Raises:
             KeyError: The table has no such field.
         """
-        return self._tags[message][name]
+        field = find_field(self._tables, message, name)
+        return varint(field.number << 3 | field.wire)
 
     def encode(self, message: str, /, **fields: Any) -> bytes:
         """A message as bytes.
@@ -444,7 +472,7 @@ class Writer:
     def _encode(self, message: str, fields: Mapping[str, Any]) -> bytes:
         out: list[bytes] = []
         left = len(fields)
-        for field, tag in self._fields[message]:
+        for field, tag in self._fields_of(message):
             if field.name not in fields:
                 continue
             left -= 1

@@ -86,8 +86,12 @@ def parse(text: str | bytes) -> Message:
 
 def quote(data: bytes) -> str:
     """Bytes as a quoted string, in ASCII."""
-    plain = {**{code: chr(code) for code in range(32, 127)}, 34: '\\"', 92: "\\\\"}
-    return '"' + "".join(plain.get(code) or f"\\{code:03o}" for code in data) + '"'
+    return '"' + "".join(_QUOTED[code] for code in data) + '"'
+
+
+# Each byte as it is written between quotes.
+_QUOTED = [chr(code) if 32 <= code < 127 else f"\\{code:03o}" for code in range(256)]
+_QUOTED[ord('"')], _QUOTED[ord("\\")] = '\\"', "\\\\"
 
 
 @dataclass(slots=True)

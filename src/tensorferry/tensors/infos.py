@@ -115,21 +115,52 @@ def origin_of(name: str, alias: str) -> dict[str, Any]:
 
 
 class _Draft:
-    """A dense `TensorInfo` before it is frozen: each attribute of a frozen one takes a call."""
+    """A `TensorInfo` before it is frozen: each attribute of a frozen one takes a call."""
 
     __slots__ = TensorInfo.__slots__
 
     def __init__(
-        self, name: str, dtype: str, shape: tuple[int, ...], nbytes: int, origin: dict[str, Any]
+        self,
+        name: str,
+        dtype: str,
+        shape: tuple[int, ...],
+        nbytes: int,
+        origin: dict[str, Any],
+        kind: Kind = "dense",
     ) -> None:
         self.name = name
         self.dtype = dtype
         self.shape = shape
         self.nbytes = nbytes
-        self.kind = "dense"
+        self.kind = kind
         self.quantized = None
         self.origin = origin
         self.unreadable = None
+
+
+def make_info(
+    name: str,
+    dtype: str,
+    shape: tuple[int, ...],
+    nbytes: int,
+    *,
+    alias: str,
+    kind: Kind = "dense",
+) -> TensorInfo:
+    """The info of one of many tensors, in less than half the time that `TensorInfo` itself takes.
+
+    Args:
+        name: As in `TensorInfo`, and so are all others.
+        dtype: The name of the dtype.
+        shape: The dimensions.
+        nbytes: Number of bytes in the file.
+        alias: Another name of the tensor, or the same.
+        kind: What it is.
+    """
+    info: Any = _Draft(name, dtype, shape, nbytes, origin_of(name, alias), kind)
+    info.__class__ = TensorInfo
+    found: TensorInfo = info
+    return found
 
 
 def infos_of(

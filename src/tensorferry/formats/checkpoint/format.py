@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from tensorferry.tensors.bundle import Bundle
     from tensorferry.tensors.content import Content
 
-NAME = "checkpoint"
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CheckpointOptions(TensorOptions):
@@ -70,30 +68,14 @@ class Reader:
 
     def open(self, place: Place, how: CheckpointOptions) -> Bundle:
         """A bundle of the tensors; the keys of the index are other names of theirs."""
-        from tensorferry.formats.checkpoint.reader import open_checkpoint
-        from tensorferry.formats.table import TABLE
-        from tensorferry.tensors.bundle import Bundle
-        from tensorferry.tensors.held import dequantized
+        from tensorferry.formats.checkpoint.opening import open_bundle
 
-        opened = open_checkpoint(place, verify=how.verify, names=how.names, parts=how.parts)
-        try:
-            is_plain = how.parts or not how.dequantize
-            stored = opened.stored if is_plain else dequantized(opened.stored, opened.note)
-        except BaseException:
-            opened.close()
-            raise
-        return Bundle(
-            stored,
-            facts=TABLE[NAME],
-            place=place,
-            note=opened.note,
-            metadata=opened.metadata,
-            files=opened.files,
-            # Without an object graph, tensors are called by their keys.
-            aliases=None if opened.graph_bytes is None else opened.keys,
-            details=opened,
-            closing=[opened.close],
-            version=str(opened.version),
+        return open_bundle(
+            place,
+            verify=how.verify,
+            names=how.names,
+            parts=how.parts,
+            dequantize=how.dequantize,
         )
 
 

@@ -22,9 +22,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
-from tensorferry.classes import dataclass
+from tensorferry.classes import NamedTuple, dataclass
 from tensorferry.codecs.protobuf import varint
 from tensorferry.errors import FormatError
 from tensorferry.expressions import expression
@@ -121,7 +121,8 @@ def names_of(
     """
     names: dict[str, str] = {}
     slots: dict[str, Slot] = {}
-    referred = {key for key in keys if _IN_REFERENCES.search(key)}
+    # The first test is quicker, and nearly no key passes it.
+    referred = {key for key in keys if "trainable_variables/" in key and _IN_REFERENCES.search(key)}
     better = _better_names(referred, graph()) if referred else {}
     for key in keys:
         if key in better and better[key] not in names:
@@ -177,6 +178,10 @@ class Node(NamedTuple):
     slots: Sequence[tuple[int, str, int]] = ()
 
 
+# The same as `Node(...)`, in a third of the time.
+_new: Any = tuple.__new__
+
+
 @dataclass(slots=True)
 class Graph:
     """The objects of a checkpoint, the root first."""
@@ -227,7 +232,7 @@ def parse(data: Any) -> Graph:
     spans = reader.counted("TrackableObjectGraph", "nodes", whole, size=OBJECT, what="objects")
     return Graph(
         [
-            Node(find_children(children, slots, len(spans)), attributes, slots)
+            _new(Node, (find_children(children, slots, len(spans)), attributes, slots))
             for children, attributes, slots, _ in reader.rows("TrackableObject", spans)
         ]
     )

@@ -27,7 +27,7 @@ from tensorferry.formats.checkpoint.entries import (
 )
 from tensorferry.formats.checkpoint.messages import Reader
 from tensorferry.storage.place import Place
-from tensorferry.tensors.infos import Kind, TensorInfo
+from tensorferry.tensors.infos import TensorInfo, make_info
 
 # Beyond that many tensors NumPy is faster, its import included.
 MOST = 4096
@@ -58,12 +58,17 @@ class Outline:
         """
         infos = []
         for name, entry in self.entries.items():
-            row, key = entry.kind.row, self.keys[name]
-            name = name if shown is None else shown[name]
-            kind: Kind = "string" if row is dtypes.STRING else "dense"
-            origin = {"aliases": (key,)} if key != name else {}
-            shape = entry.kind.shape
-            infos.append(TensorInfo(name, row.name, shape, entry.size, kind, origin=origin))
+            row, shape, _, _ = entry.kind
+            infos.append(
+                make_info(
+                    name if shown is None else shown[name],
+                    row.name,
+                    shape,
+                    entry.size,
+                    alias=self.keys[name],
+                    kind="string" if row is dtypes.STRING else "dense",
+                )
+            )
         return infos
 
 

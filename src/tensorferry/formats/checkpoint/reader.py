@@ -24,6 +24,7 @@ from collections.abc import Iterator, Mapping
 from io import FileIO
 from typing import Any
 
+from tensorferry import _native
 from tensorferry.classes import dataclass, field
 from tensorferry.codecs import json_text as json
 from tensorferry.errors import FormatError, UnsupportedError
@@ -42,10 +43,14 @@ from tensorferry.formats.checkpoint.writer import (
 from tensorferry.storage import Source, names
 from tensorferry.storage.patience import attempts
 from tensorferry.storage.place import Place
+from tensorferry.storage.source import source_of
 from tensorferry.tensors.many import ManyStored
 from tensorferry.tensors.note import Note
 from tensorferry.tensors.stored import Stored, StoredArray, StoredRagged, StoredSparse
 from tensorferry.tensors.values import Array, TensorInfo
+
+# The most bytes of an index that is read before anything is known of it.
+LARGEST = 1 << 24
 
 
 @dataclass(slots=True)
@@ -145,6 +150,9 @@ def _open_v1(prefix: Place) -> Checkpoint:
 
 def _open_v2(prefix: Place, verify: bool, names: Names, parts: bool) -> Checkpoint | None:
     """The checkpoint of a prefix; None if there is no index of that name."""
+    usual = None if prefix.is_url else _open_usual(prefix, verify, names, parts)
+    if usual is not None:
+        return usual
     path = prefix.path + states.INDEX
     for _ in attempts():
         try:
@@ -156,6 +164,27 @@ def _open_v2(prefix: Place, verify: bool, names: Names, parts: bool) -> Checkpoi
         if opened is not None:
             return opened
     raise FormatError("is replaced again and again while it is opened", path=path)
+
+
+def _open_usual(prefix: Place, verify: bool, names: Names, parts: bool) -> Checkpoint | None:
+    """The checkpoint of a local prefix with one data file, by few calls; None for any other."""
+    path, data = prefix.path + states.INDEX, data_path(prefix.path, 0, 1)
+    found = _native.open_pair(path, data, LARGEST)
+    if found is None:
+        return None
+    content, descriptor = found
+    place = prefix.companion(data)
+    place.adopt(source_of(descriptor, data))
+    checkpoint = None
+    try:
+        index = indexes.read_content(content, path)
+        if index.shards == 1 and index.end is not None:
+            checkpoint = _make(prefix.path, index, {0: place.open()}, verify, names, parts)
+            checkpoint.files, checkpoint.places = [path, data], [place]
+    finally:
+        if checkpoint is None:
+            place.close()
+    return checkpoint
 
 
 def _open(

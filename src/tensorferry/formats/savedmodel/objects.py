@@ -14,10 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 from tensorferry.budget import room_for_paths
-from tensorferry.classes import dataclass, field
+from tensorferry.classes import NamedTuple, dataclass, field
 from tensorferry.codecs.protobuf import Span
 from tensorferry.dtypes import DType
 from tensorferry.errors import FerryError, FormatError, LimitError
@@ -46,6 +46,8 @@ KINDS = (
     "resource",
     "captured_tensor",
 )
+# The place of a variable in a row: children and slots come first.
+VARIABLE = 2 + KINDS.index("variable")
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +135,9 @@ class _Node(NamedTuple):
     span: Span
 
 
+# The same as `_Node(...)`, in a third of the time.
+_new: Any = tuple.__new__
+
 # Empty objects take two bytes each, of which a file may have very many.
 _NOTHING = _Node({}, (), "user_object", Span(0, 0))
 
@@ -162,13 +167,18 @@ class Objects:
         twins = {0: 0} if self._nodes and graph.nodes else {}
         queue = list(twins)
         for number in queue:
-            stored = graph.nodes[twins[number]]
-            for name, child in self._nodes[number].children.items():
-                if name in stored.children and child not in twins:
-                    twins[child] = stored.children[name]
+            children = self._nodes[number].children
+            if not children:
+                continue
+            others = graph.nodes[twins[number]].children
+            for name, child in children.items():
+                if name in others and child not in twins:
+                    twins[child] = others[name]
                     queue.append(child)
         for number in queue:
             node, stored = self._nodes[number], graph.nodes[twins[number]]
+            if not node.slots:
+                continue
             places = {(variable, name): slot for variable, name, slot in stored.slots}
             for variable, name, slot in node.slots:
                 found = places.get((twins.get(variable, -1), name))
@@ -237,19 +247,20 @@ def _make_node(row: Sequence[Any], span: Span, count: int) -> _Node:
         span: Where it stands.
         count: How many objects there are.
     """
+    references, slots = row[:2]
     try:
-        children = checkpoint_graph.find_children(row[0], row[1], count)
+        children = checkpoint_graph.find_children(references, slots, count)
     except FormatError as error:
         error.offset = span.start
         raise
-    found = [place for place in row[2:] if place is not None]
+    if row[VARIABLE] is not None and row.count(None) == len(KINDS) - 1:  # nearly all
+        return _new(_Node, (children, slots, "variable", row[VARIABLE]))  # type: ignore[no-any-return]
+    found = [(kind, place) for kind, place in zip(KINDS, row[2:], strict=True) if place is not None]
     if not found:  # what else TensorFlow has, or will have, is an object of somebody
-        return _Node(children, row[1], "user_object", Span(span.end, span.end))
-    number = row.index(found[0], 2) - 2
+        return _Node(children, slots, "user_object", Span(span.end, span.end))
     if len(found) > 1:
-        other = KINDS[row.index(found[1], 2) - 2]
-        raise FormatError(f"an object is {KINDS[number]} and {other}", offset=span.start)
-    return _Node(children, row[1], KINDS[number], found[0])
+        raise FormatError(f"an object is {found[0][0]} and {found[1][0]}", offset=span.start)
+    return _Node(children, slots, *found[0])
 
 
 def _find_paths(nodes: tuple[_Node, ...], kinds: tuple[str, ...], span: Span) -> dict[int, str]:

@@ -21,9 +21,9 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Iterable, Mapping
-from typing import Literal, NamedTuple
+from typing import Literal
 
-from tensorferry.classes import dataclass
+from tensorferry.classes import NamedTuple, dataclass
 
 Kind = Literal[
     "python",
@@ -96,8 +96,8 @@ def groups() -> Mapping[str, Group]:
     """The group of every op of TensorFlow by name."""
     # `importlib.resources` takes longer to import than a model takes to inspect.
     path = os.path.join(os.path.dirname(__file__), "ops.txt")
-    with open(path, encoding="ascii") as file:
-        lines = file.read().splitlines()
+    with open(path, "rb") as file:
+        lines = file.read().decode().splitlines()
     found: dict[str, Group] = {}
     group = Group("refused", "internal")
     for line in lines:

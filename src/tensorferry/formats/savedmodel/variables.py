@@ -67,7 +67,9 @@ def _choose_names(
     taken = set()
     for path, key in keys.items():
         own = held.variables[path].name
-        by_own = names == "variables" or _FLAT.fullmatch(path) is not None
+        by_own = names == "variables" or (
+            "variables/" in path and _FLAT.fullmatch(path) is not None
+        )
         wanted = own if by_own and own and own not in taken else path
         if key in before and wanted not in taken:
             renamed[before[key]] = wanted
