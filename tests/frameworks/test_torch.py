@@ -270,3 +270,12 @@ def test_files_of_torch_are_named(archive, tmp_path):
 
     with pytest.raises(ferry.UnknownFormatError, match="a PyTorch"):
         ferry.open(path)
+
+
+def test_a_model_of_torchscript_is_called_so(tmp_path):
+    """What torch.jit.save wrote is a program, and the error says what has its tensors."""
+    path = tmp_path / "model.pt"
+    torch.jit.script(torch.nn.Linear(2, 2)).save(path)
+    with pytest.raises(ferry.FormatError, match="a TorchScript model") as caught:
+        ferry.load(path)
+    assert "state_dict" in caught.value.hint

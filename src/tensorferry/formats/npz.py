@@ -204,6 +204,10 @@ class _Members(Entries):
             found[name] = array
         return found
 
+    def views(self) -> dict[str, Array] | None:
+        """None if members have to be verified: that reads them, each when it is wanted."""
+        return None if self._verify else self.read_all()
+
     def _view(
         self, name: str, dtype: np.dtype[Any], shape: tuple[int, ...], offset: int
     ) -> Array | None:
@@ -223,6 +227,11 @@ def _foreign(archive: Archive) -> FormatError:
     """The error for an archive without an array; that of another program is named."""
     first = next(iter(archive))
     hint = None
+    if any(name.endswith("/constants.pkl") for name in archive):
+        return FormatError(
+            "a TorchScript model, which is a program of PyTorch",
+            hint="take torch.jit.load(path).state_dict(), and keep it with tensorferry.save",
+        )
     if any(name.endswith("data.pkl") for name in archive):
         hint = (
             "this is a file of PyTorch: torch.load reads it, and safetensors can keep its tensors"

@@ -219,10 +219,9 @@ def in_config(
     for name in sorted(texts & registered):
         detail = f"uses {name[:100]!r}, which this program registered"
         found.append(Danger("registered", "", detail))
+    known_keys, harmless = supplied | registered, VALUES | {"__lambda__"}
     for one in keras_config.names(config):
-        if one.key in supplied | registered:
-            continue
-        if one.name in VALUES | {"__lambda__"}:
+        if one.key in known_keys or one.name in harmless:
             continue
         # Of its own modules: for others there is a finding.
         if one.module and package_of(one.module) is not None and known.imports(one.module):
@@ -248,6 +247,8 @@ def supply(config: Any, custom_objects: Mapping[str, Any]) -> dict[str, Any]:
     No other name that a file has for a class of the caller's is heeded: it may be one of Keras'.
     """
     found = dict(custom_objects)
+    if not found:
+        return found
     for one in keras_config.names(config):
         if one.name in custom_objects and ">" in one.key:
             found.setdefault(one.key, custom_objects[one.name])

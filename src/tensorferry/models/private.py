@@ -45,7 +45,11 @@ class Copy:
     def remove(self) -> None:
         """Deletes the copy; what is mapped or open stays readable."""
         if os.getpid() == self._process:  # a forked child that ends leaves it to its parent
-            shutil.rmtree(self._directory, ignore_errors=True)
+            try:
+                os.unlink(self.path)  # of most there is one file, which needs no walk
+                os.rmdir(self._directory)
+            except OSError:
+                shutil.rmtree(self._directory, ignore_errors=True)
 
     def keep_assets(self) -> None:
         """Deletes all but the assets, which are read again when the model is saved again."""

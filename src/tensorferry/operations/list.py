@@ -39,6 +39,8 @@ Sort = Literal["file", "name", "size"]
 # No number of thousands of digits, which Python refuses to read.
 NUMBER = expression(r"(?<![0-9])[0-9]{1,18}(?![0-9])")
 _SEPARATOR = expression(r"([/.])")
+# What names of an optimizer's state have, which most names have not.
+_OPTIMIZERS = ("optim", "exp_avg", "momentum", "adam", "rmsprop", "adagrad", "ftrl", "velocity")
 _OPTIMIZER = expression(
     r"\.OPTIMIZER_SLOT|(^|[/._])(optimizer|optim|exp_avg|exp_avg_sq|momentum_buffer|adam|adamw"
     r"|rmsprop|adagrad|ftrl|momentum|velocity)([/._0-9]|$)",
@@ -149,6 +151,10 @@ def _infos(found: Found, options: keywords.Opening) -> tuple[str, list[TensorInf
 
 def is_optimizer(name: str) -> bool:
     """Whether a tensor of that name looks like the state of an optimizer."""
+    # Letters outside of ASCII may be those of the words in another case.
+    lower = name.lower() if name.isascii() else None
+    if lower is not None and not any(word in lower for word in _OPTIMIZERS):
+        return False
     return _OPTIMIZER.search(name) is not None
 
 

@@ -23,12 +23,13 @@ from tensorferry.errors import FerryError, Problem, UnsupportedError
 from tensorferry.progress import Progress, following
 from tensorferry.storage.pages import lend, release
 from tensorferry.storage.place import Place
+from tensorferry.storage.source import SMALL_FILE
 from tensorferry.tensors import layout
 from tensorferry.tensors.infos import Infos, TensorInfo, grid, origin_of
 from tensorferry.tensors.many import ManyStored
 from tensorferry.tensors.note import Note
 from tensorferry.tensors.stored import Stored
-from tensorferry.tensors.values import RaggedTensor, SparseTensor, Tensor
+from tensorferry.tensors.values import Array, RaggedTensor, SparseTensor, Tensor
 
 if TYPE_CHECKING:
     from tensorferry.formats.contract import Facts
@@ -327,8 +328,22 @@ class Bundle(Mapping[str, Any]):
             KeyError: There is no tensor of that name.
             FormatError: A tensor is damaged; the tensors before it were returned.
         """
-        for name in self.planned(names):
-            yield name, self._tensor(name)
+        wanted = list(names)
+        arrays = self._at_hand() if 2 * len(wanted) > len(self._stored) else None
+        for name in self.planned(wanted):
+            yield name, self._tensor(name) if arrays is None else arrays[name]
+
+    def _at_hand(self) -> Mapping[str, Array] | None:
+        """All tensors, if that reads nothing or little: one by one they take longer."""
+        many = self._many
+        if many is None or self._check is not None or not self.place.is_open:
+            return None
+        size = self.place.open().size
+        is_small = size is not None and size <= SMALL_FILE
+        try:
+            return many.read_all() if is_small else many.views()
+        except FerryError:  # the one that is to blame raises it again
+            return None
 
     def planned(self, names: Iterable[str]) -> Iterator[str]:
         """Yields the names of tensors that are then read in this order.

@@ -137,7 +137,11 @@ class Entries(Mapping[str, Entry]):
         return None if buffer is None else views_in(buffer, {name: place})[name]
 
     def read_all(self) -> dict[str, Array] | None:
-        """All arrays as views of the file; None if the file is not in memory."""
+        """All arrays, verified; None if the file is not in memory."""
+        return self.views()
+
+    def views(self) -> dict[str, Array] | None:
+        """All arrays as views, of which nothing is read; None if they must be read first."""
         buffer = self.source.buffer
         return None if buffer is None else views_in(buffer, self.places)
 

@@ -28,6 +28,10 @@ class ManyStored(Mapping[str, Stored]):
         """All tensors; None if they have to be read one by one."""
         return None
 
+    def views(self) -> dict[str, Array] | None:
+        """All tensors as views, of which nothing is read; None if some are no views."""
+        return None
+
     def infos(self, aliases: Mapping[str, str]) -> dict[str, TensorInfo] | None:
         """The infos of all tensors; None if they have to be looked up one by one.
 
@@ -39,9 +43,14 @@ class ManyStored(Mapping[str, Stored]):
 
 def cleaned(arrays: dict[str, Array], places: Mapping[str, Place]) -> dict[str, Array]:
     """The arrays of a file, without bits that their dtypes do not have."""
-    if NARROW.isdisjoint([dtype for dtype, _, _ in places.values()]):
+    if not _has_narrow(places):
         return arrays
     return {name: clean_bits(array) for name, array in arrays.items()}
+
+
+def _has_narrow(places: Mapping[str, Place]) -> bool:
+    """Whether a dtype has fewer bits than its bytes."""
+    return not NARROW.isdisjoint([dtype for dtype, _, _ in places.values()])
 
 
 class StoredArrays(ManyStored):
@@ -71,6 +80,10 @@ class StoredArrays(ManyStored):
         """Views of the file, if it is in memory."""
         arrays = self._entries.read_all()
         return None if arrays is None else cleaned(arrays, self._entries.places)
+
+    def views(self) -> dict[str, Array] | None:
+        """Views of the file, if it is in memory and its bits can be trusted."""
+        return None if _has_narrow(self._entries.places) else self._entries.views()
 
     def infos(self, aliases: Mapping[str, str]) -> dict[str, TensorInfo]:
         """The infos of all tensors."""

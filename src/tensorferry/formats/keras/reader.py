@@ -139,7 +139,7 @@ def read_file(
     usual = None if object_by_object else find_usual(source, start, size, config)
     if usual is not None:
         weights = of_usual(usual, source, check)
-        weights.config, weights.findings = config, tuple(keras_config.find(config))
+        weights.config = config
         return weights
     file = File(source, start, size)
     weights = Weights(config=config, roots=[file.root])
@@ -156,10 +156,6 @@ def read_file(
                 weights.config = tree
             else:
                 weights.training = tree
-    weights.findings = (
-        *keras_config.find(weights.config),
-        *keras_config.find({"training_config": weights.training}),
-    )
     fill(weights, layouts.find(file.root, weights.config), check)
     return weights
 

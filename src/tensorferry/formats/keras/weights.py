@@ -14,7 +14,7 @@ from tensorferry import dtypes
 from tensorferry.classes import dataclass, field, replace
 from tensorferry.codecs.hdf5.file import Node
 from tensorferry.errors import FerryError, UnsupportedError
-from tensorferry.formats.keras import usual, values
+from tensorferry.formats.keras import config as keras_config, usual, values
 from tensorferry.formats.keras.config import Finding
 from tensorferry.formats.keras.layouts import VARIABLES, Found, Layout, Link
 from tensorferry.formats.keras.usual import Usual
@@ -39,7 +39,6 @@ class Weights:
         metadata: What the file says of itself: "keras_version", "backend", "date_saved".
         config: Of the model, as parsed JSON; None if there is none.
         training: How the model was compiled, in a legacy file.
-        findings: What Keras would run or read beside layers if it loaded the config.
         assets: The names of the other files in an archive.
         checksums: Whether a checksum covers the values.
         places: The files that are open.
@@ -57,13 +56,18 @@ class Weights:
     metadata: dict[str, str] = field(default_factory=dict)
     config: Any = None
     training: Any = None
-    findings: tuple[Finding, ...] = ()
     assets: tuple[str, ...] = ()
     checksums: bool = False
     places: list[Place] = field(default_factory=list, repr=False)
     closing: list[Callable[[], None]] = field(default_factory=list, repr=False)
     roots: list[Node] = field(default_factory=list, repr=False)
     foreign: bool = False
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What Keras would run or read beside layers if it loaded the config."""
+        training = {"training_config": self.training}
+        return (*keras_config.find(self.config), *keras_config.find(training))
 
     @property
     def files(self) -> list[str]:
@@ -183,6 +187,11 @@ class _CheckedArrays(StoredArrays):
         """Views of the file."""
         self._check()
         return super().read_all()
+
+    def views(self) -> dict[str, Array] | None:
+        """Views of the file."""
+        self._check()
+        return super().views()
 
 
 def _stored(node: Node | Link, check: Callable[[], None] | None) -> Stored:
