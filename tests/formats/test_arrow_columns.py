@@ -212,10 +212,9 @@ def test_usual_columns(array, nullable):
         (general,) = arrow_values._parts(part, field, arrow_columns.Note(), None).values()
         assert found is not None
         assert same({"a": found}, {"a": general.leaf})
-    if pa.types.is_fixed_size_list(array.type):
-        counters = itertools.count(5), itertools.count(3)
-        plain = arrow_outline._plain(field, field.type, 5, 3)
-        assert [plain] == arrow_outline._leaves(field, counters)
+    counters = itertools.count(5), itertools.count(3)
+    plain = arrow_outline._plain(field, field.type, 5, 3)
+    assert [plain] == arrow_outline._leaves(field, counters)
 
 
 @pytest.mark.parametrize("array", [

@@ -130,6 +130,29 @@ def test_files_and_splits(tmp_path, monkeypatch):
     assert found == rows
 
 
+def test_record_batches_are_parsed_once(monkeypatch):
+    """Record batches have nulls of their own: nobody looks for nulls in all of the text first."""
+    monkeypatch.setattr(text, "BLOCK", 64)
+    data = "a,b\n" + "".join(f"{row},x{row}\n" for row in range(100))
+    parsed: list[int] = []
+    batches = text.TextReader.batches
+    monkeypatch.setattr(
+        text.TextReader,
+        "batches",
+        lambda self, index, columns: parsed.append(index) or batches(self, index, columns),
+    )
+
+    with Table(data.encode(), format="csv") as table:
+        found = list(table.batches(30, to="arrow"))
+        whole = list(table.batches(30, to="arrow", drop_remainder=True))
+        blocks = sum(1 for _ in table.arrow_batches())
+
+    assert [batch.num_rows for batch in found] == [30, 30, 30, 10]
+    assert [batch.num_rows for batch in whole] == [30, 30, 30]
+    assert sorted(parsed) == sorted(3 * list(range(blocks)))
+    assert pa.Table.from_batches(found)["a"].to_pylist() == list(range(100))
+
+
 def test_schema():
     """Types are given for columns whose first rows tell others."""
     given = "zip,n\n01234,1\n"

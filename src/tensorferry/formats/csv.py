@@ -10,7 +10,9 @@ and two quotes for an empty text, which pandas, polars and duckdb tell apart. Nu
 int64 and float64, times and dates as PyArrow finds them, all else as text. Where a frame was
 written, the schema beside the file has its types, and a text that is missing is null.
 
-PyArrow (the extra "arrow") parses and writes; blocks are `tensorferry.formats.tables.text`.
+Blocks (`tensorferry.formats.tables.text`) of the usual form are parsed natively in one call: those
+of whole numbers, floats and texts, in which no number is missing. PyArrow (the extra "arrow")
+parses all others, tells what is wrong with them, and writes.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from tensorferry import _native
 from tensorferry.budget import check_spread
 from tensorferry.errors import FormatError, TruncatedError, UnsupportedError
 from tensorferry.formats.contract import Format, WriteOptions
@@ -33,6 +36,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 QUOTE = b'"'
+
+# What the native parser calls the types that it knows, a type that it finds out, and no column.
+LETTERS = {"int64": "i", "double": "f", "string": "t"}
+ANY_TYPE, UNWANTED = "?", "-"
 
 # Those of PyArrow's that do not mean the number NaN.
 NULLS = ["", "#N/A", "#N/A N/A", "#NA", "-NaN", "N/A", "NA", "NULL", "n/a", "null"]
@@ -62,7 +69,7 @@ class Reader(text.TextReader):
             return pa.schema([(n, self._types.get(n, pa.string())) for n in self._names])
         if self._blocks and not whole:
             with self._located(self._blocks[0]):
-                found = self._parse(self._text(0), self._names)
+                found = self._parse(self._text(0), self._names, self._blocks[0].rows)
                 kinds = {name: found.schema.field(name).type for name in self._names}
                 self._types = {name: _found(kind) for name, kind in kinds.items()}
             if self._types == kinds:
@@ -89,11 +96,14 @@ class Reader(text.TextReader):
             return pa.int64()
         return pa.float32() if types.is_float16(kind) else kind
 
-    def _parse(self, given: Any, columns: Sequence[str]) -> Any:
+    def _parse(self, given: Any, columns: Sequence[str], rows: int) -> Any:
+        exact = self._typed is not None
+        usual = None if exact else self._parse_usual(given, columns, rows)
+        if usual is not None:
+            return usual
         import pyarrow as pa
         from pyarrow import csv
 
-        exact = self._typed is not None
         return csv.read_csv(
             pa.BufferReader(given),
             read_options=csv.ReadOptions(
@@ -108,6 +118,33 @@ class Reader(text.TextReader):
                 quoted_strings_can_be_null=False,
             ),
         )
+
+    def _parse_usual(self, given: Any, columns: Sequence[str], rows: int) -> Any:
+        """The table that is in a block of the usual form; None for PyArrow to parse it."""
+        import pyarrow as pa
+
+        wanted = set(columns)
+        letters = []
+        for name in self._names:
+            kind = self._types.get(name)
+            letter = ANY_TYPE if kind is None else LETTERS.get(str(kind))
+            if name not in wanted:
+                letter = UNWANTED
+            if letter is None:
+                return None
+            letters.append(letter)
+        found = _native.csv_columns(given, "".join(letters), rows, pa.allocate_buffer)
+        if found is None:
+            return None
+        types = {"i": pa.int64(), "f": pa.float64(), "t": pa.string()}
+        arrays = []
+        for letter, values, offsets in found:
+            buffers = [None, values]
+            if offsets is not None:  # quotes left some of the memory over
+                size = memoryview(offsets).cast("i")[rows]
+                buffers = [None, offsets, values.slice(0, size)]
+            arrays.append(pa.Array.from_buffers(types[letter], rows, buffers, 0))
+        return pa.Table.from_arrays(arrays, [name for name in self._names if name in wanted])
 
 
 _VISIBLE = re.compile(rb"\S")

@@ -65,7 +65,7 @@ class Reader(text.TextReader):
         if not self._is_whole:
             with self._located(self._blocks[0]):
                 self._check_keys(self._blocks[0])
-                found = self._parse(self._text(0), ()).schema
+                found = self._parse(self._text(0), (), self._blocks[0].rows).schema
                 pieces.check_names(found)
                 pieces.check_parts(len(list(_keys(found))), held=self.size)
                 kinds = {field.name: text.as_text(field.type) for field in found}
@@ -90,7 +90,7 @@ class Reader(text.TextReader):
                 named = _names(given)
                 pieces.check_parts(len(named), held=self.size)
                 check_spread(named)
-            found = self._parse(pa.py_buffer(given), ()).schema
+            found = self._parse(pa.py_buffer(given), (), part.rows).schema
             pieces.check_names(found)
             keys.update(_keys(found))
             pieces.check_parts(len(keys), held=self.size)
@@ -99,7 +99,7 @@ class Reader(text.TextReader):
             what = f"each of at least {len(keys)} keys in each of {block.rows} rows"
             pieces.check_memory(CELL * block.rows * len(keys), held=self.size, what=what)
 
-    def _parse(self, given: Any, columns: Sequence[str]) -> Any:
+    def _parse(self, given: Any, columns: Sequence[str], rows: int) -> Any:
         import pyarrow as pa
         from pyarrow import json as arrow_json
 

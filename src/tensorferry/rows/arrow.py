@@ -64,14 +64,15 @@ class AsArrow(ABC):
             progress: True shows a bar; a function is told how many rows are read, and how many
                 there are, if that is known.
         """
+        pa = _pyarrow()
         with following(progress, self.place.shown, "rows") as tell:
-            if tell is None:
-                return self.arrow_reader().read_all()
-            tally, batches = Tally(tell, self.known_count()), []
+            tally = None if tell is None else Tally(tell, self.known_count())
+            batches = []
             for batch in self.arrow_batches():
                 batches.append(batch)
-                tally.add(batch.num_rows)
-            return _pyarrow().Table.from_batches(batches, self.arrow_schema)
+                if tally is not None:
+                    tally.add(batch.num_rows)
+        return pa.Table.from_batches(batches, None if batches else self.arrow_schema)
 
     def to_pandas(self, *, progress: Progress | bool | None = None) -> pd.DataFrame:
         """All rows as a `pandas.DataFrame`.

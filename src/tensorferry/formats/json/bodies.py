@@ -21,11 +21,12 @@ import json
 import operator
 from collections.abc import Mapping, Sequence
 from itertools import chain, pairwise
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
 from tensorferry import _native
+from tensorferry.classes import NamedTuple
 from tensorferry.codecs import json_text
 from tensorferry.codecs.json_text import JSON_NAMES, describe, from_base64, to_base64, to_utf8
 from tensorferry.dtypes import BY_NAME, STRING, DType, as_dtype, from_numpy
@@ -300,11 +301,11 @@ class Numbers(NamedTuple):
             FormatError: A number is no value of the dtype.
             UnsupportedError: JSON has nothing for the dtype.
         """
-        whole = self.values.dtype == np.int64
+        whole = self.values.dtype == _WHOLE
         row = row or BY_NAME[_GUESSES["integer" if whole else "float"]]
-        kind = _kind(row)
+        kind = _KINDS[row.name]
         if kind == "float":
-            wide = self.values.astype(np.float64, copy=False)
+            wide = self.values.astype(np.float64) if whole else self.values
             fits = self.largest <= _LARGEST.get(row.name, -1)
             narrow = wide.astype(row.numpy, copy=False) if fits else _narrowed(wide, row)
             return narrow.reshape(self.shape)
@@ -313,6 +314,11 @@ class Numbers(NamedTuple):
             return self.values.astype(row.numpy, copy=False).reshape(self.shape)
         return from_leaves(self.values.tolist(), row).reshape(self.shape)  # says what is wrong
 
+
+# Comparing a dtype with a scalar type takes as long as reading a small tensor.
+_WHOLE = np.dtype(np.int64)
+
+_KINDS = {row.name: _kind(row) for row in BY_NAME.values()}
 
 # Of the dtypes that have an infinity and a NaN; numbers up to these need no check.
 _LARGEST = {name: float(np.finfo(name).max) for name in ("float32", "float64")}

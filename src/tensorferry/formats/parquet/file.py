@@ -90,8 +90,9 @@ class Reader:
         self.rows = [group.rows for group in self._groups]
         # Those that somebody still reads from: they hold the file, too.
         self._streams: WeakSet[Generator[Any, None, None]] = WeakSet()
-        # The columns of the row group that was asked for last.
+        # The columns of the row group that was asked for last, and those that were wanted of it.
         self._by_column: tuple[int, dict[str, list[Chunk]]] = (-1, {})
+        self._asked: tuple[int, tuple[str, ...], list[Chunk]] = (-1, (), [])
         with pieces.translated():
             file = _unmapped(source)
             if file is not None:
@@ -123,22 +124,18 @@ class Reader:
 
     def batches(self, index: int, columns: Sequence[str]) -> list[pa.RecordBatch]:
         """A row group as record batches."""
-        import pyarrow as pa
+        if not columns or not self.rows[index]:
+            return self._hollow(index, columns)
+        return list(self._parts(index, columns, self.rows[index]))
 
-        step = self._prepare(index, columns)
+    def _hollow(self, index: int, columns: Sequence[str]) -> list[pa.RecordBatch]:
+        """A row group without columns, or without rows."""
+        self._prepare(index, columns)
         with pieces.translated():
-            if step >= self.rows[index]:
-                table = self._file.read_row_group(
-                    index, columns=list(columns), use_threads=self._is_large(index, columns)
-                )
-            else:
-                table = pa.Table.from_batches(self._steps(index, columns, step, False))
-            if table.column_names != list(columns):
-                table = table.select(list(columns))
-            table.validate(full=self._verify)
+            table = self._file.read_row_group(index, columns=list(columns), use_threads=False)
             if columns:
                 self._check_rows(index, table.num_rows)
-            return list(table.to_batches())
+            return list(table.select(list(columns)).to_batches())
 
     def stream(
         self, index: int, columns: Sequence[str], rows: int
@@ -221,6 +218,9 @@ class Reader:
         ]
 
     def _chunks(self, index: int, columns: Sequence[str]) -> list[Chunk]:
+        names = tuple(columns)
+        if self._asked[:2] == (index, names):
+            return self._asked[2]
         held, found = self._by_column
         if held != index:
             found = {}
@@ -228,7 +228,9 @@ class Reader:
                 if chunk.path:
                     found.setdefault(chunk.path[0], []).append(chunk)
             self._by_column = index, found
-        return [chunk for name in dict.fromkeys(columns) for chunk in found.get(name, ())]
+        chunks = [chunk for name in dict.fromkeys(names) for chunk in found.get(name, ())]
+        self._asked = index, names, chunks
+        return chunks
 
     def _fetch(self, index: int, columns: Sequence[str]) -> None:
         """Fetches the column chunks of a remote row group, by one plan."""

@@ -24,6 +24,8 @@ def look_for_nulls(reader: Reader, unsure: Mapping[str, Collection[str]]) -> set
     A few at a time, row groups and columns without end would fit into memory, but not into a
     lifetime: what is read of them is counted together.
     """
+    if not unsure:
+        return set()
     groups = range(len(reader.rows))
     declared = sum(reader.memory(group, list(unsure)) for group in groups)
     pieces.check_memory(declared, held=reader.size)

@@ -13,11 +13,16 @@ from tensorferry.formats.tables.pieces import Reader
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    Batches = list[pa.RecordBatch]
+
 
 def read_ahead(
     reader: Reader, indices: Sequence[int], columns: Sequence[str]
 ) -> Iterator[pa.RecordBatch]:
-    """The record batches of some pieces; as many pieces are in memory as there are processors.
+    """The record batches of some pieces; about as many are in memory as there are processors.
+
+    The thread that asks for them is one of those that parse: while it would wait for a piece, it
+    parses the next one that no other thread has begun.
 
     Args:
         reader: Of a file.
@@ -25,14 +30,32 @@ def read_ahead(
         columns: Of the schema.
     """
     count = min(os.cpu_count() or 1, len(indices))
-    pool = ThreadPoolExecutor(count)
-    running: deque[Future[list[pa.RecordBatch]]] = deque()
+    pool = ThreadPoolExecutor(max(1, count - 1))
+    ahead: deque[tuple[int, Future[Batches]]] = deque()
     try:
-        for index in indices:
-            running.append(pool.submit(reader.batches, index, columns))
-            if len(running) > count:
-                yield from running.popleft().result()
-        while running:
-            yield from running.popleft().result()
+        left = deque(indices)
+        while left or ahead:
+            while left and len(ahead) <= count:
+                index = left.popleft()
+                ahead.append((index, pool.submit(reader.batches, index, columns)))
+            while not ahead[0][1].done() and _help(reader, ahead, columns):
+                pass
+            yield from ahead.popleft()[1].result()
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+def _help(
+    reader: Reader, ahead: deque[tuple[int, Future[Batches]]], columns: Sequence[str]
+) -> bool:
+    """Parses the first piece that no thread has begun; False if there is none."""
+    for place, (index, future) in enumerate(ahead):
+        if future.cancel():
+            own: Future[Batches] = Future()
+            try:
+                own.set_result(reader.batches(index, columns))
+            except Exception as error:  # told when the pieces before it were given
+                own.set_exception(error)
+            ahead[place] = index, own
+            return True
+    return False

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from tensorferry import dtypes
-from tensorferry.classes import dataclass, replace
+from tensorferry.classes import NamedTuple, dataclass, replace
 from tensorferry.errors import FerryError, FormatError, UnsupportedError
 from tensorferry.formats.tables import columns as arrow_columns
 from tensorferry.formats.tables.columns import Note
@@ -74,7 +74,8 @@ def outline(schema: pa.Schema) -> list[Outline]:
     found: list[Outline] = []
     nodes = leaves = 0
     for column in schema:
-        storage = _storage(column.type)
+        kind = column.type
+        storage = _storage(kind)
         plain = None if column.metadata else _plain(column, storage, nodes, leaves)
         if plain is not None:
             found.append(plain)
@@ -85,8 +86,8 @@ def outline(schema: pa.Schema) -> list[Outline]:
             found += _leaves(column, counters)
         except (FormatError, UnsupportedError) as error:
             error.located(tensor=column.name)
-            name, kind = column.name, str(column.type)
-            found.append(Outline(name, name, kind, (), False, False, (), leaves, error=error))
+            name = column.name
+            found.append(Outline(name, name, str(kind), (), False, False, (), leaves, error=error))
         nodes += 1 + _descendants(storage)
         leaves += _columns(storage)
     return found
@@ -97,6 +98,9 @@ def _plain(column: pa.Field, storage: pa.DataType, node: int, leaf: int) -> Outl
     name, kind, nullable = column.name, column.type, column.nullable
     shape: tuple[int | None, ...] = ()
     nodes: tuple[int, ...] = (node,)
+    if kind.id in _NAMES:
+        dtype = _NAMES[kind.id]
+        return Outline(name, name, dtype, shape, False, False, nodes, leaf, nullable=nullable)
     if isinstance(kind, pa.FixedShapeTensorType) and not storage.value_type.num_fields:
         order = kind.permutation
         shape = tuple(kind.shape if order is None else [kind.shape[axis] for axis in order])
@@ -229,7 +233,18 @@ def _refusal(dtype: str, name: str) -> UnsupportedError | None:
     return None if dtype in dtypes.BY_NAME else no_counterpart(dtype, name)
 
 
+_TEXTS = (
+    pa.string(),
+    pa.binary(),
+    pa.large_string(),
+    pa.large_binary(),
+    pa.string_view(),
+    pa.binary_view(),
+    pa.binary(1),
+)
+# By the number that PyArrow has for a type.
 _NAMES = {number: dtype.name for number, dtype in NUMBERS.items()}
+_NAMES |= {pa.bool_().id: "bool", **{kind.id: "string" for kind in _TEXTS}}
 
 
 def _dtype(kind: pa.DataType, note: Note) -> str:
@@ -242,15 +257,4 @@ def _dtype(kind: pa.DataType, note: Note) -> str:
         return _dtype(kind.value_type, note)
     if types.is_temporal(kind) and not types.is_interval(kind):
         return f"int{kind.bit_width}"
-    if types.is_boolean(kind):
-        return "bool"
-    text = (
-        types.is_string,
-        types.is_binary,
-        types.is_large_string,
-        types.is_large_binary,
-        types.is_string_view,
-        types.is_binary_view,
-        types.is_fixed_size_binary,
-    )
-    return "string" if any(test(kind) for test in text) else str(kind)
+    return str(kind)

@@ -14,9 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
-import numpy as np
-
-from tensorferry.budget import room_for_paths
+from tensorferry.budget import check_size, room_for_paths
 from tensorferry.errors import (
     FerryError,
     FormatError,
@@ -26,7 +24,6 @@ from tensorferry.errors import (
 )
 from tensorferry.storage import Sink
 from tensorferry.storage.source import Span
-from tensorferry.tensors.values import check_budget
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -137,7 +134,7 @@ def check_memory(size: int, *, held: int, what: str = "what was compressed") -> 
         held: Number of bytes of the file.
         what: Names them in the error.
     """
-    check_budget((size,), np.dtype(np.uint8), what=what, held=held)
+    check_size(size, what=what, held=held)
 
 
 def check_parts(columns: int, parts: int = 0, *, held: int, chunks: int = 0) -> None:

@@ -15,18 +15,19 @@ from __future__ import annotations
 import dataclasses
 import operator
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from tensorferry.budget import Budget
-from tensorferry.errors import FerryError, FormatError, LimitError, OptionError, Problem
+from tensorferry.classes import NamedTuple
+from tensorferry.errors import FerryError, LimitError, OptionError, Problem
 from tensorferry.formats.table import TABLE
 from tensorferry.formats.tables import choice, metadata as marks, pieces
-from tensorferry.formats.tables.ahead import read_ahead
 from tensorferry.formats.tables.contract import TableOptions, reads_of, recognised
 from tensorferry.formats.tables.dealing import CONVERTED, dealt
 from tensorferry.formats.tables.files import Files
+from tensorferry.formats.tables.stream import Stream
 from tensorferry.progress import METER, Progress, following
 from tensorferry.rows.columns import nbytes_of, rows_between
 from tensorferry.rows.rows import ROWS, Batch, Damage, Indices, Row, Rows, To, check_rows, hand
@@ -119,13 +120,14 @@ class Table(Rows):
             )
         self._parts = parts
         self._described: tuple[list[Outline], dict[str, TensorInfo]] | None = None
-        self._held: tuple[tuple[int, int, tuple[str, ...]], list[Any]] | None = None
-        self._window: tuple[int, int] | None = None
         try:
             self._files = Files(
                 parts,
                 lambda source, like: reads.pieces(source, how, like),
                 self._skip_file if how.on_error == "skip" else None,
+            )
+            self._pieces = Stream(
+                self._files, parts, self.damages if how.on_error == "skip" else None
             )
             if how.columns is not None:
                 choice.choose(self._files.outlines, how.columns, self.path)
@@ -138,8 +140,9 @@ class Table(Rows):
 
     def close(self) -> None:
         """Closes the files; values that were returned stay valid."""
-        self._held = None
         super().close()
+        if "_pieces" in vars(self):
+            self._pieces.forget()
         if "_files" in vars(self):
             self._files.close()
 
@@ -151,11 +154,7 @@ class Table(Rows):
         return self.place.path
 
     def __len__(self) -> int:
-        total = sum(sum(self._files.rows(number)) for number in range(len(self._files)))
-        if self._window is None:
-            return total
-        start, stop = self._window
-        return max(min(stop, total) - start, 0)
+        return self._pieces.count()
 
     def count(self, progress: Progress | bool | None = None) -> int:
         """Number of rows: all files are opened for it."""
@@ -285,7 +284,7 @@ class Table(Rows):
         table = type(self).__new__(type(self))
         vars(table).update(vars(self))
         table._how = dataclasses.replace(self._how, columns=list(columns))
-        table._held = None
+        table._pieces = self._pieces.again()
         return table
 
     def check_names(self, names: Sequence[str]) -> None:
@@ -339,7 +338,7 @@ class Table(Rows):
     def _plain(self) -> Batch | None:
         """All columns, if the only file is a plain one and nobody asked for a part of it."""
         (part, *others), how, plain = self._parts, self._how, self._files.plain
-        if plain is None or others or part.start is not None or self._window is not None:
+        if plain is None or others or part.start is not None or self._pieces.is_part:
             return None
         if how.columns is not None or how.optional is not None or not self.in_rows:
             return None
@@ -373,18 +372,16 @@ class Table(Rows):
         """
         rows = check_rows(rows)
         leaves = self._settled(columns, all_rows=True)
+        if to == "arrow":
+            asked = self._how.columns if columns is None else columns
+            yield from self._slices(rows, leaves, choice.members(leaves, asked), drop_remainder)
+            return
         wanted = self._wanted(leaves)
-        asked = self._how.columns if columns is None else columns
-        apart = choice.members(leaves, asked) if to == "arrow" else []
-        for parts, count in self._dealt(rows, leaves, most=None if to == "arrow" else CONVERTED):
+        for parts, count in self._dealt(rows, leaves, most=CONVERTED):
             if drop_remainder:
                 count -= count % rows
             if not count:
                 return
-            if to == "arrow":
-                whole = choice.together(parts, wanted.schema, apart)
-                yield from (whole.slice(start, rows) for start in range(0, count, rows))
-                continue
             values = self._values(parts, wanted)
             if count <= rows:
                 yield hand(values, to)
@@ -393,6 +390,28 @@ class Table(Rows):
                 stop = start + rows
                 batch = {n: rows_between(column, start, stop) for n, column in values.items()}
                 yield hand(batch, to)
+
+    def _slices(
+        self, rows: int, leaves: Sequence[Outline], apart: Sequence[Outline], whole: bool
+    ) -> Iterator[pa.RecordBatch]:
+        """Record batches of so many rows.
+
+        Args:
+            rows: Number of rows of a batch.
+            leaves: What is read.
+            apart: Those of them that are members of structs, and become columns of their own.
+            whole: Leave out a shorter last batch.
+        """
+        schema = self._schema_of(choice.columns_of(leaves))
+        for parts, count in self._dealt(rows, leaves, most=None):
+            batch = choice.together(parts, schema, apart)
+            if count == rows:
+                yield batch
+                continue
+            if whole:
+                count -= count % rows
+            for start in range(0, count, rows):
+                yield batch.slice(start, rows)
 
     def __iter__(self) -> Iterator[Row]:
         leaves = self._settled(None, all_rows=True)
@@ -422,7 +441,7 @@ class Table(Rows):
                 place = int(np.searchsorted(starts, start, side="right")) - 1
                 end = min(stop, int(starts[place + 1]))
                 number, index, _ = placed[place]
-                batches = self._piece(number, index, columns)
+                batches = self._pieces.piece(number, index, columns, check=self._check)
                 parts += choice.between(batches, start - int(starts[place]), end - start)
                 start = end
         rows = self._rows(parts, self._wanted(leaves), len(order))
@@ -440,105 +459,13 @@ class Table(Rows):
         return (([], min(rows, total - start)) for start in range(0, total, rows))
 
     def _stream(self, columns: Sequence[str], rows: int | None = None) -> Iterator[Any]:
-        """The record batches of the rows wanted.
+        """The record batches of the rows wanted: see `Stream.batches`."""
+        return self._pieces.batches(columns, rows, check=self._check)
 
-        Args:
-            columns: The columns to read.
-            rows: Number of rows that are used together, after which they may be gone; None if all
-                of them are.
-        """
-        if self._window is None:
-            yield from self._every(columns, rows)
-            return
-        start, stop = self._window
-        before = 0
-        for batch in self._every(columns, rows):
-            first = max(start - before, 0)
-            part = batch.slice(first, max(stop - before - first, 0))
-            if part.num_rows:
-                yield part
-            before += batch.num_rows
-            if before >= stop:
-                return
-
-    def _every(self, columns: Sequence[str], rows: int | None) -> Iterator[Any]:
-        """The record batches of all pieces, without those that are damaged if they are skipped."""
-        before = 0
-        for number in range(len(self._files)):
-            indices = self._needed(number, before)
-            before += sum(self._files.rows(number))
-            if self._how.on_error != "skip" and len(indices) > 1:
-                reader = self._files.reader(number)
-                if reader.is_parsed:
-                    with self._files.located(number):
-                        yield from read_ahead(reader, indices, columns)
-                    continue
-            first = self._parts[number].first
-            for index, count in zip(indices, self._files.rows(number), strict=False):
-                try:
-                    yield from self._parts_of(number, index, columns, rows)
-                except FormatError as error:
-                    if self._how.on_error != "skip":
-                        raise
-                    self._skip(number, index, columns, first, error)
-                first += count
-
-    def _needed(self, number: int, before: int) -> range:
-        """The pieces of a file without those behind the rows wanted: pieces are read ahead.
-
-        Args:
-            number: Of the file.
-            before: Number of rows of the files before it.
-        """
-        indices = self._files.pieces(number)
-        if self._window is None or self._how.on_error == "skip":  # rows that are skipped count not
-            return indices
-        starts = np.cumsum([before, *self._files.rows(number)])[:-1]
-        return indices[: int((starts < self._window[1]).sum())]
-
-    def _parts_of(
-        self, number: int, index: int, columns: Sequence[str], rows: int | None
-    ) -> Iterator[Any]:
-        """A piece, which is read part by part if nobody needs all of it."""
-        is_held = self._held is not None and self._held[0] == (number, index, tuple(columns))
-        parts = None
-        if rows is not None and self._how.on_error != "skip" and not is_held:
-            parts = self._files.reader(number).stream(index, columns, rows)
-        if parts is None:
-            yield from self._piece(number, index, columns)
-            return
-        self._held = None
-        with self._files.located(number):
-            for batch in parts:
-                METER.add(batch.get_total_buffer_size())
-                yield batch
-
-    def _piece(self, number: int, index: int, columns: Sequence[str]) -> list[Any]:
-        """A piece; the last one that was read is kept."""
-        key = (number, index, tuple(columns))
-        reader = self._files.reader(number)
-        if self._held is None or self._held[0] != key:
-            self._held = None  # the old one goes before the new one comes
-            with self._files.located(number):
-                batches = reader.batches(index, columns)
-                if not reader.is_parsed:  # text counts itself, in whichever thread parses it
-                    METER.add(sum(batch.get_total_buffer_size() for batch in batches))
-                if self._how.on_error == "skip":  # what is wrong inside must be known now
-                    leaves = [leaf for leaf in self._files.outlines if not leaf.error]
-                    here = [leaf for leaf in leaves if leaf.column in columns]
-                    self._values(batches, self._wanted(here))
-            self._held = key, batches
-        return self._held[1]
-
-    def _skip(
-        self, number: int, index: int, columns: Sequence[str], first: int, error: FormatError
-    ) -> None:
-        spans = self._files.reader(number).spans(index, columns)
-        offset = error.offset
-        if offset is None:
-            offset = min((start for start, _ in spans), default=0)
-        size = sum(stop - start for start, stop in spans)
-        self.damages.append(Damage(self._files.path(number), first, offset, size, error.message))
+    def _check(self, batches: list[Any], columns: Sequence[str]) -> None:
+        """Raises what is wrong inside of a piece, for those who skip damage."""
+        leaves = [leaf for leaf in self._files.outlines if not leaf.error]
+        self._values(batches, self._wanted([leaf for leaf in leaves if leaf.column in columns]))
 
     def _skip_file(self, place: Place, error: FerryError) -> None:
         damage = Damage(place.path, 0, error.offset or 0, place.size() or 0, error.message)
@@ -557,14 +484,15 @@ class Table(Rows):
         if columns is not None or self._how.columns is not None or self._files.settled:
             return self._chosen(columns)
         chosen = self._chosen(None)
-        doubtful = any(leaf.listed for leaf in chosen)  # only these are looked at
-        held = self._first_piece(chosen, all_rows) if doubtful else None
-        unfit = dict(choice.unfit(self._files, chosen, held))
-        if unfit:
-            self._files.refuse(unfit)
-            for leaf, error in unfit.items():
-                self.notes.append(f"column {leaf.name!r} is left out: {error.message}")
+        unfit: dict[Outline, FerryError] = {}
+        if any(leaf.listed for leaf in chosen):  # only these are looked at
+            unfit |= choice.unfit(self._files, chosen, self._first_piece(chosen, all_rows))
         self._files.settled = True
+        if not unfit:
+            return chosen
+        self._files.refuse(unfit)
+        for leaf, error in unfit.items():
+            self.notes.append(f"column {leaf.name!r} is left out: {error.message}")
         return self._chosen(None)
 
     def _first_piece(self, leaves: Sequence[Outline], all_rows: bool) -> list[Any] | None:
@@ -576,7 +504,8 @@ class Table(Rows):
             number = next(n for n in range(len(self._files)) if self._files.pieces(n))
             if not all_rows and not self._files.reader(number).is_parsed:
                 return None
-            return self._piece(number, self._files.pieces(number)[0], choice.columns_of(leaves))
+            index, columns = self._files.pieces(number)[0], choice.columns_of(leaves)
+            return self._pieces.piece(number, index, columns, check=self._check)
         except (StopIteration, FerryError):
             return None
 
@@ -610,7 +539,7 @@ class Table(Rows):
         """Some rows that follow each other: see `Rows.portion`."""
         table = type(self).__new__(type(self))
         vars(table).update(vars(self))
-        table._window, table._held = (start, stop), None
+        table._pieces = self._pieces.within(start, stop)
         return table
 
     def splits(self, count: int) -> list[Split]:

@@ -179,8 +179,14 @@ class TextReader(ABC):
         """
 
     @abstractmethod
-    def _parse(self, text: Any, columns: Sequence[str]) -> Any:
-        """The table that is in a block."""
+    def _parse(self, text: Any, columns: Sequence[str], rows: int) -> Any:
+        """The table that is in a block.
+
+        Args:
+            text: Whole lines.
+            columns: The columns to read.
+            rows: Number of lines that are not blank.
+        """
 
     def _text(self, index: int) -> Any:
         import pyarrow as pa
@@ -197,8 +203,9 @@ class TextReader(ABC):
         pieces.check_memory(8 * block.rows * len(self.schema), held=self.size)
         with self._located(block):
             first, self._first = (self._first, None) if index == 0 else (None, self._first)
-            table = first if first is not None else self._parse(self._text(index), columns)
-            table = table.select(list(columns))
+            if first is None:
+                first = self._parse(self._text(index), columns, block.rows)
+            table = first.select(list(columns))
         METER.add(block.stop - block.start)
         if table.num_rows != block.rows and columns:
             raise FormatError(

@@ -152,15 +152,16 @@ def batch_tasks(walk: Walk, rows: int) -> Iterator[list[Segment]]:
         yield task
 
 
-def row_tasks(walk: Walk, columns: int = 0) -> Iterator[list[Segment]]:
+def row_tasks(walk: Walk, columns: int = 0, *, first: int = 1) -> Iterator[list[Segment]]:
     """The frames of some rows at a time, fewer of them the larger they are.
 
     Args:
         walk: Gives the frames.
         columns: Number of columns that the rows are decoded into.
+        first: Number of rows to begin with.
     """
     most = max(1, min(ROWS, limits.memory // (PLACE * max(columns, 1))))
-    rows = 1
+    rows = min(first, most)
     segments = walk(lambda: rows)
     for segment in segments:
         yield [segment]

@@ -76,7 +76,7 @@ class BatchDecoder:
 
     def __init__(self, schema: Schema, columns: Sequence[str] | None = None) -> None:
         wanted = list(schema if columns is None else columns)
-        self.schema = schema.select(wanted)
+        self.schema = schema if columns is None else schema.select(wanted)
         self.names = wanted
         for feature in self.schema.values():
             if feature.sequence and feature.encoding == "tensor":

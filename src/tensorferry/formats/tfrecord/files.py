@@ -22,6 +22,9 @@ from tensorferry.storage.place import OPEN_AT_ONCE, Place, Recent
 INFER = 1000
 INFER_BYTES = 16 << 20
 
+SMALL = 1 << 20
+"""Of a file of so many bytes, no record is too large to be read together with others."""
+
 
 class RecordFiles:
     """The files of records, or parts of them.
@@ -45,6 +48,13 @@ class RecordFiles:
         self._current: Frames | None = None
         self._seen: list[Segment] = []
         self._pending: list[Segment] = []
+
+    @property
+    def is_small(self) -> bool:
+        """Whether there is one file, which is open, and small."""
+        if self.is_stream or len(self.parts) > 1 or not self.parts[0].place.is_open:
+            return False
+        return (self.parts[0].place.open().size or 0) <= SMALL
 
     def close(self) -> None:
         """Closes the files; of a stream nothing is left."""
@@ -86,8 +96,9 @@ class RecordFiles:
         """The first frames, as many as it takes to infer a schema."""
         rows = size = 0
         # Few at first: they may be large.
+        least = INFER if self.is_small else 16
         segments = self.segments(
-            lambda: min(16 * max(1, rows), INFER - rows),
+            lambda: min(max(least, 16 * rows), INFER - rows),
             verify=verify,
             on_error=on_error,
             damages=damages,

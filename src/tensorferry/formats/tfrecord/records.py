@@ -288,7 +288,8 @@ class Records(Rows):
         if not self.columns:
             segments = chain.from_iterable(decoding.row_tasks(self._segments))
             return ({} for segment in segments for _ in range(segment.count))
-        tasks = decoding.row_tasks(self._segments, len(self.columns))
+        first = decoding.GROWTH**2 if self._files.is_small else 1
+        tasks = decoding.row_tasks(self._segments, len(self.columns), first=first)
         batches = self._decoded(tasks, "numpy")
         return chain.from_iterable(example.rows_of(batch, self._features) for batch in batches)
 

@@ -259,8 +259,7 @@ class RecordWriter:
 
     def _go_straight(self) -> None:
         """Writes what is pending, and lets the next records take the short way."""
-        self._flush()
-        self._wait()
+        self._settle()
         self._plan = self._examples.plan
         self._direct = True
 
@@ -325,21 +324,29 @@ class RecordWriter:
 
     def _flush_and_wait(self) -> None:
         self._check_open()
-        self._flush()
-        self._wait()
+        self._settle()
 
     def _check_open(self) -> None:
         if self._stack is None:
             raise ValueError("the writer is closed")
 
-    def _flush(self) -> None:
+    def _flush(self, *, at_once: bool = False) -> None:
         self._size = 0
         for framer in self._framers:
             framer.flush()
         if self._rows:
             rows, self._rows = self._rows, 0
             self._written += rows
-            self._submit(self._deal, self._examples.flush(), rows)
+            data = self._examples.flush()
+            if at_once and not self._running:
+                self._deal(data, rows)
+            else:
+                self._submit(self._deal, data, rows)
+
+    def _settle(self) -> None:
+        """Writes everything that is pending; a thread would only be waited for."""
+        self._flush(at_once=True)
+        self._wait()
 
     # Encoded rows are compressed and written in their own thread while the next are encoded; it
     # is one thread, so that everything stays in order. Records of bytes are framed and written at
@@ -406,8 +413,7 @@ class RecordWriter:
     def _finish(self) -> None:
         for shard in self._shards:
             shard.check()
-        self._flush()
-        self._wait()
+        self._settle()
         for shard in self._shards:
             shard.finish()
         if self._framed is not None and self._keeps_types and not self._beside:
