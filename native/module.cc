@@ -80,4 +80,5 @@ NB_MODULE(_native, module) {
   ferry::python::bind_csv(module);
   ferry::python::bind_cut(module);
   ferry::python::bind_files(module);
+  ferry::python::bind_objects(module);
 }

@@ -154,6 +154,7 @@ void bind_highwayhash(nb::module_& module);
 void bind_ragged(nb::module_& module);
 void bind_safetensors(nb::module_& module);
 void bind_npz(nb::module_& module);
+void bind_objects(nb::module_& module);
 void bind_zip(nb::module_& module);
 void bind_arrow(nb::module_& module);
 void bind_hdf5(nb::module_& module);

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from tensorferry import classes
+from tensorferry import _native, classes
 
 MAKERS = (classes, dataclasses)
 
@@ -320,3 +320,65 @@ def test_named_tuples_are_kept():
     for again in (copy.copy, copy.deepcopy, lambda value: pickle.loads(pickle.dumps(value))):
         found = again(KeptPair(1, [2]))
         assert (found, type(found)) == (KeptPair(1, [2]), KeptPair)
+
+
+def test_many_at_once():
+    """Objects made together are those that calls of the class would be."""
+    made = points(classes, frozen=True, slots=True)
+    rows = [(x, x + 1, [str(x)], "no") for x in range(100)]
+
+    found = classes.make_many(made, iter(rows))
+
+    assert found == [made(*row) for row in rows]
+    assert [repr(each) for each in found[:2]] == [repr(made(*row)) for row in rows[:2]]
+    assert hash(classes.make_many(made, [(1, 2, (), "")])[0]) == hash(made(1, 2, ()))
+    assert pickled(found[0]) == ((0, 1, ["0"], "no"))
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        found[0].x = 3
+
+
+def pickled(point: Any) -> tuple[Any, ...]:
+    """The fields of an object that was copied."""
+    found = copy.copy(point)
+    return found.x, found.y, found.names, found.hidden
+
+
+class _Base:
+    __slots__ = ("x",)
+
+
+class _Text(str):
+    __slots__ = ()
+
+
+class _Made:
+    __slots__ = ("x",)
+
+    def __new__(cls) -> Any:
+        raise AssertionError("nobody asked for it")
+
+
+def test_many_of_no_class_with_slots():
+    """What is more than its slots, and what has none of these, is refused."""
+
+    def failing() -> Any:
+        yield (1,)
+        raise OSError("no more")
+
+    for kind, slots, rows in (
+        (5, ("x",), []),
+        (_Text, (), [()]),
+        (int, (), [()]),
+        (_Made, ("x",), [(1,)]),
+        (_Base, ("x", "__class__"), [(1, int)]),
+        (_Base, ("x",), [()]),
+        (_Base, ("x",), [(1, 2)]),
+        (_Base, ("x",), [[1]]),
+        (_Base, ("x",), 5),
+    ):
+        with pytest.raises(TypeError):
+            _native.make_objects(kind, slots, rows)
+    with pytest.raises(AttributeError):
+        _native.make_objects(_Base, ("y",), [])
+    with pytest.raises(OSError, match="no more"):
+        _native.make_objects(_Base, ("x",), failing())

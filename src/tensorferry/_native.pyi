@@ -1,4 +1,4 @@
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal, TypeVar
 
 from typing_extensions import Buffer
@@ -272,3 +272,7 @@ class ExampleEncoder:
         hand_on: Callable[[memoryview], object],
     ) -> None: ...
     def clear(self) -> None: ...
+
+def make_objects(
+    kind: type[T], slots: tuple[str, ...], rows: Iterable[tuple[Any, ...]]
+) -> list[T]: ...

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
 
 from tensorferry import display
-from tensorferry.classes import dataclass
+from tensorferry.classes import dataclass, make_many
 
 if TYPE_CHECKING:
     from tensorferry.dtypes import DType
@@ -78,7 +78,7 @@ class SignatureInfo:
     outputs: tuple[ArgumentInfo, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class VariableInfo:
     """A variable as the graph has it; its value is in the checkpoint beside the graph.
 
@@ -209,16 +209,15 @@ def model_of(opened: Bundle | Rows) -> ModelInfo | None:
 
 def _outline_graph(graph: MetaGraph) -> GraphInfo:
     callables = {} if graph.objects is None else graph.objects.callables
+    variables = (
+        (path, variable.name, _dtype(variable.dtype), variable.shape, variable.trainable)
+        for path, variable in graph.variables.items()
+    )
     return GraphInfo(
         graph.tags,
         graph.tensorflow_version,
         tuple(map(_outline_signature, graph.signatures.values())),
-        tuple(
-            VariableInfo(
-                path, variable.name, _dtype(variable.dtype), variable.shape, variable.trainable
-            )
-            for path, variable in graph.variables.items()
-        ),
+        tuple(make_many(VariableInfo, variables)),
         graph.graph.nodes,
         graph.ops,
         graph.custom_ops,

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from unicodedata import normalize
 
 from tensorferry import display
-from tensorferry.classes import dataclass, field
+from tensorferry.classes import dataclass, field, make_many
 from tensorferry.errors import FormatError
 
 if TYPE_CHECKING:
@@ -114,70 +114,36 @@ def origin_of(name: str, alias: str) -> dict[str, Any]:
     return {} if alias == name else {"aliases": (alias,)}
 
 
-class _Draft:
-    """A `TensorInfo` before it is frozen: each attribute of a frozen one takes a call."""
-
-    __slots__ = TensorInfo.__slots__
-
-    def __init__(
-        self,
-        name: str,
-        dtype: str,
-        shape: tuple[int, ...],
-        nbytes: int,
-        origin: dict[str, Any],
-        kind: Kind = "dense",
-    ) -> None:
-        self.name = name
-        self.dtype = dtype
-        self.shape = shape
-        self.nbytes = nbytes
-        self.kind = kind
-        self.quantized = None
-        self.origin = origin
-        self.unreadable = None
-
-
-def make_info(
-    name: str,
-    dtype: str,
-    shape: tuple[int, ...],
-    nbytes: int,
-    *,
-    alias: str,
-    kind: Kind = "dense",
-) -> TensorInfo:
-    """The info of one of many tensors, in less than half the time that `TensorInfo` itself takes.
-
-    Args:
-        name: As in `TensorInfo`, and so are all others.
-        dtype: The name of the dtype.
-        shape: The dimensions.
-        nbytes: Number of bytes in the file.
-        alias: Another name of the tensor, or the same.
-        kind: What it is.
-    """
-    info: Any = _Draft(name, dtype, shape, nbytes, origin_of(name, alias), kind)
-    info.__class__ = TensorInfo
-    found: TensorInfo = info
-    return found
-
-
-def infos_of(
+def make_infos(
     facts: Iterable[tuple[str, str, tuple[int, ...], int]], aliases: Mapping[str, str]
-) -> dict[str, TensorInfo]:
-    """The infos of many dense tensors, in less than half the time that `TensorInfo` itself takes.
+) -> list[TensorInfo]:
+    """The infos of many tensors, in a fifth of the time that `TensorInfo` itself takes.
 
     Args:
         facts: Name, dtype, shape and number of bytes of each.
         aliases: Another name of each tensor that has one.
     """
-    infos: dict[str, Any] = {}
-    for name, dtype, shape, nbytes in facts:
-        origin = origin_of(name, aliases.get(name, name)) if aliases else {}
-        info = infos[name] = _Draft(name, dtype, shape, nbytes, origin)
-        info.__class__ = TensorInfo  # type: ignore[assignment]
-    return infos
+    rows = (
+        (
+            name,
+            dtype,
+            shape,
+            nbytes,
+            "string" if dtype == "string" else "dense",
+            None,
+            origin_of(name, aliases[name]) if name in aliases else {},
+            None,
+        )
+        for name, dtype, shape, nbytes in facts
+    )
+    return make_many(TensorInfo, rows)
+
+
+def infos_of(
+    facts: Iterable[tuple[str, str, tuple[int, ...], int]], aliases: Mapping[str, str]
+) -> dict[str, TensorInfo]:
+    """The same, by name."""
+    return {info.name: info for info in make_infos(facts, aliases)}
 
 
 def elements_in(info: TensorInfo) -> int | None:

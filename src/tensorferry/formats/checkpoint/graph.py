@@ -161,7 +161,7 @@ def _better_names(keys: Collection[str], graph: Graph) -> dict[str, str]:
     return better
 
 
-_NO_CHILDREN: Mapping[str, int] = MappingProxyType({})
+NO_CHILDREN: Mapping[str, int] = MappingProxyType({})
 
 
 class Node(NamedTuple):
@@ -173,7 +173,7 @@ class Node(NamedTuple):
         slots: Of an optimizer: the variable's node, the name and the node of each slot.
     """
 
-    children: Mapping[str, int] = _NO_CHILDREN
+    children: Mapping[str, int] = NO_CHILDREN
     attributes: Sequence[tuple[str, str, str]] = ()
     slots: Sequence[tuple[int, str, int]] = ()
 
@@ -230,9 +230,12 @@ def parse(data: Any) -> Graph:
     reader = Reader(data)
     whole = (0, len(data))
     spans = reader.counted("TrackableObjectGraph", "nodes", whole, size=OBJECT, what="objects")
+    count = len(spans)
     return Graph(
         [
-            _new(Node, (find_children(children, slots, len(spans)), attributes, slots))
+            _new(Node, (find_children(children, slots, count), attributes, slots))
+            if children or slots
+            else _new(Node, (NO_CHILDREN, attributes, ()))  # nearly all: variables have none
             for children, attributes, slots, _ in reader.rows("TrackableObject", spans)
         ]
     )
@@ -251,8 +254,6 @@ def find_children(
     Raises:
         FormatError: The object leads to one that is not there.
     """
-    if not references and not slots:  # nearly all: variables have none
-        return _NO_CHILDREN
     children = {name: number for number, name in references}
     targets: Iterable[int] = children.values()
     if slots:

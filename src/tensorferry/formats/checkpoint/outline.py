@@ -11,7 +11,7 @@ import itertools
 import os
 from collections.abc import Mapping
 
-from tensorferry import _native, dtypes
+from tensorferry import _native
 from tensorferry.classes import dataclass
 from tensorferry.codecs.protobuf import read_varint
 from tensorferry.errors import FerryError
@@ -27,7 +27,7 @@ from tensorferry.formats.checkpoint.entries import (
 )
 from tensorferry.formats.checkpoint.messages import Reader
 from tensorferry.storage.place import Place
-from tensorferry.tensors.infos import TensorInfo, make_info
+from tensorferry.tensors.infos import TensorInfo, make_infos
 
 # Beyond that many tensors NumPy is faster, its import included.
 MOST = 4096
@@ -56,20 +56,14 @@ class Outline:
         Args:
             shown: Other names for them, if they have any.
         """
-        infos = []
-        for name, entry in self.entries.items():
-            row, shape, _, _ = entry.kind
-            infos.append(
-                make_info(
-                    name if shown is None else shown[name],
-                    row.name,
-                    shape,
-                    entry.size,
-                    alias=self.keys[name],
-                    kind="string" if row is dtypes.STRING else "dense",
-                )
-            )
-        return infos
+        names = {name: name for name in self.entries} if shown is None else shown
+        return make_infos(
+            (
+                (names[name], entry.kind.row.name, entry.kind.shape, entry.size)
+                for name, entry in self.entries.items()
+            ),
+            {names[name]: key for name, key in self.keys.items()},
+        )
 
 
 class _UnusualError(Exception):

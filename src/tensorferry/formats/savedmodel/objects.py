@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import Any
 
 from tensorferry.budget import room_for_paths
-from tensorferry.classes import NamedTuple, dataclass, field
+from tensorferry.classes import NamedTuple, dataclass, field, make_many
 from tensorferry.codecs.protobuf import Span
 from tensorferry.dtypes import DType
 from tensorferry.errors import FerryError, FormatError, LimitError
@@ -247,12 +247,14 @@ def _make_node(row: Sequence[Any], span: Span, count: int) -> _Node:
         span: Where it stands.
         count: How many objects there are.
     """
-    references, slots = row[:2]
-    try:
-        children = checkpoint_graph.find_children(references, slots, count)
-    except FormatError as error:
-        error.offset = span.start
-        raise
+    references, slots = row[0], row[1]
+    children = checkpoint_graph.NO_CHILDREN
+    if references or slots:
+        try:
+            children = checkpoint_graph.find_children(references, slots, count)
+        except FormatError as error:
+            error.offset = span.start
+            raise
     if row[VARIABLE] is not None and row.count(None) == len(KINDS) - 1:  # nearly all
         return _new(_Node, (children, slots, "variable", row[VARIABLE]))  # type: ignore[no-any-return]
     found = [(kind, place) for kind, place in zip(KINDS, row[2:], strict=True) if place is not None]
@@ -297,17 +299,18 @@ def _read_variables(
 ) -> dict[str, Variable]:
     """The variables by path, of which the numbers of their objects are known."""
     spans = [nodes[number].span for number in numbers.values()]
-    rows = reader.rows("SavedVariable", spans)
-    return {
-        path: Variable(
+    found = reader.rows("SavedVariable", spans)
+    rows = (
+        (
             path,
             name,
             read_dtype(dtype, span.start),
             () if shape is None else read_shape(reader, shape),
             trainable,
         )
-        for path, span, (dtype, shape, trainable, name) in zip(numbers, spans, rows, strict=True)
-    }
+        for path, span, (dtype, shape, trainable, name) in zip(numbers, spans, found, strict=True)
+    )
+    return dict(zip(numbers, make_many(Variable, rows), strict=True))
 
 
 def _read_concrete(reader: Reader, name: str, span: Span) -> ConcreteFunction:
