@@ -1,5 +1,7 @@
 """Files of plain arrays: a short way that differs from the long one in nothing but time."""
 
+import gzip
+import io
 import json
 import os
 import pickle
@@ -12,10 +14,12 @@ import safetensors.numpy
 
 import tensorferry as ferry
 from tensorferry import _native
+from tensorferry.errors import FormatError
 from tensorferry.files.open import Reading
-from tensorferry.files.plain import look
+from tensorferry.files.plain import look, value_of
 from tensorferry.formats.contract import Glimpse
 from tensorferry.formats.detect import is_open, recognise
+from tensorferry.storage.place import Place
 from tensorferry.storage.source import SMALL_FILE, Whole
 
 VALUES = {
@@ -61,6 +65,54 @@ def test_the_short_way_gives_what_the_long_one_gives(tmp_path, name, lends):
     loaded = ferry.load(path)
     assert same(loaded, Reading(lends=True).open_any(path).value())
     assert all(array.flags.writeable for array in arrays_of(loaded))
+
+
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+@pytest.mark.parametrize("name", [name for name in VALUES if "large" not in name])
+def test_bytes_have_a_short_way_too(name, kind):
+    """The same values as the long way gives, and none of them writable; damage is its error."""
+    value = VALUES[name]
+    if name.endswith(".npy"):
+        file = io.BytesIO()
+        np.save(file, value)
+        data = file.getvalue()
+    else:
+        data = safetensors.numpy.save(value, metadata={"step": "9"})
+
+    assert value_of(data) is not None
+    for named in (None, name.partition(".")[2]):
+        short = ferry.loads(kind(data), format=named)
+        with Reading(named).open_any(Place(data)) as opened:
+            assert same(short, opened.value())
+        assert not any(array.flags.writeable for array in arrays_of(short))
+    for end in range(len(data)):
+        if value_of(data[:end]) is None:
+            with pytest.raises(FormatError):
+                ferry.loads(data[:end])
+
+
+def test_bytes_that_are_something_else_go_the_long_way():
+    """Compressed ones, records whose first bytes look like a header, and files with a note."""
+    data = safetensors.numpy.save({"a": np.arange(3)})
+
+    assert value_of(gzip.compress(data)) is None
+    assert value_of(data, "npy") is None
+    assert value_of(data, "npz") is None
+    assert value_of(b"") is None
+    assert value_of(ferry.dumps({"a": [np.arange(3), "text"]}, format="safetensors")) is None
+    assert same(ferry.loads(gzip.compress(data)), {"a": np.arange(3)})
+
+
+def test_paths_have_the_short_way(tmp_path):
+    """However a path is given, but as bytes."""
+    path = tmp_path / "x.npy"
+    np.save(path, np.arange(3))
+
+    assert Reading().look(path) is not None
+    assert Reading().look(str(path)) is not None
+    assert Reading().look(ferry.save(np.arange(3), path)) is not None
+    assert Reading().look(os.fsencode(path)) is None
+    assert Reading().look(5) is None
 
 
 def same(one, other):

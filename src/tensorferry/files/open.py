@@ -11,6 +11,7 @@ ambiguous. The format then opens the file with its own options.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Unpack
@@ -217,6 +218,8 @@ class Reading:
         """A file of plain arrays; None for all that only `open_any` opens."""
         if path.__class__ is Found and path.format is None and len(path.places) == 1:
             path = path.name if path.place.is_nothing_but(path.name) else None
+        elif isinstance(path, os.PathLike):
+            path = os.fspath(path)
         # What is preferred is asked of other formats: plain files are read without options.
         if path.__class__ is not str or self.format is not None or self.given or storage_options:
             return None

@@ -20,7 +20,7 @@ from tensorferry.classes import NamedTuple
 from tensorferry.errors import FormatError
 from tensorferry.files.sidecars import SUFFIX
 from tensorferry.formats import table
-from tensorferry.formats.contract import HEAD, Facts, Plain, ReadsPlain
+from tensorferry.formats.contract import HEAD, Facts, Glimpse, Plain, ReadsPlain
 from tensorferry.formats.detect import is_open
 from tensorferry.formats.table import TABLE
 from tensorferry.storage.journal import identity_of
@@ -50,14 +50,12 @@ class Found(NamedTuple):
 
     def value(self) -> Any:
         """The arrays by name, or what the format makes of them; they are writable."""
-        places, source = self.plain.places, self.source
-        source.lend()
-        assert source.buffer is not None
+        self.source.lend()
+        assert self.source.buffer is not None
         try:
-            arrays = cleaned(views_in(source.buffer, places), places)
+            return _value_in(self.source.buffer, self.plain)
         except FormatError as error:
             raise error.located(path=self.path) from None
-        return arrays if self.plain.layout is None else layout.rebuild(self.plain.layout, arrays)
 
     def bundle(self, *, lends: bool) -> Bundle:
         """The arrays as a bundle.
@@ -96,6 +94,26 @@ def look(path: str) -> Found | None:
     return None if plain is None else Found(path, facts, source, plain)
 
 
+def value_of(data: bytes | memoryview, format: str | None = None) -> Any:
+    """The same from bytes, of which arrays are views; None if they are no plain file.
+
+    Args:
+        data: The bytes.
+        format: As the user named it; by default recognised.
+    """
+    known = _called(format) if format is not None else _recognised(bytes(data[:HEAD]))
+    found = None if known is None else known[1].plain(memoryview(data))
+    if found is None:
+        return None
+    with suppress(FormatError):  # the long way says what is wrong
+        return _value_in(memoryview(data), found)
+
+
+def _value_in(buffer: bytearray | memoryview, plain: Plain) -> Any:
+    arrays = cleaned(views_in(buffer, plain.places), plain.places)
+    return arrays if plain.layout is None else layout.rebuild(plain.layout, arrays)
+
+
 def _read(path: str) -> Source | None:
     """A small file, read."""
     found = _native.read_small(path, SMALL_FILE, Whole)
@@ -123,7 +141,24 @@ def _map(path: str) -> Source | None:
 def _format_of(suffix: str) -> tuple[Facts, ReadsPlain] | None:
     """The format that a suffix stands for, if it has a reader of plain arrays."""
     facts = next((facts for facts in TABLE.values() if suffix in facts.suffixes), None)
-    if facts is None or not facts.reads_plain:
-        return None
-    reader = table.to_read(facts.name).reads_plain
+    return None if facts is None else _called(facts.name)
+
+
+@lru_cache(maxsize=64)
+def _called(name: str) -> tuple[Facts, ReadsPlain] | None:
+    """A format, if it has a reader of plain arrays."""
+    facts = table.facts_of(name)
+    reader = table.to_read(name).reads_plain if facts.reads_plain else None
     return None if reader is None else (facts, reader)
+
+
+def _recognised(head: bytes) -> tuple[Facts, ReadsPlain] | None:
+    """The format of a file with these first bytes, if it has a reader of plain arrays."""
+    glimpse = Glimpse("", head)
+    for name, facts in _READ_PLAINLY:
+        if facts.recognise(glimpse) == "surely":
+            return _called(name) if is_open(head) else None
+    return None
+
+
+_READ_PLAINLY = [(name, facts) for name, facts in TABLE.items() if facts.reads_plain]

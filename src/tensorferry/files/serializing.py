@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from numpy import ndarray
 
 from tensorferry import frameworks
-from tensorferry.errors import FerryError, FormatError, OptionError, UnsupportedError
+from tensorferry.errors import FormatError, OptionError
 from tensorferry.files import keywords
 from tensorferry.formats.tensorproto import message as tensorproto
 from tensorferry.frameworks.conversion import QUICK
@@ -61,34 +61,7 @@ def _write(value: Any, sink: Sink, format: str | None, options: Mapping[str, Any
         else:
             _structure().write(value, sink)
         return
-    from tensorferry.files.content import content_of
-    from tensorferry.files.pouring import rows_of
-    from tensorferry.files.writer import write_rows
-    from tensorferry.formats import table
-    from tensorferry.formats.contract import choose
-    from tensorferry.storage.place import Target
-
-    metadata, quantize = chosen.pop("metadata", None), chosen.pop("quantize", None)
-    target = Target("<bytes>", into=sink)
-    if format is not None and (facts := table.facts_of(format)).opens == "rows":
-        rows, value = rows_of(value, facts, quantize=quantize, options=chosen)
-        if rows is not None:
-            chosen = {**chosen, **keywords.given({"quantize": quantize})}
-            write_rows(rows, format, target, chosen, metadata=metadata)
-            return
-    columns = bool(chosen.get("rows"))
-    content = content_of(value, metadata=metadata, quantize=quantize, columns=columns)
-    usual = "tensorproto" if content.is_tensor else "structure"
-    facts = table.facts_of(format or usual)
-    writes = table.to_write(facts.name).writes
-    assert writes is not None
-    how = choose(writes.options, chosen, format=facts.name)
-    writes.write(content, target, how)
-    if facts.metadata == "beside" and content.needs_texts:
-        raise UnsupportedError(
-            f"{facts.name} bytes have no place for what has to be known beside the values",
-            hint="npz, safetensors, arrow and parquet have",
-        )
+    _formatted().write(value, sink, format, chosen)
 
 
 def from_bytes(
@@ -98,7 +71,7 @@ def from_bytes(
     source = data if data.__class__ is bytes else _source_of(data)
     message = _message_of(source) if format is None and not options else None
     if message is None:
-        return _read(source, format, to, options)
+        return _formatted().read(source, format, to, keywords.given(options))
     try:
         value = message.read(source)
     except FormatError:
@@ -108,7 +81,7 @@ def from_bytes(
         found = detect_bytes(source)
         if found == message.NAME:
             raise
-        return _read(source, found, to, options)
+        return _formatted().read(source, found, to, {})
     return value if to == "numpy" else frameworks.give(value, to)
 
 
@@ -135,38 +108,7 @@ def _source_of(data: Buffer | str) -> bytes | memoryview:
     return as_source(data)
 
 
-def _read(
-    source: bytes | memoryview, format: str | None, to: Framework, options: Mapping[str, Any]
-) -> Any:
-    from tensorferry.formats.wholes import reader_of
-
-    chosen = keywords.given(options)
-    whole = reader_of(source, format)
-    if whole is None:
-        return _open(source, format, to, chosen)
-    value = whole.read(source, chosen)  # no bundle has to be made of it
-    return value if to == "numpy" else frameworks.give(value, to)
-
-
-def _open(
-    source: bytes | memoryview, format: str | None, to: Framework, chosen: dict[str, Any]
-) -> Any:
-    from tensorferry.files.open import Reading
-    from tensorferry.rows.rows import Rows
-    from tensorferry.storage.place import Place
-
-    common = {name: chosen.pop(name) for name in _COMMON if name in chosen}
-    # If the format was given, the bytes are of that format, whatever they start with.
-    unpack = format is None
-    how = Reading(format, to, given=chosen, preferred={"raw": True}, unpack=unpack, **common)
-    try:
-        with how.open(Place(source)) as opened:
-            if isinstance(opened, Rows):
-                return list(opened) if opened.raw else opened.value(to=to)
-            return opened.value()
-    except FerryError as error:
-        error.path = None if error.path == Place.MEMORY else error.path
-        raise
-
-
-_COMMON = ("verify", "dequantize", "parts")
+@cache
+def _formatted() -> ModuleType:
+    """Imported by the first format that is something else."""
+    return import_module("tensorferry.files.formatted")
