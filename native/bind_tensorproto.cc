@@ -77,20 +77,27 @@ bool are_inside(nb::handle indices, nb::handle shape) {
   if (sizes.size() % sizeof(std::int64_t) != 0) throw nb::value_error("sizes are int64");
   if (rank == 0) return true;
   if (rows.size() % sizes.size() != 0) throw nb::value_error("rows of as many indices as sizes");
-  const std::uint8_t* const begin = rows.data();
-  const std::uint8_t* const end = begin + rows.size();
   const Unlocked unlocked;
-  std::vector<std::uint64_t> limits(rank);
-  std::memcpy(limits.data(), sizes.data(), sizes.size());
-  bool inside = true;
-  for (const std::uint8_t* at = begin; at != end && inside;) {
-    for (std::size_t axis = 0; axis < rank; ++axis, at += sizeof(std::uint64_t)) {
-      std::uint64_t index;  // a negative one is larger than any size
-      std::memcpy(&index, at, sizeof(index));
-      inside &= index < limits[axis];
-    }
+  // The last index of each axis, for some rows at once: more than a processor's lanes.
+  std::vector<std::uint64_t> last(rank * std::max<std::size_t>(256 / rank, 1));
+  for (std::size_t i = 0; i < last.size(); ++i) {
+    std::memcpy(&last[i], sizes.data() + i % rank * sizeof(last[i]), sizeof(last[i]));
+    --last[i];
   }
-  return inside;
+  // An index is inside if neither it nor what is left to the last one is negative.
+  std::uint64_t signs = 0;
+  const std::uint8_t* at = rows.data();
+  for (std::size_t left = rows.size() / sizeof(signs); left != 0;) {
+    const std::size_t count = std::min(last.size(), left);
+    for (std::size_t i = 0; i < count; ++i) {
+      std::uint64_t index;
+      std::memcpy(&index, at + i * sizeof(index), sizeof(index));
+      signs |= index | (last[i] - index);
+    }
+    at += count * sizeof(signs);
+    left -= count;
+  }
+  return signs >> 63 == 0;
 }
 
 nb::list decode_string_list(nb::handle source, std::uint64_t start, std::uint64_t end,

@@ -48,6 +48,24 @@ def test_sparse_parts_must_fit(parts):
         SparseTensor(*parts)
 
 
+@pytest.mark.parametrize(("entries", "rank"), [(1, 1), (3, 2), (300, 1), (700, 3), (5, 300)])
+@pytest.mark.parametrize("wrong", [-1, 10, 2**63 - 1, -(2**63)])
+def test_each_index_of_a_sparse_tensor_is_checked(entries, rank, wrong):
+    """One index outside the shape is found wherever it stands."""
+    rng = np.random.default_rng(0)
+    shape = np.full(rank, 10)
+    indices = rng.integers(0, 10, (entries, rank))
+    indices.flat[0], indices.flat[-1] = 0, 9
+    SparseTensor(indices, np.ones(entries), shape)
+    for place in {0, indices.size - 1, *rng.integers(0, indices.size, 20).tolist()}:
+        changed = indices.copy()
+        changed.flat[place] = wrong
+        with pytest.raises(ferry.FormatError, match="outside the dense shape"):
+            SparseTensor(changed, np.ones(entries), shape)
+    with pytest.raises(ferry.FormatError, match="outside the dense shape"):
+        SparseTensor(indices, np.ones(entries), np.zeros(rank, np.int64))
+
+
 def test_sparse_dense_form_has_a_budget():
     """A sparse tensor may be larger than memory; its dense form may not."""
     sparse = SparseTensor([[0, 0]], [1.0], [2**40, 2**40])

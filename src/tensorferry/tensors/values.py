@@ -285,6 +285,8 @@ def as_tensor(value: Any) -> Array:
     Raises:
         UnsupportedError: The value is not a dense tensor, or TensorFlow lacks its dtype.
     """
+    if value.__class__ is np.ndarray and value.dtype in dtypes.BY_NUMPY and value.dtype != object:
+        return value
     if not isinstance(value, np.ndarray | np.generic):
         return _from_python(value)
     # Masked arrays exist only if numpy.ma was imported.

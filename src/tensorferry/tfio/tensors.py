@@ -127,14 +127,15 @@ def deserialize_sparse(
                 f"sparse tensors of shapes {one.shape} and {sparse[0].shape} together"
             )
     batch = serialized.shape[:-1]
-    prefixes = np.array(list(np.ndindex(batch)), np.int64).reshape(len(sparse), len(batch))
-    counts = [len(one.values) for one in sparse]
-    indices = np.concatenate([one.indices for one in sparse])
-    return SparseTensor(
-        np.concatenate([np.repeat(prefixes, counts, axis=0), indices], axis=1),
-        np.concatenate([one.values for one in sparse]),
-        np.array([*batch, *np.max([one.dense_shape for one in sparse], axis=0)], np.int64),
-    )
+    values = np.concatenate([one.values for one in sparse])
+    indices = np.empty((len(values), len(batch) + len(sparse[0].shape)), np.int64)
+    end = 0
+    for position, one in zip(np.ndindex(batch), sparse, strict=True):
+        start, end = end, end + len(one.values)
+        indices[start:end, : len(batch)] = position
+        indices[start:end, len(batch) :] = one.indices
+    dense_shape = np.max([one.dense_shape for one in sparse], axis=0)
+    return SparseTensor(indices, values, np.array([*batch, *dense_shape], np.int64))
 
 
 def deserialize_many_sparse(
@@ -296,9 +297,7 @@ def _as_sparse(value: Any) -> SparseTensor:
 
 
 def _as_strings(values: list[bytes], shape: tuple[int, ...]) -> Array:
-    array = np.empty(len(values), dtype=object)
-    array[:] = values
-    return array.reshape(shape)
+    return np.array(values, dtype=object).reshape(shape)
 
 
 def _map_strings(function: Any, value: Any) -> Any:

@@ -71,8 +71,7 @@ def _to_constant(tensor: Foreign) -> Array:
     if tensor.__class__ is not _EAGER:
         return to_array(tensor)
     array = _eager_array(tensor)
-    if array.dtype in _CLEAR:
-        array.flags.writeable = False  # TensorFlow relies on a tensor being constant
+    array.setflags(write=False)  # TensorFlow relies on a tensor being constant
     return array
 
 
