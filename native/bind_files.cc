@@ -1,14 +1,19 @@
 // Files: a small one is read whole by one call, because the calls of Python around each of the system's
-// take longer than the reading; and room on the disk, for which Python has no call.
+// take longer than the reading; and room on the disk and the exchange of names, for which Python has no calls.
 #if !defined(_WIN32)
 #include <fcntl.h>
+#include <stdio.h>
 #include <sys/stat.h>
+#if defined(__linux__)
+#include <sys/syscall.h>
+#endif
 #include <unistd.h>
 
-#include <cerrno>
 #include <optional>
-#include <string>
 #endif
+
+#include <cerrno>
+#include <string>
 
 #include "python.h"
 
@@ -147,6 +152,26 @@ bool make_room([[maybe_unused]] int descriptor, [[maybe_unused]] std::int64_t of
 #endif
 }
 
+// The system's number of an error, 0 for none.
+int exchange_names([[maybe_unused]] const char* one, [[maybe_unused]] const char* other) {
+  const Unlocked unlocked;
+#if defined(__APPLE__)
+  return renamex_np(one, other, RENAME_SWAP) == 0 ? 0 : errno;
+#elif defined(RENAME_EXCHANGE)
+  return renameat2(AT_FDCWD, one, AT_FDCWD, other, RENAME_EXCHANGE) == 0 ? 0 : errno;
+#elif defined(SYS_renameat2)  // the kernel has it, an older C library does not
+  return syscall(SYS_renameat2, AT_FDCWD, one, AT_FDCWD, other, 2) == 0 ? 0 : errno;
+#else
+  return ENOSYS;
+#endif
+}
+
+int exchange(const nb::bytes& one, const nb::bytes& other) {
+  const std::string first(one.c_str(), one.size()), second(other.c_str(), other.size());
+  const bool has_end = first.find('\0') != first.npos || second.find('\0') != second.npos;
+  return has_end ? EINVAL : exchange_names(first.c_str(), second.c_str());
+}
+
 }  // namespace
 
 void bind_files(nb::module_& module) {
@@ -160,6 +185,8 @@ void bind_files(nb::module_& module) {
   module.def("make_room", make_room, "descriptor"_a, "offset"_a, "size"_a,
              "Reserves room on the disk without changing the size of a file; False where the system or the "
              "file system cannot, and where there is none.");
+  module.def("exchange", exchange, "one"_a, "other"_a,
+             "Exchanges the names of two files or directories; gives the system's number of the error, or 0.");
 }
 
 }  // namespace ferry::python

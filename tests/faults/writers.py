@@ -64,12 +64,12 @@ def _saves(name: str, make: Callable[[int], Any], several: bool = False, **optio
     return Writer(write, read, several)
 
 
-def _of_metadata(name: str) -> Writer:
+def _of_metadata(name: str, **options: Any) -> Writer:
     """A file with a sidecar, which says the same as the file."""
 
     def write(folder: str, number: int) -> None:
         value = np.full(ROWS, number, np.int32)
-        ferry.save(value, f"{folder}/{name}", metadata={"number": number})
+        ferry.save(value, f"{folder}/{name}", metadata={"number": number}, **options)
 
     def read(folder: str) -> set[int]:
         with ferry.open(f"{folder}/{name}") as bundle:
@@ -82,11 +82,11 @@ def _rows(number: int) -> Iterator[dict[str, int]]:
     return ({"x": number, "y": number} for _ in range(ROWS))
 
 
-def _shards(name: str) -> Writer:
+def _shards(name: str, **options: Any) -> Writer:
     """Rows, one by one, into a set of shards."""
 
     def write(folder: str, number: int) -> None:
-        with ferry.writer(f"{folder}/{name}") as out:
+        with ferry.writer(f"{folder}/{name}", **options) as out:
             for row in _rows(number):
                 out.write(row)
 
@@ -169,6 +169,12 @@ WRITERS: dict[str, Writer] = {
     "checkpoint in shards": _saves("x", tensors, several=True, format="checkpoint", shards=2),
     "keras": _saves("x.weights.h5", weights),
     "keras in shards": _saves("x.weights.json", weights, several=True, shard_size=60),
+    "npz, not durable": _saves("x.npz", tensors, durable=False),
+    "npy with a sidecar, not durable": _of_metadata("x.npy", durable=False),
+    "shards, not durable": _shards("x@3.tfrecord", durable=False),
+    "checkpoint, not durable": _saves(
+        "x", tensors, several=True, format="checkpoint", durable=False
+    ),
     "convert": _converted("x.npz", "x.parquet", several=False),
     "convert into shards": _converted("x.tfrecord", "x@3.tfrecord", several=True),
     "repair": _repaired(),

@@ -1,13 +1,15 @@
-"""Files: two of one thing opened together, and room on the disk."""
+"""Files: two of one thing opened together, room on the disk, and names that are exchanged."""
 
 from __future__ import annotations
 
+import errno
 import os
 
 import numpy as np
 import pytest
 
 from tensorferry import _native
+from tensorferry.storage import system
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows has none of these calls")
 MOST = 1000
@@ -55,6 +57,20 @@ def test_room(tmp_path):
         assert not _native.make_room(file.fileno(), 0, 0)
         assert not _native.make_room(file.fileno(), -1, 10)
     assert not _native.make_room(-1, 0, 10)
+
+
+def test_exchange(tmp_path):
+    """Two names change their files in one step; otherwise the number of the error is given."""
+    one, other, none = (os.fsencode(tmp_path / name) for name in ("one", "other", "none"))
+    (tmp_path / "one").write_bytes(b"1")
+    (tmp_path / "other").write_bytes(b"2")
+    if _native.exchange(one, other) in system.NO_EXCHANGE:
+        pytest.skip("this file system exchanges no names")
+    assert (tmp_path / "one").read_bytes() == b"2"
+    assert (tmp_path / "other").read_bytes() == b"1"
+    assert _native.exchange(one, none) == _native.exchange(none, one) == errno.ENOENT
+    assert _native.exchange(one, other + b"\0") == errno.EINVAL
+    assert sorted(os.listdir(tmp_path)) == ["one", "other"]
 
 
 def numbers(*values):

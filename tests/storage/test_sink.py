@@ -14,7 +14,8 @@ from hypothesis import given, strategies as st
 
 from tensorferry import storage
 from tensorferry.errors import FormatError, UnsupportedError
-from tensorferry.storage.sink import LARGE_FILE, WRITE_BUFFER
+from tensorferry.storage import system
+from tensorferry.storage.sink import LARGE_FILE, WRITE_BUFFER, open_local_sink
 
 DATA = bytes(range(256)) * 40
 
@@ -61,7 +62,7 @@ class TestSink:
         found = os.stat(tmp_path / "x")
         assert found.st_blocks * 512 < found.st_size + (1 << 17)
 
-    @pytest.mark.parametrize("has_room", [True, False])
+    @pytest.mark.parametrize("exchanges", [True, False])
     @pytest.mark.parametrize(
         "sizes",
         [
@@ -74,10 +75,10 @@ class TestSink:
             (100, LARGE_FILE, 70_000, 5 * LARGE_FILE, 1),
         ],
     )
-    def test_hasty_replacement(self, tmp_path, monkeypatch, sizes, has_room):
-        """A file that nobody waits for gets its room first, which is as large as its bytes."""
-        if not has_room:
-            monkeypatch.setattr("tensorferry.storage.system.allocate", lambda *_: False)
+    def test_hasty_replacement(self, tmp_path, monkeypatch, sizes, exchanges):
+        """A file that nobody waits for takes the name of the old one, and nothing is left."""
+        if not exchanges:
+            monkeypatch.setattr("tensorferry.storage.system.exchange", lambda *_: False)
         (tmp_path / "x").write_bytes(DATA)
         pieces = [os.urandom(size) for size in sizes]
         with storage.open_sink(tmp_path / "x", durable=False) as sink:
@@ -89,6 +90,65 @@ class TestSink:
         assert (tmp_path / "x").read_bytes() == (b"!" + expected[1:] if expected else b"")
         found = os.stat(tmp_path / "x")
         assert found.st_blocks * 512 < found.st_size + (1 << 17)
+        assert os.listdir(tmp_path) == ["x"]
+
+    def test_hasty_replacement_of_nothing(self, tmp_path):
+        """The old file may be gone when the new one is whole."""
+        (tmp_path / "x").write_bytes(DATA)
+        with storage.open_sink(tmp_path / "x", durable=False) as sink:
+            sink.write(b"new")
+            (tmp_path / "x").unlink()
+        assert (tmp_path / "x").read_bytes() == b"new"
+        assert os.listdir(tmp_path) == ["x"]
+
+    def test_hasty_replacement_of_a_directory(self, tmp_path):
+        """A directory that took the name meanwhile stays as it is."""
+        (tmp_path / "x").write_bytes(DATA)
+
+        def write():
+            with storage.open_sink(tmp_path / "x", durable=False) as sink:
+                sink.write(b"new")
+                (tmp_path / "x").unlink()
+                (tmp_path / "x").mkdir()
+                (tmp_path / "x" / "y").write_bytes(DATA)
+
+        with pytest.raises(IsADirectoryError):
+            write()
+        assert (tmp_path / "x" / "y").read_bytes() == DATA
+        assert os.listdir(tmp_path) == ["x"]
+
+    @pytest.mark.parametrize("error", [KeyboardInterrupt, PermissionError])
+    def test_hasty_replacement_interrupted(self, tmp_path, monkeypatch, error):
+        """Whatever comes between the exchange and the removal, a whole file has the name."""
+        (tmp_path / "x").write_bytes(DATA)
+        unlink = os.unlink
+
+        def fail(path, **options):
+            monkeypatch.setattr(os, "unlink", unlink)
+            raise error
+
+        def write():
+            with storage.open_sink(tmp_path / "x", durable=False) as sink:
+                sink.write(b"new")
+                monkeypatch.setattr(os, "unlink", fail)
+
+        with pytest.raises(error):
+            write()
+        expected = b"new" if error is KeyboardInterrupt else DATA
+        assert (tmp_path / "x").read_bytes() == expected
+        assert os.listdir(tmp_path) == ["x"]
+
+    def test_committed_twice(self, tmp_path):
+        """To commit a second time does no harm, also while the old file waits for its removal."""
+        (tmp_path / "x").write_bytes(DATA)
+        sink = open_local_sink(str(tmp_path / "x"), durable=False)
+        sink.write(b"new")
+        sink.prepare()
+        if not system.exchange(sink.temporary, str(tmp_path / "x")):
+            pytest.skip("this file system exchanges no names")
+        sink.commit()
+        assert (tmp_path / "x").read_bytes() == b"new"
+        assert os.listdir(tmp_path) == ["x"]
 
     def test_without_room(self, tmp_path, monkeypatch):
         """A file system that cannot make room is written as ever."""

@@ -139,6 +139,15 @@ class Journal:
         return next((one for one in self.members if one.name == name), None)
 
     @property
+    def waiting(self) -> set[str]:
+        """The temporary names that new files still have; an old file may have one of the others."""
+        return {
+            one.temporary
+            for one in self.members
+            if identity_of(os.path.join(self.folder, one.temporary), follow=False) == one.identity
+        }
+
+    @property
     def is_finished(self) -> bool:
         """Whether all new files have their names."""
         return all(
@@ -258,7 +267,7 @@ def recover(folder: str, names: Iterable[str]) -> set[str]:
             opened = os.fstat(descriptor)
             found = _read(descriptor, opened, path)
             # Also if somebody holds it: a writer may have found it, and not be done with its own.
-            needed |= set() if found is None else {one.temporary for one in found.members}
+            needed |= set() if found is None else found.waiting
             is_ours = found is not None or not opened.st_size or opened.st_nlink > 1
             if not is_ours or not temporary.is_free(descriptor):
                 continue

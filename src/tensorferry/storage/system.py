@@ -31,8 +31,6 @@ HAS_OWNERS = sys.platform != "win32"
 MOVES_OPEN_FILES = sys.platform != "win32"
 """Whether a file that is open can be renamed, replaced and removed."""
 
-AT_FDCWD = -100
-RENAME_EXCHANGE = 2  # Linux' RENAME_EXCHANGE, and RENAME_SWAP of macOS
 # The errors of systems and file systems that cannot exchange names.
 NO_EXCHANGE = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EPERM)
 # The errors of file systems that cannot sync directories (network and user-space ones).
@@ -186,48 +184,12 @@ def exchange(one: str, other: str) -> bool:
     Raises:
         OSError: The system's own error.
     """
-    names = os.fsencode(one), os.fsencode(other)
-    linux, apple = _exchanging()
-    if linux is not None:
-        result = linux(AT_FDCWD, names[0], AT_FDCWD, names[1], RENAME_EXCHANGE)
-    elif apple is not None:
-        result = apple(*names, RENAME_EXCHANGE)
-    else:
-        return False
-    if result == 0:
-        return True
-    from ctypes import get_errno
-
-    number = get_errno()
+    number = _native.exchange(os.fsencode(one), os.fsencode(other))
     if number in NO_EXCHANGE:
         return False
-    raise OSError(number, os.strerror(number), other)
-
-
-@cache
-def _exchanging() -> tuple[Any, Any]:
-    """renameat2 of Linux and renamex_np of macOS, as far as they are there."""
-    from ctypes import c_char_p, c_int, c_uint
-
-    linux, apple = _function("renameat2"), _function("renamex_np")
-    if linux is not None:
-        linux.argtypes = (c_int, c_char_p, c_int, c_char_p, c_uint)
-    if apple is not None:
-        apple.argtypes = (c_char_p, c_char_p, c_uint)
-    return linux, apple
-
-
-def _function(name: str) -> Any:
-    """A function of the C library, if it has it."""
-    if sys.platform == "win32":
-        return None
-    from ctypes import CDLL
-
-    library: Any = CDLL(None, use_errno=True)
-    try:
-        return library[name]
-    except AttributeError:
-        return None
+    if number != 0:
+        raise OSError(number, os.strerror(number), other)
+    return True
 
 
 def give_away(descriptor: int, owner: int, group: int) -> None:
