@@ -222,6 +222,14 @@ nb::bytes count_magnitudes(nb::handle source, nb::str type) {
   return nb::bytes(reinterpret_cast<const char*>(counts.data()), counts.size() * sizeof(counts[0]));
 }
 
+nb::tuple tuple_of(const compare::Found& found) {
+  nb::object first = nb::none();
+  if (found.first != compare::nowhere) first = nb::int_(found.first);
+  return nb::make_tuple(found.differing, found.nonfinite, first, found.finite, found.largest, found.sum,
+                        found.squares,
+                        nb::make_tuple(found.products[0], found.products[1], found.products[2]));
+}
+
 nb::tuple compare_numbers(nb::handle left, nb::handle right, nb::str type, double rtol, double atol) {
   const Numbers one(left, type), two(right, type);
   two.check_count(one.count);
@@ -230,11 +238,22 @@ nb::tuple compare_numbers(nb::handle left, nb::handle right, nb::str type, doubl
     const Unlocked unlocked;
     found = compare::compare(one.type, one.buffer.data(), two.buffer.data(), one.count, rtol, atol);
   }
-  nb::object first = nb::none();
-  if (found.first != compare::nowhere) first = nb::int_(found.first);
-  return nb::make_tuple(found.differing, found.nonfinite, first, found.finite, found.largest, found.sum,
-                        found.squares,
-                        nb::make_tuple(found.products[0], found.products[1], found.products[2]));
+  return tuple_of(found);
+}
+
+// With the GIL, because each pair takes less time than letting it go.
+nb::list compare_pairs(nb::list pairs, double rtol, double atol) {
+  nb::list all;
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    const auto pair = nb::cast<nb::tuple>(pairs[i]);
+    if (pair.size() != 3) throw nb::value_error("a pair is two arrays and the name of their type");
+    const auto type = nb::cast<nb::str>(pair[2]);
+    const Numbers one(pair[0], type), two(pair[1], type);
+    two.check_count(one.count);
+    all.append(tuple_of(
+        compare::compare(one.type, one.buffer.data(), two.buffer.data(), one.count, rtol, atol)));
+  }
+  return all;
 }
 
 // With the GIL: another thread could otherwise let the strings go.
@@ -283,6 +302,8 @@ void bind_kernels(nb::module_& module) {
   module.def("compare_numbers", compare_numbers, "left"_a, "right"_a, "type"_a, "rtol"_a, "atol"_a,
              "How two arrays differ: (differing, of these not finite, first or None, finite, largest "
              "distance, sum of distances, sum of their squares, (left*right, left*left, right*right)).");
+  module.def("compare_pairs", compare_pairs, "pairs"_a, "rtol"_a, "atol"_a,
+             "The same for each of many small pairs: (left, right, type).");
   module.def("measure_strings", measure_strings, "strings"_a, "lengths"_a, "hashes"_a,
              "The length and a hash of each bytes object.");
 }

@@ -11,6 +11,7 @@ numbers.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
@@ -110,6 +111,14 @@ def compare(left: Array, right: Array, *, rtol: float = 0.0, atol: float = 0.0) 
     """
     name = name_of(left.dtype)
     return Comparison(*_native.compare_numbers(raw(left), raw(right), name, rtol, atol))
+
+
+def compare_pairs(
+    pairs: Iterable[tuple[Array, Array]], *, rtol: float = 0.0, atol: float = 0.0
+) -> list[Comparison]:
+    """Compares many pairs of small arrays by one call: see `compare`."""
+    raws = [(raw(left), raw(right), name_of(left.dtype)) for left, right in pairs]
+    return [Comparison(*found) for found in _native.compare_pairs(raws, rtol, atol)]
 
 
 def count_bins(array: Array, *, exponent: int, first: int, counts: Array) -> None:

@@ -67,7 +67,7 @@ def find_renamed(
         second: What the other is.
         others: The names that only the second has.
     """
-    if not first.holds == second.holds == "tensors":
+    if not alone or not others or not first.holds == second.holds == "tensors":
         return {}
     kinds = [_kinds(first, alone), _kinds(second, others)]
     common = kinds[0].keys() & kinds[1].keys()

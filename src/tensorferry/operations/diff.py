@@ -22,13 +22,16 @@ from tensorferry.engines import Job
 from tensorferry.errors import UnsupportedError
 from tensorferry.files import keywords
 from tensorferry.operations.counterparts import find_renamed
-from tensorferry.operations.differences import Difference, TensorDiff
+from tensorferry.operations.differences import Difference, TensorDiff, add_together, are_alike
 from tensorferry.operations.nulls import Missing, missing_lists
 from tensorferry.operations.shares import Opening, all_processors, groups_of
 from tensorferry.operations.subject import Subject, nearest, some
 from tensorferry.progress import Progress, Unit, following
 from tensorferry.rows.columns import length_of
 from tensorferry.rows.rows import ROWS, Rows
+
+# Tensors of at most so many bytes are compared by one call, so many at a time.
+SMALL, TOGETHER = 1 << 12, 1 << 10
 
 
 @dataclass(frozen=True, repr=False)
@@ -168,7 +171,7 @@ def diff(
             chosen = None if engine is None else engines.choose(engine)
             report = compare_opened((sides[0], first), (sides[1], second), how, chosen, tell)
             renamed = find_renamed(first, report.only_a, second, report.only_b)
-            return replace(report, renamed=renamed)
+            return replace(report, renamed=renamed) if renamed else report
 
 
 @dataclass(frozen=True)
@@ -241,7 +244,8 @@ def compare_opened(
     (one, first), (other, second) = a, b
     if engine is None:
         for opening, subject in (a, b):
-            opening.surveyed(subject, all_processors(opening, subject))
+            if isinstance(subject.opened, Rows):
+                opening.surveyed(subject, all_processors(opening, subject))
         return _compared(first, second, how, progress=progress)
     one, other = one.surveyed(first, engine), other.surveyed(second, engine)
     return engines.run(DiffJob(one, other, first, second, how), engine, progress)
@@ -381,10 +385,18 @@ def _compare(
         return _by_position(first, second, pairs, progress)
     others = [pair.other for pair in pairs.values()]
     both = zip(first.tensors(list(pairs)), second.tensors(others), strict=True)
+    waiting: list[tuple[Difference, Any, Any]] = []
     for number, ((name, tensor), (_, other)) in enumerate(both, 1):
-        pairs[name].add(tensor, other)
+        if are_alike(tensor, other) and tensor.nbytes <= SMALL:
+            waiting.append((pairs[name], tensor, other))
+        else:
+            pairs[name].add(tensor, other)
+        if len(waiting) == TOGETHER:
+            add_together(waiting)
+            waiting.clear()
         if progress is not None:
             progress(number, len(pairs))
+    add_together(waiting)
     return None, None
 
 

@@ -8,7 +8,7 @@ same if their rows are: TFRecords do not tell them apart.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -87,7 +87,14 @@ def _dot(left: Array, right: Array) -> float:
 
 
 class Difference:
-    """Compares a tensor or column with another, in as many pieces as there are."""
+    """Compares a tensor or column with another, in as many pieces as there are.
+
+    Attributes:
+        name: In the first file.
+        other: In the second file.
+        is_readable: Whether both can be read.
+        tolerances: The relative and the absolute tolerance.
+    """
 
     def __init__(
         self,
@@ -103,7 +110,7 @@ class Difference:
     ) -> None:
         self.name, self.other = name, other
         self._optional = optional
-        self._rtol, self._atol = rtol, atol
+        self.tolerances = rtol, atol
         self._dtypes = (info.dtype, other_info.dtype)
         self._shapes = (info.shape, other_info.shape)
         same = info.dtype == other_info.dtype or ignore_dtype
@@ -125,6 +132,12 @@ class Difference:
         """Compares the next rows, or all there is."""
         rows = self._compare(left, right)
         self._rows += rows
+
+    def add_found(self, left: Array, right: Array, found: kernels.Comparison) -> None:
+        """Takes note of how two whole arrays differ."""
+        self._elements += left.size
+        self._note_numbers(found)
+        self._note_values(left, right, (found.differing, found.first), self._below)
 
     def add_row(self, left: Any, right: Any, *, row: int, other: int, key: Any) -> None:
         """Compares the values of two rows of one key, which may be missing.
@@ -274,26 +287,42 @@ class Difference:
             self._note("shape", 0, None)
             return
         self._elements += left.size
-        if left.dtype == right.dtype and left.dtype.isnative and kernels.has(left.dtype):
-            pieces = [(0, self._compare_alike(left, right))] if left.size else []
-            if not pieces or pieces[0][1][1] is None:  # nearly all
-                return
-            flat, other = left.reshape(-1), right.reshape(-1)
-        else:
-            flat, other = left.reshape(-1), right.reshape(-1)
-            pieces = [
-                (
-                    start,
-                    self._compare_values(flat[start : start + CHUNK], other[start : start + CHUNK]),
-                )
-                for start in range(0, flat.size, CHUNK)
-            ]
-        for start, (count, first) in pieces:
-            if first is not None:
-                place = start + first
-                found = tuple(int(number) for number in np.unravel_index(place, left.shape))
-                values = _shorten(_item(flat, place), _item(other, place))
-                self._note("values", count, locate(found), values)
+        if are_alike(left, right):
+            self._note_values(left, right, self._compare_alike(left, right), locate)
+            return
+        flat, other = left.reshape(-1), right.reshape(-1)
+        for start in range(0, flat.size, CHUNK):
+            piece = slice(start, start + CHUNK)
+            found = self._compare_values(flat[piece], other[piece])
+            self._note_values(flat, other, found, locate, start=start, shape=left.shape)
+
+    def _note_values(
+        self,
+        left: Array,
+        right: Array,
+        found: tuple[int, int | None],
+        locate: Locate,
+        *,
+        start: int = 0,
+        shape: tuple[int, ...] | None = None,
+    ) -> None:
+        """Takes note of how many values differ, and of the first that does.
+
+        Args:
+            left: The values of the first file.
+            right: The values of the second file.
+            found: How many differ, and the place of the first, from `start` on.
+            locate: See `_compare_arrays`.
+            start: Where the values begin that were compared.
+            shape: That of the values, if they are given flat.
+        """
+        count, first = found
+        if first is None:  # nearly always
+            return
+        place = start + first
+        at = np.unravel_index(place, left.shape if shape is None else shape)
+        values = _shorten(_item(left.reshape(-1), place), _item(right.reshape(-1), place))
+        self._note("values", count, locate(tuple(int(number) for number in at)), values)
 
     def _compare_values(self, left: Array, right: Array) -> tuple[int, int | None]:
         """How many values differ, and the place of the first that does."""
@@ -309,15 +338,19 @@ class Difference:
 
     def _compare_alike(self, left: Array, right: Array) -> tuple[int, int | None]:
         """The same of numbers of one dtype; takes note of how far they differ."""
+        rtol, atol = self.tolerances
+        found = kernels.compare(left, right, rtol=rtol, atol=atol)
+        self._note_numbers(found)
+        return found.differing, found.first
+
+    def _note_numbers(self, found: kernels.Comparison) -> None:
         self._numeric = True
-        found = kernels.compare(left, right, rtol=self._rtol, atol=self._atol)
         self._largest = max(self._largest, found.largest)
         self._sum += found.sum
         self._squares += found.squares
         self._nonfinite += found.nonfinite
         self._finite += found.finite
         self._add_products(*found.products)
-        return found.differing, found.first
 
     def _add_products(self, dot: float, left: float, right: float) -> None:
         before = self._products
@@ -333,7 +366,8 @@ class Difference:
             equal = left == right
             one, two = left.astype(kind), right.astype(kind)
             distance = np.abs(one - two)
-            near = equal | (distance <= self._atol + self._rtol * np.abs(two))
+            rtol, atol = self.tolerances
+            near = equal | (distance <= atol + rtol * np.abs(two))
             near |= np.isnan(one) & np.isnan(two)
             finite = np.isfinite(distance)
             self._nonfinite += int(np.count_nonzero(~near & ~finite))
@@ -411,6 +445,29 @@ class Difference:
             return 0.0
         found = math.sqrt(self._squares) / math.sqrt(left) if left > 0 else math.inf
         return found if math.isfinite(found) else None
+
+
+def add_together(pairs: Sequence[tuple[Difference, Array, Array]]) -> None:
+    """Adds whole tensors that `are_alike` to what compares them, all by the same tolerances."""
+    if not pairs:
+        return
+    arrays = [(left, right) for _, left, right in pairs]
+    rtol, atol = pairs[0][0].tolerances
+    comparisons = kernels.compare_pairs(arrays, rtol=rtol, atol=atol)
+    for (pair, left, right), found in zip(pairs, comparisons, strict=True):
+        pair.add_found(left, right, found)
+
+
+def are_alike(left: Any, right: Any) -> bool:
+    """Whether two values are arrays of numbers that one kernel compares."""
+    return (
+        isinstance(left, np.ndarray)
+        and isinstance(right, np.ndarray)
+        and left.shape == right.shape
+        and left.dtype == right.dtype
+        and left.dtype.isnative
+        and kernels.has(left.dtype)
+    )
 
 
 def _item(flat: Array, place: int) -> Any:
