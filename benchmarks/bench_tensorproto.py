@@ -45,6 +45,15 @@ def write_arrow(array: Any) -> Any:
     return sink.getvalue()
 
 
+def write_arrow_bytes(array: Any) -> bytes:
+    made: bytes = write_arrow(array).to_pybytes()
+    return made
+
+
+def read_arrow(data: Any) -> Any:
+    return pa.ipc.read_tensor(pa.BufferReader(data)).to_numpy()
+
+
 def copy(array: Any) -> bytes:
     return array.tobytes()  # type: ignore[no-any-return]
 
@@ -61,7 +70,7 @@ PEERS = {
         lambda array: safetensors.numpy.save({"t": array}),
         lambda data: safetensors.numpy.load(data)["t"],
     ),
-    "Arrow": Peer(write_arrow, lambda data: pa.ipc.read_tensor(pa.BufferReader(data)).to_numpy()),
+    "Arrow": Peer(write_arrow_bytes, read_arrow),
     "copy": Peer(copy, lambda data: np.frombuffer(data, np.float32)),
 }
 

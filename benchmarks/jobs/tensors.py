@@ -13,7 +13,7 @@ import safetensors.torch
 import tensorflow as tf
 import torch
 from bench_eager import serialize_sparse, serialize_tensor
-from bench_tensorproto import PEERS
+from bench_tensorproto import PEERS, read_arrow, write_arrow
 
 import tensorferry as ferry
 from jobs import Limit, Way, Work, installed, job
@@ -36,6 +36,25 @@ def tensor_to_bytes(folder: Path, count: int) -> Work:
         Way(partial(ferry.dumps, array), ferry.loads),
         {name: Way(partial(peer.write, array), peer.read) for name, peer in OTHERS.items()},
         Limit("memcpy", array.tobytes),
+    )
+
+
+@job("a tensor to buffers, for writev or a socket", FLOATS, "floats")
+def tensor_to_buffers(folder: Path, count: int) -> Work:
+    array = floats(count)
+
+    def by_pickle() -> tuple[bytes, list[pickle.PickleBuffer]]:
+        buffers: list[pickle.PickleBuffer] = []
+        return pickle.dumps(array, protocol=5, buffer_callback=buffers.append), buffers
+
+    return Work(
+        Way(partial(ferry.dumps_buffers, array), lambda found: ferry.loads(b"".join(found))),
+        {
+            "Arrow": Way(partial(write_arrow, array), read_arrow),
+            "pickle, out of band": Way(
+                by_pickle, lambda found: pickle.loads(found[0], buffers=found[1])
+            ),
+        },
     )
 
 
