@@ -25,6 +25,7 @@ from strategies import (
 
 from tensorferry import errors
 from tensorferry.formats.checkpoint import reader as checkpoint
+from tensorferry.storage import system
 from tensorferry.storage.place import Place
 from tensorferry.tensors import layout
 from tensorferry.tensors.note import Note
@@ -345,6 +346,7 @@ KILLED = """
 import os, random, signal, sys, time
 import numpy as np
 from tensorferry.formats.checkpoint import reader as checkpoint
+from tensorferry.storage import system
 from tensorferry.storage.place import Place
 folder, kills = sys.argv[1], int(sys.argv[2])
 choose = random.Random(5)
@@ -396,7 +398,8 @@ def test_killed_at_any_moment(tf, tmp_path):
     assert left == {"model.index", "model.data-00000-of-00001"}
 
 
-def test_stopped_at_every_step(tmp_path, monkeypatch):
+@pytest.mark.parametrize("durable", [True, False])
+def test_stopped_at_every_step(tmp_path, monkeypatch, durable):
     """Between any two changes of names, the checkpoint that is there is whole."""
     steps = []
 
@@ -412,17 +415,21 @@ def test_stopped_at_every_step(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         for name in ("replace", "link", "unlink"):
             patch.setattr(os, name, watched(getattr(os, name)))
-        save({"a": np.full(9, 2), "b": np.full(9, 2)}, tmp_path / "model")
+        patch.setattr(system, "exchange", watched(system.exchange))
+        save({"a": np.full(9, 2), "b": np.full(9, 2)}, tmp_path / "model", durable=durable)
 
-    assert steps == [
-        ("replace", {1}),  # the new data
-        ("replace", {1}),  # the new index
-        ("link", {2}),
-        ("replace", {2}),  # the data under its usual name
-        ("replace", {2}),  # the index that means this
-        ("unlink", {2}),  # the data under its other name
-        ("unlink", {2}),  # the lock
+    over = ["replace"] if durable else ["exchange", "unlink"]
+    names = [
+        "replace",  # the new data
+        *over,  # the new index
+        "link",
+        *over,  # the data under its usual name
+        *over,  # the index that means this
+        "unlink",  # the data under its other name
+        "unlink",  # the lock
     ]
+    values = [{1}, {1}] + [{2}] * (len(names) - 2)
+    assert steps == list(zip(names, values, strict=True))
 
 
 def test_readers_while_it_is_replaced(tmp_path):

@@ -237,45 +237,17 @@ class ReplacingSink(FileSink):
 
     def commit(self) -> None:
         """Renames the file onto its target; once more does no harm."""
-        # ext4 starts to write a file that is renamed onto another one, which takes longer than all
-        # the rest. Exchanged names need not wait for that.
         is_hasty = self.replaces and not self._durable
         try:
-            if not (is_hasty and self._exchange()):
-                replace(self.temporary, self.path, size=self._old_size)
+            if is_hasty and self.is_committed:  # the temporary name may be that of the old file
+                _remove_old(self.temporary, self.path)
+            else:
+                replace(self.temporary, self.path, size=self._old_size, hasty=is_hasty)
         except OSError as error:
             if not isinstance(error, FileNotFoundError) or not self.is_committed:
                 with naming(self.temporary, self.path):
                     raise
         self.leave()
-
-    def _exchange(self) -> bool:
-        """Exchanges names with the old file and removes that; False if that is not possible.
-
-        A writer that is killed in between leaves the old file under the temporary name, without a
-        lock: whoever writes next removes it.
-        """
-        with suppress(FileNotFoundError):  # there is no old file any more
-            found = os.lstat(self.path)
-            if not os.path.samestat(found, self._written()):
-                if not stat.S_ISREG(found.st_mode):
-                    return False
-                with freeing(self.path, size=self._old_size):
-                    if not system.exchange(self.temporary, self.path):
-                        return False
-            self._remove_old()
-            return True
-        return False
-
-    def _remove_old(self) -> None:
-        """Removes the old file, which has the temporary name, or gives it back its own."""
-        try:
-            os.unlink(self.temporary)
-        except FileNotFoundError:  # somebody has swept it
-            pass
-        except OSError:
-            system.exchange(self.temporary, self.path)
-            raise
 
     def claim(self, path: str) -> bool:
         """Makes this writer the only one of a set until the file has its name, or is dropped.
@@ -354,39 +326,54 @@ def naming(hidden: str, target: str) -> Iterator[None]:
         raise
 
 
-def replace(path: str, target: str, *, size: int | None = None) -> None:
+def replace(path: str, target: str, *, size: int | None = None, hasty: bool = False) -> None:
     """Renames a file onto another, which is freed in a thread if it is large.
-
-    Args:
-        path: The file.
-        target: Its new name.
-        size: Number of bytes of the other one, if the caller knows it.
-    """
-    with freeing(target, size=size):
-        system.move(path, target)
-
-
-@contextmanager
-def freeing(path: str, *, size: int | None = None) -> Iterator[None]:
-    """Frees a file that loses its name in the block in a thread, if the file is large.
 
     Freeing a file takes about as long as writing it, and happens when its last descriptor is
     closed: the thread closes that one.
 
     Args:
-        path: The file.
-        size: Number of its bytes, if the caller knows it.
+        path: The file, under a temporary name.
+        target: Its new name.
+        size: Number of bytes of the other one, if the caller knows it.
+        hasty: Whether nobody waits for the disk. ext4 starts to write a file that is renamed onto
+            another one, which takes longer than all the rest; exchanged names do without.
     """
     old = None
     if system.MOVES_OPEN_FILES and (size is None or size >= LARGE_FILE):
-        with suppress(OSError):  # there is no file, or it cannot be read
-            if os.stat(path).st_size >= LARGE_FILE:
-                old = os.open(path, system.READ | system.NONBLOCK)
+        with suppress(OSError):  # there is no target, or it cannot be read
+            if os.stat(target).st_size >= LARGE_FILE:
+                old = os.open(target, system.READ | system.NONBLOCK)
     try:
-        yield
+        if not (hasty and _exchange(path, target)):
+            system.move(path, target)
     finally:
         if old is not None:
             _close_in_thread(old)
+
+
+def _exchange(path: str, target: str) -> bool:
+    """Exchanges the names of two files and removes the old one; False if that is not possible.
+
+    A writer that is killed in between leaves the old file under the temporary name, without a lock:
+    whoever writes next removes it.
+    """
+    with suppress(FileNotFoundError):  # there is no old file any more
+        if stat.S_ISREG(os.lstat(target).st_mode) and system.exchange(path, target):
+            _remove_old(path, target)
+            return True
+    return False
+
+
+def _remove_old(path: str, target: str) -> None:
+    """Removes the old file, which has the temporary name, or gives it back its own."""
+    try:
+        os.unlink(path)
+    except FileNotFoundError:  # somebody has swept it
+        pass
+    except OSError:
+        system.exchange(path, target)
+        raise
 
 
 def _close_in_thread(descriptor: int) -> None:

@@ -315,7 +315,7 @@ def _link(paths: list[str], others: list[str], *, durable: bool) -> bool:
         link = temporary.name_beside(other)
         try:
             os.link(path, link)
-            sinks.replace(link, other)  # frees a large old file in a thread
+            sinks.replace(link, other, hasty=not durable)
         except OSError:
             temporary.remove(link)
             return False
