@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 @click.command("hash")
 @shared.paths
 @click.option("--tensors", is_flag=True, help="Of each tensor, too.")
+@click.option("--no-tree", is_flag=True, help="The digest of large tensors that 0.1.0 gave.")
 @shared.selecting()
 @shared.running
 @shared.reading
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 def hash_command(
     paths: tuple[str, ...],
     tensors: bool,
+    no_tree: bool,
     select: tuple[str, ...],
     format: str | None,
     options: dict[str, Any],
@@ -31,7 +33,8 @@ def hash_command(
 ) -> int:
     """A digest of the content: the same tensors give the same from every format.
 
-    Names, dtypes, shapes and values count; order, compression and metadata do not.
+    Names, dtypes, shapes and values count; order, compression and metadata do not. Tensors beyond
+    16 MiB are hashed by all processors; their digests begin with "sha256-tree:".
     """
     from tensorferry.files.find import counted_in
     from tensorferry.operations.hash import HashReport, hash as digest
@@ -40,7 +43,13 @@ def hash_command(
         name = name_of(given)
         with output.progress(name, shared.unit({"engine": engine}, counted_in(name))) as progress:
             return digest(
-                given, select=select, progress=progress, format=format, engine=engine, **options
+                given,
+                select=select,
+                progress=progress,
+                format=format,
+                tree=not no_tree,
+                engine=engine,
+                **options,
             )
 
     inputs = Inputs(paths)

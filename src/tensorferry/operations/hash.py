@@ -3,7 +3,7 @@
 The same tensors under the same names have the same digest, whether in npz, safetensors, Arrow or
 TFRecords, in any order, compressed or not. By SHA-256, all integers little-endian:
 
-    tensor   hash of: JSON of kind, dtype and shape | hash of each of its parts
+    tensor   hash of: JSON of kind, dtype, shape and parts | hash of each of its parts
     content  hash of: for each tensor by name, length of the name in 8 bytes | name | its hash
 
 The parts of a dense tensor are its values, of strings also their lengths, of a ragged tensor the
@@ -11,8 +11,10 @@ row lengths of each level, of a sparse one the indices in order. For a column wi
 the numbers of the missing ones are also a part: a missing list differs from an empty one. Metadata
 does not count. Values are hashed as bits: -0.0 is not 0.0.
 
-SHA-256 goes through the bytes of a part in their order, so one part is hashed by one processor;
-tensors, and columns of rows, are hashed at the same time.
+A part of more than 16 MiB is a tree (`tensorferry.operations.leaves`), so that all processors work
+on one large tensor; tensors, and columns of rows, are hashed at the same time as well. The JSON
+then also lists the parts that are trees, and the digest is "sha256-tree:...". `tree=False` hashes
+every part in one piece, as 0.1.0 did: "sha256:...". Digests of small tensors are the same by both.
 
 A file may keep its digest in its metadata, under `KEY`: `tensorferry.convert(..., digest=True)`
 puts it there, and `tensorferry.verify` compares. So formats without checksums have one.
@@ -34,6 +36,7 @@ from tensorferry.engines import Job
 from tensorferry.files import keywords
 from tensorferry.operations import workers
 from tensorferry.operations.differences import ordered
+from tensorferry.operations.leaves import LEAF, Leaves, Spread
 from tensorferry.operations.measures import chunks_of
 from tensorferry.operations.nulls import Missing, missing_lists
 from tensorferry.operations.shares import Opening, all_processors, groups_of
@@ -48,6 +51,9 @@ from tensorferry.tensors.values import Array, RaggedTensor, SparseTensor
 
 KEY = "content_digest"
 """Of the metadata that holds the digest of a file's own content."""
+
+PLAIN, TREE = "sha256", "sha256-tree"
+"""What a digest begins with."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +72,7 @@ class HashReport(Shown):
 
     Attributes:
         path: The path as it was given.
-        digest: "sha256:" and 64 digits.
+        digest: "sha256:" and 64 digits; "sha256-tree:" if a large tensor was hashed as a tree.
         tensors: The digests of the parts.
     """
 
@@ -91,6 +97,7 @@ def hash(  # noqa: A001
     select: Sequence[str] = (),
     progress: Progress | bool | None = None,
     format: str | None = None,
+    tree: bool = True,
     engine: engines.Choice | None = None,
     storage_options: Mapping[str, Any] | None = None,
     **options: Unpack[keywords.Opening],
@@ -105,6 +112,8 @@ def hash(  # noqa: A001
         progress: True shows a bar; a function receives the number of tensors or rows done and the
             total, if known.
         format: By default detected from the bytes.
+        tree: Hash tensors beyond 16 MiB on all processors, which gives them another digest than
+            0.1.0 did; False gives that one.
         engine: The engine that hashes the parts: "local", "ray" or an engine; by default the
             calling thread. A column is hashed as a whole, by one task.
         storage_options: Options for the store of a URL.
@@ -128,9 +137,9 @@ def hash(  # noqa: A001
         with following(progress, subject.name, unit) as tell:
             if engine is None:
                 opening.surveyed(subject, all_processors(opening, subject))
-                return digest_of(subject, select, tell)
+                return digest_of(subject, select, tell, tree=tree)
             chosen = engines.choose(engine)
-            job = HashJob(opening.surveyed(subject, chosen), subject, tuple(select))
+            job = HashJob(opening.surveyed(subject, chosen), subject, tuple(select), tree)
             return engines.run(job, chosen, tell)
 
 
@@ -142,12 +151,14 @@ class HashJob(Job["tuple[str, ...]", "tuple[TensorDigest, ...]", HashReport]):
         opening: How all of it is opened.
         subject: The opened file.
         select: Patterns of names; others do not count.
+        tree: See `hash`.
     """
 
     on_driver = ("subject",)
     opening: Opening
     subject: Subject
     select: tuple[str, ...] = ()
+    tree: bool = True
 
     def plan(self, size: int) -> list[tuple[str, ...]]:
         """Names of tensors or columns."""
@@ -158,7 +169,7 @@ class HashJob(Job["tuple[str, ...]", "tuple[TensorDigest, ...]", HashReport]):
     def run(self, task: tuple[str, ...], held: Any) -> tuple[TensorDigest, ...]:
         """The digests of some of them."""
         with self.opening.again() as subject:
-            return _digests(subject, task)
+            return _digests(subject, task, tree=self.tree)
 
     def merge(self, partials: Iterable[tuple[TensorDigest, ...]]) -> HashReport:
         """The digest of all."""
@@ -167,16 +178,20 @@ class HashJob(Job["tuple[str, ...]", "tuple[TensorDigest, ...]", HashReport]):
 
 
 def digest_of(
-    subject: Subject, select: Sequence[str] = (), progress: Progress | None = None
+    subject: Subject,
+    select: Sequence[str] = (),
+    progress: Progress | None = None,
+    *,
+    tree: bool = True,
 ) -> HashReport:
-    """The digest of what is in something that was opened.
+    """The digest of what is in something that was opened; the arguments are those of `hash`.
 
     Raises:
         UnsupportedError: A tensor cannot be read, and `select` does not exclude it.
     """
     names = list(subject.matching(select))
     subject.check_readable(names)
-    return _report(subject, _digests(subject, names, progress))
+    return _report(subject, _digests(subject, names, progress, tree=tree))
 
 
 def _report(subject: Subject, found: Sequence[TensorDigest]) -> HashReport:
@@ -184,12 +199,12 @@ def _report(subject: Subject, found: Sequence[TensorDigest]) -> HashReport:
 
 
 def _digests(
-    subject: Subject, names: Sequence[str], progress: Progress | None = None
+    subject: Subject, names: Sequence[str], progress: Progress | None = None, *, tree: bool
 ) -> tuple[TensorDigest, ...]:
     if isinstance(subject.opened, Rows):
-        hashers = _hash_columns(subject, names, progress)
+        hashers = _hash_columns(subject, names, progress, tree=tree)
     else:
-        hashers = _hash_tensors(subject.opened, names, progress)
+        hashers = _hash_tensors(subject.opened, names, progress, tree=tree)
     for name, missing in missing_lists(subject, names).items():
         hashers[name].add_missing(missing)
     return tuple(
@@ -199,7 +214,7 @@ def _digests(
 
 
 def _hash_columns(
-    subject: Subject, names: Sequence[str], progress: Progress | None
+    subject: Subject, names: Sequence[str], progress: Progress | None, *, tree: bool
 ) -> dict[str, TensorHasher]:
     total = subject.count() if progress is not None else None
     hashers: dict[str, TensorHasher] = {}
@@ -207,7 +222,7 @@ def _hash_columns(
     with workers.Workers() as team:
         for batch in subject.batches(names):
             for name in batch:
-                hashers.setdefault(name, TensorHasher())
+                hashers.setdefault(name, TensorHasher(tree=tree))
             parts = [(hashers[name].add, column) for name, column in batch.items()]
             team.run_all(parts)
             if progress is not None:
@@ -217,19 +232,22 @@ def _hash_columns(
 
 
 def _hash_tensors(
-    bundle: Bundle, names: Sequence[str], progress: Progress | None
+    bundle: Bundle, names: Sequence[str], progress: Progress | None, *, tree: bool
 ) -> dict[str, TensorHasher]:
     hashers: dict[str, TensorHasher] = {}
 
+    def is_shared(tensor: Any) -> bool:
+        return tree and _is_large(tensor)
+
     def work(item: tuple[str, Any]) -> tuple[str, TensorHasher]:
         name, tensor = item
-        hasher = TensorHasher()
-        hasher.add(tensor)
+        hasher = TensorHasher(tree=tree)
+        hasher.add(tensor, team.map if is_shared(tensor) else None)
         release(tensor)
         return name, hasher
 
     with workers.Workers() as team:
-        found = team.in_order(bundle.read_many(names), work, lambda item: item[1])
+        found = team.in_order(bundle.read_many(names), work, lambda item: item[1], is_shared)
         for name, hasher in found:
             hashers[name] = hasher
             if progress is not None:
@@ -237,26 +255,40 @@ def _hash_tensors(
     return hashers
 
 
+def _is_large(tensor: Any) -> bool:
+    """Whether a tensor has several leaves that are at hand."""
+    is_plain = isinstance(tensor, np.ndarray) and tensor.dtype != object and tensor.dtype.isnative
+    return is_plain and tensor.nbytes > 2 * LEAF and tensor.flags.c_contiguous
+
+
 def combine(digests: dict[str, str]) -> str:
     """The digest of tensors, by name, of which each has one."""
-    total = hashlib.sha256()
+    total, scheme = hashlib.sha256(), PLAIN
     for name in sorted(digests):
         encoded = name.encode(errors="surrogatepass")
         total.update(len(encoded).to_bytes(8, "little") + encoded)
-        total.update(bytes.fromhex(digests[name].removeprefix("sha256:")))
-    return f"sha256:{total.hexdigest()}"
+        kind, _, digits = digests[name].partition(":")
+        total.update(bytes.fromhex(digits))
+        scheme = TREE if kind == TREE else scheme
+    return f"{scheme}:{total.hexdigest()}"
 
 
 class TensorHasher:
-    """Takes a tensor in one piece, or a column batch by batch."""
+    """Takes a tensor in one piece, or a column batch by batch.
 
-    def __init__(self) -> None:
+    Args:
+        tree: See `hash`.
+    """
+
+    def __init__(self, *, tree: bool = True) -> None:
+        self._tree = tree
         self._kind = "dense"
         self._dtype = "float32"
         self._inner: tuple[int, ...] | None = None
         self._rows: int | None = None  # None until there is something, and for a scalar
         self._levels = 0
-        self._parts: dict[str, Any] = {}
+        self._parts: dict[str, Leaves] = {}
+        self._spread: Spread | None = None
 
     @property
     def dtype(self) -> str:
@@ -272,15 +304,22 @@ class TensorHasher:
 
     def hexdigest(self) -> str:
         """The digest of all that was added."""
-        kind = self._kind
-        head = json.dumps([kind, self._dtype, self.shape, sorted(self._parts)])
-        total = hashlib.sha256(head.encode())
-        for name in sorted(self._parts):
+        names = sorted(self._parts)
+        trees = [name for name in names if self._parts[name].are_several]
+        head = [self._kind, self._dtype, self.shape, names, *([trees] if trees else [])]
+        total = hashlib.sha256(json.dumps(head).encode())
+        for name in names:
             total.update(self._parts[name].digest())
-        return f"sha256:{total.hexdigest()}"
+        return f"{TREE if trees else PLAIN}:{total.hexdigest()}"
 
-    def add(self, column: Any) -> None:
-        """Adds a tensor, or the next rows of a column."""
+    def add(self, column: Any, spread: Spread | None = None) -> None:
+        """Adds a tensor, or the next rows of a column.
+
+        Args:
+            column: The tensor, or the rows.
+            spread: Hashes leaves of a large tensor at the same time.
+        """
+        self._spread = spread
         if isinstance(column, list):
             self._add_list(column)
         elif isinstance(column, SparseTensor):
@@ -325,11 +364,12 @@ class TensorHasher:
     def _add_values(self, array: Array) -> None:
         self._dtype = dtypes.from_numpy(array.dtype).name
         self._inner = array.shape[1:]
-        for chunk in chunks_of(array):
+        pieces = chunks_of(array) if self._spread is None else (array,)
+        for chunk in pieces:
             if chunk.dtype == object:
                 strings = chunk.tolist()
                 self._update("lengths", np.fromiter(map(len, strings), "<i8", len(strings)))
-                self._part("values").update(b"".join(strings))
+                self._part("values").update(memoryview(b"".join(strings)))
             else:
                 self._update("values", chunk)
         self._part("values")
@@ -337,9 +377,9 @@ class TensorHasher:
     def _update(self, part: str, array: Array) -> None:
         if array.dtype.byteorder == ">":
             array = array.astype(array.dtype.newbyteorder("<"))
-        self._part(part).update(byte_view(np.ascontiguousarray(array)))
+        self._part(part).update(byte_view(np.ascontiguousarray(array)), self._spread)
 
-    def _part(self, name: str) -> Any:
+    def _part(self, name: str) -> Leaves:
         if name not in self._parts:
-            self._parts[name] = hashlib.sha256()
+            self._parts[name] = Leaves(tree=self._tree)
         return self._parts[name]

@@ -483,10 +483,11 @@ def _wrong_digest(
     stored = subject.metadata.get(digests.KEY)
     if stored is None:
         return
+    tree = not str(stored).startswith(f"{digests.PLAIN}:")
     if opening is None or engine is None:
-        found = digests.digest_of(subject).digest
+        found = digests.digest_of(subject, tree=tree).digest
     else:
-        found = engines.run(digests.HashJob(opening, subject), engine).digest
+        found = engines.run(digests.HashJob(opening, subject, tree=tree), engine).digest
     if found != stored:
         yield Problem(
             f"the content's digest is {found}, {str(stored)[:80]!r} by the metadata", subject.name

@@ -51,8 +51,16 @@ class Workers:
         for one in running:
             one.result()
 
+    def map(self, function: Callable[[T], R], values: Sequence[T]) -> list[R]:
+        """The results of a function for each value, in their order; no worker may call this."""
+        return list((self._pool.map if self._count > 1 else map)(function, values))
+
     def in_order(
-        self, items: Iterable[T], work: Callable[[T], R], value_of: Callable[[T], Any]
+        self,
+        items: Iterable[T],
+        work: Callable[[T], R],
+        value_of: Callable[[T], Any],
+        is_shared: Callable[[Any], bool] = lambda value: False,
     ) -> Iterator[R]:
         """The results of items, in their order; some items are worked on ahead.
 
@@ -60,6 +68,8 @@ class Workers:
             items: Taken one by one, as memory allows.
             work: What is done with an item.
             value_of: The value of an item, by whose size memory is counted.
+            is_shared: Whether the work on a value is shared by all, through `map`: it is the
+                caller's then.
         """
         running: deque[tuple[Future[R], int]] = deque()
         held = 0
@@ -67,7 +77,7 @@ class Workers:
             value = value_of(item)
             size = _size(value)
             future: Future[R] = Future()
-            if size >= LEAST and self._count > 1:
+            if size >= LEAST and self._count > 1 and not is_shared(value):
                 future = self._pool.submit(work, item)
             else:
                 future.set_result(work(item))
