@@ -299,6 +299,12 @@ def bench_numbers(report: Report, folder: Path, environment: dict[str, str]) -> 
     )
     _add(report, times, names[0])
 
+    names = f"ferry hash, {SIZE} in one tensor", "hashlib, sha256 of an array"
+    times, _ = take_turns(
+        {names[0]: [*COMMAND, "hash", whole], names[1]: [*python, SHA, whole]}, environment
+    )
+    _add(report, times, names[0])
+
     names = f"ferry diff, {SIZE} and {SIZE}", "numpy, differing and largest difference"
     compare = [*COMMAND, "diff", "--json", whole, other]
     times, printed = take_turns(
