@@ -24,11 +24,24 @@ void lay_out(nb::handle values, nb::handle splits, nb::handle fill, nb::handle l
   ragged::lay_out(from.span(), places.data(), rows, item.size(), item.data(), to.data(), width);
 }
 
+std::int64_t last_split(nb::handle splits, std::size_t width) {
+  const Buffer places(splits);
+  if ((width != 4 && width != 8) || places.size() % width != 0) {
+    throw nb::value_error("row splits are int32 or int64");
+  }
+  const std::size_t count = places.size() / width;
+  const Unlocked unlocked;
+  return width == 4 ? ragged::last_split<std::int32_t>(places.data(), count)
+                    : ragged::last_split<std::int64_t>(places.data(), count);
+}
+
 }  // namespace
 
 void bind_ragged(nb::module_& module) {
   module.def("lay_out_rows", lay_out, "values"_a, "splits"_a, "fill"_a, "lines"_a,
              "Copies rows of different length to the lines of a table, and fills what is left.");
+  module.def("last_split", last_split, "splits"_a, "width"_a,
+             "The last of row splits that start at 0 and never fall, else -1; they take `width` bytes each.");
 }
 
 }  // namespace ferry::python

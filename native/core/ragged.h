@@ -8,6 +8,20 @@
 
 namespace ferry::ragged {
 
+// The last of row splits that start at 0 and never fall, else -1.
+template <typename Integer>
+std::int64_t last_split(const std::uint8_t* splits, std::size_t count) {
+  const auto split_at = [splits](std::size_t row) {
+    Integer split;
+    std::memcpy(&split, splits + row * sizeof(split), sizeof(split));
+    return split;
+  };
+  if (count == 0 || split_at(0) != 0) return -1;
+  bool falls = false;
+  for (std::size_t row = 1; row < count; ++row) falls |= split_at(row) < split_at(row - 1);
+  return falls ? -1 : split_at(count - 1);
+}
+
 // Repeats the item at the start of a line, up to its end.
 inline void repeat(std::uint8_t* line, std::size_t item, std::size_t size) {
   for (std::size_t done = item; done < size;) {

@@ -134,6 +134,11 @@ def test_tuples_of_another_size(call):
     "call",
     [
         lambda: _native.are_inside(bytes(1200), bytes(12)),
+        lambda: _native.last_split(bytes(7), 4),
+        lambda: _native.last_split(bytes(8), 2),
+        lambda: _native.compare_pairs([(b"", b"")], 0.0, 0.0),
+        lambda: _native.compare_pairs([(bytes(4), bytes(8), "float32")], 0.0, 0.0),
+        lambda: _native.compare_pairs([(bytes(4), bytes(4), "text")], 0.0, 0.0),
         lambda: _native.moments_of(b"", "\ud800"),
         lambda: _native.moments_of(b"", "int64\0"),
         lambda: _native.count_bins(bytes(8), "float64", -(1 << 31), 0.0, bytearray(8)),
@@ -160,6 +165,11 @@ def test_tuples_of_another_size(call):
     ],
     ids=[
         "shape",
+        "splits",
+        "width",
+        "pair",
+        "sizes",
+        "type",
         "surrogate",
         "nul",
         "bins",

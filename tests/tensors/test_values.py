@@ -66,6 +66,29 @@ def test_each_index_of_a_sparse_tensor_is_checked(entries, rank, wrong):
         SparseTensor(indices, np.ones(entries), np.zeros(rank, np.int64))
 
 
+@pytest.mark.parametrize("dtype", ["int64", "int32", "uint8", ">i8", ">i4"])
+@pytest.mark.parametrize("count", [1, 2, 3, 40, 1000])
+def test_each_row_split_is_checked(dtype, count):
+    """Row splits of any dtype and stride start at 0, never fall, and end with the values."""
+    splits = np.sort(np.random.default_rng(0).integers(0, 100, count)).astype(dtype)
+    splits[0] = 0
+    end = int(splits[-1])
+    for one in (splits, np.repeat(splits, 2)[::2]):
+        kept = RaggedTensor(np.zeros(end), (one,)).nested_row_splits[0]
+        assert kept.dtype == ("int32" if dtype == "int32" else "int64")
+        assert kept.tolist() == splits.tolist()
+    for place in {0, count // 2, count - 1}:
+        changed = splits.astype("int64")
+        changed[place] += 1000 if place != count - 1 or count == 1 else -1000
+        with pytest.raises(ferry.FormatError, match="never falls"):
+            RaggedTensor(np.zeros(end), (changed.astype("int32") if dtype == "int32" else changed,))
+    with pytest.raises(ferry.FormatError, match=f"end at {end}, expected {end + 1}"):
+        RaggedTensor(np.zeros(end + 1), (splits,))
+    for wrong in (splits[:0], splits[None], np.zeros((), dtype)):
+        with pytest.raises(ferry.FormatError, match="never falls"):
+            RaggedTensor(np.zeros(end), (wrong,))
+
+
 def test_sparse_dense_form_has_a_budget():
     """A sparse tensor may be larger than memory; its dense form may not."""
     sparse = SparseTensor([[0, 0]], [1.0], [2**40, 2**40])

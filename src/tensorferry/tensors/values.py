@@ -135,16 +135,17 @@ class RaggedTensor(RaggedVerbs):
 
     def __post_init__(self) -> None:
         values = as_tensor(self.flat_values)
-        nested = tuple(_row_splits(splits) for splits in self.nested_row_splits)
+        nested = tuple(map(_as_splits, self.nested_row_splits))
         if not nested:
             raise FormatError("a ragged tensor has at least one array of row splits, found none")
         if values.ndim == 0:
             raise FormatError("flat_values is a scalar, expected at least one dimension")
         lengths = [splits.shape[0] - 1 for splits in nested[1:]] + [values.shape[0]]
-        for level, (splits, length) in enumerate(zip(nested, lengths, strict=True)):
-            if splits[-1] != length:
+        for level, length in enumerate(lengths):
+            end = _end_of(nested[level])
+            if end != length:
                 raise FormatError(
-                    f"the row splits of level {level} end at {splits[-1]}, expected {length}"
+                    f"the row splits of level {level} end at {end}, expected {length}"
                 )
         object.__setattr__(self, "flat_values", values)
         object.__setattr__(self, "nested_row_splits", nested)
@@ -226,13 +227,22 @@ def _are_inside(indices: Array, shape: Array) -> bool:
     )
 
 
-def _row_splits(splits: Any) -> Array:
+def _as_splits(splits: Any) -> Array:
     array = _as_integers(splits, "row splits")
-    if array.dtype != np.int32:
-        array = array.astype(np.int64, copy=False)
-    if array.ndim != 1 or array.shape[0] == 0 or array[0] != 0 or (array[1:] < array[:-1]).any():
+    return array if array.dtype in _SPLITS else array.astype(np.int64)
+
+
+_SPLITS = (np.dtype(np.int64), np.dtype(np.int32))
+
+
+def _end_of(splits: Array) -> int:
+    """The last of row splits."""
+    end = -1
+    if splits.ndim == 1:
+        end = _native.last_split(np.ascontiguousarray(splits), splits.dtype.itemsize)
+    if end < 0:
         raise FormatError("row splits must be one dimension that starts at 0 and never falls")
-    return array
+    return end
 
 
 def check_budget(shape: Sequence[int], dtype: np.dtype[Any], *, what: str, held: int = 0) -> None:
