@@ -89,6 +89,23 @@ def test_official_reader(kind, tmp_path):
     assert isinstance(table.schema.field("image").type, pa.FixedShapeTensorType)
 
 
+@pytest.mark.parametrize("kind", FORMATS)
+def test_batches_of_one_schema(kind, tmp_path):
+    """Batches keep the metadata of the first, whether they bring the same, another or none."""
+    path = tmp_path / f"x.{kind}"
+    first = pa.schema([pa.field("x", pa.int64(), metadata={"a": "b"})], {"key": "value"})
+    reader = pa.RecordBatchReader.from_batches(first, iter([]))
+    with opened(path, metadata={"own": 1}) as out:
+        out.write_batch(reader)  # of no batches: the schema counts all the same
+        out.write_batch(pa.table({"x": [1, 2]}, schema=first))
+        out.write_batch(pa.table({"x": [3]}))
+    with Table(path) as table:
+        assert [row["x"] for row in table] == [1, 2, 3]
+        assert table.metadata["own"] == 1
+        assert table.arrow_schema.field("x").metadata[b"a"] == b"b"
+        assert table.arrow_schema.metadata[b"key"] == b"value"
+
+
 @settings(max_examples=50)
 @given(
     st.lists(

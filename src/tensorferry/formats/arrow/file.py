@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 
 FEATHER_V1 = b"FEA1"
 
+GATHERED = 1 << 14
+"""So many bytes of columns are written at once: PyArrow writes a file in a dozen small parts."""
+
 Compression = Literal["lz4", "zstd"]
 
 
@@ -52,7 +55,7 @@ def write(
 
     Args:
         leaves: Arrays, SparseTensors, RaggedTensors or lists of arrays, by name.
-        sink: Takes the bytes; contiguous numbers are the arrays' own memory.
+        sink: Takes the bytes; contiguous numbers are the arrays' own memory, unless they are few.
         metadata: Texts that stand beside the schema.
         rows: Whether each step of the first dimension is a row. False puts each leaf whole into the
             only row. By default they are rows if all leaves have the same first dimension.
@@ -65,13 +68,18 @@ def write(
         UnsupportedError: A leaf has no place in Arrow.
         MissingExtraError: PyArrow is not installed.
     """
-    pieces.require_pyarrow()
+    pa = pieces.require_pyarrow()
     from tensorferry.formats.tables import columns as arrow_columns
 
     batch = arrow_columns.to_batch(leaves, metadata=metadata or {}, rows=rows)
-    with begin(sink, batch.schema, compression=compression, stream=stream) as writer:
+    is_small = batch.get_total_buffer_size() <= GATHERED
+    gathered = pa.BufferOutputStream() if is_small else None
+    file = pa.PythonFile(pieces.SinkFile(sink), "w") if gathered is None else gathered
+    with _writer(file, batch.schema, compression=compression, stream=stream) as writer:
         for part in pieces.pieces(batch, batch_rows):
             writer.write_batch(part)
+    if gathered is not None:
+        sink.write(memoryview(gathered.getvalue()))
 
 
 def begin(sink: Sink, schema: pa.Schema, *, compression: Compression | None, stream: bool) -> Any:
@@ -81,12 +89,19 @@ def begin(sink: Sink, schema: pa.Schema, *, compression: Compression | None, str
         UnsupportedError: Arrow has no such compression.
     """
     import pyarrow as pa
+
+    file = pa.PythonFile(pieces.SinkFile(sink), "w")
+    return _writer(file, schema, compression=compression, stream=stream)
+
+
+def _writer(
+    file: pa.NativeFile, schema: pa.Schema, *, compression: Compression | None, stream: bool
+) -> Any:
     from pyarrow import ipc
 
     if compression not in (None, "lz4", "zstd"):
         raise UnsupportedError(f"compression is {compression!r}, expected lz4, zstd or None")
     options = ipc.IpcWriteOptions(compression=compression, allow_64bit=True)
-    file = pa.PythonFile(pieces.SinkFile(sink), "w")
     return (ipc.new_stream if stream else ipc.new_file)(file, schema, options=options)
 
 
@@ -104,6 +119,7 @@ class Reader:
     """
 
     is_parsed = False
+    outlines = None
 
     def __init__(self, data: bytes | memoryview, *, verify: bool = True) -> None:
         pieces.require_pyarrow()

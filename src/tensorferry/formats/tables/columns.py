@@ -432,7 +432,9 @@ def _elements(array: Array) -> tuple[Any, tuple[int, ...], dtypes.DType | None]:
     row = dtypes.from_numpy(array.dtype)
     if row is dtypes.STRING:
         return _strings(array), (), None
-    flat = np.require(array, requirements=["C", "A"]).reshape(-1)
+    if not (array.flags.c_contiguous and array.flags.aligned):
+        array = np.require(array, requirements=["C", "A"])
+    flat = array.reshape(-1)
     if row.name == "bool":
         return pa.array(flat), (), None
     if row.arrow is not None:

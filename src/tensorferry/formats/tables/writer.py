@@ -96,6 +96,7 @@ class TableWriter:
         self.paths = _names(target, shards)
         self._count = self._turn = 0
         self._schema: Any = None
+        self._first: Any = None  # the schema of the first batch, as it was given
         self._gathered = Gathered()
         self._writers: list[BatchWriter] = []
         self._stack: ExitStack | None = ExitStack()
@@ -223,6 +224,8 @@ class TableWriter:
 
         if self._schema is None:
             self._start(batch.schema)
+        if batch.schema.equals(self._first, check_metadata=True):
+            return batch.replace_schema_metadata(self._schema.metadata)
         columns: list[pa.Array | None] = list(batch.columns)
         if batch.schema.types != self._schema.types and len(columns) == len(self._schema):
             from tensorferry.formats.tables.frames import fitting
@@ -237,6 +240,7 @@ class TableWriter:
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
     def _start(self, schema: pa.Schema) -> None:
+        self._first = schema
         self._schema = schema.with_metadata({**(schema.metadata or {}), **self._texts})
         with _refused():
             self._writers = [self._begin(sink, self._schema) for sink in self._sinks]
