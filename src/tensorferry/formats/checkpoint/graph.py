@@ -132,9 +132,8 @@ def names_of(
         if key in better and better[key] not in names:
             names[better[key]] = key
             continue
-        if key.endswith(_VALUE_END) and "." not in key[: -len(_VALUE_END)]:  # nearly all
-            name, slot = key[: -len(_VALUE_END)], None
-        else:
+        name, slot = key.removesuffix(_VALUE_END), None
+        if "." in name or len(name) == len(key):  # few
             name, slot = describe(key)
         if name in names:
             name = key
