@@ -1,4 +1,4 @@
-// Messages: split into fields, read by tables of their fields, and the nodes of graphs.
+// Messages: split into fields, and read by tables of their fields.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
@@ -8,24 +8,11 @@
 #include <bit>
 #include <optional>
 
-#include "core/graph.h"
-#include "python.h"
+#include "messages.h"
 
 namespace ferry::python {
 
 namespace {
-
-nb::object read_text(Span text) {
-  PyObject* const decoded = PyUnicode_DecodeUTF8(reinterpret_cast<const char*>(text.data),
-                                                 static_cast<Py_ssize_t>(text.size), nullptr);
-  if (decoded == nullptr) {
-    PyErr_Clear();
-    throw Error(Problem::malformed, text.offset(), "a text is not UTF-8");
-  }
-  return nb::steal(decoded);
-}
-
-nb::object to_integer(std::uint64_t value) { return checked(PyLong_FromUnsignedLongLong(value)); }
 
 // Fields
 
@@ -347,76 +334,6 @@ class MessageTable {
   std::vector<std::uint8_t> by_number_;
 };
 
-// Graphs
-
-// An attribute: its key, which field its value is, and where; a number is in the place of the start.
-nb::tuple to_tuple(const graph::Attribute& attribute) {
-  const Field& value = attribute.value;
-  const std::uint32_t number = value.tag.field;
-  const bool placed = number != 0 && value.tag.wire == Wire::bytes;
-  const std::uint64_t start = placed ? value.bytes.offset() : value.value;
-  return nb::make_tuple(read_text(attribute.key), number, start,
-                        placed ? start + value.bytes.size : value.tag.offset);
-}
-
-// Texts of Python's, which `held` keeps.
-Texts to_texts(nb::tuple texts, std::vector<std::string>& held) {
-  held.reserve(texts.size());
-  Texts found;
-  for (nb::handle each : texts) {
-    const std::string& text = held.emplace_back(nb::cast<std::string>(each));
-    found.add({reinterpret_cast<const std::uint8_t*>(text.data()), text.size(), nullptr});
-  }
-  return found;
-}
-
-nb::tuple graph_nodes(nb::handle source, std::uint64_t start, std::uint64_t end,
-                      std::uint32_t field, nb::tuple watched, nb::tuple attributes,
-                      std::int64_t depth) {
-  const Buffer buffer(source);
-  std::vector<std::string> held_ops, held_keys;
-  const Texts ops = to_texts(watched, held_ops);
-  const Texts keys = to_texts(attributes, held_keys);
-  const Span span = buffer.span(start, end);
-  const graph::Nodes nodes = [&] {
-    const Unlocked unlocked;
-    return graph::walk(span, field, ops, depth);
-  }();
-  nb::list named, found;
-  for (const graph::Named& each : nodes.named) {
-    named.append(nb::make_tuple(read_text(each.text), each.count));
-  }
-  for (const graph::Node& node : nodes.watched) {
-    nb::list wanted;
-    for (const graph::Attribute& each : node.attributes) {
-      if (keys.has(each.key)) wanted.append(to_tuple(each));
-    }
-    found.append(nb::make_tuple(read_text(node.name), read_text(node.op), wanted));
-  }
-  std::vector<std::uint64_t> places;
-  places.reserve(4 * nodes.constants.size());
-  for (const auto& [name, tensor] : nodes.constants) {
-    for (const Span part : {name, tensor}) {
-      places.push_back(part.offset());
-      places.push_back(part.offset() + part.size);
-    }
-  }
-  const nb::bytes constants(reinterpret_cast<const char*>(places.data()),
-                            places.size() * sizeof(places[0]));
-  return nb::make_tuple(nodes.count, named, constants, found);
-}
-
-nb::list node_functions(nb::handle source, std::uint64_t start, std::uint64_t end,
-                        std::int64_t depth) {
-  const Buffer buffer(source);
-  graph::NodeReader reader(depth);
-  nb::list names;
-  for (const Span name : reader.read(buffer.span(start, end)).functions) {
-    names.append(read_text(name));
-  }
-  return names;
-}
-
 }  // namespace
 
 void bind_messages(nb::module_& module) {
@@ -435,13 +352,6 @@ void bind_messages(nb::module_& module) {
            "The places of the first messages in a repeated field.")
       .def("rows", &MessageTable::rows, "source"_a, "spans"_a,
            "Messages, each as a tuple of all fields of the table.");
-  module.def("graph_nodes", graph_nodes, "source"_a, "start"_a, "end"_a, nb::kw_only(), "field"_a,
-             "watched"_a, "attributes"_a, "depth"_a,
-             "The nodes in a field of a message: (number of nodes, ops and functions with the "
-             "number of nodes that have them as op, places of names and tensors of constants, "
-             "watched nodes with some of their attributes).");
-  module.def("node_functions", node_functions, "source"_a, "start"_a, "end"_a, nb::kw_only(),
-             "depth"_a, "The functions that the attributes of a node name.");
 }
 
 }  // namespace ferry::python

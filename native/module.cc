@@ -59,6 +59,7 @@ NB_MODULE(_native, module) {
   nb::register_exception_translator(raise_error);
   ferry::python::bind_tensorproto(module);
   ferry::python::bind_messages(module);
+  ferry::python::bind_graph(module);
   ferry::python::bind_row_plan(module);
   ferry::python::bind_tfrecord(module);
   ferry::python::bind_example(module);

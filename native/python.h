@@ -142,6 +142,7 @@ inline nb::tuple range(std::uint64_t count, std::uint64_t end, tfrecord::Status 
 // Each adds its part to the module.
 void bind_tensorproto(nb::module_& module);
 void bind_messages(nb::module_& module);
+void bind_graph(nb::module_& module);
 void bind_tfrecord(nb::module_& module);
 void bind_example(nb::module_& module);
 void bind_example_encode(nb::module_& module);

@@ -1,6 +1,7 @@
 #include "graph.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "tensorproto.h"
 
@@ -10,7 +11,16 @@ namespace {
 
 enum NodeField : std::uint32_t { name_field = 1, op_field = 2, input_field = 3, attr_field = 5 };
 enum EntryField : std::uint32_t { key_field = 1, value_field = 2 };
-enum ValueField : std::uint32_t { list_field = 1, shape_field = 7, tensor_field = 8, func_field = 10 };
+enum ValueField : std::uint32_t {
+  list_field = 1,
+  type_field = 6,
+  shape_field = 7,
+  tensor_field = 8,
+  func_field = 10,
+};
+enum FunctionField : std::uint32_t { signature_field = 1, node_def_field = 3, ret_field = 4 };
+enum SignatureField : std::uint32_t { signature_name = 1, input_arg = 2, output_arg = 3 };
+enum ArgumentField : std::uint32_t { argument_name = 1, argument_type = 3 };
 
 // Of ListValue and NameAttrList.
 constexpr std::uint32_t functions_of_list = 9, name_of_function = 1, attributes_of_function = 2;
@@ -39,8 +49,8 @@ struct Entry {
   Span value;
 };
 
-// An entry of a map of attributes.
-Entry read_entry(Span message) {
+// An entry of a map of attributes, whose fields stand in any order.
+Entry read_any_entry(Span message) {
   Entry entry{{message.data + message.size, 0, message.input},
               {message.data + message.size, 0, message.input}};
   unsigned seen = 0;
@@ -57,6 +67,19 @@ Entry read_entry(Span message) {
     if (number == value_field) entry.value = field.bytes;
   }
   return entry;
+}
+
+// The same, of which nearly all are a key and a value.
+Entry read_entry(Span message) {
+  constexpr std::uint8_t key_tag = key_field << 3 | 2, value_tag = value_field << 3 | 2;
+  Reader reader(message);
+  Entry entry;
+  if (reader.take_field(key_tag, entry.key) && reader.take_field(value_tag, entry.value) &&
+      reader.done()) [[likely]] {
+    checked_text(entry.key);
+    return entry;
+  }
+  return read_any_entry(message);
 }
 
 // The one value of an attribute; of field 0 if there is none.
@@ -127,21 +150,144 @@ void check_shape(Span message) {
   }
 }
 
+// The value of an attribute, if it is of that field; nullptr if there is none.
+const Field* find_value(const Node& node, std::string_view key, std::uint32_t field) {
+  for (const Attribute& attribute : node.attributes) {
+    if (view(attribute.key) != key) continue;
+    return attribute.value.tag.field == field ? &attribute.value : nullptr;
+  }
+  return nullptr;
+}
+
 Span constant_of(const Node& node, std::uint64_t offset) {
-  const auto found = std::find_if(
-      node.attributes.begin(), node.attributes.end(),
-      [](const Attribute& attribute) { return view(attribute.key) == "value"; });
-  if (found == node.attributes.end() || found->value.tag.field != tensor_field) {
+  const Field* const value = find_value(node, "value", tensor_field);
+  if (value == nullptr) {
     throw Error(Problem::malformed, offset, "a Const node without a tensor as its value",
                 shortened(node.name));
   }
   try {
-    tensorproto::scan(found->value.bytes);
+    tensorproto::scan(value->bytes);
   } catch (const Error& error) {
     throw Error(error.problem(), error.offset(), error.what(), shortened(node.name));
   }
-  return found->value.bytes;
+  return value->bytes;
 }
+
+Variable variable_of(const Node& node, Span message) {
+  const Field* const value = find_value(node, "dtype", type_field);
+  if (value == nullptr) return {message, 0, message.offset()};
+  return {message, value->value, value->tag.offset};
+}
+
+// What is done with the nodes of an op.
+enum class Role : std::uint8_t { counted, constant, variable, watched };
+
+Role role_of(Span op, const Ops& ops) {
+  if (view(op) == "Const") return Role::constant;
+  if (ops.variables.has(op)) return Role::variable;
+  return ops.watched.has(op) ? Role::watched : Role::counted;
+}
+
+// A field of that wire type, which comes once unless it may come again.
+void check_field(const Field& field, Wire wire, const char* name, bool again = false) {
+  const bool placed = field.tag.wire == Wire::bytes;
+  const std::uint64_t offset = placed ? field.bytes.offset() : field.tag.offset;
+  if (field.tag.wire != wire) {
+    fail(offset, std::string(name) + " has wire type " +
+                     std::to_string(static_cast<int>(field.tag.wire)) + ", expected " +
+                     std::to_string(static_cast<int>(wire)));
+  }
+  if (again) fail_twice(name, offset);
+}
+
+void keep_each_once(std::vector<std::uint64_t>& numbers) {
+  std::sort(numbers.begin(), numbers.end());
+  numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
+}
+
+std::uint64_t dtype_of_argument(Span message) {
+  std::uint64_t dtype = 0;
+  bool named = false, typed = false;
+  Reader reader(message);
+  for (Field field; reader.next(field);) {
+    if (field.tag.field == argument_name) {
+      check_field(field, Wire::bytes, "name of ArgDef", std::exchange(named, true));
+      checked_text(field.bytes);
+    } else if (field.tag.field == argument_type) {
+      check_field(field, Wire::varint, "type of ArgDef", std::exchange(typed, true));
+      dtype = field.value;
+    }
+  }
+  return dtype;
+}
+
+// The name of a function, and what its arguments are.
+void read_signature(Function& function) {
+  bool named = false;
+  Reader reader(function.signature);
+  for (Field field; reader.next(field);) {
+    switch (field.tag.field) {
+      case signature_name:
+        check_field(field, Wire::bytes, "name of OpDef", std::exchange(named, true));
+        function.name = checked_text(field.bytes);
+        break;
+      case input_arg:
+      case output_arg:
+        check_field(field, Wire::bytes,
+                    field.tag.field == input_arg ? "input_arg of OpDef" : "output_arg of OpDef");
+        function.dtypes.push_back(dtype_of_argument(field.bytes));
+        break;
+      default: break;
+    }
+  }
+  keep_each_once(function.dtypes);
+}
+
+Function read_function(Span message) {
+  Function function;
+  function.name = {message.data, 0, message.input};
+  bool has_signature = false;
+  Reader reader(message);
+  for (Field field; reader.next(field);) {
+    if (field.tag.field == signature_field) {
+      check_field(field, Wire::bytes, "signature of FunctionDef", std::exchange(has_signature, true));
+      function.signature = field.bytes;
+    } else if (field.tag.field == ret_field) {
+      check_field(field, Wire::bytes, "ret of FunctionDef");
+    }
+  }
+  if (!has_signature) fail(message.offset(), "a function without a signature");
+  read_signature(function);
+  return function;
+}
+
+// The nodes of a function, whose name comes first where an error names one of them.
+Nodes walk_function(Span message, const Function& function, const Ops& ops, std::int64_t depth) {
+  try {
+    return walk(message, node_def_field, ops, depth);
+  } catch (const Error& error) {
+    if (function.name.size == 0 || error.tensor().empty()) throw;
+    throw Error(error.problem(), error.offset(), error.what(),
+                shortened(function.name, 40) + ":" + error.tensor());
+  }
+}
+
+// Counts texts, in the order in which they come.
+class Counted {
+ public:
+  // Where a text stands; the number of new ones is that before them.
+  Texts::Found add(Span text, std::uint64_t count) {
+    const Texts::Found found = texts_.add(text);
+    if (found.is_new) named.push_back({text, 0});
+    named[found.number].count += count;
+    return found;
+  }
+
+  std::vector<Named> named;
+
+ private:
+  Texts texts_;
+};
 
 }  // namespace
 
@@ -242,13 +388,15 @@ void NodeReader::find_functions(std::uint32_t field, Span message) {
   }
 }
 
-Nodes walk(Span message, std::uint32_t field, const Texts& watched, std::int64_t depth) {
+Nodes walk(Span message, std::uint32_t field, const Ops& ops, std::int64_t depth) {
   Nodes nodes;
-  Texts names, named;
+  Texts names;
+  Counted named;
+  std::vector<Role> roles;  // of the named
   const auto mention = [&](Span text, std::uint64_t count) {
-    const Texts::Found found = named.add(text);
-    if (found.is_new) nodes.named.push_back({text, 0});
-    nodes.named[found.number].count += count;
+    const Texts::Found found = named.add(text, count);
+    if (found.is_new) roles.push_back(role_of(text, ops));
+    return roles[found.number];
   };
   NodeReader each(depth);
   Reader reader(message);
@@ -259,16 +407,46 @@ Nodes walk(Span message, std::uint32_t field, const Texts& watched, std::int64_t
     if (!names.add(node.name).is_new) {
       fail_twice("the node " + quoted(node.name), outer.bytes.offset());
     }
-    mention(node.op, 1);
+    const Role role = mention(node.op, 1);
     for (const Span function : node.functions) mention(function, 0);
-    if (view(node.op) == "Const") {
-      nodes.constants.push_back({node.name, constant_of(node, outer.bytes.offset())});
-    } else if (watched.has(node.op)) {
-      nodes.watched.push_back(node);
+    switch (role) {
+      case Role::counted: break;
+      case Role::constant:
+        nodes.constants.push_back({node.name, constant_of(node, outer.bytes.offset())});
+        break;
+      case Role::variable: nodes.variables.push_back(variable_of(node, outer.bytes)); break;
+      case Role::watched: nodes.watched.push_back(node); break;
     }
   }
   nodes.count = names.size();
+  nodes.named = std::move(named.named);
   return nodes;
+}
+
+Library walk_functions(const std::vector<Span>& messages, const Ops& ops, std::int64_t depth) {
+  Library library;
+  Texts names;
+  Counted counted;
+  for (const Span message : messages) {
+    Function& function = library.functions.emplace_back(read_function(message));
+    if (!names.add(function.name).is_new) {
+      fail_twice("the function " + quoted(function.name), message.offset());
+    }
+    function.nodes = walk_function(message, function, ops, depth);
+    for (const Named& each : function.nodes.named) {
+      if (each.count != 0) counted.add(each.text, each.count);
+    }
+  }
+  // Which names are those of functions is known when all have been read.
+  for (Function& function : library.functions) {
+    for (const Named& each : function.nodes.named) {
+      const auto found = names.find(each.text);
+      if (found) function.calls.push_back(*found);
+    }
+    function.nodes.named = {};
+  }
+  library.ops = std::move(counted.named);
+  return library;
 }
 
 }  // namespace ferry::graph

@@ -5,7 +5,10 @@
 //
 // A node must have a name, which no other one has, and an op; an attribute has one value; a Const
 // has a sound tensor. What ops mean is known in Python (formats/savedmodel): the nodes that it asks
-// for are given with their attributes.
+// for are given with their attributes. Of a function, the arguments are checked, too:
+//
+//     FunctionDef  1 signature | 3 node_def | 4 ret
+//     OpDef        1 name | 2 input_arg | 3 output_arg, each { 1 name | 3 type }
 #pragma once
 
 #include <vector>
@@ -39,11 +42,25 @@ struct Constant {
   Span tensor;
 };
 
+// A node that holds a variable, and the number that its attribute "dtype" is; 0 if it has none.
+struct Variable {
+  Span node;
+  std::uint64_t dtype;
+  std::uint64_t offset;  // of that number
+};
+
 struct Nodes {
   std::uint64_t count = 0;
   std::vector<Named> named;
   std::vector<Constant> constants;
+  std::vector<Variable> variables;
   std::vector<Node> watched;
+};
+
+// The ops that are looked at: those that hold a variable, and those whose nodes are given whole.
+struct Ops {
+  Texts variables;
+  Texts watched;
 };
 
 // Reads nodes one by one, and keeps its memory from one to the next.
@@ -75,8 +92,24 @@ class NodeReader {
 };
 
 // All nodes that stand in a field of a message.
-//
-// `watched` has ops whose nodes are given as a whole.
-Nodes walk(Span message, std::uint32_t field, const Texts& watched, std::int64_t depth);
+Nodes walk(Span message, std::uint32_t field, const Ops& ops, std::int64_t depth);
+
+// A function, the functions of its library that it names, and the numbers of the dtypes of its
+// arguments and results, each once.
+struct Function {
+  Span name;
+  Span signature;
+  std::vector<std::uint64_t> dtypes;
+  std::vector<std::size_t> calls;  // their places in the library
+  Nodes nodes;
+};
+
+// Functions, no two of which have one name, and the ops of all their nodes.
+struct Library {
+  std::vector<Function> functions;
+  std::vector<Named> ops;
+};
+
+Library walk_functions(const std::vector<Span>& messages, const Ops& ops, std::int64_t depth);
 
 }  // namespace ferry::graph

@@ -111,10 +111,10 @@ Span checked_text(Span text) {
   return text;
 }
 
-std::string shortened(Span text) {
+std::string shortened(Span text, std::size_t most) {
   std::size_t characters = 0, size = 0;
   for (; size < text.size; ++size) {
-    if ((text.data[size] & 0xc0) != 0x80 && ++characters > 60) break;
+    if ((text.data[size] & 0xc0) != 0x80 && ++characters > most) break;
   }
   return std::string(view({text.data, size, text.input}));
 }
@@ -137,15 +137,15 @@ Texts::Found Texts::add(Span text) {
   }
 }
 
-bool Texts::has(Span text) const noexcept {
-  if (places_.empty()) return false;
+std::optional<std::size_t> Texts::find(Span text) const noexcept {
+  if (places_.empty()) return std::nullopt;
   const std::uint64_t wanted = hash(text);
   const std::size_t mask = places_.size() - 1;
   for (std::size_t place = wanted & mask; places_[place] != 0; place = (place + 1) & mask) {
     const std::uint32_t number = places_[place] - 1;
-    if (hashes_[number] == wanted && view(texts_[number]) == view(text)) return true;
+    if (hashes_[number] == wanted && view(texts_[number]) == view(text)) return number;
   }
-  return false;
+  return std::nullopt;
 }
 
 void Texts::clear() noexcept {

@@ -1,6 +1,7 @@
 // Texts in messages: whether they are UTF-8, how errors show them, and sets of them.
 #pragma once
 
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -17,8 +18,8 @@ bool is_utf8(Span text) noexcept;
 // Throws Error unless the text is UTF-8; gives it back.
 Span checked_text(Span text);
 
-// The first 60 characters of a text.
-std::string shortened(Span text);
+// The first characters of a text.
+std::string shortened(Span text, std::size_t most = 60);
 
 // The same in quotes.
 inline std::string quoted(Span text) { return "'" + shortened(text) + "'"; }
@@ -37,7 +38,8 @@ class Texts {
   };
 
   Found add(Span text);
-  bool has(Span text) const noexcept;
+  std::optional<std::size_t> find(Span text) const noexcept;
+  bool has(Span text) const noexcept { return find(text).has_value(); }
   std::size_t size() const noexcept { return texts_.size(); }
   void clear() noexcept;
 

@@ -102,21 +102,50 @@ class MessageTable:
     def spans(self, source: Buffer, start: int, end: int, name: str, most: int) -> list[Any]: ...
     def rows(self, source: Buffer, spans: list[Any]) -> list[tuple[Any, ...]]: ...
 
+# Number of nodes, tables of constants and variables, watched nodes with attributes.
+_Nodes = tuple[int, bytes, bytes, list[tuple[str, list[tuple[str, int, int, int]]]]]
+
 def graph_nodes(
     source: Buffer,
     start: int,
     end: int,
     *,
     field: int,
+    variables: tuple[str, ...],
+    watched: tuple[str, ...],
+    attributes: tuple[str, ...],
+    depth: int,
+) -> tuple[list[tuple[str, int]], _Nodes]: ...
+def graph_functions(
+    source: Buffer,
+    spans: list[Any],
+    *,
+    variables: tuple[str, ...],
     watched: tuple[str, ...],
     attributes: tuple[str, ...],
     depth: int,
 ) -> tuple[
-    int,
     list[tuple[str, int]],
-    bytes,
-    list[tuple[str, str, list[tuple[str, int, int, int]]]],
+    list[tuple[str, int, bytes, tuple[int, ...], tuple[str, ...], _Nodes]],
 ]: ...
+def node_attributes(
+    source: Buffer, start: int, end: int, *, keys: tuple[str, ...], depth: int
+) -> tuple[str, list[tuple[str, int, int, int]]]: ...
+def saved_objects(
+    source: Buffer, start: int, end: int, *, most: int, room: int
+) -> (
+    tuple[
+        list[int],
+        list[tuple[str, str, int, bool]],
+        list[tuple[int, int, tuple[int, int] | None]],
+        list[tuple[str, int, int, int]],
+    ]
+    | None
+): ...
+def match_objects(
+    source: Buffer, start: int, end: int, tracked: Buffer, *, most: int, room: int
+) -> dict[str, str] | None: ...
+def is_object_graph(source: Buffer, *, most: int) -> bool: ...
 def node_functions(source: Buffer, start: int, end: int, *, depth: int) -> list[str]: ...
 def join(pieces: list[Any]) -> bytes: ...
 def longest_string(source: Buffer) -> int: ...

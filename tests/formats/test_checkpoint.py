@@ -395,6 +395,8 @@ def test_ways_through_long_graphs():
         checkpoint_graph.Node(node.children, [("VARIABLE_VALUE", "", own)])
         for node, own in zip(nodes[-100:], keys, strict=True)
     ]
-    names, _ = checkpoint_graph.names_of(keys, lambda: checkpoint_graph.Graph([*nodes, last]))
+    graph = checkpoint_graph.Graph(b"")
+    graph.nodes = [*nodes, last]
+    names, _ = checkpoint_graph.names_of(keys, lambda: graph)
     assert list(names.values()) == keys
     assert sum(map(len, names)) < 2 * checkpoint_graph.MAX_WAYS

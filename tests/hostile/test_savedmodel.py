@@ -145,7 +145,8 @@ functions = models.field(1, b"\x4a\x00" * 4_000_000)  # a list, each of an empty
 attribute = models.field(5, models.field(1, b"k") + models.field(2, functions))
 graph = models.field(1, models.field(1, b"n") + models.field(2, b"X") + attribute)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-_native.graph_nodes(graph, 0, len(graph), field=1, watched=(), attributes=(), depth=64)
+looked_at = {"variables": (), "watched": (), "attributes": ()}
+_native.graph_nodes(graph, 0, len(graph), field=1, depth=64, **looked_at)
 after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 print((after - before) * 1024 / len(graph))
 """

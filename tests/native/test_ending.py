@@ -102,8 +102,10 @@ CALLS = {
     "np.ones(100), np.zeros(100))",
     "dequantize": "_native.dequantize_integers(small, 'int8', floats, 'float64', 100, 2000, "
     "np.ones(100), np.zeros(100))",
-    "nodes": "_native.graph_nodes(packed, 0, len(packed), field=9, watched=(), attributes=(), "
-    "depth=100)",
+    "nodes": "_native.graph_nodes(packed, 0, len(packed), field=9, variables=(), watched=(), "
+    "attributes=(), depth=100)",
+    "functions": "_native.graph_functions(packed, [(0, len(packed))], variables=(), watched=(), "
+    "attributes=(), depth=100)",
     "slices": "_native.slice_rows(Slow(), splits[:20])",
     "structure": "_native.StructureWriter(np.ndarray, {}).encode([object()], Writes(), 100)",
     "value": "_native.StructureReader(np.ndarray, {}).read(structure, Reads(), 100)",

@@ -20,11 +20,15 @@ is "optimizer/m/encoder/kernel".
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
-from tensorferry.classes import NamedTuple, dataclass
+from tensorferry import _native
+from tensorferry.budget import allowed
+from tensorferry.classes import NamedTuple
 from tensorferry.codecs.protobuf import varint
 from tensorferry.errors import FormatError
 from tensorferry.expressions import expression
@@ -128,9 +132,8 @@ def names_of(
         if key in better and better[key] not in names:
             names[better[key]] = key
             continue
-        if key.endswith(_VALUE_END) and "." not in key[: -len(_VALUE_END)]:  # nearly all
-            name, slot = key[: -len(_VALUE_END)], None
-        else:
+        name, slot = key.removesuffix(_VALUE_END), None
+        if "." in name or len(name) == len(key):  # few
             name, slot = describe(key)
         if name in names:
             name = key
@@ -182,11 +185,23 @@ class Node(NamedTuple):
 _new: Any = tuple.__new__
 
 
-@dataclass(slots=True)
 class Graph:
-    """The objects of a checkpoint, the root first."""
+    """The objects of a checkpoint.
 
-    nodes: list[Node]
+    Args:
+        data: A TrackableObjectGraph.
+
+    Attributes:
+        data: The same.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+    @cached_property
+    def nodes(self) -> list[Node]:
+        """The objects, the root first."""
+        return _read_nodes(self.data)
 
     def full_names(self) -> dict[str, str]:
         """The variables' own names, such as "dense/kernel", by key."""
@@ -220,25 +235,31 @@ def find_ways(children: Sequence[Mapping[str, int]]) -> dict[int, tuple[int, str
     return above
 
 
-def parse(data: Any) -> Graph:
+def parse(data: bytes) -> Graph:
     """The graph that a TrackableObjectGraph is.
 
     Raises:
         FormatError: It is none, or leads to objects that it does not have.
         LimitError: It has more objects than its bytes justify.
     """
+    graph = Graph(data)
+    most = min(allowed(len(data)) // OBJECT, sys.maxsize)
+    if not _native.is_object_graph(data, most=most):
+        _ = graph.nodes  # which are unusual, or have the error
+    return graph
+
+
+def _read_nodes(data: bytes) -> list[Node]:
     reader = Reader(data)
     whole = (0, len(data))
     spans = reader.counted("TrackableObjectGraph", "nodes", whole, size=OBJECT, what="objects")
     count = len(spans)
-    return Graph(
-        [
-            _new(Node, (find_children(children, slots, count), attributes, slots))
-            if children or slots
-            else _new(Node, (NO_CHILDREN, attributes, ()))  # nearly all: variables have none
-            for children, attributes, slots, _ in reader.rows("TrackableObject", spans)
-        ]
-    )
+    return [
+        _new(Node, (find_children(children, slots, count), attributes, slots))
+        if children or slots
+        else _new(Node, (NO_CHILDREN, attributes, ()))  # nearly all: variables have none
+        for children, attributes, slots, _ in reader.rows("TrackableObject", spans)
+    ]
 
 
 def find_children(

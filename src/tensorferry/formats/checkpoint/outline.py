@@ -7,9 +7,9 @@ no outline: opening it (`tensorferry.formats.checkpoint.reader`) tells more.
 
 from __future__ import annotations
 
-import itertools
 import os
 from collections.abc import Mapping
+from typing import Any
 
 from tensorferry import _native
 from tensorferry.classes import dataclass
@@ -28,6 +28,9 @@ from tensorferry.formats.checkpoint.entries import (
 from tensorferry.formats.checkpoint.messages import Reader
 from tensorferry.storage.place import Place
 from tensorferry.tensors.infos import TensorInfo, make_infos
+
+# The same as `Entry(...)`, in a third of the time.
+_new: Any = tuple.__new__
 
 # Beyond that many tensors NumPy is faster, its import included.
 MOST = 4096
@@ -108,7 +111,7 @@ def _read_entries(content: bytes) -> tuple[Header, dict[str, Entry]] | None:
     for key, number, shard, offset, size, crc, start, end in zip(keys, *columns, strict=True):
         kind = kinds[number]
         if kind is not None and kind.nbytes == size:
-            entry = Entry(kind, shard, offset, size, crc)
+            entry = _new(Entry, (kind, shard, offset, size, crc, ()))
         else:  # of strings, the shape does not tell the size
             entry = parse_entry(Reader(content), start, end)
         if entry.slices or entry.kind.row.name == "variant":
@@ -125,18 +128,17 @@ def _check_places(prefix: str, header: Header, entries: dict[str, Entry]) -> lis
         OSError: A data file is not there.
     """
     files: dict[int, str] = {}
-    sizes: dict[int, int] = {}
-    places = sorted((entry.shard, entry.offset, entry.size) for entry in entries.values())
-    for shard, offset, size in places:
+    room = end = 0
+    for shard, offset, size in sorted(entry[1:4] for entry in entries.values()):
         if shard not in files:
             files[shard] = data_path(prefix, shard, header.shards)
-            sizes[shard] = os.stat(files[shard]).st_size
-        if not 0 <= shard < header.shards or offset + size > sizes[shard]:
+            room, end = os.stat(files[shard]).st_size, 0
+        if not 0 <= shard < header.shards or offset + size > room:
             raise _UnusualError("bytes that are not there")
-    taken = [place for place in places if place[2]]
-    for (shard, offset, size), (other, after, _) in itertools.pairwise(taken):
-        if shard == other and after < offset + size:
+        if size and offset < end:
             raise _UnusualError("bytes of two tensors")
+        if size:
+            end = offset + size
     return list(files.values())
 
 

@@ -13,8 +13,7 @@ are asked for. Which ops do more than compute is in `tensorferry.formats.savedmo
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -41,21 +40,23 @@ if TYPE_CHECKING:
 VARIABLES = frozenset({"Variable", "VariableV2", "VarHandleOp"})
 
 # The nodes that are looked at here; all others are only checked and counted.
-_WATCHED = (*sorted(VARIABLES), *ATTRIBUTES)
-_LOOKED_AT = ("dtype", "shape", *dict.fromkeys(key for key, _ in ATTRIBUTES.values()))
+_LOOKED_AT: dict[str, tuple[str, ...]] = {
+    "variables": tuple(sorted(VARIABLES)),
+    "watched": tuple(ATTRIBUTES),
+    "attributes": tuple({key: None for key, _ in ATTRIBUTES.values()}),
+}
 
 # Fields of AttrValue.
 _TEXT, _TYPE, _SHAPE = 2, 6, 7
-_NODE_OF_GRAPH = find_field(TABLES, "GraphDef", "node").number
-_NODE_OF_FUNCTION = find_field(TABLES, "FunctionDef", "node_def").number
+_NODE = find_field(TABLES, "GraphDef", "node").number
 
 
 # An attribute of a node: its key, which field its value is, and where; a number is in the place of
 # the start itself.
 _Attribute = tuple[str, int, int, int]
 
-# Names of arguments, and the numbers of their dtypes, which were checked.
-_Arguments = Sequence[tuple[str, int]]
+# How many nodes there are, tables of their constants and variables, and the watched ones.
+_Nodes = tuple[int, bytes, bytes, list[tuple[str, list[_Attribute]]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,22 +74,26 @@ class Function:
     nodes: int
     calls: tuple[str, ...]
     recursive: bool
-    _inputs: _Arguments = field(repr=False)
-    _outputs: _Arguments = field(repr=False)
+    _signature: bytes = field(repr=False)  # an OpDef, whose arguments were checked
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
         """Names and dtypes of its arguments; shapes are in the concrete function, if any."""
-        return _specs_of(self._inputs)
+        return self._read_arguments()[0]
 
     @property
     def outputs(self) -> tuple[TensorSpec, ...]:
         """Names and dtypes of what it returns."""
-        return _specs_of(self._outputs)
+        return self._read_arguments()[1]
 
-
-def _specs_of(arguments: _Arguments) -> tuple[TensorSpec, ...]:
-    return tuple(TensorSpec(name, read_dtype(dtype, 0), None) for name, dtype in arguments)
+    def _read_arguments(self) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...]]:
+        whole = Span(0, len(self._signature))
+        ((_, *sides),) = Reader(self._signature).rows("OpDef", [whole])
+        inputs, outputs = (
+            tuple(TensorSpec(name, read_dtype(dtype, 0), None) for name, dtype in side)
+            for side in sides
+        )
+        return inputs, outputs
 
 
 class Constants(Mapping[str, "Stored"]):
@@ -178,15 +183,23 @@ class Graph:
     constants: Constants
     unusual: Mapping[str, int]
     _reader: Reader = field(repr=False, compare=False)
-    _variables: list[tuple[str, list[_Attribute]]] = field(repr=False, compare=False)
+    # For each variable four numbers: where its node starts and ends, its dtype, and where that is.
+    _variables: list[bytes] = field(repr=False, compare=False)
 
     @property
     def variables(self) -> tuple[TensorSpec, ...]:
         """The nodes that hold a variable, as TensorFlow 1 has them."""
-        return tuple(_variable(self._reader, *found) for found in self._variables)
+        return tuple(
+            _read_variable(self._reader, Span(*span))
+            for table in (memoryview(found).cast("Q") for found in self._variables)
+            for span in zip(table[::4], table[1::4], strict=True)
+        )
 
 
-def _variable(reader: Reader, name: str, attributes: list[_Attribute]) -> TensorSpec:
+def _read_variable(reader: Reader, span: Span) -> TensorSpec:
+    name, attributes = _native.node_attributes(
+        reader.data, *span, keys=("dtype", "shape"), depth=limits.depth
+    )
     dtype = shape = None
     for key, number, first, last in attributes:
         if (key, number) == ("dtype", _TYPE):
@@ -205,15 +218,14 @@ def read_graph(reader: Reader, span: Span) -> Graph:
     """
     fields = reader.read("GraphDef", span, without="node")
     walk = _Walk(reader)
-    nodes, _ = walk.walk_nodes(span, _NODE_OF_GRAPH, "")
+    nodes = walk.walk_nodes(span)
     library = fields.get("library")
+    functions: dict[str, Function] = {}
     if library is not None:
         places = reader.counted(
             "FunctionDefLibrary", "function", library, size=PART, what="functions"
         )
-        for place in places:
-            walk.walk_function(place)
-    functions = walk.finish()
+        functions = walk.walk_functions(places)
     ops = {op: count for op, count in sorted(walk.ops.items()) if op not in functions}
     constants = Constants(reader, walk.constants)
     return Graph(nodes, ops, functions, constants, walk.unusual, reader, walk.variables)
@@ -228,66 +240,50 @@ class _Walk:
     """What is found on the way over all nodes, which `_native` checks and counts."""
 
     def __init__(self, reader: Reader) -> None:
-        self.reader = reader
         self.data = reader.data
-        self.ops: Counter[str] = Counter()
-        self.unusual: Counter[str] = Counter()
+        self.ops: dict[str, int] = {}
+        self.unusual: dict[str, int] = {}
         self.constants: list[tuple[str, bytes]] = []
-        self.variables: list[tuple[str, list[_Attribute]]] = []
-        self.functions: dict[str, tuple[int, tuple[str, ...], _Arguments, _Arguments]] = {}
+        self.variables: list[bytes] = []
 
-    def walk_function(self, span: Span) -> None:
-        """Takes in a function and its nodes."""
-        fields = self.reader.read("FunctionDef", span, without="node_def")
-        if "signature" not in fields:
-            raise FormatError("a function without a signature", offset=span.start)
-        place = fields["signature"]
-        ((name, inputs, outputs),) = self.reader.rows("OpDef", [place])
-        if name in self.functions:
-            raise self.reader.twice(f"the function {name[:60]!r}", span.start)
-        nodes, called = self.walk_nodes(span, _NODE_OF_FUNCTION, name)
-        for dtype in {dtype for side in (inputs, outputs) for _, dtype in side}:
-            read_dtype(dtype, place.start)
-        self.functions[name] = nodes, called, inputs, outputs
+    def walk_nodes(self, span: Span) -> int:
+        """Takes in the nodes of the graph outside of functions, and gives their number."""
+        ops, nodes = _native.graph_nodes(
+            self.data, span.start, span.end, field=_NODE, depth=limits.depth, **_LOOKED_AT
+        )
+        self._count(ops)
+        return self._take("", nodes)
 
-    def walk_nodes(self, span: Span, field: int, function: str) -> tuple[int, tuple[str, ...]]:
-        """Takes in the nodes of the graph or of a function.
+    def walk_functions(self, places: list[Span]) -> dict[str, Function]:
+        """Takes in the functions of the library and their nodes."""
+        ops, found = _native.graph_functions(self.data, places, depth=limits.depth, **_LOOKED_AT)
+        self._count(ops)
+        recursive = find_cycles({name: calls for name, _, _, _, calls, _ in found})
+        functions = {}
+        for name, offset, signature, numbers, calls, nodes in found:
+            for number in numbers:
+                read_dtype(number, offset)
+            count = self._take(name, nodes)
+            functions[name] = Function(name, count, calls, name in recursive, signature)
+        return functions
 
-        Args:
-            span: The message that has the nodes.
-            field: The number of its field that they are.
-            function: The name of the function, "" for the graph.
+    def _count(self, ops: list[tuple[str, int]]) -> None:
+        for op, count in ops:
+            if count:
+                self.ops[op] = self.ops.get(op, 0) + count
 
-        Returns:
-            How many there are, and the ops and functions that they name.
-        """
-        try:
-            count, named, constants, watched = _native.graph_nodes(
-                self.data,
-                *span,
-                field=field,
-                watched=_WATCHED,
-                attributes=_LOOKED_AT,
-                depth=limits.depth,
-            )
-        except FerryError as error:
-            if function and error.tensor:
-                error.tensor = f"{function[:40]}:{error.tensor}"
-            raise
-        for op, times in named:
-            if times:
-                self.ops[op] += times
+    def _take(self, function: str, nodes: _Nodes) -> int:
+        """Takes in what was found of nodes, and gives their number."""
+        count, constants, variables, watched = nodes
         if constants:
             self.constants.append((function, constants))
-        for name, op, attributes in watched:
-            if op in VARIABLES:
-                for key, number, first, last in attributes:
-                    if number == _TYPE and key == "dtype":
-                        read_dtype(first, last)
-                self.variables.append((name, attributes))
-            elif not self._is_harmless(op, attributes):
-                self.unusual[op] += 1
-        return count, tuple(op for op, _ in named)
+        if variables:
+            self.variables.append(variables)
+            _check_dtypes(memoryview(variables).cast("Q"))
+        for op, attributes in watched:
+            if not self._is_harmless(op, attributes):
+                self.unusual[op] = self.unusual.get(op, 0) + 1
+        return count
 
     def _is_harmless(self, op: str, attributes: list[_Attribute]) -> bool:
         key, harmless = ATTRIBUTES[op]
@@ -296,15 +292,13 @@ class _Walk:
                 return number == _TEXT and bytes(self.data[first:last]) in harmless
         return True
 
-    def finish(self) -> dict[str, Function]:
-        """All functions, with what they call."""
-        # Which names are those of functions is known when all have been read.
-        calls = {
-            name: tuple(called for called in named if called in self.functions)
-            for name, (_, named, _, _) in self.functions.items()
-        }
-        recursive = find_cycles(calls)
-        return {
-            name: Function(name, nodes, calls[name], name in recursive, inputs, outputs)
-            for name, (nodes, _, inputs, outputs) in self.functions.items()
-        }
+
+def _check_dtypes(table: memoryview[int]) -> None:
+    """Looks for dtypes that TensorFlow does not have, in a table of variables.
+
+    Raises:
+        FormatError: There is one.
+    """
+    numbers = table[2::4].tolist()
+    for number in dict.fromkeys(numbers):
+        read_dtype(number, table[4 * numbers.index(number) + 3])

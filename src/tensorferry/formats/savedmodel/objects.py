@@ -8,21 +8,26 @@ lists its slot variables apart: they are "optimizer/m/encoder/dense/kernel", as 
 
 The values of variables are in the checkpoint beside, whose own object graph has the keys: both
 graphs are walked together, by the names of children, which is how TensorFlow restores.
+
+Graphs of the usual form are walked in `tensorferry._native`. All others are read here, node by
+node, which is also where the errors are.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from tensorferry.budget import room_for_paths
+from tensorferry import _native
+from tensorferry.budget import allowed, room_for_paths
 from tensorferry.classes import NamedTuple, dataclass, field, make_many
-from tensorferry.codecs.protobuf import Span
+from tensorferry.codecs.protobuf import Span, find_field
 from tensorferry.dtypes import DType
 from tensorferry.errors import FerryError, FormatError, LimitError
 from tensorferry.formats.checkpoint import graph as checkpoint_graph
-from tensorferry.formats.savedmodel.messages import PART, Reader
+from tensorferry.formats.savedmodel.messages import PART, TABLES, Reader
 from tensorferry.formats.savedmodel.specs import (
     Shape,
     TensorSpec,
@@ -46,8 +51,8 @@ KINDS = (
     "resource",
     "captured_tensor",
 )
-# The place of a variable in a row: children and slots come first.
-VARIABLE = 2 + KINDS.index("variable")
+# By their fields in a SavedObject.
+_NUMBERS = {find_field(TABLES, "SavedObject", kind).number: kind for kind in KINDS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,9 +140,6 @@ class _Node(NamedTuple):
     span: Span
 
 
-# The same as `_Node(...)`, in a third of the time.
-_new: Any = tuple.__new__
-
 # Empty objects take two bytes each, of which a file may have very many.
 _NOTHING = _Node({}, (), "user_object", Span(0, 0))
 
@@ -159,15 +161,22 @@ class Objects:
     callables: Mapping[str, CallableObject]
     concrete_functions: Mapping[str, ConcreteFunction]
     kinds: Mapping[str, int]
-    _nodes: tuple[_Node, ...] = field(repr=False, compare=False)
-    _numbers: Mapping[str, int] = field(repr=False, compare=False)
+    _reader: Reader = field(repr=False, compare=False)
+    _span: Span = field(repr=False, compare=False)
 
     def match_keys(self, graph: checkpoint_graph.Graph) -> dict[str, str]:
         """The key in a checkpoint of each variable that has a value there, by path."""
-        twins = {0: 0} if self._nodes and graph.nodes else {}
+        found = _native.match_objects(
+            self._reader.data, *self._span, graph.data, **_room(self._reader, self._span)
+        )
+        return self._match_keys(graph) if found is None else found
+
+    def _match_keys(self, graph: checkpoint_graph.Graph) -> dict[str, str]:
+        nodes = _read_nodes(self._reader, self._span)
+        twins = {0: 0} if nodes and graph.nodes else {}
         queue = list(twins)
         for number in queue:
-            children = self._nodes[number].children
+            children = nodes[number].children
             if not children:
                 continue
             others = graph.nodes[twins[number]].children
@@ -176,7 +185,7 @@ class Objects:
                     twins[child] = others[name]
                     queue.append(child)
         for number in queue:
-            node, stored = self._nodes[number], graph.nodes[twins[number]]
+            node, stored = nodes[number], graph.nodes[twins[number]]
             if not node.slots:
                 continue
             places = {(variable, name): slot for variable, name, slot in stored.slots}
@@ -185,12 +194,27 @@ class Objects:
                 if found is not None:
                     twins.setdefault(slot, found)
         keys: dict[str, str] = {}
-        for path, number in self._numbers.items():
+        paths = _find_paths(nodes, ("variable",), self._span)
+        for path, number in {path: number for number, path in paths.items()}.items():
             attributes = graph.nodes[twins[number]].attributes if number in twins else ()
             for name, _, key in attributes:
                 if name == VALUE:
                     keys[path] = key
         return keys
+
+
+class _Found(NamedTuple):
+    """What was found in an object graph.
+
+    Attributes:
+        kinds: How many objects of each kind there are.
+        variables: By path.
+        functions: The path, the kind and the place of each function.
+    """
+
+    kinds: dict[str, int]
+    variables: dict[str, Variable]
+    functions: list[tuple[str, str, Span]]
 
 
 def read_objects(reader: Reader, span: Span) -> Objects:
@@ -200,24 +224,15 @@ def read_objects(reader: Reader, span: Span) -> Objects:
         FormatError: It leads to objects that it does not have.
     """
     fields = reader.read("SavedObjectGraph", span, without="nodes")
-    places = reader.counted("SavedObjectGraph", "nodes", span, size=PART, what="objects")
-    count = len(places)
-    nodes = tuple(
-        _NOTHING if place.start == place.end else _make_node(row, place, count)
-        for row, place in zip(reader.rows("SavedObject", places), places, strict=True)
-    )
-    paths = _find_paths(nodes, ("variable", "function", "bare_concrete_function"), span)
-    numbers = {path: number for number, path in paths.items() if nodes[number].kind == "variable"}
-    variables = _read_variables(reader, numbers, nodes)
+    found = _walk_natively(reader, span) or _walk(reader, span)
     callables: dict[str, CallableObject] = {}
-    for number, path in paths.items():
-        node = nodes[number]
-        if node.kind == "function":
-            function = reader.read("SavedFunction", node.span)
+    for path, kind, place in found.functions:
+        if kind == "function":
+            function = reader.read("SavedFunction", place)
             names = tuple(function.get("concrete_functions", []))
             callables[path] = CallableObject(path, names)
-        elif node.kind == "bare_concrete_function":
-            bare = reader.read("SavedBareConcreteFunction", node.span)
+        else:
+            bare = reader.read("SavedBareConcreteFunction", place)
             callables[path] = CallableObject(path, (bare.get("concrete_function_name", ""),))
     concrete = {
         name: _read_concrete(reader, name, place)
@@ -225,17 +240,69 @@ def read_objects(reader: Reader, span: Span) -> Objects:
             "ConcreteFunctionEntry", fields.get("concrete_functions", [])
         ).items()
     }
+    return Objects(
+        sum(found.kinds.values()),
+        MappingProxyType(found.variables),
+        MappingProxyType(callables),
+        MappingProxyType(concrete),
+        MappingProxyType({kind: count for kind, count in found.kinds.items() if count}),
+        reader,
+        span,
+    )
+
+
+def _room(reader: Reader, span: Span) -> dict[str, int]:
+    """How many objects there may be, and how many bytes the ways to them may take."""
+    most = allowed(len(reader.data)) // PART
+    return {"most": min(most, sys.maxsize), "room": room_for_paths(span.end - span.start)}
+
+
+def _walk_natively(reader: Reader, span: Span) -> _Found | None:
+    """What an object graph of the usual form has; None for any other."""
+    walked = _native.saved_objects(reader.data, *span, **_room(reader, span))
+    if walked is None:
+        return None
+    counts, rows, described, functions = walked
+    kinds = {kind: counts[number] for number, kind in _NUMBERS.items()}
+    kinds["user_object"] += counts[0]  # what else TensorFlow has, or will have
+    types = [
+        (read_dtype(dtype, offset), () if shape is None else read_shape(reader, Span(*shape)))
+        for dtype, offset, shape in described
+    ]
+    variables = make_many(
+        Variable, ((path, name, *types[number], trained) for path, name, number, trained in rows)
+    )
+    return _Found(
+        kinds,
+        dict(zip((row[0] for row in rows), variables, strict=True)),
+        [(path, _NUMBERS[number], Span(start, end)) for path, number, start, end in functions],
+    )
+
+
+def _walk(reader: Reader, span: Span) -> _Found:
+    """The same of any object graph."""
+    nodes = _read_nodes(reader, span)
+    paths = _find_paths(nodes, ("variable", "function", "bare_concrete_function"), span)
+    numbers = {path: number for number, path in paths.items() if nodes[number].kind == "variable"}
+    variables = _read_variables(reader, numbers, nodes)
+    functions = [
+        (path, nodes[number].kind, nodes[number].span)
+        for number, path in paths.items()
+        if nodes[number].kind != "variable"
+    ]
     kinds = dict.fromkeys(KINDS, 0)
     for node in nodes:
         kinds[node.kind] += 1
-    return Objects(
-        len(nodes),
-        MappingProxyType(variables),
-        MappingProxyType(callables),
-        MappingProxyType(concrete),
-        MappingProxyType({kind: count for kind, count in kinds.items() if count}),
-        nodes,
-        MappingProxyType(numbers),
+    return _Found(kinds, variables, functions)
+
+
+def _read_nodes(reader: Reader, span: Span) -> tuple[_Node, ...]:
+    """All objects, the root first."""
+    places = reader.counted("SavedObjectGraph", "nodes", span, size=PART, what="objects")
+    count = len(places)
+    return tuple(
+        _NOTHING if place.start == place.end else _make_node(row, place, count)
+        for row, place in zip(reader.rows("SavedObject", places), places, strict=True)
     )
 
 
@@ -255,8 +322,6 @@ def _make_node(row: Sequence[Any], span: Span, count: int) -> _Node:
         except FormatError as error:
             error.offset = span.start
             raise
-    if row[VARIABLE] is not None and row.count(None) == len(KINDS) - 1:  # nearly all
-        return _new(_Node, (children, slots, "variable", row[VARIABLE]))  # type: ignore[no-any-return]
     found = [(kind, place) for kind, place in zip(KINDS, row[2:], strict=True) if place is not None]
     if not found:  # what else TensorFlow has, or will have, is an object of somebody
         return _Node(children, slots, "user_object", Span(span.end, span.end))

@@ -50,12 +50,14 @@ def describe(outline: Outline, held: Objects | None, names: Names) -> list[Tenso
         held: The objects of the model; None for TensorFlow 1.
         names: By "paths", by the "variables" own names, or by "keys".
     """
-    shown = {name: name for name in outline.keys}
-    if outline.graph is not None and names == "keys":
-        shown = dict(outline.keys)
-    elif outline.graph is not None and held is not None:
-        shown = _choose_names(outline.keys, held.match_keys(outline.graph), held, names)
-    return outline.describe(shown)
+    if outline.graph is None:
+        return outline.describe()
+    if names == "keys":
+        return outline.describe(outline.keys)
+    if held is None:
+        return outline.describe()
+    keys = held.match_keys(outline.graph)
+    return outline.describe(_choose_names(outline.keys, keys, held, names))
 
 
 def _choose_names(
@@ -65,12 +67,12 @@ def _choose_names(
     before = {key: name for name, key in present.items()}
     renamed: dict[str, str] = {}
     taken = set()
+    by_own, is_flat, variables = names == "variables", _FLAT.fullmatch, held.variables
     for path, key in keys.items():
-        own = held.variables[path].name
-        by_own = names == "variables" or (
-            "variables/" in path and _FLAT.fullmatch(path) is not None
-        )
-        wanted = own if by_own and own and own not in taken else path
+        wanted = path
+        if by_own or ("variables/" in path and is_flat(path)):
+            own = variables[path].name
+            wanted = own if own and own not in taken else path
         if key in before and wanted not in taken:
             renamed[before[key]] = wanted
             taken.add(wanted)
