@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import os
 
+from tensorferry.budget import Budget
 from tensorferry.codecs.hdf5.file import SIGNATURE
 from tensorferry.codecs.zip.archive import Archive, open_archive
 from tensorferry.errors import FormatError
@@ -55,13 +56,14 @@ def unpack(source: Source, folder: str) -> None:
         )
     archive = open_archive(source)
     size = sum(member.size for member in archive.members.values())
-    source.budget.take(size, what="what the archive holds", path=source.path)
+    # Counted apart: what is inflated is counted again when it is read.
+    Budget(source.budget.stored).take(size, what="what the archive holds", path=source.path)
     check_members(archive)
     for name in archive:
         if name in (CONFIG, METADATA):
             text = _ascii(bytes(archive.read(name)), name, source)
             with open(os.path.join(folder, name), "xb", buffering=0) as file:
-                file.write(text)
+                _write_all(file.fileno(), memoryview(text))
         elif name == WEIGHTS or name.startswith(ASSETS):
             _write_member(archive, name, os.path.join(folder, *name.split("/")))
         else:
