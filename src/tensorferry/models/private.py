@@ -27,6 +27,7 @@ from tensorferry.errors import FerryError, FormatError
 from tensorferry.formats.keras.unpacking import unpack
 from tensorferry.storage import system
 from tensorferry.storage.local import ReadSource
+from tensorferry.storage.source import SMALL_FILE, Source
 
 _VARIABLES = re.compile(r"variables\.(index|data-\d{5}-of-\d{5})")
 
@@ -107,8 +108,12 @@ def unpack_archive(path: str) -> Copy:
     directory = tempfile.mkdtemp(prefix="tensorferry-")
     copy = Copy(directory, path, _directory=directory)
     with _removing(copy), _open(path) as opened:
-        # Read, not mapped: the file is not ours, and may be cut.
-        unpack(ReadSource(path, opened, os.fstat(opened.fileno()).st_size), copy.path)
+        size = os.fstat(opened.fileno()).st_size
+        if size <= SMALL_FILE:
+            source = Source(path, buffer=memoryview(opened.read(size)))
+        else:  # read, not mapped: the file is not ours, and may be cut
+            source = ReadSource(path, opened, size)
+        unpack(source, copy.path)
     return copy
 
 

@@ -80,7 +80,8 @@ def _ascii(text: bytes, name: str, source: Source) -> bytes:
 def _write_member(archive: Archive, name: str, path: str) -> None:
     """Writes a member to a file; zeros become holes, or a small file could fill the disk."""
     try:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
+        if name != WEIGHTS:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
         opened = open(path, "xb", buffering=0)  # noqa: SIM115
     except (FileExistsError, NotADirectoryError):
         raise FormatError(
