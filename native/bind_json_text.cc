@@ -12,6 +12,9 @@ namespace ferry::python {
 
 namespace {
 
+// Bytes that are read or written before another thread gets the GIL.
+constexpr std::size_t small = 1 << 12;
+
 // Calls `work` with a number of the type that a letter of a buffer's format stands for; false if JSON
 // has no numbers for that type.
 template <typename Work>
@@ -232,18 +235,25 @@ nb::object json_lists(nb::handle array, bool in_rows) {
   return lists;
 }
 
+// Room for the shape and the names of a tensor, and for a number of one, in most cases.
+constexpr std::size_t rest_of_head = 64, usual_number = 16;
+
 // The text of a tensor in one call: for a small one, Python's calls take the time.
-nb::object json_tensor(nb::handle array, nb::dict heads) {
-  constexpr std::size_t small = 1 << 12;  // bytes that are written before another thread gets the GIL
+nb::object json_tensor(nb::handle array, nb::dict heads, std::int64_t most) {
   const nb::object head = by_dtype(heads, array);
   if (!head.is_valid()) return nb::none();
+  if (PyBytes_Check(head.ptr()) == 0) throw nb::type_error("a head is bytes");
   const Buffer buffer(array, PyBUF_FORMAT | PyBUF_ND | PyBUF_C_CONTIGUOUS, std::nothrow);
   if (!buffer.is_held()) {
     PyErr_Clear();  // it is not contiguous
     return nb::none();
   }
+  const std::size_t count = buffer.size() / buffer.width();
+  if (count == 0 || most < 0 || count > static_cast<std::uint64_t>(most)) return nb::none();
   const std::vector<std::uint64_t> shape = shape_of(buffer);
-  std::string text = nb::cast<std::string>(head);
+  std::string text;
+  text.reserve(PyBytes_Size(head.ptr()) + rest_of_head + count * usual_number);
+  text.append(PyBytes_AsString(head.ptr()), static_cast<std::size_t>(PyBytes_Size(head.ptr())));
   json_numbers::append<std::uint64_t>(text, reinterpret_cast<const std::uint8_t*>(shape.data()),
                                       std::array{std::uint64_t{shape.size()}});
   text += ",\"values\":";
@@ -304,7 +314,8 @@ nb::object json_body(nb::handle source) {
   std::vector<json_numbers::Entry> entries;
   bool is_plain;
   {
-    const Unlocked unlocked;
+    std::optional<Unlocked> unlocked;
+    if (buffer.size() > small) unlocked.emplace();
     is_plain = json_numbers::read(reader, entries);
   }
   return is_plain ? to_python(entries) : nb::none();
@@ -319,9 +330,10 @@ void bind_json_text(nb::module_& module) {
   module.def("json_lists", json_lists, "array"_a, "in_rows"_a,
              "The numbers of a contiguous array as nested lists, or the text of each row; None for a "
              "dtype that JSON has no numbers for.");
-  module.def("json_tensor", json_tensor, "array"_a, "heads"_a,
-             "The text of an array: what `heads` has for its dtype, the shape and the values. None if "
-             "the array is not contiguous, a value is not finite, or the dtype has no head.");
+  module.def("json_tensor", json_tensor, "array"_a, "heads"_a, "most"_a,
+             "The text of an array: the bytes that `heads` has for its dtype, the shape and the values. "
+             "None if the array is not contiguous, has no values or more than `most`, a value is not "
+             "finite, or the dtype has no head.");
   module.def("json_body", json_body, "source"_a,
              "An object of texts, tensors of numbers (memory, whether it is of int64 or float64, "
              "shape, the largest finite float without its sign) and objects of such tensors; None for any "

@@ -53,6 +53,7 @@ class Buffer {
   std::uint8_t* data() const { return static_cast<std::uint8_t*>(view_.buf); }
   const char* format() const { return view_.format == nullptr ? "" : view_.format; }
   std::size_t size() const { return static_cast<std::size_t>(view_.len); }
+  std::size_t width() const { return static_cast<std::size_t>(view_.itemsize); }  // of an element
   Span span() const { return input_.span(); }
 
   // A part of it; offsets in errors still count from the start of the whole.

@@ -13,7 +13,8 @@ namespace ferry::json {
 
 namespace {
 
-constexpr std::size_t most_dimensions = 254;
+constexpr std::size_t most_dimensions = 64;  // of an array of NumPy
+constexpr std::size_t few = 32;               // numbers for which there is room at once
 constexpr std::uint64_t unknown = ~std::uint64_t{0};
 
 }  // namespace
@@ -28,6 +29,7 @@ void Numbers::add(double number) {
 }
 
 void Numbers::keep(double number) {
+  if (floats.empty()) floats.reserve(few);
   floats.push_back(number);
   const double size = std::fabs(number);
   if (size > largest && size <= std::numeric_limits<double>::max()) largest = size;

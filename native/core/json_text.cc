@@ -1,11 +1,11 @@
 #include "json_text.h"
 
+#include <array>
 #include <charconv>
 #include <cmath>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
-#include <type_traits>
+
+#include "shortest.h"
 
 namespace ferry::json_text {
 
@@ -17,62 +17,96 @@ void append_integer(std::string& out, Integer number) {
   out.append(text, std::to_chars(text, text + sizeof(text), number).ptr);
 }
 
-// The shortest digits that mean a number, as in -1.25e-07; gives their end.
-template <typename Float>
-char* put_shortest(char* text, Float number) {
-#if defined(__cpp_lib_to_chars) && !defined(__APPLE__)
-  return std::to_chars(text, text + most_characters, number, std::chars_format::scientific).ptr;
-#else
-  // Older libraries can only be asked for so many digits.
-  for (int digits = 0;; ++digits) {
-    const int size = std::snprintf(text, most_characters, "%.*e", digits, static_cast<double>(number));
-    const double back = std::strtod(text, nullptr);
-    const bool same = std::is_same_v<Float, float> ? std::strtof(text, nullptr) == number
-                                                   : static_cast<Float>(back) == number;
-    if (same || digits == 17) return text + size;
+constexpr std::size_t most_digits = 20;  // of 64 bits
+
+// So many bytes are copied where there may be fewer digits: a copy of a known size takes no call.
+constexpr std::size_t copied = 17;
+
+constexpr auto pairs = [] {
+  std::array<char, 200> digits{};
+  for (std::size_t i = 0; i < 100; ++i) {
+    digits[2 * i] = static_cast<char>('0' + i / 10);
+    digits[2 * i + 1] = static_cast<char>('0' + i % 10);
   }
-#endif
+  return digits;
+}();
+
+// Writes digits that end at a place; gives their start.
+char* put_digits(char* end, std::uint64_t number) noexcept {
+  const auto put_pair = [&](std::uint32_t pair) {
+    end -= 2;
+    std::memcpy(end, pairs.data() + 2 * pair, 2);
+  };
+  for (; number >= 100'000'000; number /= 100'000'000) {
+    auto last = static_cast<std::uint32_t>(number % 100'000'000);
+    for (int i = 0; i < 4; ++i, last /= 100) put_pair(last % 100);
+  }
+  auto rest = static_cast<std::uint32_t>(number);
+  for (; rest >= 100; rest /= 100) put_pair(rest % 100);
+  if (rest >= 10) {
+    put_pair(rest);
+  } else {
+    *--end = static_cast<char>('0' + rest);
+  }
+  return end;
 }
 
-char* copy(char* to, const char* from, std::size_t size) noexcept {
-  std::memcpy(to, from, size);
+char* copy(char* to, std::string_view word) noexcept {
+  std::memcpy(to, word.data(), word.size());
+  return to + word.size();
+}
+
+char* copy_digits(char* to, const char* from, std::size_t size) noexcept {
+  std::memcpy(to, from, copied);
   return to + size;
 }
 
-char* fill(char* to, std::size_t zeros) noexcept {
-  std::memset(to, '0', zeros);
-  return to + zeros;
+char* put_zeros(char* to, std::size_t count) noexcept {
+  std::memset(to, '0', copied);
+  return to + count;
 }
 
-char* copy(char* to, std::string_view word) noexcept { return copy(to, word.data(), word.size()); }
+// As in 1.25e-07: an exponent has two digits at least.
+char* put_scientific(char* to, const char* digits, std::size_t size, int exponent) noexcept {
+  *to++ = *digits;
+  if (size > 1) {
+    *to++ = '.';
+    to = copy_digits(to, digits + 1, size - 1);
+  }
+  *to++ = 'e';
+  *to++ = exponent < 0 ? '-' : '+';
+  const auto power = static_cast<std::uint32_t>(exponent < 0 ? -exponent : exponent);
+  if (power >= 100) *to++ = static_cast<char>('0' + power / 100);
+  std::memcpy(to, pairs.data() + 2 * (power % 100), 2);
+  return to + 2;
+}
 
 template <typename Float>
 char* put_float(char* to, Float number) noexcept {
   if (std::isnan(number)) return copy(to, "NaN");
   if (std::isinf(number)) return copy(to, number > 0 ? "Infinity" : "-Infinity");
-  char text[most_characters];
-  const char* const end = put_shortest(text, number);
-  const char* start = text;
-  if (*start == '-') *to++ = *start++;
-  const char* mark = end - 1;  // of the exponent, which has two or three digits
-  while (*mark != 'e') --mark;
-  int exponent = 0;
-  for (const char* digit = mark + 2; digit != end; ++digit) exponent = exponent * 10 + (*digit - '0');
-  if (mark[1] == '-') exponent = -exponent;
-  if (exponent < -4 || exponent > 15) return copy(to, start, static_cast<std::size_t>(end - start));
-  const char* const rest = start + 2;  // behind the point
-  const std::size_t size = mark > rest ? static_cast<std::size_t>(mark - rest) : 0;
-  if (exponent < 0) {
-    to = fill(copy(to, "0."), static_cast<std::size_t>(-exponent - 1));
-    *to++ = *start;
-    return copy(to, rest, size);
+  if (std::signbit(number)) {
+    *to++ = '-';
+    number = -number;
   }
-  const auto places = static_cast<std::size_t>(exponent);
-  *to++ = *start;
-  if (size <= places) return copy(fill(copy(to, rest, size), places - size), ".0");
-  to = copy(to, rest, places);
+  if (number == 0) return copy(to, "0.0");
+  shortest::Decimal found = shortest::find(number);
+  for (; found.digits % 10 == 0; ++found.exponent) found.digits /= 10;
+  std::array<char, most_digits + copied> text{};
+  const char* const end = text.data() + most_digits;
+  const char* const start = put_digits(text.data() + most_digits, found.digits);
+  const auto size = static_cast<std::size_t>(end - start);
+  const int exponent = found.exponent + static_cast<int>(size) - 1;  // of the first digit
+  if (exponent < -4 || exponent > 15) return put_scientific(to, start, size, exponent);
+  if (exponent < 0) {
+    to = put_zeros(copy(to, "0."), static_cast<std::size_t>(-exponent - 1));
+    return copy_digits(to, start, size);
+  }
+  const auto whole = static_cast<std::size_t>(exponent) + 1;  // digits before the point
+  to = copy_digits(to, start, size < whole ? size : whole);
+  if (size <= whole) return copy(put_zeros(to, whole - size), ".0");
   *to++ = '.';
-  return copy(to, rest + places, size - places);
+  return copy_digits(to, start + whole, size - whole);
 }
 
 template <typename Float>

@@ -343,6 +343,17 @@ def test_fewest_digits():
         assert [repr(number) for number in written] == [repr(float(str(one))) for one in finite]
 
 
+@pytest.mark.parametrize("depth", [1, 64, 65, 100, 300])
+def test_lists_in_lists(depth):
+    """Lists are as deep as an array has dimensions; deeper ones are refused."""
+    text = b'{"inputs": ' + b"[" * depth + b"1" + b"]" * depth + b"}"
+    if depth <= 64:
+        assert bodies.from_body(bodies.read_body(text)).shape == (1,) * depth
+        return
+    with pytest.raises(ferry.FormatError, match="deeper than 64"):
+        bodies.from_body(bodies.read_body(text))
+
+
 WRITTEN = st.one_of(
     st.integers(-(2**70), 2**70),
     st.floats(),

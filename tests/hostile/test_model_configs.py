@@ -480,17 +480,20 @@ def test_the_judged_bytes_are_loaded(make, tmp_path, monkeypatch):
     """A file that is replaced after it was judged changes nothing, and no copy stays behind."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
     (tmp_path / "temporary").mkdir()
-    copy = private.copy_file
 
-    def race(path, suffix):
-        made = copy(path, suffix)
-        with open(path, "wb") as file:
-            file.write(b"something else")
-        return made
+    def racing(copy):
+        def race(path, *more):
+            made = copy(path, *more)
+            with open(path, "wb") as file:
+                file.write(b"something else")
+            return made
+
+        return race
 
     for path in make():
         with monkeypatch.context() as patch:
-            patch.setattr(private, "copy_file", race)
+            patch.setattr(private, "copy_file", racing(private.copy_file))
+            patch.setattr(private, "unpack_archive", racing(private.unpack_archive))
             model = ferry.load_model(path)
         assert model(X).shape == (1, 2)
         assert model.path == str(path)

@@ -90,7 +90,7 @@ CALLS = {
     "csv": "_native.csv_columns(cells, 'i', 100_000, bytearray)",
     "json body": "_native.json_body(text)",
     "json lists": "_native.json_lists(floats, True)",
-    "json tensor": "_native.json_tensor(floats, {floats.dtype: ''})",
+    "json tensor": "_native.json_tensor(floats, {floats.dtype: b''}, 1 << 40)",
     "json lines": "_native.json_lines(one_row, (np.ndarray,), "
     "lambda value: time.sleep(0.001) or '1')",
     "moments": "_native.moments_of(floats, 'float64')",

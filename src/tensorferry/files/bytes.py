@@ -6,7 +6,8 @@ array = ferry.loads(data)      # dtype and shape come from the bytes
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Callable
+from functools import cache, lru_cache
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, Unpack
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from tensorferry.storage import Sink
+    from tensorferry.tensors.values import Array
 
 Framework = Literal["numpy", "tensorflow", "torch", "jax"]
 
@@ -55,7 +57,7 @@ def dumps(
         array([1., 2.], dtype=float32)
     """
     if value.__class__ is ndarray and not options:
-        small = tensorproto.encode(value) if format is None else _every_way().encode(value, format)
+        small = tensorproto.encode(value) if format is None else _encoder(format)(value)
         if small is not None:
             return small
     return _native.join(_every_way().to_buffers(value, format, options))
@@ -143,6 +145,13 @@ def loads(
         except FormatError:  # what is wrong, or what else it is, is found below
             pass
     return _every_way().from_bytes(data, format, to, options)
+
+
+@lru_cache(maxsize=16)
+def _encoder(format: str) -> Callable[[Array], bytes | None]:
+    """What writes a small array in a format: looked up once, which takes as long as the writing."""
+    found: Callable[[Array], bytes | None] = _every_way().encoder(format)
+    return found
 
 
 @cache

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import import_module
 from types import ModuleType
@@ -23,19 +23,20 @@ if TYPE_CHECKING:
     from tensorferry.files.bytes import Framework
     from tensorferry.tensors.values import Array
 
+_TYPED_JSON = "tensorferry.formats.json.typed"
 # How a StructuredValue starts that is a list, a tuple, a dict or a named tuple.
 _STRUCTURES = (b"\x9a\x03", b"\xa2\x03", b"\xaa\x03", b"\xb2\x03")
 
 
-def encode(array: Array, format: str) -> bytes | None:
-    """An array in a format with a quick way for it; None for others, which `to_buffers` takes."""
-    return _typed_json().encode(array) if format == "json" else None
+def encoder(format: str) -> Callable[[Array], bytes | None]:
+    """What writes an array in a format that has a quick way for it.
 
-
-@cache
-def _typed_json() -> ModuleType:
-    """An import statement takes as long as writing a small array."""
-    return import_module("tensorferry.formats.json.typed")
+    It gives None for an array that only `to_buffers` takes, and in other formats always.
+    """
+    if format != "json":
+        return lambda array: None
+    encode: Callable[[Array], bytes | None] = import_module(_TYPED_JSON).encode
+    return encode
 
 
 def to_buffers(value: Any, format: str | None, options: Mapping[str, Any]) -> Buffers:

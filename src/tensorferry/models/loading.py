@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import weakref
-import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -40,6 +39,8 @@ from tensorferry.models.outline import INTERNAL
 from tensorferry.progress import Progress, following
 from tensorferry.storage.place import Place
 
+# How the name of an archive ends; files of other names are HDF5.
+PACKED = ".keras"
 # Calls a model with positional and named arguments.
 Call = Callable[[tuple[Any, ...], Mapping[str, Any]], Any]
 
@@ -112,7 +113,7 @@ def load_model(
             return _load_program(name, signature, kinds, tags, to)
     if signature is not None or tags is not None:
         raise UnsupportedError("signature= and tags= are of SavedModels", path=name)
-    if os.path.isfile(name) and name.endswith((".keras", ".h5", ".hdf5")):
+    if os.path.isfile(name) and name.endswith((PACKED, ".h5", ".hdf5")):
         with _loading(name, progress):
             return _load_archive(name, custom_objects or {}, kinds, to, compile)
     if not any(storage.exists(f"{name}{end}") for end in ("", ".index")):
@@ -264,7 +265,10 @@ def _load_archive(
     to: str,
     compile: bool,
 ) -> LoadedModel:
-    copy = private.copy_file(path, os.path.splitext(path)[1])
+    if path.endswith(PACKED):
+        copy = private.unpack_archive(path)
+    else:
+        copy = private.copy_file(path, os.path.splitext(path)[1])
     try:
         with copy.named():
             return _load_file(copy.path, path, custom_objects, kinds, to, compile)
@@ -281,15 +285,8 @@ def _load_file(
     compile: bool,
 ) -> LoadedModel:
     """The model of a private copy of a file."""
-    from tensorferry.formats.keras import reader as files
-
-    _check_kind(copy)
-    if copy.endswith(".keras"):
-        _check_size(copy)
-    with files.open_weights(Place(copy)) as opened:
-        config = opened.config
-        training = opened.training
-        _check_weights(opened)
+    is_packed = path.endswith(PACKED)
+    config, training = _configs_of_folder(copy) if is_packed else _configs_of_file(copy, path)
     if config is None:
         raise UnsupportedError(
             "it holds weights and no config, so there is no model to make",
@@ -297,22 +294,49 @@ def _load_file(
             hint="make the model, and set its variables: ferry.load_weights(model, path)",
         )
     keras = table.keras_models()
-    for key, judged in (("model_config", config), ("training_config", training)):
-        if _config_of(copy, key) != judged:
-            raise FormatError(f"Keras sees another {key} in it than we do", path=path)
     if not compile:  # Keras leaves out what it would compile the model with
         training = None
-        config = {**config, "compile_config": None} if copy.endswith(".keras") else config
+        config = {**config, "compile_config": None} if is_packed else config
     findings = (*keras_config.find(config), *keras_config.find({"training_config": training}))
     found = dangers.in_keras(keras.version())
     found += dangers.in_config([config, training], findings, custom_objects, keras)
     allowed = dangers.refuse(found, kinds, path)
     supplied = dangers.supply([config, training], custom_objects)
     safe = not {"lambda", "pickle"} & {danger.kind for danger in allowed}
+    if is_packed and keras.version() < dangers.OLDEST_KERAS:  # which may load archives only
+        copy = private.pack(copy)
     model = keras.load(copy, supplied, safe=safe, compile=compile)
     call = partial(_predict, keras, model)
     values = Values(lambda: find_variables(model).variables)
     return LoadedModel(path, "keras", {}, values, to, allowed, model, call)
+
+
+def _configs_of_folder(copy: str) -> tuple[Any, Any]:
+    """The config in an unpacked archive, whose weights are fine; how to train is a part of it."""
+    from tensorferry.formats.keras.reader import open_folder
+
+    with open_folder(copy) as opened:
+        _check_weights(opened)
+    return opened.config, None
+
+
+def _configs_of_file(copy: str, path: str) -> tuple[Any, Any]:
+    """The configs of a model and its training in an HDF5 file, whose weights are fine.
+
+    Raises:
+        FormatError: The HDF5 library reads other ones than we do.
+    """
+    from tensorferry.formats.keras import reader as files
+
+    _check_kind(copy)
+    with files.open_weights(Place(copy)) as opened:
+        _check_weights(opened)
+    found = {"model_config": opened.config, "training_config": opened.training}
+    if opened.config is not None:
+        for key, judged in found.items():
+            if _config_of(copy, key) != judged:
+                raise FormatError(f"Keras sees another {key} in it than we do", path=path)
+    return opened.config, opened.training
 
 
 def _check_weights(weights: Weights) -> None:
@@ -322,41 +346,20 @@ def _check_weights(weights: Weights) -> None:
 
 
 def _check_kind(path: str) -> None:
-    """Refuses a file that is not what its name says, because Keras goes by the name."""
+    """Refuses a file that is no HDF5 file, as its name says: Keras goes by the name."""
     with open(path, "rb") as file:
         head = file.read(len(SIGNATURE))
-    start = b"PK\x03\x04" if path.endswith(".keras") else SIGNATURE
-    if not head.startswith(start):
+    if head != SIGNATURE:
         raise FormatError(
-            f"starts with {head.hex(' ')!r}, expected {start.hex(' ')!r} by its name",
+            f"starts with {head.hex(' ')!r}, expected {SIGNATURE.hex(' ')!r} by its name",
             path=path,
             offset=0,
         )
 
 
-def _check_size(path: str) -> None:
-    """Refuses an archive that is far larger than its file, because Keras unpacks all of it.
-
-    Raises:
-        LimitError: All members together take more than the file may.
-    """
-    from tensorferry.codecs.zip.archive import open_archive
-
-    with Place(path).open() as source:
-        size = sum(member.size for member in open_archive(source).members.values())
-        source.budget.take(size, what="what the archive holds", path=path)
-
-
 def _config_of(path: str, key: str) -> Any:
-    """A config, read with what Keras reads it with: the config of an archive has no key."""
-    data: str | bytes | None
-    if path.endswith(".keras"):
-        if key != "model_config":
-            return None
-        with zipfile.ZipFile(path) as archive:
-            data = archive.read("config.json")
-    else:
-        data = _attribute(path, key)
+    """A config, as the HDF5 library reads it, with which Keras reads it."""
+    data = _attribute(path, key)
     if data is None:
         return None
     text = data.encode() if isinstance(data, str) else data

@@ -2,7 +2,8 @@
 
 Between two readings of a file somebody may have replaced it. So the files that a framework will
 read are copied first, into a directory that only this user can enter; the copy is judged, and the
-copy is loaded. It has nothing else: of a SavedModel its program, its variables and its assets.
+copy is loaded. It has nothing else: of a SavedModel its program, its variables and its assets. A
+`.keras` archive is unpacked instead of copied.
 
 A link in a model may lead anywhere. A linked file is copied if it lies in the model, or among the
 blobs of a Hugging Face cache whose snapshot the model is; others are problems, which the caller may
@@ -16,12 +17,17 @@ import re
 import shutil
 import stat
 import tempfile
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from io import FileIO
 
 from tensorferry.classes import dataclass, field
 from tensorferry.errors import FerryError, FormatError
+from tensorferry.formats.keras.unpacking import unpack
 from tensorferry.storage import system
+from tensorferry.storage.local import ReadSource
+from tensorferry.storage.source import SMALL_FILE, Source
 
 _VARIABLES = re.compile(r"variables\.(index|data-\d{5}-of-\d{5})")
 
@@ -93,6 +99,34 @@ def copy_file(path: str, suffix: str) -> Copy:
     return copy
 
 
+def unpack_archive(path: str) -> Copy:
+    """A private folder with the members of a `.keras` archive, which Keras loads as it is.
+
+    Raises:
+        FormatError: It is no regular file, or no archive, or a damaged one.
+    """
+    directory = tempfile.mkdtemp(prefix="tensorferry-")
+    copy = Copy(directory, path, _directory=directory)
+    with _removing(copy), _open(path) as opened:
+        size = os.fstat(opened.fileno()).st_size
+        if size <= SMALL_FILE:
+            source = Source(path, buffer=memoryview(opened.read(size)))
+        else:  # read, not mapped: the file is not ours, and may be cut
+            source = ReadSource(path, opened, size)
+        unpack(source, copy.path)
+    return copy
+
+
+def pack(folder: str) -> str:
+    """The path of a `.keras` archive of the files in a private folder, and in the folder."""
+    path = os.path.join(folder, "model.keras")
+    members = [os.path.join(place, name) for place, _, names in os.walk(folder) for name in names]
+    with zipfile.ZipFile(path, "x") as archive:
+        for member in members:
+            archive.write(member, os.path.relpath(member, folder))
+    return path
+
+
 def copy_savedmodel(program: str, *, links: bool) -> Copy:
     """A private copy of what TensorFlow reads of a SavedModel.
 
@@ -158,7 +192,7 @@ def _places(original: str) -> list[str]:
 
 
 def _copy(source: str, target: str, inside: list[str] | None = None) -> bool:
-    """Copies a regular file; a pipe or a device in its place is not waited for.
+    """Copies a regular file.
 
     Args:
         source: The file.
@@ -168,10 +202,8 @@ def _copy(source: str, target: str, inside: list[str] | None = None) -> bool:
     Returns:
         Whether the file lies there; otherwise nothing is copied.
     """
-    with open(os.open(source, system.READ | system.NONBLOCK), "rb", buffering=0) as opened:
+    with _open(source) as opened:
         status = os.fstat(opened.fileno())
-        if not stat.S_ISREG(status.st_mode):
-            raise FormatError("is no regular file", path=source)
         if inside is not None and not _is_inside(source, status, inside):
             return False
         with open(target, "xb", buffering=0) as written:
@@ -181,6 +213,15 @@ def _copy(source: str, target: str, inside: list[str] | None = None) -> bool:
                 error.filename = target  # a full disk, whose temporary directory is meant
                 raise
     return True
+
+
+def _open(path: str) -> FileIO:
+    """A regular file, opened; a pipe or a device in its place is not waited for."""
+    opened = FileIO(os.open(path, system.READ | system.NONBLOCK))
+    if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
+        opened.close()
+        raise FormatError("is no regular file", path=path)
+    return opened
 
 
 def _is_inside(path: str, opened: os.stat_result, places: list[str]) -> bool:

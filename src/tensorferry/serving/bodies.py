@@ -44,7 +44,7 @@ def read_tensors(data: Buffer | str, forms: Sequence[str]) -> tuple[dict[str, An
 
 
 def _source_of(data: Buffer | str) -> Any:
-    return data.encode(errors="surrogatepass") if isinstance(data, str) else as_source(data)
+    return data.encode("utf-8", "surrogatepass") if isinstance(data, str) else as_source(data)
 
 
 def _checked(body: Any) -> dict[str, Any]:

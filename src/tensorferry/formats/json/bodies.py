@@ -26,7 +26,6 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from tensorferry import _native
-from tensorferry.classes import NamedTuple
 from tensorferry.codecs import json_text
 from tensorferry.codecs.json_text import JSON_NAMES, describe, from_base64, to_base64, to_utf8
 from tensorferry.dtypes import BY_NAME, STRING, DType, as_dtype, from_numpy
@@ -281,43 +280,6 @@ def nest(leaves: list[Any], shape: Sequence[int]) -> Any:
     return cells.reshape(shape).tolist()
 
 
-class Numbers(NamedTuple):
-    """A tensor of numbers that was read natively.
-
-    Attributes:
-        values: int64 or float64, flat.
-        shape: Of the tensor.
-        largest: The largest finite float, without its sign.
-    """
-
-    values: Array
-    shape: list[int]
-    largest: float
-
-    def as_dtype(self, row: DType | None) -> Array:
-        """The tensor in a dtype, by default float32 or int64.
-
-        Raises:
-            FormatError: A number is no value of the dtype.
-            UnsupportedError: JSON has nothing for the dtype.
-        """
-        whole = self.values.dtype == _WHOLE
-        row = row or BY_NAME[_GUESSES["integer" if whole else "float"]]
-        kind = _KINDS[row.name]
-        if kind == "float":
-            wide = self.values.astype(np.float64) if whole else self.values
-            fits = self.largest <= _LARGEST.get(row.name, -1)
-            narrow = wide.astype(row.numpy, copy=False) if fits else _narrowed(wide, row)
-            return narrow.reshape(self.shape)
-        if kind == "integer" and whole:
-            _check_range(int(self.values.min()), int(self.values.max()), row)
-            return self.values.astype(row.numpy, copy=False).reshape(self.shape)
-        return from_leaves(self.values.tolist(), row).reshape(self.shape)  # says what is wrong
-
-
-# Comparing a dtype with a scalar type takes as long as reading a small tensor.
-_WHOLE = np.dtype(np.int64)
-
 _KINDS = {row.name: _kind(row) for row in BY_NAME.values()}
 
 # Of the dtypes that have an infinity and a NaN; numbers up to these need no check.
@@ -325,25 +287,44 @@ _LARGEST = {name: float(np.finfo(name).max) for name in ("float32", "float64")}
 
 
 def read_body(source: Buffer) -> Any:
-    """The JSON of a body; tensors of numbers are `Numbers`, unless something about it is unusual.
+    """The JSON of a body; a tensor of numbers is a tuple, unless something about it is unusual.
+
+    Such a tuple is what `_from_numbers` takes: nothing else in a body is one.
 
     Raises:
         FormatError: The text is no JSON.
     """
     found = _native.json_body(source)
-    if found is None:
-        return json_text.parse(memoryview(source), json_text.SERVING)
-    return _with_numbers(found)
+    return json_text.parse(memoryview(source), json_text.SERVING) if found is None else found
 
 
-def _with_numbers(found: dict[str, Any]) -> dict[str, Any]:
-    for name, value in found.items():
-        if isinstance(value, tuple):
-            memory, whole, *rest = value
-            found[name] = Numbers(np.frombuffer(memory, np.int64 if whole else np.float64), *rest)
-        elif isinstance(value, dict):
-            _with_numbers(value)
-    return found
+def _from_numbers(
+    memory: bytearray, whole: bool, shape: list[int], largest: float, row: DType | None
+) -> Array:
+    """A tensor of numbers that was read natively, by default as float32 or int64.
+
+    Args:
+        memory: The numbers.
+        whole: Whether they are int64; otherwise they are float64.
+        shape: Of the tensor.
+        largest: The largest finite float, without its sign.
+        row: The dtype.
+
+    Raises:
+        FormatError: A number is no value of the dtype.
+        UnsupportedError: JSON has nothing for the dtype.
+    """
+    row = row or BY_NAME[_GUESSES["integer" if whole else "float"]]
+    kind = _KINDS[row.name]
+    values: Array = np.ndarray(shape, np.int64 if whole else np.float64, memory)
+    if kind == "float":
+        wide = values.astype(np.float64) if whole else values
+        fits = largest <= _LARGEST.get(row.name, -1)
+        return wide.astype(row.numpy, copy=False) if fits else _narrowed(wide, row)
+    if kind == "integer" and whole:
+        _check_range(int(values.min()), int(values.max()), row)
+        return values.astype(row.numpy, copy=False)
+    return from_leaves(values.ravel().tolist(), row).reshape(shape)  # says what is wrong
 
 
 def from_body(body: Any, dtypes: Any = None) -> Any:
@@ -369,7 +350,7 @@ def form_of(body: Any, forms: Sequence[str] = FORMS) -> str:
     if type(body) is not dict:
         raise FormatError(f"the body is {describe(body)}, expected an object")
     check_error(body)
-    present = [form for form in FORMS if form in body]
+    present = [key for key in body if key in FORMS]
     if len(present) != 1 or present[0] not in forms:
         raise FormatError(
             f"the body has the keys {sorted(body)[:8]}, expected exactly one of {', '.join(forms)}"
@@ -380,13 +361,19 @@ def form_of(body: Any, forms: Sequence[str] = FORMS) -> str:
 def from_form(body: dict[str, Any], form: str, dtypes: Any = None) -> Any:
     """What `from_body` gives, of a body whose form is known."""
     content = body[form]
-    if form in ROW_FORMS and not isinstance(content, Numbers):
+    if form in ROW_FORMS and type(content) is not tuple:
         content = _columns(content, form)
     if type(content) is not dict or _is_binary(content):
         rows = _given(dtypes, None)
         return _tensor(content, rows.get(None))
     rows = _given(dtypes, list(content))
-    return {name: _named_tensor(name, node, rows.get(name)) for name, node in content.items()}
+    tensors = {}
+    for name, node in content.items():
+        try:
+            tensors[name] = _tensor(node, rows.get(name))
+        except (FormatError, UnsupportedError) as error:
+            raise error.located(tensor=name) from None
+    return tensors
 
 
 def check_error(body: dict[str, Any]) -> None:
@@ -429,17 +416,10 @@ def _given(dtypes: Any, names: list[str] | None) -> dict[str | None, DType]:
     return {name: as_dtype(dtype) for name, dtype in dtypes.items()}
 
 
-def _named_tensor(name: str, node: Any, row: DType | None) -> Array | RaggedTensor:
-    try:
-        return _tensor(node, row)
-    except (FormatError, UnsupportedError) as error:
-        raise error.located(tensor=name) from None
-
-
 def _tensor(node: Any, row: DType | None) -> Array | RaggedTensor:
     """Nested lists as a dense tensor, or a ragged one where lists of one depth differ in length."""
-    if isinstance(node, Numbers):
-        return node.as_dtype(row)
+    if type(node) is tuple:
+        return _from_numbers(*node, row)
     lengths: list[list[int]] = []
     level = [node]
     while list in (types := set(map(type, level))):
@@ -550,4 +530,4 @@ def _from_string(value: str | dict[str, Any]) -> bytes:
 
 
 def _is_binary(node: dict[str, Any]) -> bool:
-    return list(node) == ["b64"] and isinstance(node["b64"], str)
+    return len(node) == 1 and isinstance(node.get("b64"), str)

@@ -88,23 +88,25 @@ def encode(array: Array, *, inline: int = INLINE) -> bytes | None:
         array: Any array.
         inline: As in `write`.
     """
-    readable = 0 < array.size <= inline
-    text = _native.json_tensor(array, _HEADS) if readable else None
+    text: bytes | None = _native.json_tensor(array, _HEADS, inline)
     if text is not None:
         return text
     head = _HEADS.get(array.dtype)
     if head is None or not array.size:
         return None
     array = bodies.laid_out(array)
-    text = _native.json_tensor(array, _HEADS) if readable else None
+    text = _native.json_tensor(array, _HEADS, inline)
     if text is not None:
         return text
     shape = ",".join(map(str, array.shape))
-    return f'{head}[{shape}],"base64":"{to_base64(byte_view(array))}"}}'.encode()
+    return head + f'[{shape}],"base64":"{to_base64(byte_view(array))}"}}'.encode()
 
 
 # `dtype.name` takes as long as writing a small array.
-_HEADS = {dtype: f'{{"{TYPE}":"tensor","dtype":"{dtype.name}","shape":' for dtype in bodies.NATIVE}
+_HEADS = {
+    dtype: f'{{"{TYPE}":"tensor","dtype":"{dtype.name}","shape":'.encode()
+    for dtype in bodies.NATIVE
+}
 
 
 def _encode_tensor(value: Tensor, inline: int) -> dict[str, Any]:

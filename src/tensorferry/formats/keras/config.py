@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from tensorferry.budget import Budget
@@ -40,6 +40,9 @@ PLACE = 200
 
 # Lists and objects of a config, by identity, and the packages in which their texts were looked up.
 Seen = set[tuple[int, tuple[str, ...] | None]]
+
+# A union of types, made anew for every question, would take longer than the walk.
+_BRANCHES = (dict, list)
 
 # Keras itself writes NaN and Infinity, which are no JSON.
 _DECODER = json.JSONDecoder()
@@ -110,19 +113,19 @@ def classes(config: Any) -> dict[str, tuple[str, dict[str, Any]]]:
 
 def _objects(config: Any) -> Iterator[tuple[str, dict[str, Any]]]:
     """All JSON objects in a tree, outermost first."""
-    if not isinstance(config, dict | list):
+    if not isinstance(config, _BRANCHES):
         return
     left: list[tuple[str, Any]] = [("", config)]
     while left:
         place, node = left.pop()
+        pairs: Iterable[tuple[object, Any]]
         if isinstance(node, dict):
             yield place, node
-        pairs = list(node.items() if isinstance(node, dict) else enumerate(node))
-        left += [
-            (_below(place, key), value)
-            for key, value in reversed(pairs)
-            if isinstance(value, dict | list)
-        ]
+            pairs = node.items()
+        else:
+            pairs = enumerate(node)
+        inner = [(_below(place, key), part) for key, part in pairs if isinstance(part, _BRANCHES)]
+        left += reversed(inner)
 
 
 def _below(place: str, key: object) -> str:
@@ -183,7 +186,7 @@ def texts(config: Any) -> set[str]:
 
 def _text(value: Any) -> str:
     """A value as text. Of a list or an object it tells the kind: each may hold all the others."""
-    return text.describe(value) if isinstance(value, list | dict) else str(value)
+    return text.describe(value) if isinstance(value, _BRANCHES) else str(value)
 
 
 def _look(place: str, node: dict[str, Any], seen: Seen) -> Iterator[Finding]:
@@ -246,7 +249,7 @@ def _looked_up(place: str, config: dict[str, Any], seen: Seen) -> Iterator[Findi
             inside, one = left.pop()
             if isinstance(one, str) and not is_text(one, packages or ()):
                 yield Finding("function", inside, f"looks up {one[:100]!r}", one)
-            if not isinstance(one, list | dict) or (id(one), packages) in seen:
+            if not isinstance(one, _BRANCHES) or (id(one), packages) in seen:
                 continue
             seen.add((id(one), packages))
             if isinstance(one, list):
@@ -267,11 +270,15 @@ def _registered(place: str, kind: str, node: dict[str, Any]) -> Iterator[Finding
         yield Finding("registered", place, detail, key if isinstance(key, str) else "")
 
 
+# What tells of which type the parts of a Lambda layer are.
+_TYPES = ("function_type", "output_shape_type", "mask_type")
+
+
 def _bytecode(place: str, node: dict[str, Any]) -> Iterator[Finding]:
     """Marshalled code, in the ways in which Lambda layers had it."""
     kind, config = node.get("class_name"), node.get("config")
     inner: dict[str, Any] = config if isinstance(config, dict) else {}
-    types = [node.get(f"{part}_type") for part in ("function", "output_shape", "mask")]
+    types = [node.get(key) for key in _TYPES]
     # A function is an object of its own, or a name; Keras 2 had a list of code and values.
     coded = kind == "Lambda" and isinstance(inner.get("function"), list)
     coded = coded and inner.get("function_type") not in ("lambda", "raw")  # which is found inside

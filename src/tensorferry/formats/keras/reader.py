@@ -40,7 +40,7 @@ INDEX = ".weights.json"
 # larger one so much is fetched at a time to be verified.
 FETCHED = 64 << 20
 
-_ZIP = b"PK\x03\x04"
+ZIP = b"PK\x03\x04"
 
 
 def open_weights(place: Place, *, verify: bool = True, trusted: bool = False) -> Weights:
@@ -66,7 +66,7 @@ def open_weights(place: Place, *, verify: bool = True, trusted: bool = False) ->
             from tensorferry.formats.keras.trusted import refuse
 
             raise refuse(source.path)
-        elif head.startswith(_ZIP):
+        elif head.startswith(ZIP):
             weights = _read_archive(source, verify)
         elif source.path.endswith(INDEX) or head.lstrip().startswith(b"{"):
             weights = shards.read(place)
@@ -112,6 +112,29 @@ def _beside(place: Place, name: str) -> Any:
         return None
     with other.open() as text:
         return keras_config.parse(text.everything(), what=name)
+
+
+def open_folder(path: str) -> Weights:
+    """Opens the weights of a folder with an unpacked archive: see `unpacking` in this folder.
+
+    Its config is the only one that counts, as in an archive. Variables are called by their paths.
+
+    Raises:
+        FormatError: A file is damaged.
+    """
+    place = Place(os.path.join(path, WEIGHTS))
+    source = place.open()
+    try:
+        assert source.size is not None
+        weights = read_file(source, 0, source.size, archived=True)
+        weights.config = _beside(place, CONFIG)
+    except BaseException as error:
+        place.close()
+        if isinstance(error, FerryError):
+            error.located(path=source.path)
+        raise
+    weights.places.append(place)
+    return weights
 
 
 def read_file(
@@ -162,15 +185,7 @@ def read_file(
 
 def _read_archive(source: Source, verify: bool) -> Weights:
     archive = open_archive(source, lazy=is_url(source.path))
-    if WEIGHTS not in archive:
-        if PICKLED_WEIGHTS in archive:
-            raise UnsupportedError(
-                f"the weights are in {PICKLED_WEIGHTS}, which are pickled objects",
-                hint="load the model with the Keras that saved it, and save it again",
-            )
-        raise FormatError(
-            f"no {WEIGHTS} among the {len(archive)} members, which a .keras archive has"
-        )
+    check_members(archive)
     config = None
     if CONFIG in archive:
         config = keras_config.parse(archive.read(CONFIG), what=CONFIG, budget=source.budget)
@@ -182,6 +197,18 @@ def _read_archive(source: Source, verify: bool) -> Weights:
     weights.checksums = True
     weights.assets = tuple(name for name in archive if name.startswith(ASSETS))
     return weights
+
+
+def check_members(archive: Archive) -> None:
+    """Refuses an archive without weights, or with weights that only Python can unpickle."""
+    if WEIGHTS in archive:
+        return
+    if PICKLED_WEIGHTS in archive:
+        raise UnsupportedError(
+            f"the weights are in {PICKLED_WEIGHTS}, which are pickled objects",
+            hint="load the model with the Keras that saved it, and save it again",
+        )
+    raise FormatError(f"no {WEIGHTS} among the {len(archive)} members, which a .keras archive has")
 
 
 def _weights_file(
