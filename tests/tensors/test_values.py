@@ -85,8 +85,9 @@ def test_each_row_split_is_checked(dtype, count):
     with pytest.raises(ferry.FormatError, match=f"end at {end}, expected {end + 1}"):
         RaggedTensor(np.zeros(end + 1), (splits,))
     for wrong in (splits[:0], splits[None], np.zeros((), dtype)):
-        with pytest.raises(ferry.FormatError, match="never falls"):
-            RaggedTensor(np.zeros(end), (wrong,))
+        for nested in ((wrong,), (np.array([0, 1]), wrong), (wrong, splits)):
+            with pytest.raises(ferry.FormatError, match="never falls"):
+                RaggedTensor(np.zeros(end), nested)
 
 
 def test_sparse_dense_form_has_a_budget():

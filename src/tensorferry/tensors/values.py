@@ -140,9 +140,9 @@ class RaggedTensor(RaggedVerbs):
             raise FormatError("a ragged tensor has at least one array of row splits, found none")
         if values.ndim == 0:
             raise FormatError("flat_values is a scalar, expected at least one dimension")
+        ends = list(map(_end_of, nested))
         lengths = [splits.shape[0] - 1 for splits in nested[1:]] + [values.shape[0]]
-        for level, length in enumerate(lengths):
-            end = _end_of(nested[level])
+        for level, (end, length) in enumerate(zip(ends, lengths, strict=True)):
             if end != length:
                 raise FormatError(
                     f"the row splits of level {level} end at {end}, expected {length}"
