@@ -68,6 +68,7 @@ NB_MODULE(_native, module) {
   ferry::python::bind_npz(module);
   ferry::python::bind_zip(module);
   ferry::python::bind_arrow(module);
+  ferry::python::bind_parquet(module);
   ferry::python::bind_hdf5(module);
   ferry::python::bind_thrift(module);
   ferry::python::bind_safetensors(module);

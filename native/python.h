@@ -157,6 +157,7 @@ void bind_npz(nb::module_& module);
 void bind_objects(nb::module_& module);
 void bind_zip(nb::module_& module);
 void bind_arrow(nb::module_& module);
+void bind_parquet(nb::module_& module);
 void bind_hdf5(nb::module_& module);
 void bind_thrift(nb::module_& module);
 void bind_structure(nb::module_& module);

@@ -217,6 +217,49 @@ def test_usual_columns(array, nullable):
     assert [plain] == arrow_outline._leaves(field, counters)
 
 
+USUAL_TYPES = [
+    *(pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32()),
+    *(pa.uint64(), pa.float16(), pa.float32(), pa.float64(), pa.bool_(), pa.string()),
+    *(pa.large_string(), pa.binary(), pa.large_binary(), pa.string_view(), pa.binary_view()),
+    *(pa.list_(pa.float32(), 16), pa.list_(pa.field("x", pa.int8(), nullable=False), 1)),
+]
+OTHER_TYPES = [
+    *(pa.null(), pa.binary(3), pa.date32(), pa.timestamp("us"), pa.decimal128(5), pa.duration("s")),
+    *(pa.list_(pa.int64()), pa.list_(pa.int64(), 0), pa.list_(pa.string(), 2)),
+    *(pa.list_(pa.bool_(), 2), pa.list_(pa.list_(pa.int8(), 2), 2)),
+    pa.list_(pa.field("x", pa.int8(), metadata={"a": "b"}), 2),
+    *(pa.struct([("x", pa.int64())]), pa.dictionary(pa.int8(), pa.string()), pa.bool8()),
+    *(pa.fixed_shape_tensor(pa.int64(), [2, 2]), pa.map_(pa.string(), pa.int64())),
+    pa.run_end_encoded(pa.int32(), pa.int64()),
+]
+
+
+def test_outlines_of_usual_columns():
+    """Leaves that are found in one native call are those of the walk over all types."""
+    names = ["", "a\0b", "a\0c", "é", "a/b"]
+    fields = [
+        pa.field(f"{names[number % 5]}{number}", kind, nullable=number % 3 > 0)
+        for number, kind in enumerate(USUAL_TYPES * 2)
+    ]
+    for schema in (pa.schema(fields), pa.schema(fields, {"key": "value"}), pa.schema([])):
+        found = arrow_outline._usual(schema)
+        assert found == arrow_outline._any(schema)
+        assert found == arrow_outline.checked(schema)
+        assert [leaf.name for leaf in found] == schema.names
+
+
+@pytest.mark.parametrize("kind", OTHER_TYPES, ids=str)
+def test_outlines_of_other_columns(kind):
+    """Another type, or metadata of a column, is left to the walk."""
+    usual = pa.field("a", pa.int64())
+    for field in (pa.field("b", kind), pa.field("b", pa.int64(), metadata={"x": "y"})):
+        schema = pa.schema([usual, field])
+        assert arrow_outline._usual(schema) is None
+        assert [leaf.column for leaf in arrow_outline.outline(schema)][:2] == ["a", "b"]
+    with pytest.raises(FormatError, match="several columns 'a'"):
+        arrow_outline.checked(pa.schema([usual, usual]))
+
+
 @pytest.mark.parametrize("array", [
     pa.array([1, None]),
     pa.array(["a", None]),

@@ -92,6 +92,61 @@ def test_same_as_pyarrow(compression, dictionary):
             assert chunk.start == min(starts)
 
 
+def nested() -> bytes:
+    """A file whose schema has groups, metadata, and a column without statistics."""
+    file = io.BytesIO()
+    lists = pa.array([[1.0, 2.0], None, [3.0]], pa.list_(pa.float64()))
+    structs = pa.array([{"x": 1, "y": "é"}, {"x": None, "y": "b"}, None])
+    table = pa.table({"a": [1, 2, 3], "l": lists, "s": structs, "b": [b"x", None, b"yyy"]})
+    table = table.replace_schema_metadata({"key": "value"})
+    pq.write_table(table, file, row_group_size=2, write_statistics=["a"])
+    return file.getvalue()
+
+
+def answer(read, data: bytes, offset: int):
+    """What a function reads, or its error as text."""
+    try:
+        return read(data, offset)
+    except ferry.FerryError as error:
+        return repr(error)
+
+
+@pytest.mark.parametrize("data", [written(row_group_size=2), nested()])
+def test_both_ways_agree(data):
+    """A footer that is read in one native call says the same as struct by struct, also damaged."""
+    start, end = footer_of(data)
+    whole = data[start:end]
+    usual = footer._read_usual(whole, start)
+    assert usual is not None
+    assert usual == footer._read_any(whole, start)
+    accepted = 0
+    for place in range(len(whole)):
+        for flip in (1, 2, 0x10, 0x80, 0xFF):
+            damaged = bytearray(whole)
+            damaged[place] ^= flip
+            found = answer(footer._read_usual, bytes(damaged), start)
+            if found is not None:
+                accepted += 1
+                assert found == answer(footer._read_any, bytes(damaged), start)
+    assert accepted > 100
+
+
+def test_what_is_unusual():
+    """Many columns, long names, and sizes beyond the file are left to the other way."""
+
+    def usual(table: pa.Table, before: int = 1 << 30) -> footer.Footer | None:
+        file = io.BytesIO()
+        pq.write_table(table, file, store_schema=False)
+        start, end = footer_of(file.getvalue())
+        return footer._read_usual(file.getvalue()[start:end], min(start, before))
+
+    assert usual(pa.table({f"c{i}": [1] for i in range(63)})) is not None
+    assert usual(pa.table({f"c{i}": [1] for i in range(64)})) is None
+    assert usual(pa.table({"x" * 16_000: [1]})) is not None
+    assert usual(pa.table({"x" * 17_000: [1]})) is None
+    assert usual(pa.table({"x": [1]}), before=10) is None
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="looks for it in many processes")
 def test_pyarrow_dies_where_we_raise(tmp_path):
     """One flipped bit makes PyArrow's interface to the footer abort; opening the file raises."""

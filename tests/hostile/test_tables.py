@@ -209,6 +209,30 @@ def test_pages_larger_than_the_footer_says(monkeypatch):
     assert time.process_time() - start < 1
 
 
+@pytest.mark.parametrize("compression", ["none", "snappy", "zstd"])
+def test_a_dictionary_larger_than_the_footer_says(compression, monkeypatch):
+    """How many rows are decoded at a time does not depend on what the footer says of their text."""
+    indices = pa.array(np.zeros(1 << 12, np.int32))
+    table = pa.table({"x": pa.DictionaryArray.from_arrays(indices, ["x" * (1 << 16)])})
+    options = {"write_statistics": False, "store_schema": False, "compression": compression}
+    data = parquet(table=table, **options)
+    chunk = chunk_of(data)
+    place = data.index(varint(2 * chunk.unpacked), chunk.start + chunk.stored)
+    small = varint(2 * chunk.unpacked, 1)
+    data = data[:place] + small + data[place + len(small) :]
+    assert chunk_of(data).unpacked == 1
+    monkeypatch.setattr(limits, "memory", 8 << 20)
+    usual, pool = pa.default_memory_pool(), pa.proxy_memory_pool(pa.default_memory_pool())
+    pa.set_memory_pool(pool)
+    try:
+        with Table(data) as opened, pytest.raises(ferry.LimitError, match=r"limits\.memory"):
+            list(opened)
+    finally:
+        pa.set_memory_pool(usual)
+
+    assert pool.max_memory() < 64 << 20
+
+
 def test_looking_for_nulls_is_bounded(monkeypatch):
     """Without statistics nulls are looked for, but not in row groups without end."""
     table = pa.table({"x": np.zeros(1 << 20, np.int64)})

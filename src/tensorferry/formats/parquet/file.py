@@ -19,8 +19,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
-from tensorferry import _native, limits
-from tensorferry.budget import RATIO
+from tensorferry import _native
+from tensorferry.budget import allowed
 from tensorferry.errors import FormatError, TruncatedError, UnsupportedError
 from tensorferry.formats.parquet import pages
 from tensorferry.formats.parquet.footer import CODECS, PAGE_HEADER, Chunk, count_parts, read_footer
@@ -43,8 +43,11 @@ ENCRYPTED = b"PARE"
 # Of a remote file, so much of its end is fetched at first: nearly always all of the footer.
 TAIL = 1 << 16
 
-# A row group of no more bytes is read by one thread: others take longer to wake up.
-ALONE = 1 << 18
+# So many bytes are read and decoded by one thread: others take as long to wake up.
+ALONE = 2 << 20
+
+# So many steps take less time than unpacking dictionaries to tell that one step will do.
+STEPS = 8
 
 # Who reads all rows gets so many bytes of them at a time: new memory takes longer than decoding.
 STREAMED = 1 << 20
@@ -75,6 +78,8 @@ class Reader:
         pa = pieces.require_pyarrow()
         from pyarrow import parquet
 
+        from tensorferry.formats.tables.outline import checked
+
         if source.size is None:
             source.everything()  # a stream: it is in memory from now on
         assert source.size is not None
@@ -83,8 +88,9 @@ class Reader:
         self._verify = verify
         self.size = source.size
         start, footer = _footer(source, self._ranged)
-        columns, groups, chunks = count_parts(footer, offset=start)
-        pieces.check_parts(columns, groups, held=self.size, chunks=chunks)
+        if pieces.PART * len(footer) > allowed(self.size):  # else there is no room for too many
+            columns, groups, chunks = count_parts(footer, offset=start)
+            pieces.check_parts(columns, groups, held=self.size, chunks=chunks)
         self._footer = read_footer(footer, offset=start)
         self._groups = self._footer.groups
         self.rows = [group.rows for group in self._groups]
@@ -109,10 +115,11 @@ class Reader:
             self._file = parquet.ParquetFile(
                 file,
                 page_checksum_verification=verify,
-                pre_buffer=source.buffer is not None,
+                pre_buffer=source.buffer is not None and self.size > ALONE,
             )
             self.schema = self._file.schema_arrow
-            pieces.check_names(self.schema)
+            self._names = self.schema.names
+            self.outlines = checked(self.schema)
 
     def release(self) -> None:
         """Lets go of the file: nothing is read any more."""
@@ -141,9 +148,11 @@ class Reader:
         self, index: int, columns: Sequence[str], rows: int
     ) -> Iterator[pa.RecordBatch] | None:
         """A row group, decoded in parts that fit into the processor's cache."""
-        each = max(1, self.memory(index, columns) // max(1, self.rows[index]))
+        if not columns or self.rows[index] <= rows:
+            return None
+        each = max(1, self.memory(index, columns) // self.rows[index])
         most = max(1, STREAMED // (each * rows)) * rows
-        if not columns or self.rows[index] <= most:
+        if self.rows[index] <= most:
             return None
         parts = self._parts(index, columns, most)
         self._streams.add(parts)
@@ -152,11 +161,21 @@ class Reader:
     def _parts(
         self, index: int, columns: Sequence[str], most: int
     ) -> Generator[pa.RecordBatch, None, None]:
-        step, count = self._prepare(index, columns), 0
+        """A row group, some rows at a time; if not all surely fit into memory, they are counted."""
+        columns = list(columns)
+        step, rows, size, count = self._prepare(index, columns), self.rows[index], 0, 0
         with pieces.translated():
-            for batch in self._steps(index, columns, min(step, most), step >= self.rows[index]):
-                if batch.schema.names != list(columns):
-                    batch = batch.select(list(columns))
+            for batch in self._file.iter_batches(
+                min(step, most),
+                row_groups=[index],
+                columns=None if columns == self._names else columns,
+                use_threads=self._is_large(index, columns),
+            ):
+                if step < rows:
+                    size += nbytes_of(batch)
+                    pieces.check_memory(size, held=self.size)
+                if batch.schema.names != columns:
+                    batch = batch.select(columns)
                 batch.validate(full=self._verify)
                 count += batch.num_rows
                 yield batch
@@ -169,8 +188,9 @@ class Reader:
             Number of rows that surely fit into memory: see `_step`.
         """
         pieces.check_memory(self.memory(index, columns), held=self.size)
-        for name in columns:
-            _check_type(self.schema.field(name).type, name)
+        if self.outlines is None:
+            for name in columns:
+                _check_type(self.schema.field(name).type, name)
         self._fetch(index, columns)
         self._check_pages(index, columns)
         return self._step(index, columns)
@@ -181,11 +201,9 @@ class Reader:
 
     def _check_pages(self, index: int, columns: Sequence[str]) -> None:
         """Refuses pages that unpack to more than the footer says and the file may take."""
-        total, most = 0, max(limits.memory, RATIO * self.size)
+        total, limit = 0, allowed(self.size)
         for chunk in self._chunks(index, columns):
             name = CODECS.get(chunk.codec, str(chunk.codec))
-            if name is None:
-                continue
             if name not in pages.MOST:
                 raise UnsupportedError(
                     f"its pages are compressed by {name}, expected one of snappy, gzip, brotli, "
@@ -193,7 +211,7 @@ class Reader:
                     tensor=".".join(chunk.path),
                     offset=chunk.start,
                 )
-            if chunk.stored * pages.MOST[name] > most:
+            if name is not None and pages.most(chunk) > limit:
                 total += pages.unpacked(self._bytes_of(chunk), chunk)
         pieces.check_memory(total, held=self.size)
 
@@ -239,12 +257,15 @@ class Reader:
 
     def _step(self, index: int, columns: Sequence[str]) -> int:
         """Number of rows that surely fit into memory, whatever their strings are."""
+        rows, most = self.rows[index], allowed(self.size)
         chunks = [chunk for chunk in self._chunks(index, columns) if chunk.is_text]
-        heads = [self._bytes(chunk.start, chunk.start + PAGE_HEADER) for chunk in chunks]
-        bounds = [chunk.longest(head) for chunk, head in zip(chunks, heads, strict=True)]
-        longest, most = sum(bounds), max(limits.memory, RATIO * self.size)
-        if longest * self.rows[index] > most:  # the dictionaries themselves say more
-            longest = sum(map(self._longest, chunks, heads, bounds))
+        longest = sum(map(pages.most, chunks))
+        if longest * rows > most:
+            heads = [self._bytes(chunk.start, chunk.start + PAGE_HEADER) for chunk in chunks]
+            bounds = [chunk.longest(head) for chunk, head in zip(chunks, heads, strict=True)]
+            longest = sum(bounds)
+            if longest * rows > STEPS * most:  # the dictionaries themselves say more
+                longest = sum(map(self._longest, chunks, heads, bounds))
         step = max(1, most // max(longest, 1))
         return step if step < ROWS else step // ROWS * ROWS  # batches lie in one step then
 
@@ -281,29 +302,6 @@ class Reader:
     def _is_large(self, index: int, columns: Sequence[str]) -> bool:
         """Whether several threads read a row group faster than one."""
         return sum(chunk.stored for chunk in self._chunks(index, columns)) > ALONE
-
-    def _steps(
-        self, index: int, columns: Sequence[str], step: int, surely: bool
-    ) -> Iterator[pa.RecordBatch]:
-        """A row group, so many rows at a time.
-
-        Args:
-            index: Of the row group.
-            columns: The columns to read.
-            step: The number of rows.
-            surely: Whether all rows together fit into memory; if not, their bytes are counted.
-        """
-        size = 0
-        for batch in self._file.iter_batches(
-            step,
-            row_groups=[index],
-            columns=list(columns),
-            use_threads=self._is_large(index, columns),
-        ):
-            if not surely:
-                size += nbytes_of(batch)
-                pieces.check_memory(size, held=self.size)
-            yield batch
 
     def optional(self, leaves: Sequence[Outline]) -> set[str]:
         """The leaves that are null in some row, as the statistics or the values say."""
@@ -372,7 +370,7 @@ def _unmapped(source: Source) -> Any:
 def _footer(source: Source, ranged: RangedFile | None) -> tuple[int, bytes]:
     """Where the footer starts, and its bytes."""
     size = source.size or 0
-    tail = _tail(source, ranged, min(size, TAIL))
+    tail = _tail(source, ranged, min(size, 8 if ranged is None else TAIL))
     end = tail[-4:]
     if end == ENCRYPTED:
         raise UnsupportedError("an encrypted Parquet file", hint="decrypt it with its own tools")

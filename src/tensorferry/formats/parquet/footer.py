@@ -17,7 +17,7 @@ last bit. Of it are taken:
 PyArrow reads all of this, too, but asking it for a column of a damaged footer can end the process:
 its Python interface does not catch what C++ throws there, as for a column whose type or level
 histograms contradict the schema. tests/formats/test_parquet_footer.py shows it with one flipped
-bit. Structs are read in `tensorferry._native`. Everything else is
+bit. Structs are read in `tensorferry._native`, and usual footers as a whole. Everything else is
 `tensorferry.formats.parquet.file`.
 """
 
@@ -25,9 +25,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tensorferry import limits
+from tensorferry import _native, limits
 from tensorferry._native import ThriftTable
-from tensorferry.classes import NamedTuple, dataclass
+from tensorferry.classes import NamedTuple, dataclass, make_many
 from tensorferry.errors import FormatError, UnsupportedError
 from tensorferry.formats.parquet import schema
 
@@ -221,14 +221,39 @@ def read_footer(footer: bytes, *, offset: int) -> Footer:
         UnsupportedError: It is one of columns in other files.
         LimitError: PyArrow would make far more of the schema than there is.
     """
+    return _read_usual(footer, offset) or _read_any(footer, offset)
+
+
+def _read_usual(footer: bytes, offset: int) -> Footer | None:
+    """What a footer of the usual form says; None for any other, whatever is wrong with it."""
+    found = _native.parquet_footer(footer, offset, limits.depth)
+    if found is None:
+        return None
+    version, pairs, rows, values = found
+    schema.check_metadata(pairs, offset=offset)
+    chunks = make_many(Chunk, values)
+    columns = len(chunks) // max(1, len(rows))
+    groups = [
+        RowGroup(count, chunks[number * columns : (number + 1) * columns])
+        for number, count in enumerate(rows)
+    ]
+    return Footer(version, groups)
+
+
+def _read_any(footer: bytes, offset: int) -> Footer:
     (version, elements, found, pairs), _ = _FILE.read(footer, offset, limits.depth)
     schema.check_elements(elements or (), size=len(footer), offset=offset)
     schema.check_metadata(pairs or (), offset=offset)
-    groups = [_row_group(columns or [], rows or 0, offset) for columns, rows in found or []]
+    groups = []
+    for columns, rows in found or ():
+        if rows is not None and rows < 0:
+            raise FormatError(f"a row group has {rows} rows, expected 0 or more", offset=offset)
+        chunks = [_values(file, metadata, offset) for file, metadata in columns or ()]
+        groups.append(RowGroup(rows or 0, make_many(Chunk, chunks)))
     if len({len(group.chunks) for group in groups}) > 1:
         raise FormatError("row groups have different numbers of columns", offset=offset)
     # Whoever walks over all columns takes as long as the file is, if no two share their bytes.
-    stored = sum(chunk.stored for group in groups for chunk in group.chunks)
+    stored = sum([chunk.stored for group in groups for chunk in group.chunks])
     if stored > offset:
         raise FormatError(
             f"the columns take {stored} bytes together, {offset} stand before the footer",
@@ -255,13 +280,8 @@ def read_page(header: Buffer, *, offset: int, last: int | None = None) -> Page:
     return Page(kind, size, stored or 0, checksum, counts[0] if counts else 0, length)
 
 
-def _row_group(columns: list[Any], rows: int, offset: int) -> RowGroup:
-    if rows < 0:
-        raise FormatError(f"a row group has {rows} rows, expected 0 or more", offset=offset)
-    return RowGroup(rows, [_chunk(file, metadata, offset) for file, metadata in columns])
-
-
-def _chunk(file: bytes | None, metadata: tuple[Any, ...] | None, offset: int) -> Chunk:
+def _values(file: bytes | None, metadata: tuple[Any, ...] | None, offset: int) -> tuple[Any, ...]:
+    """The values of a `Chunk`, in the order of its fields."""
     if file is not None:
         raise UnsupportedError(
             f"a column stands in another file, {file[:60]!r}", hint="open that file"
@@ -273,7 +293,7 @@ def _chunk(file: bytes | None, metadata: tuple[Any, ...] | None, offset: int) ->
     start, before = data or 0, dictionary or 0
     if min(*sizes, start) < 0:
         raise FormatError("a column has a size or place below 0", offset=offset)
-    return Chunk(
+    return (
         tuple([name.decode(errors="replace") for name in path or ()]),
         kind or 0,
         tuple(encodings or ()),

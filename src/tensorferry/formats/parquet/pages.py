@@ -11,15 +11,20 @@ follows them. A page of 4 kB may unpack to 2 GiB: so the sizes of all pages are 
 from __future__ import annotations
 
 from tensorferry.errors import FormatError
-from tensorferry.formats.parquet.footer import Chunk, read_page
+from tensorferry.formats.parquet.footer import CODECS, Chunk, read_page
 
-MOST = {"snappy": 22, "lz4": 256, "gzip": 1033, "brotli": 1 << 40, "zstd": 1 << 40}
+MOST = {None: 1, "snappy": 22, "lz4": 256, "gzip": 1033, "brotli": 1 << 40, "zstd": 1 << 40}
 """How many bytes a compressed byte can stand for, by the name of the compression."""
 
 LONGEST = 16 << 20
 """Number of bytes that a header may take, as in PyArrow: it may hold two values."""
 
 _DATA, _DATA_V2 = 0, 3
+
+
+def most(chunk: Chunk) -> int:
+    """Number of bytes that the pages of a chunk unpack to at most, whatever is said of them."""
+    return chunk.stored * MOST[CODECS[chunk.codec]]
 
 
 def unpacked(data: memoryview, chunk: Chunk) -> int:

@@ -106,10 +106,10 @@ def legible(files: Files) -> list[str]:
     if files.legible is not None:
         return files.legible
     names: list[str] = files.schema.names
-    kinds = {field.name: field.type for field in files.schema}
-    doubtful = [name for name in names if nests(kinds[name]) and not _lists_numbers(kinds[name])]
+    kinds = zip(names, files.schema.types, strict=True)
+    doubtful = [name for name, kind in kinds if nests(kind) and not _lists_numbers(kind)]
     refused: set[str] = set()
-    if not marks.is_ours(files.schema.metadata):
+    if doubtful and not marks.is_ours(files.schema.metadata):
         for columns, found in _tried(files, doubtful):
             if isinstance(found, UnsupportedError):
                 refused.update(columns)

@@ -38,9 +38,9 @@ def dealt(
             size = min(missing, count - start)
             if not parts and size == rows:
                 size = min(together, (count - start) // rows * rows)
-                yield [batch.slice(start, size)], size
+                yield [_slice(batch, start, size)], size
             else:
-                parts.append(batch.slice(start, size))
+                parts.append(_slice(batch, start, size))
                 missing -= size
                 if not missing:
                     yield parts, rows
@@ -48,6 +48,11 @@ def dealt(
             start += size
     if parts:
         yield parts, rows - missing
+
+
+def _slice(batch: pa.RecordBatch, start: int, size: int) -> pa.RecordBatch:
+    """Some rows of a record batch, which may be all of them."""
+    return batch if size == batch.num_rows else batch.slice(start, size)
 
 
 def _together(batch: pa.RecordBatch, rows: int, most: int | None) -> int:

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 from tensorferry.errors import FerryError, FormatError, UnsupportedError
-from tensorferry.formats.tables import metadata as marks, pieces
+from tensorferry.formats.tables import choice, metadata as marks, pieces
 from tensorferry.formats.tables.pieces import Reader
 from tensorferry.formats.tables.plain import Plain
 from tensorferry.rows.splits import Part
@@ -28,6 +27,22 @@ if TYPE_CHECKING:
     from tensorferry.formats.tables.outline import Outline
 
 Broken = Callable[[Place, FerryError], None]
+
+
+class Located:
+    """Says in errors which file it was."""
+
+    __slots__ = ("_place",)
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if isinstance(error, FerryError):
+            error.located(path=self._place.path)
 
 
 class Files:
@@ -155,7 +170,7 @@ class Files:
                     "it holds whole tensors, not rows: it cannot be opened together with others",
                     hint="open the files one by one",
                 )
-            self._first, self._schema = path, schema
+            self._first, self._schema, self._outlines = path, schema, reader.outlines
         else:
             check_schemas(reader.schema, self._first, self.schema)
 
@@ -222,9 +237,7 @@ class Files:
         Only leaves that the schema allows to be null are looked for, and only then all files are
         opened.
         """
-        from tensorferry.formats.tables.choice import nullable
-
-        possible = nullable(leaves)
+        possible = choice.nullable(leaves)
         new = [leaf for leaf in possible if leaf.name not in self._optional]
         if new:
             found: set[str] = set()
@@ -243,13 +256,9 @@ class Files:
             replace(leaf, error=unfit[leaf]) if leaf in unfit else leaf for leaf in self.outlines
         ]
 
-    @contextmanager
-    def located(self, number: int) -> Iterator[None]:
+    def located(self, number: int) -> Located:
         """Says in errors which file it was."""
-        try:
-            yield
-        except FerryError as error:
-            raise error.located(path=self.path(number)) from error.__cause__
+        return Located(self._parts[number].place)
 
     def close(self) -> None:
         """Closes all files."""

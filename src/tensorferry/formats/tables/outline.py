@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from tensorferry import dtypes
-from tensorferry.classes import NamedTuple, dataclass, replace
+from tensorferry import _native, dtypes
+from tensorferry.classes import NamedTuple, dataclass, make_many, replace
 from tensorferry.errors import FerryError, FormatError, UnsupportedError
-from tensorferry.formats.tables import columns as arrow_columns
+from tensorferry.formats.tables import columns as arrow_columns, pieces
 from tensorferry.formats.tables.columns import Note
 from tensorferry.formats.tables.values import NUMBERS, is_list, no_counterpart
 
@@ -71,6 +71,37 @@ class _Walk(NamedTuple):
 
 def outline(schema: pa.Schema) -> list[Outline]:
     """The leaves of a schema, in order; those that cannot be read have an `error`."""
+    found = _usual(schema)
+    return _any(schema) if found is None else found
+
+
+def checked(schema: pa.Schema) -> list[Outline] | None:
+    """Checks the names of columns, and gives their leaves if all columns are of the usual types.
+
+    Raises:
+        FormatError: Several columns have one name.
+        LimitError: See `tensorferry.formats.tables.pieces.check_names`.
+    """
+    found = _usual(schema)
+    if found is None:
+        pieces.check_names(schema)
+    else:  # whose paths are no longer than twice their names
+        pieces.check_different(schema.names)
+    return found
+
+
+def _usual(schema: pa.Schema) -> list[Outline] | None:
+    """The leaves of columns of numbers, texts, and lists of numbers of one size.
+
+    Returns:
+        None if there is any other column, or one with metadata.
+    """
+    found = _native.arrow_leaves(schema.names, schema.__arrow_c_schema__())
+    return None if found is None else make_many(Outline, found)
+
+
+def _any(schema: pa.Schema) -> list[Outline]:
+    """The leaves of columns of any type."""
     found: list[Outline] = []
     nodes = leaves = 0
     for column in schema:

@@ -190,6 +190,8 @@ class Table(Rows):
         import pyarrow as pa
 
         whole = self._files.schema
+        if len(self._files) == 1 and whole.names == list(columns):
+            return whole
         fields = [whole.field(name) for name in columns]
         if len(self._files) > 1:  # one that was never null in the first file may be in another
             fields = [field.with_nullable(True) for field in fields]
@@ -405,7 +407,7 @@ class Table(Rows):
         schema = self._schema_of(choice.columns_of(leaves))
         for parts, count in self._dealt(rows, leaves, most=None):
             batch = choice.together(parts, schema, apart)
-            if count == rows:
+            if count == rows or (count < rows and not whole):
                 yield batch
                 continue
             if whole:

@@ -126,6 +126,7 @@ class TextReader(ABC):
 
     is_parsed = True
     plain = None
+    outlines = None
 
     def __init__(
         self,
@@ -205,7 +206,9 @@ class TextReader(ABC):
             first, self._first = (self._first, None) if index == 0 else (None, self._first)
             if first is None:
                 first = self._parse(self._text(index), columns, block.rows)
-            table = first.select(list(columns))
+            table = first
+            if table.column_names != list(columns):
+                table = table.select(list(columns))
         METER.add(block.stop - block.start)
         if table.num_rows != block.rows and columns:
             raise FormatError(
