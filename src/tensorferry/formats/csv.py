@@ -18,7 +18,7 @@ parses all others, tells what is wrong with them, and writes.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tensorferry import _native
@@ -63,21 +63,19 @@ class Reader(text.TextReader):
             pieces.check_parts(self._header.count(b",") + 1, held=self.size)
             self._names = _plain_names(self._header) or _names(self._header)
             check_spread(self._names, offset=0)
-            pieces.check_names(pa.schema([(name, pa.null()) for name in self._names]))
+            pieces.check_different(self._names)
         self._types = {name: kind for name, kind in given.items() if name in self._names}
         if self._typed is not None:
             return pa.schema([(n, self._types.get(n, pa.string())) for n in self._names])
         if self._blocks and not whole:
             with self._located(self._blocks[0]):
                 found = self._parse(self._text(0), self._names, self._blocks[0].rows)
-                kinds = {name: found.schema.field(name).type for name in self._names}
+                schema = found.schema
+                kinds = dict(zip(schema.names, schema.types, strict=True))
                 self._types = {name: _found(kind) for name, kind in kinds.items()}
             if self._types == kinds:
                 self._first = found
-        kinds = {name: self._types.get(name, pa.string()) for name in self._names}
-        return pa.schema(
-            [pa.field(n, kind, nullable=kind != pa.string()) for n, kind in kinds.items()]
-        )
+        return _schema({name: self._types.get(name, pa.string()) for name in self._names})
 
     @staticmethod
     def _written(kind: pa.DataType) -> Any:
@@ -137,14 +135,16 @@ class Reader(text.TextReader):
         if found is None:
             return None
         types = {"i": pa.int64(), "f": pa.float64(), "t": pa.string()}
-        arrays = []
-        for letter, values, offsets in found:
+        names = [name for name in self._names if name in wanted]
+        arrays, kinds = [], {}
+        for name, (letter, values, offsets) in zip(names, found, strict=True):
             buffers = [None, values]
             if offsets is not None:  # quotes left some of the memory over
                 size = memoryview(offsets).cast("i")[rows]
                 buffers = [None, offsets, values.slice(0, size)]
-            arrays.append(pa.Array.from_buffers(types[letter], rows, buffers, 0))
-        return pa.Table.from_arrays(arrays, [name for name in self._names if name in wanted])
+            kinds[name] = types[letter]
+            arrays.append(pa.Array.from_buffers(kinds[name], rows, buffers, 0))
+        return pa.Table.from_arrays(arrays, schema=_schema(kinds))
 
 
 _VISIBLE = re.compile(rb"\S")
@@ -215,6 +215,14 @@ def _names(header: bytes) -> list[str]:
     if found.num_rows != 1:
         raise FormatError("lines end with a carriage return alone, expected a newline")
     return [column[0].as_py() for column in found.columns]
+
+
+def _schema(kinds: Mapping[str, pa.DataType]) -> Any:
+    """The schema of columns of some types; a text that is missing is empty, not null."""
+    import pyarrow as pa
+
+    text = pa.string()
+    return pa.schema([pa.field(name, kind, kind != text) for name, kind in kinds.items()])
 
 
 def _found(kind: pa.DataType) -> Any:
