@@ -1,5 +1,4 @@
 // Structs of Thrift's compact protocol, by a table of the fields that are wanted.
-#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 
@@ -42,12 +41,11 @@ class ThriftTable {
     }
   }
 
-  nb::tuple read(nb::handle source, std::uint64_t offset, int depth,
-                 std::optional<std::int64_t> last) const {
+  nb::tuple read(nb::handle source, std::uint64_t offset, int depth) const {
     Buffer buffer(source);
     thrift::Reader reader(buffer.span(), depth < deepest ? depth : deepest);
     try {
-      nb::object values = read_struct(reader, last);
+      nb::object values = read_struct(reader);
       return nb::make_tuple(std::move(values), reader.offset());
     } catch (const Error& error) {
       throw Error(error.problem(), offset + error.offset(), error.what());
@@ -62,7 +60,7 @@ class ThriftTable {
   };
 
   // The values of the fields that are wanted, in their order; None for those that are not there.
-  nb::object read_struct(thrift::Reader& reader, std::optional<std::int64_t> last = {}) const {
+  nb::object read_struct(thrift::Reader& reader) const {
     std::vector<nb::object> found(wanted_.size(), nb::none());
     for (thrift::Field field; reader.next(field);) {
       std::size_t place = 0;
@@ -72,7 +70,6 @@ class ThriftTable {
       } else {
         found[place] = read_value(reader, wanted_[place], field.kind);
       }
-      if (last == field.number) break;
     }
     PyObject* const tuple = PyTuple_New(static_cast<Py_ssize_t>(found.size()));
     if (tuple == nullptr) throw nb::python_error();
@@ -125,10 +122,9 @@ void bind_thrift(nb::module_& module) {
                           "struct or None), where a shape is integer, binary, struct, integers, "
                           "binaries or structs.")
       .def(nb::init<nb::list>(), "fields"_a)
-      .def("read", &ThriftTable::read, "source"_a, "offset"_a, "depth"_a, "last"_a = nb::none(),
+      .def("read", &ThriftTable::read, "source"_a, "offset"_a, "depth"_a,
            "The values of a struct, in the order of the fields, None for those that are missing, "
-           "and number of bytes that were read. Errors count from `offset`; nothing is read behind "
-           "the field with the number `last`.");
+           "and number of bytes that were read. Errors count from `offset`.");
 }
 
 }  // namespace ferry::python

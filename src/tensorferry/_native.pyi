@@ -85,9 +85,7 @@ def hdf5_encode(
 
 class ThriftTable:
     def __init__(self, fields: list[tuple[int, str, ThriftTable | None]]) -> None: ...
-    def read(
-        self, source: Buffer, offset: int, depth: int, last: int | None = None
-    ) -> tuple[tuple[Any, ...], int]: ...
+    def read(self, source: Buffer, offset: int, depth: int) -> tuple[tuple[Any, ...], int]: ...
 
 class MessageTable:
     def __init__(

@@ -23,7 +23,7 @@ from tensorferry import _native
 from tensorferry.budget import allowed
 from tensorferry.errors import FormatError, TruncatedError, UnsupportedError
 from tensorferry.formats.parquet import pages
-from tensorferry.formats.parquet.footer import CODECS, PAGE_HEADER, Chunk, count_parts, read_footer
+from tensorferry.formats.parquet.footer import BYTE_ARRAY, CODECS, Chunk, count_parts, read_footer
 from tensorferry.formats.parquet.nulls import look_for_nulls
 from tensorferry.formats.parquet.ranges import RangedFile
 from tensorferry.formats.tables import pieces
@@ -212,15 +212,8 @@ class Reader:
                     offset=chunk.start,
                 )
             if name is not None and pages.most(chunk) > limit:
-                total += pages.unpacked(self._bytes_of(chunk), chunk)
+                total += pages.unpacked(self._bytes, chunk, self.size)
         pieces.check_memory(total, held=self.size)
-
-    def _bytes_of(self, chunk: Chunk) -> memoryview:
-        start = min(chunk.start, self.size)
-        stop = min(start + chunk.stored, self.size)
-        if self._ranged is not None:
-            return memoryview(self._ranged.range(start, stop))
-        return memoryview(self._source.copy(start, stop))
 
     def memory(self, index: int, columns: Sequence[str]) -> int:
         """Number of bytes that the values take, at least."""
@@ -261,37 +254,30 @@ class Reader:
         chunks = [chunk for chunk in self._chunks(index, columns) if chunk.is_text]
         longest = sum(map(pages.most, chunks))
         if longest * rows > most:
-            heads = [self._bytes(chunk.start, chunk.start + PAGE_HEADER) for chunk in chunks]
-            bounds = [chunk.longest(head) for chunk, head in zip(chunks, heads, strict=True)]
-            longest = sum(bounds)
+            found = [pages.texts(self._bytes, chunk, self.size) for chunk in chunks]
+            longest = sum(texts.longest for texts in found)
             if longest * rows > STEPS * most:  # the dictionaries themselves say more
-                longest = sum(map(self._longest, chunks, heads, bounds))
+                longest = sum(map(self._longest, chunks, found))
         step = max(1, most // max(longest, 1))
         return step if step < ROWS else step // ROWS * ROWS  # batches lie in one step then
 
-    def _longest(self, chunk: Chunk, head: bytes, bound: int) -> int:
-        """The longest string that many rows may share, as a small dictionary says.
-
-        Args:
-            chunk: The column.
-            head: Its first bytes.
-            bound: A number of bytes that the string has at most.
-        """
-        page = chunk.dictionary(head) if bound else None
+    def _longest(self, chunk: Chunk, texts: pages.Texts) -> int:
+        """The longest string that many rows may share, as a small dictionary says."""
         codec = CODECS.get(chunk.codec, "")
         is_near = self._ranged is None  # else it would be a request more
-        if page is None or max(page[1:]) > DICTIONARY or codec not in UNPACKED or not is_near:
-            return bound
-        start, stored, unpacked = page
+        is_usual = chunk.kind == BYTE_ARRAY and codec in UNPACKED and is_near
+        if texts.dictionary is None or max(texts.dictionary[1:]) > DICTIONARY or not is_usual:
+            return texts.longest
+        start, stored, unpacked = texts.dictionary
         data = self._bytes(start, start + stored)
         try:
             if codec is not None:
                 import pyarrow as pa
 
                 data = pa.decompress(data, unpacked, codec=codec)
-            return min(bound, _native.longest_string(data))
+            return max(texts.shared, _native.longest_string(data))
         except (FormatError, OSError, ValueError):  # PyArrow says what is wrong with it
-            return bound
+            return texts.longest
 
     def _bytes(self, start: int, stop: int) -> bytes:
         start, stop = min(start, self.size), min(stop, self.size)

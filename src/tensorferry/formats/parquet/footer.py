@@ -11,8 +11,8 @@ last bit. Of it are taken:
     ColumnMetaData   1 type, 2 encodings, 3 path, 4 codec, 5 values, 6 size unpacked,
                      7 size stored, 9 place of the data, 11 place of the dictionary,
                      12 statistics (3 nulls)
-    PageHeader       1 type, 2 size unpacked, 3 size stored, 4 checksum, 5 8 what kinds of pages
-                     have (1 values)
+    PageHeader       1 type, 2 size unpacked, 3 size stored, 4 checksum, 5 data (1 values,
+                     2 encoding), 8 data of the second version (1 values, 4 encoding)
 
 PyArrow reads all of this, too, but asking it for a column of a damaged footer can end the process:
 its Python interface does not catch what C++ throws there, as for a column whose type or level
@@ -41,12 +41,7 @@ CODECS = {
 }  # fmt: skip
 """The names of compressions; PyArrow has two numbers for the two frames of lz4."""
 
-DELTA_BYTE_ARRAY = 7
-
-# Number of bytes at the start of a chunk that tell the kind and size of its first page.
-PAGE_HEADER = 64
-
-_DICTIONARY_PAGE = 2
+DATA_PAGE, DICTIONARY_PAGE, DATA_PAGE_V2 = 0, 2, 3
 
 # Bytes that a value takes in memory, by the number of its type; of strings without the text.
 _WIDTHS = {0: 1, 1: 4, 2: 8, 3: 8, 4: 4, 5: 8, BYTE_ARRAY: 12, FIXED_LEN_BYTE_ARRAY: 1}
@@ -87,41 +82,6 @@ class Chunk:
         """The bytes that it takes in memory at least: a few in the file may stand for all rows."""
         size = max(self.values, rows) * _WIDTHS.get(self.kind, 8)
         return size + self.unpacked if self.is_text else size
-
-    def longest(self, start: bytes) -> int:
-        """The longest value that may take less space in its page than in memory.
-
-        Such values stand in the dictionary, or share what they begin with.
-
-        Args:
-            start: The first bytes of the chunk: `PAGE_HEADER` of them, or fewer at its end.
-        """
-        if DELTA_BYTE_ARRAY in self.encodings:
-            return self.unpacked
-        try:
-            page = read_page(start, offset=self.start, last=2)
-        except FormatError:
-            return self.unpacked
-        return page.unpacked if page.kind == _DICTIONARY_PAGE else 0
-
-    def dictionary(self, start: bytes) -> tuple[int, int, int] | None:
-        """Where the strings of the dictionary are, and their sizes in the file and unpacked.
-
-        Args:
-            start: As for `longest`.
-
-        Returns:
-            None if there is no dictionary of strings, or if its header does not tell.
-        """
-        if self.kind != BYTE_ARRAY or DELTA_BYTE_ARRAY in self.encodings:
-            return None
-        try:
-            page = read_page(start, offset=self.start)
-        except FormatError:
-            return None
-        if page.kind != _DICTIONARY_PAGE or min(page.unpacked, page.stored) < 0:
-            return None
-        return self.start + page.length, page.stored, page.unpacked
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,11 +130,13 @@ _FILE = ThriftTable(
 )
 _ANY = ThriftTable([])
 _COUNTED = ThriftTable([(2, "structs", _ANY), (4, "structs", ThriftTable([(1, "structs", _ANY)]))])
-_VALUES = ThriftTable([(1, "integer", None)])
+_DATA_PAGE = ThriftTable([(1, "integer", None), (2, "integer", None)])
+_DATA_PAGE_V2 = ThriftTable([(1, "integer", None), (4, "integer", None)])
 _PAGE = ThriftTable(
     [
         *((number, "integer", None) for number in (1, 2, 3, 4)),
-        *((number, "struct", _VALUES) for number in (5, 8)),
+        (5, "struct", _DATA_PAGE),
+        (8, "struct", _DATA_PAGE_V2),
     ]
 )
 
@@ -185,9 +147,10 @@ class Page(NamedTuple):
     Attributes:
         kind: The number of its type.
         unpacked: The size of the page, not compressed.
-        stored: The size of the page in the file; 0 if it was not asked for.
+        stored: The size of the page in the file.
         checksum: Of the page, if it has one.
-        values: How many there are.
+        values: How many there are, in a page of data.
+        encoding: The number of their encoding; None in other pages.
         length: Number of bytes of the header itself.
     """
 
@@ -196,6 +159,7 @@ class Page(NamedTuple):
     stored: int
     checksum: int | None
     values: int
+    encoding: int | None
     length: int
 
 
@@ -262,22 +226,22 @@ def _read_any(footer: bytes, offset: int) -> Footer:
     return Footer(version or 0, groups)
 
 
-def read_page(header: Buffer, *, offset: int, last: int | None = None) -> Page:
+def read_page(header: Buffer, *, offset: int) -> Page:
     """What the header of a page says.
 
     Args:
         header: Bytes that start with it.
         offset: Where that is in the file.
-        last: The number of the last field that is read.
 
     Raises:
         FormatError: It is no such header.
     """
-    (kind, size, stored, checksum, *values), length = _PAGE.read(header, offset, limits.depth, last)
-    if kind is None or size is None or (stored is None and last is None):
+    (kind, size, stored, checksum, first, second), length = _PAGE.read(header, offset, limits.depth)
+    if kind is None or size is None or stored is None:
         raise FormatError("a page has no type or no size", offset=offset)  # as a byte of 0 is
-    counts = [one[0] for one in values if one is not None and one[0]]
-    return Page(kind, size, stored or 0, checksum, counts[0] if counts else 0, length)
+    data = {DATA_PAGE: first, DATA_PAGE_V2: second}.get(kind)
+    count, encoding = data or (None, None)
+    return Page(kind, size, stored, checksum, count or 0, encoding, length)
 
 
 def _values(file: bytes | None, metadata: tuple[Any, ...] | None, offset: int) -> tuple[Any, ...]:

@@ -190,11 +190,10 @@ class Table(Rows):
         import pyarrow as pa
 
         whole = self._files.schema
-        is_one = len(self._files) == 1
-        if is_one and whole.names == list(columns):
+        if len(self._files) == 1 and whole.names == list(columns):
             return whole
         fields = [whole.field(name) for name in columns]
-        if not is_one:  # one that was never null in the first file may be in another
+        if len(self._files) > 1:  # one that was never null in the first file may be in another
             fields = [field.with_nullable(True) for field in fields]
         return pa.schema(fields, whole.metadata)
 
