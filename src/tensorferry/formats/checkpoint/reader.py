@@ -150,7 +150,7 @@ def _open_v1(prefix: Place) -> Checkpoint:
 
 def _open_v2(prefix: Place, verify: bool, names: Names, parts: bool) -> Checkpoint | None:
     """The checkpoint of a prefix; None if there is no index of that name."""
-    usual = None if prefix.is_url else _open_usual(prefix, verify, names, parts)
+    usual = None if prefix.is_url else open_pair(prefix, verify, names, parts)
     if usual is not None:
         return usual
     path = prefix.path + states.INDEX
@@ -166,7 +166,9 @@ def _open_v2(prefix: Place, verify: bool, names: Names, parts: bool) -> Checkpoi
     raise FormatError("is replaced again and again while it is opened", path=path)
 
 
-def _open_usual(prefix: Place, verify: bool, names: Names, parts: bool) -> Checkpoint | None:
+def open_pair(
+    prefix: Place, verify: bool = True, names: Names = "paths", parts: bool = False
+) -> Checkpoint | None:
     """The checkpoint of a local prefix with one data file, by few calls; None for any other."""
     path, data = prefix.path + states.INDEX, data_path(prefix.path, 0, 1)
     found = _native.open_pair(path, data, LARGEST)
@@ -174,12 +176,14 @@ def _open_usual(prefix: Place, verify: bool, names: Names, parts: bool) -> Check
         return None
     content, descriptor = found
     place = prefix.companion(data)
-    place.adopt(source_of(descriptor, data))
+    source = source_of(descriptor, data)
+    place.adopt(source)
     checkpoint = None
     try:
         index = indexes.read_content(content, path)
-        if index.shards == 1 and index.end is not None:
-            checkpoint = _make(prefix.path, index, {0: place.open()}, verify, names, parts)
+        if index.shards == 1:
+            indexes.check_shards(index, path)
+            checkpoint = _make(prefix.path, index, {0: source}, verify, names, parts)
             checkpoint.files, checkpoint.places = [path, data], [place]
     finally:
         if checkpoint is None:
