@@ -153,13 +153,17 @@ def test_extents_cover_the_values(tmp_path):
 @pytest.mark.skipif(not CORPUS.exists(), reason="no corpus")
 def test_each_file_is_opened_once(monkeypatch):
     """However many tensors are read, each data file is opened once, and the index once."""
-    from tensorferry.formats.checkpoint import reader
     from tensorferry.storage import place
 
     opened = []
-    original, pair = place.open_local, reader.source_of
+    original, adopt = place.open_local, Place.adopt
+
+    def adopted(self, source):
+        opened.append(source.path)
+        adopt(self, source)
+
     monkeypatch.setattr(place, "open_local", lambda path: opened.append(path) or original(path))
-    monkeypatch.setattr(reader, "source_of", lambda at, path: opened.append(path) or pair(at, path))
+    monkeypatch.setattr(Place, "adopt", adopted)
     path = CORPUS / "tensorflow/saved_model/OptimizerSlotVariableModule/variables/variables"
 
     with FORMAT.reads.open(Place(path), CheckpointOptions()) as bundle:

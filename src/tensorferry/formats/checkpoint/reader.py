@@ -43,7 +43,7 @@ from tensorferry.formats.checkpoint.writer import (
 from tensorferry.storage import Source, names
 from tensorferry.storage.patience import attempts
 from tensorferry.storage.place import Place
-from tensorferry.storage.source import source_of
+from tensorferry.storage.source import SMALL_FILE, Whole, source_of
 from tensorferry.tensors.many import ManyStored
 from tensorferry.tensors.note import Note
 from tensorferry.tensors.stored import Stored, StoredArray, StoredRagged, StoredSparse
@@ -171,12 +171,16 @@ def open_pair(
 ) -> Checkpoint | None:
     """The checkpoint of a local prefix with one data file, by few calls; None for any other."""
     path, data = prefix.path + states.INDEX, data_path(prefix.path, 0, 1)
-    found = _native.open_pair(path, data, LARGEST)
+    found = _native.open_pair(path, data, LARGEST, SMALL_FILE, Whole)
     if found is None:
         return None
-    content, descriptor = found
+    content, descriptor, held = found
+    if held is None:
+        source = source_of(descriptor, data)
+    else:
+        source = Source(data, buffer=memoryview(held[0]).toreadonly())
+        source.identity = held[1]
     place = prefix.companion(data)
-    source = source_of(descriptor, data)
     place.adopt(source)
     checkpoint = None
     try:
@@ -299,8 +303,9 @@ def _open_shards(prefix: Place, index: Index, places: list[Place]) -> dict[int, 
 def _make(
     prefix: str, index: Index, files: dict[int, Source], verify: bool, names: Names, parts: bool
 ) -> Checkpoint:
-    sizes = {shard: _size(source) for shard, source in files.items()}
-    indexes.check_places(index, sizes, lambda shard: data_path(prefix, shard, index.shards))
+    if index.end is None or index.end > _size(files[0]):
+        sizes = {shard: _size(source) for shard, source in files.items()}
+        indexes.check_places(index, sizes, lambda shard: data_path(prefix, shard, index.shards))
     try:
         reader = TensorReader(index, files, verify)
         visible = reader.visible()
