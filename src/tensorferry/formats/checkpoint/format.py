@@ -71,17 +71,19 @@ class Reader:
 
     def open(self, place: Place, how: CheckpointOptions) -> Bundle:
         """A bundle of the tensors; the keys of the index are other names of theirs."""
-        return _opening().open_bundle(
+        opened: Bundle = _opening().open_bundle(
             place,
             verify=how.verify,
             names=how.names,
             parts=how.parts,
             dequantize=how.dequantize,
         )
+        return opened
 
     def open_usual(self, path: str, *, lends: bool) -> Bundle | None:
         """A bundle of the tensors of a prefix, if the checkpoint has one data file."""
-        return _opening().open_usual(path, lends=lends)
+        opened: Bundle | None = _opening().open_usual(path, lends=lends)
+        return opened
 
 
 @cache
