@@ -70,10 +70,11 @@ nb::object encoded(nb::str path) {
   return nb::steal(made);
 }
 
-// Reads the first file and opens the second one; false unless the first has its name then.
+// Reads the first file and opens the second one, of which `other` then tells; false unless the first has
+// its name then.
 bool read_pair(const char* first, const char* second, std::uint64_t most, std::string& content,
-               std::optional<Descriptor>& data) {
-  struct stat found, other;
+               std::optional<Descriptor>& data, struct stat& other) {
+  struct stat found;
   // Looked at before they are opened: a pipe would notice that, and wait.
   if (stat(first, &found) != 0 || !is_small(found, most)) return false;
   if (stat(second, &other) != 0 || !S_ISREG(other.st_mode)) return false;
@@ -88,19 +89,40 @@ bool read_pair(const char* first, const char* second, std::uint64_t most, std::s
   return stat(first, &now) == 0 && is_same(found, now);
 }
 
-nb::object open_pair(nb::str first, nb::str second, std::uint64_t most) {
+// A new bytearray of a class that has all bytes of an open file, and the file's identity; nothing if the
+// file ends early.
+nb::object read_whole(const Descriptor& file, const struct stat& found, nb::handle memory) {
+  const nb::object whole = call(memory, checked(PyLong_FromLongLong(found.st_size)));
+  if (PyByteArray_Check(whole.ptr()) == 0) throw nb::type_error("the memory is no bytearray");
+  if (PyByteArray_Size(whole.ptr()) != found.st_size) throw nb::value_error("a memory of another size");
+  auto* const target = reinterpret_cast<std::uint8_t*>(PyByteArray_AsString(whole.ptr()));
+  bool is_whole = false;
+  {
+    const Unlocked unlocked;  // nobody else has the memory yet
+    is_whole = read_all(file.number, target, static_cast<std::size_t>(found.st_size));
+  }
+  if (!is_whole) return nb::none();
+  return nb::make_tuple(whole, nb::make_tuple(static_cast<std::uint64_t>(found.st_ino),
+                                              static_cast<std::int64_t>(found.st_size), modified(found)));
+}
+
+nb::object open_pair(nb::str first, nb::str second, std::uint64_t most, std::uint64_t small,
+                     nb::handle memory) {
   const nb::object one = encoded(first), other = encoded(second);
   if (!one.is_valid() || !other.is_valid()) return nb::none();
   std::string content;
   std::optional<Descriptor> data;
+  struct stat found;
   bool is_there = false;
   {
     const Unlocked unlocked;
-    is_there = read_pair(PyBytes_AsString(one.ptr()), PyBytes_AsString(other.ptr()), most, content, data);
+    is_there = read_pair(PyBytes_AsString(one.ptr()), PyBytes_AsString(other.ptr()), most, content, data, found);
   }
   if (!is_there) return nb::none();
-  nb::object pair = nb::make_tuple(nb::bytes(content.data(), content.size()), data->number);
-  data->number = -1;  // the caller's from now on
+  const nb::bytes index(content.data(), content.size());
+  const nb::object whole = is_small(found, small) ? read_whole(*data, found, memory) : nb::none();
+  nb::object pair = nb::make_tuple(index, whole.is_none() ? data->number : -1, whole);
+  if (whole.is_none()) data->number = -1;  // the caller's from now on
   return pair;
 }
 
@@ -118,27 +140,14 @@ nb::object read_small(nb::str path, std::uint64_t most, nb::handle memory) {
       file.reset();
     }
   }
-  if (!file) return nb::none();
-  const nb::object whole = call(memory, checked(PyLong_FromLongLong(found.st_size)));
-  if (PyByteArray_Check(whole.ptr()) == 0) throw nb::type_error("the memory is no bytearray");
-  if (PyByteArray_Size(whole.ptr()) != found.st_size) throw nb::value_error("a memory of another size");
-  auto* const target = reinterpret_cast<std::uint8_t*>(PyByteArray_AsString(whole.ptr()));
-  bool is_whole = false;
-  {
-    const Unlocked unlocked;  // nobody else has the memory yet
-    is_whole = read_all(file->number, target, static_cast<std::size_t>(found.st_size));
-    file.reset();
-  }
-  if (!is_whole) return nb::none();
-  return nb::make_tuple(whole, nb::make_tuple(static_cast<std::uint64_t>(found.st_ino),
-                                              static_cast<std::int64_t>(found.st_size), modified(found)));
+  return file ? read_whole(*file, found, memory) : nb::none();
 }
 
 #else
 
 nb::object read_small(nb::str, std::uint64_t, nb::handle) { return nb::none(); }
 
-nb::object open_pair(nb::str, nb::str, std::uint64_t) { return nb::none(); }
+nb::object open_pair(nb::str, nb::str, std::uint64_t, std::uint64_t, nb::handle) { return nb::none(); }
 
 #endif
 
@@ -179,9 +188,10 @@ void bind_files(nb::module_& module) {
              "The bytes of a regular file of at most `most` bytes in a new bytearray of the class "
              "`memory`, and the file's identity (inode, size, time); None for anything else, and for whatever "
              "goes wrong: who opens the file in Python gets the error.");
-  module.def("open_pair", open_pair, "first"_a, "second"_a, "most"_a,
-             "The bytes of a regular file of at most `most` bytes, and the descriptor of another regular "
-             "file that was opened while the first one had its name; None for anything else.");
+  module.def("open_pair", open_pair, "first"_a, "second"_a, "most"_a, "small"_a, "memory"_a,
+             "The bytes of a regular file of at most `most` bytes, the descriptor of another regular file "
+             "that was opened while the first one had its name, and None; of one of at most `small` bytes "
+             "-1, and what `read_small` gives. None for anything else.");
   module.def("make_room", make_room, "descriptor"_a, "offset"_a, "size"_a,
              "Reserves room on the disk without changing the size of a file; False where the system or the "
              "file system cannot, and where there is none.");

@@ -35,60 +35,59 @@ constexpr Wide multiply(std::uint64_t a, std::uint64_t b) noexcept {
 // The powers of ten that doubles need, as 128 bits from the first one that is set, rounded up.
 inline constexpr int least_power = -292, most_power = 324;
 
-// A natural number of many bits, in words of 32, the least first.
+// A natural number of many bits, in words of 32, the least first. Powers of five have the bits of powers
+// of ten, and fewer of them.
 struct Natural {
-  static constexpr std::size_t words = 46;
-  std::array<std::uint32_t, words> word{};
+  static constexpr std::size_t words = 27;
+  std::uint32_t word[words]{};
+  std::size_t size = 1;  // words that are in use
 
-  constexpr void times_ten() noexcept {
+  constexpr void times_five() noexcept {
     std::uint64_t carry = 0;
-    for (std::uint32_t& each : word) {
-      carry += std::uint64_t{each} * 10;
-      each = static_cast<std::uint32_t>(carry);
+    for (std::size_t i = 0; i < size; ++i) {
+      carry += std::uint64_t{word[i]} * 5;
+      word[i] = static_cast<std::uint32_t>(carry);
       carry >>= 32;
     }
+    if (carry != 0) word[size++] = static_cast<std::uint32_t>(carry);
   }
-  constexpr bool by_ten() noexcept {  // whether something was left
+  constexpr void by_five() noexcept {  // without what is left
     std::uint64_t rest = 0;
-    for (std::size_t i = words; i-- > 0;) {
+    for (std::size_t i = size; i-- > 0;) {
       rest = rest << 32 | word[i];
-      word[i] = static_cast<std::uint32_t>(rest / 10);
-      rest %= 10;
+      word[i] = static_cast<std::uint32_t>(rest / 5);
+      rest %= 5;
     }
-    return rest != 0;
+    if (word[size - 1] == 0) --size;
   }
   // Its first 128 bits, and one more if there is anything behind them.
   constexpr Wide first_bits(bool is_more) const noexcept {
-    std::size_t top = words;
-    while (word[top - 1] == 0) --top;
-    const int shift = std::countl_zero(word[top - 1]);
-    const auto at = [&](std::size_t down) { return down < top ? word[top - 1 - down] : 0u; };
-    std::array<std::uint32_t, 4> bits{};
+    const int shift = std::countl_zero(word[size - 1]);
+    const auto at = [&](std::size_t down) { return down < size ? word[size - 1 - down] : 0u; };
+    std::uint64_t bits[4]{};
     for (std::size_t i = 0; i < 4; ++i) {
-      const std::uint64_t pair = std::uint64_t{at(i)} << 32 | at(i + 1);
-      bits[i] = static_cast<std::uint32_t>(pair << shift >> 32);
+      bits[i] = (std::uint64_t{at(i)} << 32 | at(i + 1)) << shift >> 32;
     }
-    is_more = is_more || static_cast<std::uint32_t>(std::uint64_t{at(4)} << shift) != 0;
-    for (std::size_t i = 5; i < words; ++i) is_more = is_more || at(i) != 0;
-    Wide found{std::uint64_t{bits[0]} << 32 | bits[1], std::uint64_t{bits[2]} << 32 | bits[3]};
+    Wide found{bits[0] << 32 | bits[1], bits[2] << 32 | bits[3]};
     if (is_more && ++found.low == 0) ++found.high;
     return found;
   }
 };
 
 constexpr auto make_powers() noexcept {
+  constexpr int whole_powers = 55;  // of five, that have no more than 128 bits
   std::array<Wide, most_power - least_power + 1> powers{};
   Natural whole;
   whole.word[0] = 1;
-  for (int power = 0; power <= most_power; ++power, whole.times_ten()) {
-    powers[static_cast<std::size_t>(power - least_power)] = whole.first_bits(false);
+  for (int power = 0; power <= most_power; ++power, whole.times_five()) {
+    powers[static_cast<std::size_t>(power - least_power)] = whole.first_bits(power > whole_powers);
   }
-  Natural part;  // a power of two, by a power of ten
+  Natural part;  // a power of two, by a power of five
+  part.size = Natural::words;
   part.word[Natural::words - 1] = 1;
-  bool is_more = false;
   for (int power = -1; power >= least_power; --power) {
-    is_more = part.by_ten() || is_more;
-    powers[static_cast<std::size_t>(power - least_power)] = part.first_bits(is_more);
+    part.by_five();
+    powers[static_cast<std::size_t>(power - least_power)] = part.first_bits(true);
   }
   return powers;
 }

@@ -156,8 +156,14 @@ def test_each_file_is_opened_once(monkeypatch):
     from tensorferry.storage import place
 
     opened = []
-    original = place.open_local
+    original, adopt = place.open_local, Place.adopt
+
+    def adopted(self, source):
+        opened.append(source.path)
+        adopt(self, source)
+
     monkeypatch.setattr(place, "open_local", lambda path: opened.append(path) or original(path))
+    monkeypatch.setattr(Place, "adopt", adopted)
     path = CORPUS / "tensorflow/saved_model/OptimizerSlotVariableModule/variables/variables"
 
     with FORMAT.reads.open(Place(path), CheckpointOptions()) as bundle:

@@ -170,7 +170,9 @@ def test_inline():
     three = np.arange(3)
 
     assert b"values" in dumps(three, inline=3)
+    assert b"values" in dumps(three, inline=10**30)
     assert b"base64" in dumps(three, inline=2)
+    assert b"base64" in dumps(three, inline=-(10**30))
     assert b"base64" in dumps(np.zeros(0), inline=0)
     assert b"values" in dumps(np.array([b"x"], object), inline=0)
     assert b"values" in dumps(np.zeros(32))

@@ -25,13 +25,28 @@ def pair(tmp_path):
 
 def test_a_pair(pair):
     """The bytes of the first file, and the second one open, of any size."""
-    content, descriptor = _native.open_pair(*pair, MOST)
+    content, descriptor, held = _native.open_pair(*pair, MOST, 3999, bytearray)
     try:
+        assert held is None
         assert content == b"index"
         assert os.pread(descriptor, 100, 0) == (b"data" * 25)
         assert not os.get_inheritable(descriptor)
     finally:
         os.close(descriptor)
+
+
+def test_a_small_pair(pair):
+    """The bytes of both, and the identity of the second; no descriptor is left."""
+    before = len(os.listdir("/dev/fd"))
+    content, descriptor, (data, identity) = _native.open_pair(*pair, MOST, 4000, bytearray)
+    found = os.stat(pair[1])
+
+    assert (content, descriptor, data) == (b"index", -1, b"data" * 1000)
+    assert identity == (found.st_ino, found.st_size, found.st_mtime_ns)
+    for memory in (bytes, lambda size: bytearray(size - 1)):
+        with pytest.raises((TypeError, ValueError)):
+            _native.open_pair(*pair, MOST, 4000, memory)
+    assert len(os.listdir("/dev/fd")) == before
 
 
 def test_what_is_no_pair(pair, tmp_path):
@@ -41,10 +56,11 @@ def test_what_is_no_pair(pair, tmp_path):
     os.mkfifo(tmp_path / "pipe")
     before = len(os.listdir("/dev/fd"))
     for path in ("missing", "empty", "pipe", ".", "zero\0byte", "half\udc80\ud800"):
-        assert _native.open_pair(str(tmp_path / path), second, MOST) is None
+        assert _native.open_pair(str(tmp_path / path), second, MOST, MOST, bytearray) is None
         if path != "empty":  # data of no bytes are fine
-            assert _native.open_pair(first, str(tmp_path / path), MOST) is None
-    assert _native.open_pair(second, first, MOST) is None
+            other = str(tmp_path / path)
+            assert _native.open_pair(first, other, MOST, MOST, bytearray) is None
+    assert _native.open_pair(second, first, MOST, MOST, bytearray) is None
     assert len(os.listdir("/dev/fd")) == before
 
 

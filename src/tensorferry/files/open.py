@@ -214,8 +214,8 @@ class Reading:
 
     def look(
         self, path: Any, storage_options: Mapping[str, Any] | None = None
-    ) -> plain.Found | None:
-        """A file of plain arrays; None for all that only `open_any` opens."""
+    ) -> plain.Found | plain.FoundSet | None:
+        """A file of plain arrays, or a usual checkpoint; None for what only `open_any` opens."""
         if path.__class__ is Found and path.format is None and len(path.places) == 1:
             path = path.name if path.place.is_nothing_but(path.name) else None
         elif isinstance(path, os.PathLike):
@@ -223,13 +223,19 @@ class Reading:
         # What is preferred is asked of other formats: plain files are read without options.
         if path.__class__ is not str or self.format is not None or self.given or storage_options:
             return None
-        return None if self.parts else plain.look(path)
+        if self.parts:
+            return None
+        found = plain.look(path)
+        if found is None and self.verify and self.dequantize and not self.preferred:
+            return plain.look_for_set(path, lends=self._is_lending)
+        return found
 
-    def open_found(self, found: plain.Found) -> Bundle:
-        """Opens a file of plain arrays."""
+    def open_found(self, found: plain.Found | plain.FoundSet) -> Bundle:
+        """Opens what `look` has found."""
         lends = self._is_lending
         opened = found.bundle(lends=lends)
-        return opened.handing(self._giver(), partial(_reopen, self, opened.place), lends=lends)
+        given = opened.place if isinstance(found, plain.Found) else found.path
+        return opened.handing(self._giver(), partial(_reopen, self, given), lends=lends)
 
     def open_any(
         self, path: Any, storage_options: Mapping[str, Any] | None = None
@@ -342,7 +348,7 @@ def _usual(format: str, verify: bool, dequantize: bool, parts: bool) -> Any:
     return options(**{name: common[name] for name in common if name in option_names(options)})
 
 
-def _reopen(reading: Reading, given: Found | Place) -> Any:
+def _reopen(reading: Reading, given: Found | Place | str) -> Any:
     return reading._open(resolve(given))
 
 

@@ -4,7 +4,7 @@ A file of some kilobytes is read in less time than it takes to ask whether it is
 compressed, described by a sidecar or quantized, and a larger one is mapped in less. So a local file
 that has the name of a format is read or mapped at once, and its arrays are listed by one native
 call. Whatever is not as plain as that is None here, damage included: `tensorferry.files.open` has
-the way for everything, and the errors.
+the way for everything, and the errors. A checkpoint of the usual form is found by its name, too.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from typing import Any
 
 from tensorferry import _native
 from tensorferry.classes import NamedTuple
-from tensorferry.errors import FormatError
+from tensorferry.errors import FerryError, FormatError
 from tensorferry.files.sidecars import SUFFIX
 from tensorferry.formats import table
-from tensorferry.formats.contract import HEAD, Facts, Glimpse, Plain, ReadsPlain
+from tensorferry.formats.contract import HEAD, Facts, Glimpse, Plain, ReadsPlain, ReadsUsual
 from tensorferry.formats.detect import is_open
 from tensorferry.formats.table import TABLE
 from tensorferry.storage.journal import identity_of
@@ -94,6 +94,44 @@ def look(path: str) -> Found | None:
     return None if plain is None else Found(path, facts, source, plain)
 
 
+class FoundSet(NamedTuple):
+    """A thing of several files, open.
+
+    Attributes:
+        path: Its name.
+        opened: Its tensors.
+    """
+
+    path: str
+    opened: Bundle
+
+    def value(self) -> Any:
+        """The value that was saved; the files are closed then."""
+        with self.opened as opened:
+            return opened.value()
+
+    def bundle(self, *, lends: bool) -> Bundle:
+        """The tensors, which lend their arrays if `look_for_set` was asked for that."""
+        return self.opened
+
+
+def look_for_set(path: str, *, lends: bool) -> FoundSet | None:
+    """A thing of several files in its usual form, read with the usual options; None for any other.
+
+    Args:
+        path: As the user has it.
+        lends: Whether the arrays are handed out writable.
+    """
+    reader = _set_of(path[path.rfind(".") :])
+    if reader is None or "://" in path or os.access(path, os.F_OK):
+        return None
+    try:
+        opened = reader.open_usual(path, lends=lends)
+    except FerryError:  # the long way says what is wrong
+        return None
+    return None if opened is None else FoundSet(path, opened)
+
+
 def value_of(data: bytes | memoryview, format: str | None = None) -> Any:
     """The same from bytes, of which arrays are views; None if they are no plain file.
 
@@ -142,6 +180,14 @@ def _format_of(suffix: str) -> tuple[Facts, ReadsPlain] | None:
     """The format that a suffix stands for, if it has a reader of plain arrays."""
     facts = next((facts for facts in TABLE.values() if suffix in facts.suffixes), None)
     return None if facts is None else _called(facts.name)
+
+
+@lru_cache(maxsize=64)
+def _set_of(suffix: str) -> ReadsUsual | None:
+    """The reader for sets of files whose name ends so."""
+    name = table.named(suffix)
+    is_set = name is not None and TABLE[name].files == "several"
+    return table.to_read(name).reads_usual if name is not None and is_set else None
 
 
 @lru_cache(maxsize=64)

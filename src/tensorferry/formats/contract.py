@@ -31,6 +31,7 @@ from tensorferry.storage.place import Place, Target
 
 if TYPE_CHECKING:
     from tensorferry.rows.rows import Rows
+    from tensorferry.tensors.bundle import Bundle
     from tensorferry.tensors.content import Content
     from tensorferry.tensors.infos import TensorInfo
 
@@ -292,6 +293,24 @@ class ReadsPlain(Protocol):
         """
 
 
+class ReadsUsual(Protocol):
+    """Reads local things of several files: see `tensorferry.files.plain`."""
+
+    def open_usual(self, path: str, *, lends: bool) -> Bundle | None:
+        """Opens what a path names, with the usual options, by few calls.
+
+        Args:
+            path: There is nothing of that very name.
+            lends: Whether the arrays are handed out writable.
+
+        Returns:
+            None for anything that is not of the usual form: `Reads.open` reads it.
+
+        Raises:
+            FerryError: Something is wrong; `Reads.open` says it again.
+        """
+
+
 class ReadsRows(Protocol[R_contra]):
     """Reads a format of rows, of which several files are one thing."""
 
@@ -377,6 +396,7 @@ class Format(Generic[R, W]):
         writes: Its writer of whole values, unless it is only read or takes nothing but rows.
         reads_rows: Its reader of many files, if it is one of rows.
         reads_plain: Its reader of files of plain arrays, if it has one.
+        reads_usual: Its reader of things of the usual form, if it has one and several files.
         writes_rows: Its writer of single rows, if it has one.
         finishes: Makes a whole of what several workers wrote, if they can.
     """
@@ -385,6 +405,7 @@ class Format(Generic[R, W]):
     writes: Writes[W] | None = None
     reads_rows: ReadsRows[R] | None = None
     reads_plain: ReadsPlain | None = None
+    reads_usual: ReadsUsual | None = None
     writes_rows: WritesRows[W] | None = None
     finishes: Finishes | None = None
 

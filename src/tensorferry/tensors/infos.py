@@ -123,7 +123,7 @@ def make_infos(
         facts: Name, dtype, shape and number of bytes of each.
         aliases: Another name of each tensor that has one.
     """
-    rows = (
+    rows = [
         (
             name,
             dtype,
@@ -135,7 +135,7 @@ def make_infos(
             None,
         )
         for name, dtype, shape, nbytes in facts
-    )
+    ]
     return make_many(TensorInfo, rows)
 
 

@@ -12,6 +12,9 @@ path is need not wait for them.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from tensorferry.classes import dataclass
@@ -68,15 +71,25 @@ class Reader:
 
     def open(self, place: Place, how: CheckpointOptions) -> Bundle:
         """A bundle of the tensors; the keys of the index are other names of theirs."""
-        from tensorferry.formats.checkpoint.opening import open_bundle
-
-        return open_bundle(
+        opened: Bundle = _opening().open_bundle(
             place,
             verify=how.verify,
             names=how.names,
             parts=how.parts,
             dequantize=how.dequantize,
         )
+        return opened
+
+    def open_usual(self, path: str, *, lends: bool) -> Bundle | None:
+        """A bundle of the tensors of a prefix, if the checkpoint has one data file."""
+        opened: Bundle | None = _opening().open_usual(path, lends=lends)
+        return opened
+
+
+@cache
+def _opening() -> ModuleType:
+    """An import statement takes longer than to open an index."""
+    return import_module("tensorferry.formats.checkpoint.opening")
 
 
 class Writer:
@@ -123,4 +136,4 @@ class Writer:
         return finish(target, save=save, metadata=metadata)
 
 
-FORMAT = Format(reads=Reader(), writes=Writer(), finishes=Writer())
+FORMAT = Format(reads=Reader(), writes=Writer(), reads_usual=Reader(), finishes=Writer())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tensorferry.formats.checkpoint.names import Names
-from tensorferry.formats.checkpoint.reader import open_checkpoint
+from tensorferry.formats.checkpoint.reader import Checkpoint, open_checkpoint, open_pair
 from tensorferry.formats.table import TABLE
 from tensorferry.storage.place import Place
 from tensorferry.tensors.bundle import Bundle
@@ -15,9 +15,21 @@ def open_bundle(
 ) -> Bundle:
     """Opens a checkpoint: see `tensorferry.formats.checkpoint.reader.open_checkpoint`."""
     opened = open_checkpoint(place, verify=verify, names=names, parts=parts)
+    return _bundle(place, opened, dequantize=dequantize and not parts)
+
+
+def open_usual(path: str, *, lends: bool) -> Bundle | None:
+    """Opens a local checkpoint with one data file and the usual options; None for any other."""
+    place = Place(path)
+    if lends:
+        place.lend()
+    opened = open_pair(place)
+    return None if opened is None else _bundle(place, opened, dequantize=True)
+
+
+def _bundle(place: Place, opened: Checkpoint, *, dequantize: bool) -> Bundle:
     try:
-        is_plain = parts or not dequantize
-        stored = opened.stored if is_plain else dequantized(opened.stored, opened.note)
+        stored = dequantized(opened.stored, opened.note) if dequantize else opened.stored
     except BaseException:
         opened.close()
         raise

@@ -43,7 +43,7 @@ from tensorferry.formats.checkpoint.writer import (
 from tensorferry.storage import Source, names
 from tensorferry.storage.patience import attempts
 from tensorferry.storage.place import Place
-from tensorferry.storage.source import source_of
+from tensorferry.storage.source import SMALL_FILE, Whole, source_of
 from tensorferry.tensors.many import ManyStored
 from tensorferry.tensors.note import Note
 from tensorferry.tensors.stored import Stored, StoredArray, StoredRagged, StoredSparse
@@ -150,7 +150,7 @@ def _open_v1(prefix: Place) -> Checkpoint:
 
 def _open_v2(prefix: Place, verify: bool, names: Names, parts: bool) -> Checkpoint | None:
     """The checkpoint of a prefix; None if there is no index of that name."""
-    usual = None if prefix.is_url else _open_usual(prefix, verify, names, parts)
+    usual = None if prefix.is_url else open_pair(prefix, verify, names, parts)
     if usual is not None:
         return usual
     path = prefix.path + states.INDEX
@@ -166,20 +166,28 @@ def _open_v2(prefix: Place, verify: bool, names: Names, parts: bool) -> Checkpoi
     raise FormatError("is replaced again and again while it is opened", path=path)
 
 
-def _open_usual(prefix: Place, verify: bool, names: Names, parts: bool) -> Checkpoint | None:
+def open_pair(
+    prefix: Place, verify: bool = True, names: Names = "paths", parts: bool = False
+) -> Checkpoint | None:
     """The checkpoint of a local prefix with one data file, by few calls; None for any other."""
     path, data = prefix.path + states.INDEX, data_path(prefix.path, 0, 1)
-    found = _native.open_pair(path, data, LARGEST)
+    found = _native.open_pair(path, data, LARGEST, SMALL_FILE, Whole)
     if found is None:
         return None
-    content, descriptor = found
+    content, descriptor, held = found
+    if held is None:
+        source = source_of(descriptor, data)
+    else:
+        source = Source(data, buffer=memoryview(held[0]).toreadonly())
+        source.identity = held[1]
     place = prefix.companion(data)
-    place.adopt(source_of(descriptor, data))
+    place.adopt(source)
     checkpoint = None
     try:
         index = indexes.read_content(content, path)
-        if index.shards == 1 and index.end is not None:
-            checkpoint = _make(prefix.path, index, {0: place.open()}, verify, names, parts)
+        if index.shards == 1:
+            indexes.check_shards(index, path)
+            checkpoint = _make(prefix.path, index, {0: source}, verify, names, parts)
             checkpoint.files, checkpoint.places = [path, data], [place]
     finally:
         if checkpoint is None:
@@ -295,8 +303,9 @@ def _open_shards(prefix: Place, index: Index, places: list[Place]) -> dict[int, 
 def _make(
     prefix: str, index: Index, files: dict[int, Source], verify: bool, names: Names, parts: bool
 ) -> Checkpoint:
-    sizes = {shard: _size(source) for shard, source in files.items()}
-    indexes.check_places(index, sizes, lambda shard: data_path(prefix, shard, index.shards))
+    if index.end is None or index.end > _size(files[0]):
+        sizes = {shard: _size(source) for shard, source in files.items()}
+        indexes.check_places(index, sizes, lambda shard: data_path(prefix, shard, index.shards))
     try:
         reader = TensorReader(index, files, verify)
         visible = reader.visible()

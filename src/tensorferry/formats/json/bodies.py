@@ -299,16 +299,16 @@ def read_body(source: Buffer) -> Any:
 
 
 def _from_numbers(
-    memory: bytearray, whole: bool, shape: list[int], largest: float, row: DType | None
+    row: DType | None, memory: bytearray, whole: bool, shape: list[int], largest: float
 ) -> Array:
     """A tensor of numbers that was read natively, by default as float32 or int64.
 
     Args:
+        row: The dtype.
         memory: The numbers.
         whole: Whether they are int64; otherwise they are float64.
         shape: Of the tensor.
         largest: The largest finite float, without its sign.
-        row: The dtype.
 
     Raises:
         FormatError: A number is no value of the dtype.
@@ -350,7 +350,7 @@ def form_of(body: Any, forms: Sequence[str] = FORMS) -> str:
     if type(body) is not dict:
         raise FormatError(f"the body is {describe(body)}, expected an object")
     check_error(body)
-    present = [key for key in body if key in FORMS]
+    present: list[str] = [key for key in body if key in FORMS]
     if len(present) != 1 or present[0] not in forms:
         raise FormatError(
             f"the body has the keys {sorted(body)[:8]}, expected exactly one of {', '.join(forms)}"
@@ -419,7 +419,7 @@ def _given(dtypes: Any, names: list[str] | None) -> dict[str | None, DType]:
 def _tensor(node: Any, row: DType | None) -> Array | RaggedTensor:
     """Nested lists as a dense tensor, or a ragged one where lists of one depth differ in length."""
     if type(node) is tuple:
-        return _from_numbers(*node, row)
+        return _from_numbers(row, *node)
     lengths: list[list[int]] = []
     level = [node]
     while list in (types := set(map(type, level))):

@@ -15,6 +15,7 @@ The bodies of TensorFlow Serving's REST API, without types, are `tensorferry.for
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -73,7 +74,8 @@ def write(
         return
     if signature_name is not None:
         raise TypeError('signature_name goes with serving="instances" or serving="inputs"')
-    text = encode(value, inline=inline) if isinstance(value, np.ndarray) else None
+    most = max(0, min(inline, sys.maxsize))
+    text = encode(value, inline=most) if isinstance(value, np.ndarray) else None
     if text is not None:
         sink.write(text)
         return
