@@ -13,7 +13,6 @@ folder.
 from __future__ import annotations
 
 import errno
-import glob
 import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -28,7 +27,7 @@ from tensorferry.formats import table
 from tensorferry.formats.table import TABLE
 from tensorferry.storage import STANDARD_STREAM, shards
 from tensorferry.storage.place import Place
-from tensorferry.storage.url import shown, split
+from tensorferry.storage.url import has_magic, shown, split
 
 Options = Mapping[str, Any] | None
 
@@ -154,11 +153,14 @@ _ORDERS = {
 }
 
 
+_FOLDERS = tuple(facts for facts in TABLE.values() if facts.folder)
+
+
 def _in_its_folder(place: Place, format: str | None) -> Found | None:
     """The one file to open in a local folder that a format has made, as Keras does; else None."""
-    for facts in TABLE.values():
+    for facts in _FOLDERS:
         names = [os.path.join(place.path, name) for name in facts.folder]
-        if names and format in (None, facts.name) and all(map(os.path.isfile, names)):
+        if format in (None, facts.name) and all(map(os.path.isfile, names)):
             return Found(place.path, (place.at(names[0]),), facts.name)
     return None
 
@@ -265,7 +267,7 @@ def find(paths: Iterable[str | os.PathLike[str]], *, options: Options = None) ->
     found: list[Found] = []
     for path in paths:
         found += _find(os.fspath(path), options)
-    return list(_gathered(found))
+    return found if len(found) == 1 else list(_gathered(found))
 
 
 def _find(path: str, options: Options) -> list[Found]:
@@ -275,7 +277,7 @@ def _find(path: str, options: Options) -> list[Found]:
         return _matches(path, options) if "*" in path else [_lazily(path, options)]
     if os.path.isdir(path):
         return _contents_of(path, options)
-    if os.path.lexists(path) or not glob.has_magic(path):
+    if os.path.lexists(path) or not has_magic(path):
         return [_lazily(path, options)]
     return _matches(path, options)
 
@@ -303,14 +305,15 @@ def _matches(pattern: str, options: Options) -> list[Found]:
 def _contents_of(path: str, options: Options) -> list[Found]:
     """A folder that is something as a whole, such as a model or rows, and the other files in it."""
     whole = of_several_files(Place(path, options=options))
-    names = storage.list_directory(path, options=options)
-    files = [name for name in names if _known(name) and not _is_beside(name)]
     if whole is not None:
         assert whole.format is not None
-        # A checkpoint is one of the things there; a model is all of them.
         facts = TABLE[whole.format]
-        is_all = facts.takes == "nothing" or bool(facts.folder)
-        beside = [] if is_all else [name for name in files if rows_format(name) is None]
+        if facts.takes == "nothing" or facts.folder:  # a model is everything in its folder
+            return [whole]
+    names = storage.list_directory(path, options=options)
+    files = [name for name in names if _known(name) and not _is_beside(name)]
+    if whole is not None:  # a checkpoint
+        beside = [name for name in files if rows_format(name) is None]
         return [whole, *(_single(name, options) for name in beside)]
     rows = [name for name in files if rows_format(name) is not None]
     found = [_single(name, options) for name in files if name not in rows]

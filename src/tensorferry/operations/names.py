@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from fnmatch import translate
 from functools import lru_cache
 
 from tensorferry.classes import dataclass
@@ -95,6 +94,8 @@ def _choice(text: str) -> str:
 
 def _glob(text: str) -> str:
     """A pattern without braces, to stand inside of a regular expression."""
+    from fnmatch import translate  # imported late: most names are no patterns
+
     return translate(text)[4:-3]  # without the flags around it, and the end
 
 

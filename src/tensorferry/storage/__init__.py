@@ -21,7 +21,6 @@ formats, compression to `tensorferry.codecs.compression`.
 
 from __future__ import annotations
 
-import glob
 import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -201,6 +200,8 @@ def match(pattern: Path, *, options: Options = None) -> list[str]:
     """
     pattern = localize(pattern)
     if not is_url(pattern):
+        import glob  # imported late: most names are no patterns
+
         return sorted(filter(os.path.isfile, glob.glob(pattern, recursive=True)))
     directory, deep = urls.split_pattern(pattern)
     wanted = urls.matcher(pattern).fullmatch

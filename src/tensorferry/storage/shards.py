@@ -11,8 +11,6 @@ those of web servers, which list nothing; the URL of a directory ends in a slash
 from __future__ import annotations
 
 import errno
-import fnmatch
-import glob
 import itertools
 import os
 import re
@@ -24,6 +22,7 @@ from tensorferry.classes import dataclass
 from tensorferry.errors import FormatError, UnsupportedError
 from tensorferry.expressions import expression
 from tensorferry.storage import journal
+from tensorferry.storage.url import has_magic
 
 # The suffixes of files beside records: indexes, schemas, notes and checksums.
 SIDECARS = (".index", ".idx", ".json", ".pbtxt", ".txt", ".md", ".md5", ".sha256", ".crc")
@@ -185,7 +184,7 @@ def _expand(path: str, options: Options) -> list[str]:
         return [path]
     if shorthand := _SHORTHAND.fullmatch(path):
         return check_sets(_shards_of(shorthand, options), path)
-    if glob.has_magic(path):
+    if has_magic(path):
         return _matches(path, options)
     raise _nothing(path)
 
@@ -197,7 +196,7 @@ def _expand_url(path: str, options: Options) -> list[str]:
     if path.startswith(WEB):  # "?" begins a query there, and nothing can be listed
         return [path]
     shorthand = _SHORTHAND.fullmatch(path)
-    if not shorthand and not glob.has_magic(path):
+    if not shorthand and not has_magic(path):
         return [path]
     try:
         if shorthand:
@@ -210,6 +209,8 @@ def _expand_url(path: str, options: Options) -> list[str]:
 
 
 def _matches(pattern: str, options: Options) -> list[str]:
+    import fnmatch  # imported late: most names are no patterns
+
     wanted = pattern.endswith(SIDECARS)
     found = storage.match(pattern, options=options)
     names = [name for name in found if wanted or is_data(name)]

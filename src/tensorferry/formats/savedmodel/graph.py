@@ -74,7 +74,7 @@ class Function:
     nodes: int
     calls: tuple[str, ...]
     recursive: bool
-    _signature: bytes = field(repr=False)  # an OpDef, whose arguments were checked
+    _signature: _Signature = field(repr=False)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Function) and self._facts == other._facts
@@ -89,21 +89,37 @@ class Function:
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
         """Names and dtypes of its arguments; shapes are in the concrete function, if any."""
-        return self._read_arguments()[0]
+        return self._signature.read()[0]
 
     @property
     def outputs(self) -> tuple[TensorSpec, ...]:
         """Names and dtypes of what it returns."""
-        return self._read_arguments()[1]
+        return self._signature.read()[1]
 
-    def _read_arguments(self) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...]]:
-        whole = Span(0, len(self._signature))
-        ((_, *sides),) = Reader(self._signature).rows("OpDef", [whole])
-        inputs, outputs = (
+
+class _Signature:
+    """The arguments and results of a function, which were checked, read when they are asked for.
+
+    Args:
+        data: An OpDef, which has more than those.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    def read(self) -> tuple[tuple[TensorSpec, ...], ...]:
+        """The arguments, and the results."""
+        ((_, *sides),) = Reader(self._data).rows("OpDef", [Span(0, len(self._data))])
+        return tuple(
             tuple(TensorSpec(name, read_dtype(dtype, 0), None) for name, dtype in side)
             for side in sides
         )
-        return inputs, outputs
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Signature) and self.read() == other.read()
+
+    def __hash__(self) -> int:
+        return hash(self.read())
 
 
 class Constants(Mapping[str, "Stored"]):
@@ -274,7 +290,7 @@ class _Walk:
             for number in numbers:
                 read_dtype(number, offset)
             count = self._take(name, nodes)
-            functions[name] = Function(name, count, calls, name in recursive, signature)
+            functions[name] = Function(name, count, calls, name in recursive, _Signature(signature))
         return functions
 
     def _count(self, ops: list[tuple[str, int]]) -> None:
