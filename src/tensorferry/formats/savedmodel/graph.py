@@ -59,9 +59,9 @@ _Attribute = tuple[str, int, int, int]
 _Nodes = tuple[int, bytes, bytes, list[tuple[str, list[_Attribute]]]]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class Function:
-    """A function of the library. Two are equal if they say the same, in whichever bytes.
+    """A function of the library.
 
     Attributes:
         name: Such as "__inference_f_12".
@@ -75,16 +75,6 @@ class Function:
     calls: tuple[str, ...]
     recursive: bool
     _signature: _Signature = field(repr=False)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Function) and self._facts == other._facts
-
-    def __hash__(self) -> int:
-        return hash(self.name)
-
-    @property
-    def _facts(self) -> tuple[object, ...]:
-        return self.name, self.nodes, self.calls, self.recursive, self._read_arguments()
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
