@@ -39,8 +39,8 @@ struct Footer {
   std::vector<Chunk> chunks;                     // of all row groups, which have as many each
 };
 
-// Reads a footer that stands behind `before` bytes, which hold all chunks. False if it is unusual, or
-// nests deeper than `depth`.
+// Reads a footer that stands behind `before` bytes, which hold all chunks. False if it is unusual, or if
+// what is passed over nests deeper than `depth`.
 bool read_footer(Span bytes, std::uint64_t before, int depth, Footer& footer);
 
 }  // namespace ferry::parquet

@@ -9,6 +9,8 @@ namespace thrift = ferry::thrift;
 namespace {
 
 constexpr int depth = 20;
+// From the file over its row groups, their chunks and the metadata of these to the statistics.
+constexpr int read_levels = 7;
 constexpr std::uint64_t before = 1 << 20;
 
 }  // namespace
@@ -17,8 +19,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const ferry::Input input(data, size);
   parquet::Footer footer;
   if (!parquet::read_footer(input.span(), before, depth, footer)) return 0;
-  // It is a struct, for whoever passes over it, too: that is one more than what is in it.
-  thrift::Reader(input.span(), depth + 1).skip(thrift::Kind::structure);
+  // It is a struct, for whoever passes over it, too. The depth is that of what is not read.
+  thrift::Reader(input.span(), read_levels + depth).skip(thrift::Kind::structure);
   if (footer.elements > parquet::most_elements || footer.elements > depth) __builtin_trap();
   if (footer.rows.empty() ? !footer.chunks.empty() : footer.chunks.size() % footer.rows.size() != 0) {
     __builtin_trap();
