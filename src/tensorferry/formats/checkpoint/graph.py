@@ -198,6 +198,11 @@ class Graph:
     def __init__(self, data: bytes) -> None:
         self.data = data
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Graph) and self.nodes == other.nodes
+
+    __hash__ = None  # type: ignore[assignment]  # its nodes have lists
+
     @cached_property
     def nodes(self) -> list[Node]:
         """The objects, the root first."""
