@@ -60,14 +60,14 @@ struct Numbers {
   std::size_t count;
 };
 
-void check_original(const Numbers& array) {
-  if (!is_original(array.type)) throw nb::value_error("this type is not quantized");
+void check_original(Type type) {
+  if (!is_original(type)) throw nb::value_error("this type is not quantized");
 }
 
-void check_kind(const Numbers& array, bool integers) {
-  const bool fits = integers ? is_integer(array.type)
-                             : array.type == Type::float16 || array.type == Type::bfloat16 ||
-                                   array.type == Type::float8_e4m3fn || array.type == Type::float8_e5m2;
+void check_kind(Type type, bool integers) {
+  const bool fits = integers ? is_integer(type)
+                             : type == Type::float16 || type == Type::bfloat16 ||
+                                   type == Type::float8_e4m3fn || type == Type::float8_e5m2;
   if (!fits) throw nb::value_error("nothing is quantized to this type");
 }
 
@@ -94,7 +94,7 @@ nb::tuple totals_of(const quantize::Totals& totals) {
 nb::tuple find_ranges(nb::handle source, nb::str type, std::size_t channels, std::size_t inner,
                       nb::handle low, nb::handle high) {
   const Numbers array(source, type);
-  check_original(array);
+  check_original(array.type);
   const Buffer least(low, PyBUF_WRITABLE), most(high, PyBUF_WRITABLE);
   const quantize::Channels layout = channels_of(array.count, channels, inner);
   check_channels(least, array.type, channels);
@@ -106,6 +106,18 @@ nb::tuple find_ranges(nb::handle source, nb::str type, std::size_t channels, std
                                    most.data());
   }
   return totals_of(totals);
+}
+
+void find_steps(nb::handle low, nb::handle high, nb::str type, nb::str kind, bool affine,
+                nb::handle scale, nb::handle zero_point) {
+  const Type original = type_of(type), integers = type_of(kind);
+  check_original(original);
+  check_kind(integers, true);
+  const Buffer least(low), most(high), steps(scale, PyBUF_WRITABLE), zeros(zero_point, PyBUF_WRITABLE);
+  const std::size_t channels = least.size() / (original == Type::float64 ? sizeof(double) : sizeof(float));
+  for (const Buffer* each : {&least, &most, &steps, &zeros}) check_channels(*each, original, channels);
+  quantize::find_steps(original, least.data(), most.data(), channels, integers == Type::int8 ? -128 : 0,
+                       affine, steps.data(), zeros.data());
 }
 
 // The scales of integers. Their bounds hold for any zero point of a byte.
@@ -132,15 +144,15 @@ nb::tuple to_integers(nb::handle source, nb::str type, nb::handle target, nb::st
                       std::size_t channels, std::size_t inner, nb::handle scale,
                       nb::handle zero_point) {
   const Numbers array(source, type), values(target, kind, PyBUF_WRITABLE);
-  check_original(array);
-  check_kind(values, true);
+  check_original(array.type);
+  check_kind(values.type, true);
   values.check_count(array.count);
   const Scales scales(array, values.type, whole, channels, inner, scale, zero_point, array.type);
   quantize::Totals totals;
   {
     const Unlocked unlocked;
     totals = quantize::to_integers(array.type, array.buffer.data(), array.count, scales.steps,
-                                   values.type, values.buffer.data());
+                                   values.buffer.data());
   }
   return totals_of(totals);
 }
@@ -148,8 +160,8 @@ nb::tuple to_integers(nb::handle source, nb::str type, nb::handle target, nb::st
 void from_integers(nb::handle source, nb::str kind, nb::handle target, nb::str type,
                    std::size_t channels, std::size_t inner, nb::handle scale, nb::handle zero_point) {
   const Numbers values(source, kind), array(target, type, PyBUF_WRITABLE);
-  check_original(array);
-  check_kind(values, true);
+  check_original(array.type);
+  check_kind(values.type, true);
   values.check_count(array.count);
   const Scales scales(array, values.type, true, channels, inner, scale, zero_point, array.type);
   const Unlocked unlocked;
@@ -159,8 +171,8 @@ void from_integers(nb::handle source, nb::str kind, nb::handle target, nb::str t
 
 nb::tuple to_floats(nb::handle source, nb::str type, nb::handle target, nb::str kind, bool clip) {
   const Numbers array(source, type), values(target, kind, PyBUF_WRITABLE);
-  check_original(array);
-  check_kind(values, false);
+  check_original(array.type);
+  check_kind(values.type, false);
   values.check_count(array.count);
   quantize::Totals totals;
   {
@@ -173,8 +185,8 @@ nb::tuple to_floats(nb::handle source, nb::str type, nb::handle target, nb::str 
 
 void from_floats(nb::handle source, nb::str kind, nb::handle target, nb::str type) {
   const Numbers values(source, kind), array(target, type, PyBUF_WRITABLE);
-  check_original(array);
-  check_kind(values, false);
+  check_original(array.type);
+  check_kind(values.type, false);
   values.check_count(array.count);
   const Unlocked unlocked;
   quantize::from_floats(values.type, values.buffer.data(), values.count, array.type,
@@ -280,6 +292,8 @@ void bind_kernels(nb::module_& module) {
              "high"_a,
              "Widen the range of each channel by the finite numbers of an array: (NaNs, infinities, "
              "0, 0, 0, 0).");
+  module.def("quantize_steps", find_steps, "low"_a, "high"_a, "type"_a, "kind"_a, "affine"_a, "scale"_a,
+             "zero_point"_a, "Find the scale and the zero point for the range of each channel.");
   module.def("quantize_integers", to_integers, "source"_a, "type"_a, "target"_a, "kind"_a, "whole"_a,
              "channels"_a, "inner"_a, "scale"_a, "zero_point"_a,
              "Make int8 or uint8 of floats: (0, 0, 0, largest magnitude, largest error, sum of errors "

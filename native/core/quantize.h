@@ -42,9 +42,15 @@ struct Steps {
 Totals find_ranges(Type type, const std::uint8_t* source, std::size_t count, Channels channels,
                    std::uint8_t* low, std::uint8_t* high);
 
-// Makes int8 or uint8 of floats.
+// The scale and zero point for the range of each channel; all arrays hold numbers of the type that is
+// calculated with. `lowest` is the least number of the integers' type. Affine steps cover the range
+// by all 256 integers, others are symmetric around the middle one.
+void find_steps(Type type, const std::uint8_t* low, const std::uint8_t* high, std::size_t channels,
+                int lowest, bool affine, std::uint8_t* scale, std::uint8_t* zero_point) noexcept;
+
+// Makes int8 or uint8 of floats: which of them, the lowest and highest integer say.
 Totals to_integers(Type type, const std::uint8_t* source, std::size_t count, const Steps& steps,
-                   Type kind, std::uint8_t* target);
+                   std::uint8_t* target);
 
 // Makes floats of int8 or uint8.
 void from_integers(Type kind, const std::uint8_t* source, std::size_t count, const Steps& steps,

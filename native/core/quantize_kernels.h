@@ -22,35 +22,48 @@ Work limit_of() {
 template <typename Element, typename Work>
 constexpr bool is_work = std::is_same_v<typename Element::Stored, Work>;
 
-// Numbers as they are after they were elements.
+// A number as it is after it was an element.
 template <typename Element, typename Work>
-void round_to(Work* numbers) noexcept {
-  if constexpr (!is_work<Element, Work>) {
-    for (std::size_t i = 0; i < block; ++i) {
-      numbers[i] = Element::template widen<Work>(Element::template narrow<Work>(numbers[i]));
-    }
+FERRY_INLINE Work round_to(Work number) noexcept {
+  if constexpr (is_work<Element, Work>) return number;
+  return Element::template widen<Work>(Element::template narrow<Work>(number));
+}
+
+// Rounding may have gone half a step beyond the largest number.
+template <typename Element, typename Work>
+FERRY_INLINE Work within_limit(Work number) noexcept {
+  const Work limit = limit_of<Element, Work>();
+  number = number < limit ? number : limit;
+  return number > -limit ? number : -limit;
+}
+
+template <typename Element, typename Work>
+FERRY_INLINE void load_lanes(const std::uint8_t* source, Work* numbers) noexcept {
+  for (std::size_t lane = 0; lane < many_lanes; ++lane) {
+    typename Element::Stored stored;
+    std::memcpy(&stored, source + lane * sizeof(stored), sizeof(stored));
+    numbers[lane] = Element::template widen<Work>(stored);
   }
+}
+
+// Adds zero for each number that is finite, and NaN for every other.
+template <typename Work>
+FERRY_INLINE void add_nothing(const Work* numbers, Work* sums) noexcept {
+  for (std::size_t lane = 0; lane < many_lanes; ++lane) sums[lane] += numbers[lane] * Work(0);
 }
 
 template <typename Work>
-void clamp(Work* numbers, Work limit) noexcept {  // NaN stays
-  for (std::size_t i = 0; i < block; ++i) {
-    Work number = numbers[i];
-    number = number > limit ? limit : number;
-    numbers[i] = number < -limit ? -limit : number;
-  }
+bool is_nothing(const Work* sums) noexcept {
+  Work sum = 0;
+  for (std::size_t lane = 0; lane < many_lanes; ++lane) sum += sums[lane];
+  return sum == 0;
 }
 
-// Whether all numbers of a block are finite: only those make zero with zero.
 template <typename Work>
 bool are_finite(const Work* numbers) noexcept {
   Work sums[many_lanes] = {};
-  for (std::size_t i = 0; i < block; i += many_lanes) {
-    for (std::size_t lane = 0; lane < many_lanes; ++lane) sums[lane] += numbers[i + lane] * Work(0);
-  }
-  Work sum = 0;
-  for (const Work each : sums) sum += each;
-  return sum == 0;
+  for (std::size_t i = 0; i < block; i += many_lanes) add_nothing(numbers + i, sums);
+  return is_nothing(sums);
 }
 
 // The largest magnitude in a block.
@@ -153,52 +166,109 @@ class Spread {
   const Steps& steps_;
 };
 
-// Of integers, the number they stand for.
-template <typename Element, typename Work, typename Value>
-void restore(const Value* values, const Spread<Work>& spread, Work* restored) noexcept {
-  for (std::size_t i = 0; i < block; ++i) {
-    restored[i] = (static_cast<Work>(values[i]) - spread.zero[i]) * spread.scale[i];
-  }
-  // Rounding may have gone half a step beyond the largest number.
-  clamp(restored, limit_of<Element, Work>());
-}
+// What is found of elements, in lanes that are put together once.
+template <typename Work>
+struct Lanes {
+  Work largest[many_lanes] = {};
+  Work largest_error[many_lanes] = {};
+  Work nothing[many_lanes] = {};
+  double errors[many_lanes] = {};
 
-template <typename Element, typename Value>
-Totals to_integers(const std::uint8_t* source, std::size_t count, const Steps& steps,
-                   std::uint8_t* target) {
-  using Work = typename Element::Work;
-  constexpr std::size_t width = sizeof(typename Element::Stored);
+  // A sum of doubles may overflow, which are divided before; of floats it may not.
+  static constexpr bool is_divided = std::is_same_v<Work, double>;
+
+  Totals totals(double part) const noexcept {
+    Totals found;
+    found.largest = static_cast<double>(*std::max_element(largest, largest + many_lanes));
+    found.largest_error =
+        static_cast<double>(*std::max_element(largest_error, largest_error + many_lanes));
+    for (const double each : errors) found.error_share += is_divided ? each : each * part;
+    return found;
+  }
+};
+
+// Makes integers of a block. Only with `Careful` may there be numbers that are not finite: NaN
+// becomes zero then, and neither NaN nor infinity has an error. An element is a `part` of all.
+template <bool Careful, typename Element, typename Work>
+void round_block(const std::uint8_t* source, const Spread<Work>& spread, const Steps& all,
+                 double part, std::uint8_t* target, Lanes<Work>& lanes) noexcept {
   // Adding it leaves an integer in the last bits, rounded by the processor.
   constexpr Work rounding = std::is_same_v<Work, float> ? Work(0x1.8p23) : Work(0x1.8p52);
-  constexpr Work bound = 1024;  // more than any zero point can bring back into the range
-  const auto low = static_cast<Work>(steps.low), high = static_cast<Work>(steps.high);
-  std::vector<Totals> found(parts_of(count));
-  for_parts(count, count * width, [&](std::size_t part, std::size_t first, std::size_t size) {
-    Totals totals;
-    Spread<Work> spread(steps);
-    Work numbers[block], restored[block];
-    Value values[block];
-    for (std::size_t start = first; start < first + size; start += block) {
-      const std::size_t here = std::min(block, first + size - start);
-      load_widened<Element>(source + start * width, here, numbers);
-      spread.move_to(start);
-      for (std::size_t i = 0; i < block; ++i) {
-        Work step = numbers[i] / spread.scale[i];
-        step = step == step ? step : Work(0);
-        step = step > bound ? bound : step;
-        step = step < -bound ? -bound : step;
-        step = step + rounding - rounding + spread.zero[i];
-        step = step > high ? high : step;
-        step = step < low ? low : step;
-        values[i] = static_cast<Value>(static_cast<std::int32_t>(step));
-      }
-      store(values, here, target + start);
-      restore<Element>(values, spread, restored);
-      round_to<Element>(restored);
-      // Behind the end, zeros became zeros.
-      compare(numbers, restored, 1.0 / static_cast<double>(count), totals);
+  const auto low = static_cast<Work>(all.low), high = static_cast<Work>(all.high);
+  for (std::size_t i = 0; i < block; i += many_lanes) {
+    const Work* const zero = spread.zero + i;
+    const Work* const scale = spread.scale + i;
+    Work numbers[many_lanes], steps[many_lanes], errors[many_lanes];
+    load_lanes<Element>(source + i * sizeof(typename Element::Stored), numbers);
+    for (std::size_t lane = 0; lane < many_lanes; ++lane) {
+      const Work least = low - zero[lane], most = high - zero[lane];
+      Work step = numbers[lane] / scale[lane];
+      if (Careful) step = step == step ? step : Work(0);
+      step = step < most ? step : most;  // as is NaN
+      step = step > least ? step : least;
+      steps[lane] = step + rounding - rounding;
     }
-    found[part] = totals;
+    for (std::size_t lane = 0; lane < many_lanes; ++lane) {
+      target[i + lane] = static_cast<std::uint8_t>(static_cast<std::int32_t>(steps[lane] + zero[lane]));
+    }
+    for (std::size_t lane = 0; lane < many_lanes; ++lane) {
+      const Work number = numbers[lane];
+      const bool finite = !Careful || is_finite(number);
+      // Of numbers as close as these the difference is exact, also as a float.
+      const Work error = number - round_to<Element>(within_limit<Element>(steps[lane] * scale[lane]));
+      numbers[lane] = finite ? std::fabs(number) : Work(0);
+      errors[lane] = finite ? std::fabs(error) : Work(0);
+    }
+    for (std::size_t lane = 0; lane < many_lanes; ++lane) {
+      lanes.largest[lane] = numbers[lane] > lanes.largest[lane] ? numbers[lane] : lanes.largest[lane];
+    }
+    for (std::size_t lane = 0; lane < many_lanes; ++lane) {
+      const Work most = lanes.largest_error[lane];
+      lanes.largest_error[lane] = errors[lane] > most ? errors[lane] : most;
+    }
+    for (std::size_t lane = 0; lane < many_lanes; ++lane) {
+      const auto error = static_cast<double>(errors[lane]);
+      lanes.errors[lane] += Lanes<Work>::is_divided ? error * part : error;
+    }
+    add_nothing(numbers, lanes.nothing);
+  }
+}
+
+// Makes integers of a part of an array; without `Careful`, this says whether all numbers were finite.
+template <bool Careful, typename Element>
+bool round_part(const std::uint8_t* source, std::size_t first, std::size_t size, const Steps& steps,
+                double part, std::uint8_t* target, Totals& totals) {
+  using Work = typename Element::Work;
+  using Stored = typename Element::Stored;
+  Spread<Work> spread(steps);
+  Lanes<Work> lanes;
+  for (std::size_t start = first; start < first + size; start += block) {
+    const std::size_t here = std::min(block, first + size - start);
+    const std::uint8_t* const from = source + start * sizeof(Stored);
+    spread.move_to(start);
+    if (here == block) {
+      round_block<Careful, Element>(from, spread, steps, part, target + start, lanes);
+      continue;
+    }
+    std::uint8_t padded[block * sizeof(Stored)] = {}, values[block];  // zeros become zeros
+    std::memcpy(padded, from, here * sizeof(Stored));
+    round_block<Careful, Element>(padded, spread, steps, part, values, lanes);
+    std::memcpy(target + start, values, here);
+  }
+  totals = lanes.totals(part);
+  return Careful || is_nothing(lanes.nothing);
+}
+
+template <typename Element>
+Totals to_integers(const std::uint8_t* source, std::size_t count, const Steps& steps,
+                   std::uint8_t* target) {
+  const double each = 1.0 / static_cast<double>(count);
+  std::vector<Totals> found(parts_of(count));
+  const std::size_t bytes = count * sizeof(typename Element::Stored);
+  for_parts(count, bytes, [&](std::size_t part, std::size_t first, std::size_t size) {
+    if (!round_part<false, Element>(source, first, size, steps, each, target, found[part])) {
+      round_part<true, Element>(source, first, size, steps, each, target, found[part]);
+    }
   });
   return sum_of(found);
 }
@@ -211,14 +281,15 @@ void from_integers(const std::uint8_t* source, std::size_t count, const Steps& s
   for_parts(count, count * sizeof(Stored), [&](std::size_t, std::size_t first, std::size_t size) {
     Spread<Work> spread(steps);
     Value values[block];
-    Work restored[block];
     Stored stored[block];
     for (std::size_t start = first; start < first + size; start += block) {
       const std::size_t here = std::min(block, first + size - start);
       load(source + start, here, values);
       spread.move_to(start);
-      restore<Element>(values, spread, restored);
-      for (std::size_t i = 0; i < block; ++i) stored[i] = Element::template narrow<Work>(restored[i]);
+      for (std::size_t i = 0; i < block; ++i) {
+        const Work number = (static_cast<Work>(values[i]) - spread.zero[i]) * spread.scale[i];
+        stored[i] = Element::template narrow<Work>(within_limit<Element>(number));
+      }
       store(stored, here, target + start * sizeof(Stored));
     }
   });
@@ -276,7 +347,7 @@ Totals to_floats(const std::uint8_t* source, std::size_t count, bool clip, std::
       settle<Kind>(numbers, values, clip, totals);
       store(values, here, target + start * sizeof(Stored));
       restore_floats<Element, Kind>(values, restored);
-      round_to<Element>(restored);
+      for (std::size_t i = 0; i < block; ++i) restored[i] = round_to<Element>(restored[i]);
       compare(numbers, restored, 1.0 / static_cast<double>(count), totals);
     }
     found[part] = totals;
@@ -375,6 +446,29 @@ void keep_finite(Work* numbers, Totals& totals) noexcept {
   totals.infinities += others - nans;
 }
 
+// Widens a range by whole blocks, unless there are numbers in them that are not finite.
+template <typename Element, typename Work>
+bool widen_by_blocks(const std::uint8_t* source, std::size_t count, Work& low, Work& high) noexcept {
+  Work least[many_lanes], most[many_lanes], nothing[many_lanes] = {};
+  std::fill_n(least, many_lanes, low);
+  std::fill_n(most, many_lanes, high);
+  for (std::size_t i = 0; i < count; i += many_lanes) {
+    Work numbers[many_lanes];
+    load_lanes<Element>(source + i * sizeof(typename Element::Stored), numbers);
+    for (std::size_t lane = 0; lane < many_lanes; ++lane) {
+      least[lane] = numbers[lane] < least[lane] ? numbers[lane] : least[lane];
+    }
+    for (std::size_t lane = 0; lane < many_lanes; ++lane) {
+      most[lane] = numbers[lane] > most[lane] ? numbers[lane] : most[lane];
+    }
+    add_nothing(numbers, nothing);
+  }
+  if (!is_nothing(nothing)) return false;
+  low = *std::min_element(least, least + many_lanes);
+  high = *std::max_element(most, most + many_lanes);
+  return true;
+}
+
 // A run of parts that one thread goes through with ranges of its own: there may be many channels.
 constexpr std::size_t run_size = 2 * part_size;
 
@@ -395,7 +489,13 @@ Totals find_ranges(const std::uint8_t* source, std::size_t count, Channels chann
     Work numbers[block];
     for (std::size_t run = next++; run < runs; run = next++) {
       const std::size_t end = std::min(count, (run + 1) * run_size);
-      for (std::size_t start = run * run_size; start < end; start += block) {
+      std::size_t start = run * run_size;
+      const std::size_t whole = (end - start) / block * block;
+      if (channels.count == 1 &&
+          widen_by_blocks<Element>(source + start * width, whole, lows[thread][0], highs[thread][0])) {
+        start += whole;
+      }
+      for (; start < end; start += block) {
         const std::size_t here = std::min(block, end - start);
         load_widened<Element>(source + start * width, here, numbers);
         if (!are_finite(numbers)) keep_finite(numbers, totals);
@@ -438,11 +538,9 @@ Totals find_ranges(Type type, const std::uint8_t* source, std::size_t count, Cha
 }
 
 Totals to_integers(Type type, const std::uint8_t* source, std::size_t count, const Steps& steps,
-                   Type kind, std::uint8_t* target) {
+                   std::uint8_t* target) {
   return with_original(type, [&](auto element) {
-    using Element = decltype(element);
-    return kind == Type::int8 ? to_integers<Element, std::int8_t>(source, count, steps, target)
-                              : to_integers<Element, std::uint8_t>(source, count, steps, target);
+    return to_integers<decltype(element)>(source, count, steps, target);
   });
 }
 

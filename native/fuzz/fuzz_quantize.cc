@@ -40,10 +40,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   std::vector<std::uint8_t> integers(count);
   const quantize::Steps steps{-128, 127, scale.data(), zero.data(), {channels, inner}};
-  quantize::to_integers(type, source, count, steps, Type::int8, integers.data());
+  quantize::to_integers(type, source, count, steps, integers.data());
   quantize::from_integers(Type::int8, integers.data(), count, steps, type, restored.data());
   const quantize::Totals exact =
-      quantize::to_integers(type, restored.data(), count, steps, Type::int8, integers.data());
+      quantize::to_integers(type, restored.data(), count, steps, integers.data());
   if (exact.largest_error != 0) __builtin_trap();
   return 0;
 }

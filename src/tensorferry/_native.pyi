@@ -157,6 +157,9 @@ def highway_hash(source: Buffer, key: bytes) -> int: ...
 def quantize_ranges(
     source: Any, type: str, channels: int, inner: int, low: Any, high: Any
 ) -> tuple[int, int, int, float, float, float]: ...
+def quantize_steps(
+    low: Any, high: Any, type: str, kind: str, affine: bool, scale: Any, zero_point: Any
+) -> None: ...
 def quantize_integers(
     source: Any,
     type: str,

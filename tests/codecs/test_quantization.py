@@ -131,6 +131,35 @@ def test_reports_are_true(array, kind):
         assert report.relative_error == pytest.approx(report.largest_error / float(magnitude))
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
+@pytest.mark.parametrize(("kind", "scheme"), INTEGERS)
+def test_values_are_those_of_numpy(kind, scheme, dtype):
+    """Also where one of several parts holds NaN, which is done anew, and behind whole blocks."""
+    low, high = np.iinfo(kind).min + (scheme == "symmetric"), np.iinfo(kind).max
+    array = np.random.default_rng(7).normal(0.3, 2.0, 3 * 65536 + 77).astype(dtype)
+    array[70_000], array[70_001], array[-1] = np.nan, np.inf, -np.inf
+    quantized = quantize(array, {"kind": kind, "scheme": scheme, "clip": True})
+    work = np.float64 if dtype is np.float64 else np.float32
+    finite = np.where(np.isfinite(array), array, 0).astype(work)
+    least, most = float(finite.min()), float(finite.max())
+    if scheme == "symmetric":
+        scale, zero = max(-least, most) / 127, (low + high) // 2
+    else:
+        scale = most / 255 - least / 255
+        zero = min(max(round(low - least / float(work(scale))), low), high)
+    assert quantized.recipe.scale == work(scale)
+    assert quantized.recipe.zero_point == zero
+    steps = np.clip(
+        np.nan_to_num(array.astype(work), posinf=1e30, neginf=-1e30) / work(scale), -1024, 1024
+    )
+    expected = np.clip(np.rint(steps) + zero, low, high).astype(kind)
+    assert np.array_equal(quantized.values, expected)
+    found = errors(array, dequantize(quantized.values, quantized.recipe))
+    assert quantized.report.largest_error == pytest.approx(found.max())
+    assert quantized.report.mean_error == pytest.approx(found.mean())
+    assert (quantized.report.nans, quantized.report.infinities) == (1, 2)
+
+
 def test_chunks_cover_everything(monkeypatch):
     """The size of the chunks changes nothing."""
     array = np.random.default_rng(0).standard_normal((5, 7, 3)).astype(np.float32)

@@ -31,6 +31,12 @@ _STEPS = bytes.maketrans(b"[]", b"\2\0")
 # Number of levels that are removed one by one.
 _AT_ONCE = 16
 
+# Made once: json.dumps makes an encoder for each call.
+_ENCODE, _ENCODE_ALL = (
+    json.JSONEncoder(ensure_ascii=False, allow_nan=allow_nan, separators=(",", ":")).encode
+    for allow_nan in (False, True)
+)
+
 JSON_NAMES = {
     dict: "an object",
     list: "a list",
@@ -49,7 +55,7 @@ def to_text(tree: Any, *, allow_nan: bool = False) -> bytes:
         UnsupportedError: A string holds half a character, or an integer has too many digits.
     """
     try:
-        text = json.dumps(tree, ensure_ascii=False, allow_nan=allow_nan, separators=(",", ":"))
+        text = (_ENCODE_ALL if allow_nan else _ENCODE)(tree)
     except ValueError as error:  # Python's limit on the digits of an integer
         raise UnsupportedError(f"an integer is too long for JSON: {error}") from None
     return to_bytes(text)

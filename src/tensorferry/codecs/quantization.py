@@ -20,7 +20,7 @@ Where a recipe is stored is up to each format.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields
 from typing import Any, Literal, cast
 
@@ -400,21 +400,30 @@ def _chunks(shape: tuple[int, ...]) -> Iterator[tuple[Any, ...]]:
         yield (slice(start, stop), *(slice(0, size) for size in shape[1:]))
 
 
-def _pieces(array: Array) -> Iterator[tuple[tuple[Any, ...], Array]]:
-    """Indices that together cover an array, each with its elements as kernels take them."""
+Place = tuple[Any, ...] | None
+"""Indices of a part of an array; None for all of it."""
+
+
+def _pieces(array: Array) -> Iterable[tuple[Place, Array]]:
+    """Places that together cover an array, each with its elements as kernels take them."""
     if array.flags.c_contiguous and array.dtype.isnative:
-        if array.size:
-            yield tuple(slice(0, size) for size in array.shape) or (...,), array
-        return
-    for place in _chunks(array.shape):
-        yield place, np.array(array[place], array.dtype.newbyteorder("="), order="C")
+        return ((None, array),) if array.size else ()
+    return (
+        (place, np.array(array[place], array.dtype.newbyteorder("="), order="C"))
+        for place in _chunks(array.shape)
+    )
+
+
+def _along(numbers: Array, place: Place, axis: int | None) -> Array:
+    """Those of the numbers along an axis that belong to a place."""
+    return numbers if axis is None or place is None else numbers[place[axis]]
 
 
 class _Target:
     """A part of an array as memory that a kernel can write to: the array's own, or a copy."""
 
-    def __init__(self, array: Array, place: tuple[Any, ...]) -> None:
-        self._part = array[place]
+    def __init__(self, array: Array, place: Place) -> None:
+        self._part = array if place is None else array[place]
         is_own = self._part.flags.c_contiguous
         self._memory = self._part if is_own else np.empty(self._part.shape, array.dtype)
 
@@ -426,15 +435,12 @@ class _Target:
             self._part[...] = self._memory
 
 
-def _steps(
-    recipe: Recipe, place: tuple[Any, ...], shape: tuple[int, ...]
-) -> tuple[int, int, Array, Array]:
+def _steps(recipe: Recipe, place: Place, shape: tuple[int, ...]) -> tuple[int, int, Array, Array]:
     """The number of scales, of consecutive elements that share one, scales, zero points."""
     work, axis = _work(recipe.dtype), recipe.axis
-    at = ... if axis is None else place[axis]
-    scale = np.ascontiguousarray(cast(Array, recipe.scale)[at], work).reshape(-1)
-    zero_point = cast(Array, recipe.zero_point)[at].astype(work).reshape(-1)
-    return len(scale), _inner(shape, axis), scale, zero_point
+    scale = np.ascontiguousarray(_along(cast(Array, recipe.scale), place, axis), work)
+    zero_point = _along(cast(Array, recipe.zero_point), place, axis).astype(work)
+    return scale.size, _inner(shape, axis), scale, zero_point
 
 
 def _inner(shape: tuple[int, ...], axis: int | None) -> int:
@@ -473,10 +479,9 @@ def _measure(array: Array, name: str, wanted: Spec, counts: _Counts) -> Recipe:
     # The range always includes zero.
     low, high = np.zeros(shape, work), np.zeros(shape, work)
     for place, piece in _pieces(array):
-        at = ... if axis is None else place[axis]
-        ranges = low[at].reshape(-1), high[at].reshape(-1)
+        least, most = _along(low, place, axis), _along(high, place, axis)
         inner = _inner(piece.shape, axis)
-        found = _native.quantize_ranges(kernels.raw(piece), name, ranges[0].size, inner, *ranges)
+        found = _native.quantize_ranges(kernels.raw(piece), name, least.size, inner, least, most)
         counts.add(found, 0.0)
     counts.clipped = counts.nans + counts.infinities
     if counts.clipped and not wanted.clip:
@@ -487,21 +492,10 @@ def _measure(array: Array, name: str, wanted: Spec, counts: _Counts) -> Recipe:
             f'quantize={{"kind": "{wanted.kind}", "clip": True}} makes NaN 0 and infinities the '
             "largest numbers",
         )
-    kind = wanted.kind
+    scale, zero_point = np.empty(shape, work), np.empty(shape, work)
     scheme = cast(Scheme, wanted.scheme)
-    least_value, most_value, middle = _bounds(kind, scheme)
-    if scheme == "symmetric":
-        scale = np.maximum(-low, high).astype(np.float64) / 127
-    else:  # each is divided first: their difference may overflow
-        scale = high.astype(np.float64) / 255 - low.astype(np.float64) / 255
-    # A scale below the smallest normal number would lose precision, or become zero.
-    scale = np.where((low == 0) & (high == 0), 1, np.maximum(scale, np.finfo(work).tiny))
-    scale = scale.astype(work)
-    zero_point = np.full(shape, middle, np.float64)
-    if scheme == "affine":
-        zero_point = np.rint(least_value - low.astype(np.float64) / scale)
-    zero_point = np.asarray(np.clip(zero_point, least_value, most_value), _numpy(kind))
-    return Recipe(kind, scheme, name, axis, scale, zero_point)
+    _native.quantize_steps(low, high, name, wanted.kind, scheme == "affine", scale, zero_point)
+    return Recipe(wanted.kind, scheme, name, axis, scale, zero_point.astype(_numpy(wanted.kind)))
 
 
 def _bounds(kind: Kind, scheme: Scheme) -> tuple[int, int, int]:
