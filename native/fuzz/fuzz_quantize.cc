@@ -30,7 +30,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
 
   const std::size_t step = type == Type::float64 ? sizeof(double) : sizeof(float);
-  std::vector<std::uint8_t> low(channels * step), high = low, scale(channels * step), zero = scale;
+  std::vector<std::uint8_t> low(channels * step), high = low, scale(channels * step), zero = scale,
+                                                           fine = scale;
   quantize::find_ranges(type, source, count, {channels, inner}, low.data(), high.data());
   for (std::size_t channel = 0; channel < channels; ++channel) {
     const double one = 0.5;
@@ -39,6 +40,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                 step == sizeof(double) ? static_cast<const void*>(&one) : &narrow, step);
   }
   std::vector<std::uint8_t> integers(count);
+  for (const bool affine : {false, true}) {
+    quantize::find_steps(type, low.data(), high.data(), channels, -128, affine, fine.data(), zero.data());
+    const quantize::Steps steps{affine ? -128 : -127, 127, fine.data(), zero.data(), {channels, inner}};
+    quantize::to_integers(type, source, count, steps, integers.data());
+    quantize::from_integers(Type::int8, integers.data(), count, steps, type, restored.data());
+  }
+  std::fill(zero.begin(), zero.end(), std::uint8_t{0});
   const quantize::Steps steps{-128, 127, scale.data(), zero.data(), {channels, inner}};
   quantize::to_integers(type, source, count, steps, integers.data());
   quantize::from_integers(Type::int8, integers.data(), count, steps, type, restored.data());
