@@ -79,7 +79,8 @@ bool are_inside(nb::handle indices, nb::handle shape) {
   if (rows.size() % sizes.size() != 0) throw nb::value_error("rows of as many indices as sizes");
   const Unlocked unlocked;
   // The last index of each axis, for some rows at once: more than a processor's lanes.
-  std::vector<std::uint64_t> last(rank * std::max<std::size_t>(256 / rank, 1));
+  const std::size_t together = std::min(std::max<std::size_t>(256 / rank, 1), rows.size() / sizes.size());
+  std::vector<std::uint64_t> last(rank * together);
   for (std::size_t i = 0; i < last.size(); ++i) {
     std::memcpy(&last[i], sizes.data() + i % rank * sizeof(last[i]), sizeof(last[i]));
     --last[i];

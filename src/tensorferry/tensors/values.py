@@ -74,9 +74,12 @@ class SparseTensor:
             raise FormatError(f"dense_shape is {sizes}, expected 0 or more")
         if indices.size and not _are_inside(indices, dense_shape):
             raise FormatError(f"an index lies outside the dense shape {sizes}")
-        object.__setattr__(self, "indices", indices)
-        object.__setattr__(self, "values", values)
-        object.__setattr__(self, "dense_shape", dense_shape)
+        if indices is not self.indices:
+            object.__setattr__(self, "indices", indices)
+        if values is not self.values:
+            object.__setattr__(self, "values", values)
+        if dense_shape is not self.dense_shape:
+            object.__setattr__(self, "dense_shape", dense_shape)
 
     @classmethod
     def from_dense(cls, array: Any) -> SparseTensor:

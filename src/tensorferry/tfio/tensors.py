@@ -297,7 +297,8 @@ def _as_sparse(value: Any) -> SparseTensor:
 
 
 def _as_strings(values: list[bytes], shape: tuple[int, ...]) -> Array:
-    return np.array(values, dtype=object).reshape(shape)
+    strings = np.array(values, dtype=object)
+    return strings if strings.shape == shape else strings.reshape(shape)
 
 
 def _map_strings(function: Any, value: Any) -> Any:
