@@ -84,10 +84,12 @@ fi
 
 zig=$(command -v zig || command -v python-zig || true)
 if wants other && has "${zig:-zig}"; then
-  # What clang asks about the processor is not in zig's library for Windows. Nothing runs here.
-  mkdir -p "$build/x86_64-windows-gnu"
+  # What clang asks about the processor is in no library of zig's but Linux's. Nothing runs here.
   echo 'unsigned __cpu_model[4]; int __cpu_indicator_init(void) { return 0; }' >"$build/processor.c"
-  "$zig" cc -target x86_64-windows-gnu -c "$build/processor.c" -o "$build/x86_64-windows-gnu/processor.o"
+  for target in x86_64-windows-gnu x86_64-macos; do
+    mkdir -p "$build/$target"
+    "$zig" cc -target "$target" -c "$build/processor.c" -o "$build/$target/processor.o"
+  done
   for target in x86_64-windows-gnu aarch64-macos x86_64-macos; do
     compile "$target" "$zig" c++ -target "$target"
     echo "$target: compiled and linked"
