@@ -40,7 +40,7 @@ class Index:
     Attributes:
         shards: How many data files there are.
         big_endian: The byte order of the data.
-        numbers: The number of each key, in order.
+        keys: Of the entries, which are numbered in this order.
         kinds: What `columns` refers to.
         columns: The kind, shard, offset, size and checksum of each number.
         slices: Of the tensors that have some, by number.
@@ -49,7 +49,7 @@ class Index:
 
     shards: int
     big_endian: bool = False
-    numbers: dict[bytes, int] = field(default_factory=dict)
+    keys: list[bytes] = field(default_factory=list)
     kinds: list[Kind] = field(default_factory=list)
     columns: Array = field(default_factory=lambda: _NO_COLUMNS)
     slices: dict[int, tuple[Extents, ...]] = field(default_factory=dict)
@@ -68,7 +68,7 @@ class Index:
 
     def name(self, number: int) -> str:
         """The key of an entry, as an error shows it."""
-        return shown(list(self.numbers)[number])
+        return shown(self.keys[number])
 
 
 def read_content(content: bytes, path: str) -> Index:
@@ -87,11 +87,10 @@ def read_content(content: bytes, path: str) -> Index:
         return read(Table(Source(path, buffer=memoryview(content))))
     header, start, keys, heads, sizes, end, numbers = found
     try:
-        index = Index(*parse_header(header, 0, len(header)))
+        index = Index(*parse_header(header, 0, len(header)), keys)
     except (FormatError, UnsupportedError) as error:
         error.offset = start + (error.offset or 0)
         raise error.located(path=path) from None
-    index.numbers = dict(zip(keys, range(len(keys)), strict=True))
     if not keys:
         return index
     table: Array = np.ndarray((7, len(keys)), np.int64, bytearray(numbers))
@@ -131,7 +130,7 @@ def read(table: Table) -> Index:
         keys += block.keys
     if index is None:
         raise FormatError("a table without a header", path=path, offset=0)
-    index.numbers = dict(zip(keys, range(len(keys)), strict=True))
+    index.keys = keys
     index.kinds, index.slices = parser.kinds, parser.slices
     if columns:
         index.columns = columns[0] if len(columns) == 1 else np.concatenate(columns, axis=1)

@@ -61,10 +61,8 @@ class Outline:
         """
         names = {name: name for name in self.entries} if shown is None else shown
         return make_infos(
-            (
-                (names[name], entry.kind.row.name, entry.kind.shape, entry.size)
-                for name, entry in self.entries.items()
-            ),
+            map(names.__getitem__, self.entries),
+            ((each.kind.row.name, each.kind.shape, each.size) for each in self.entries.values()),
             {names[name]: key for name, key in self.keys.items()},
         )
 
