@@ -18,6 +18,7 @@ from tensorferry.errors import FormatError, TruncatedError, UnsupportedError
 from tensorferry.formats.checkpoint.entries import (
     SIGNED,
     Entry,
+    Header,
     Kind,
     kind_of,
     parse_entry,
@@ -27,6 +28,8 @@ from tensorferry.formats.checkpoint.entries import (
 from tensorferry.formats.checkpoint.extents import Extents
 from tensorferry.formats.checkpoint.messages import Reader
 from tensorferry.storage import Source
+from tensorferry.storage.place import Place
+from tensorferry.storage.source import SMALL_FILE, Whole
 from tensorferry.tensors.values import Array
 
 # Of an index without entries.
@@ -137,16 +140,23 @@ def read(table: Table) -> Index:
     return index
 
 
-def read_header(table: Table) -> Index:
-    """Only what the header says: an index without entries.
+def read_header(place: Place) -> Header:
+    """What the header of an index says.
 
     Raises:
         FormatError: It has none.
+        UnsupportedError: It is for newer readers.
+        OSError: The system's own error, such as FileNotFoundError.
     """
+    small = None if place.is_url else _native.read_small(place.path, SMALL_FILE, Whole)
+    found = None if small is None else _native.bundle_index(small[0])
+    if found is not None:  # nearly always: a small index is read sooner than it is opened
+        return parse_header(found[0], 0, len(found[0]))
+    table = Table(place.open())
     data = table.find(b"")
     if data is None:
         raise FormatError("a table without a header", path=table.source.path, offset=0)
-    return Index(*parse_header(data, 0, len(data)))
+    return parse_header(data, 0, len(data))
 
 
 def _take_header(block: Block, path: str) -> Index:
