@@ -94,28 +94,7 @@ def look(path: str) -> Found | None:
     return None if plain is None else Found(path, facts, source, plain)
 
 
-class FoundSet(NamedTuple):
-    """A thing of several files, open.
-
-    Attributes:
-        path: Its name.
-        opened: Its tensors.
-    """
-
-    path: str
-    opened: Bundle
-
-    def value(self) -> Any:
-        """The value that was saved; the files are closed then."""
-        with self.opened as opened:
-            return opened.value()
-
-    def bundle(self, *, lends: bool) -> Bundle:
-        """The tensors, which lend their arrays if `look_for_set` was asked for that."""
-        return self.opened
-
-
-def look_for_set(path: str, *, lends: bool) -> FoundSet | None:
+def look_for_set(path: str, *, lends: bool) -> Bundle | None:
     """A thing of several files in its usual form, read with the usual options; None for any other.
 
     Args:
@@ -126,10 +105,9 @@ def look_for_set(path: str, *, lends: bool) -> FoundSet | None:
     if reader is None or "://" in path or os.access(path, os.F_OK):
         return None
     try:
-        opened = reader.open_usual(path, lends=lends)
+        return reader.open_usual(path, lends=lends)
     except FerryError:  # the long way says what is wrong
         return None
-    return None if opened is None else FoundSet(path, opened)
 
 
 def value_of(data: bytes | memoryview, format: str | None = None) -> Any:

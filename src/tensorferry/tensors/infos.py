@@ -114,8 +114,8 @@ def origin_of(name: str, alias: str) -> dict[str, Any]:
     return {} if alias == name else {"aliases": (alias,)}
 
 
-# The dtype, shape and number of bytes of a tensor.
-Facts = tuple[str, tuple[int, ...], int]
+# The dtype and the shape of a tensor, and the number of its bytes, if that is known.
+Facts = tuple[str, tuple[int, ...], int | None]
 
 
 def make_infos(

@@ -97,7 +97,7 @@ def read_content(content: bytes, path: str) -> Index:
     if not keys:
         return index
     table: Array = np.ndarray((7, len(keys)), np.int64, bytearray(numbers))
-    kinds = [kind for kind in map(kind_of, heads) if kind is not None]
+    kinds = [kind for head in heads if (kind := kind_of(head)) is not None]
     if sizes and sizes == [kind.nbytes for kind in kinds] and _are_different(kinds):
         index.kinds, index.columns, index.end = kinds, table[:5], end if end >= 0 else None
     else:

@@ -137,9 +137,9 @@ class TensorReader:
             numbers: Those of the tensors, by name.
             aliases: Another name of each tensor that has one.
         """
-        if self._pieces or not all(kind.row.bits for kind in self.index.kinds):
+        facts = [(kind.row.name, kind.shape, kind.nbytes) for kind in self.index.kinds]
+        if self._pieces or None in [nbytes for _, _, nbytes in facts]:
             return None
-        facts = [(kind.row.name, kind.shape, kind.nbytes or 0) for kind in self.index.kinds]
         kinds = self.index.columns[0].tolist()
         return infos_of(numbers, [facts[kinds[at]] for at in numbers.values()], aliases)
 
