@@ -67,7 +67,7 @@ def test_checkpoints_of_tensorflow(tmp_path):
     path = tf.train.Checkpoint(model=model).write(str(tmp_path / "tf.ckpt"))
 
     with ferry.open(path) as short, LENDING.open_any(path) as long:
-        assert isinstance(LENDING.look(path), tuple)
+        assert LENDING.look(path) is not None
         assert list(short) == list(long)
         assert dict(short.infos()) == dict(long.infos())
         assert short.details.graph == long.details.graph

@@ -44,7 +44,7 @@ def outcome(read, *arguments) -> object:
     except ferry.FerryError as error:
         return type(error), str(error), error.offset
     return (
-        index.shards, index.big_endian, index.numbers, index.kinds, index.columns.tolist(),
+        index.shards, index.big_endian, index.keys, index.kinds, index.columns.tolist(),
         index.slices, shards,
     )  # fmt: skip
 

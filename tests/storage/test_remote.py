@@ -415,6 +415,7 @@ class TestNames:
         assert not storage.exists(s3.url("d"))
         assert storage.list_directory(s3.url("d")) == [s3.url("d/b.x"), s3.url("d/c.y")]
         assert storage.list_directory(s3.url("d/")) == [s3.url("d/b.x"), s3.url("d/c.y")]
+        assert storage.list_directory(s3.url("d"), start="c.") == [s3.url("d/c.y")]
         assert storage.list_directory("s3://bucket") == [s3.url("a.x")]
         assert storage.list_directory(s3.url("none")) == []
         assert storage.match(s3.url("d/*.x")) == [s3.url("d/b.x")]
@@ -433,6 +434,7 @@ class TestNames:
         assert storage.exists(tmp_path / "a.x")
         assert storage.exists((tmp_path / "a.x").as_uri())
         assert storage.list_directory(tmp_path) == [str(tmp_path / "a.x"), str(tmp_path / "b.y")]
+        assert storage.list_directory(tmp_path, start="b.") == [str(tmp_path / "b.y")]
         assert storage.match(tmp_path / "*.x") == [str(tmp_path / "a.x")]
         storage.remove(tmp_path / "a.x")
         storage.remove(tmp_path / "a.x")

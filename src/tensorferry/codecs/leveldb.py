@@ -259,12 +259,13 @@ def write(keys: list[bytes], values: list[bytes], sink: Sink) -> None:
         values: One for each.
         sink: Takes the bytes.
     """
-    index_keys, handles = [], []
+    index_keys, handles, written = [], [], []
     position = 0
     blocks = _native.table_blocks(keys, values, BLOCK_SIZE, RESTART_INTERVAL) if keys else []
     for block, end in blocks:
         handles.append(varint(position) + varint(len(block)))
-        position += _write_block(block, sink)
+        position += len(block) + TRAILER
+        written.append(_with_trailer(block))
         last = keys[end - 1]
         index_keys.append(_separator(last, keys[end]) if end < len(keys) else _successor(last))
     footer = b""
@@ -272,14 +273,14 @@ def write(keys: list[bytes], values: list[bytes], sink: Sink) -> None:
         # The index stores every key whole.
         ((block, _),) = _native.table_blocks(some, handle, sys.maxsize, 1)
         footer += varint(position) + varint(len(block))
-        position += _write_block(block, sink)
-    sink.write(footer.ljust(FOOTER - len(MAGIC), b"\0") + MAGIC)
+        position += len(block) + TRAILER
+        written.append(_with_trailer(block))
+    sink.write(b"".join((*written, footer.ljust(FOOTER - len(MAGIC), b"\0"), MAGIC)))
 
 
-def _write_block(block: bytes, sink: Sink) -> int:
+def _with_trailer(block: bytes) -> bytes:
     data = block + bytes((PLAIN,))
-    sink.write(data + struct.pack("<I", mask(_native.crc32c(data))))
-    return len(data) + 4
+    return data + struct.pack("<I", mask(_native.crc32c(data)))
 
 
 def _shared(left: bytes, right: bytes) -> int:

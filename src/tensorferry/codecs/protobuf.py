@@ -35,7 +35,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, ClassVar
 
 from tensorferry._native import MessageFields, MessageTable
-from tensorferry.budget import Budget
+from tensorferry.budget import Budget, allowed, check_size
 from tensorferry.classes import NamedTuple
 from tensorferry.errors import FerryError, FormatError, UnsupportedError
 
@@ -275,11 +275,11 @@ class Reader:
             FormatError: A value of the field is a number.
             LimitError: Together they take more than the buffer may.
         """
-        budget = Budget(len(self.data))
+        held = len(self.data)
         table = self._compiled.get(message) or self._compile(message)
-        most = min(budget.limit // size + 1, sys.maxsize)
+        most = min(allowed(held) // size + 1, sys.maxsize)
         found: list[Span] = table.spans(self.data, *span, name, most)
-        budget.take(len(found) * size, what=f"what stands for {len(found)} {what}")
+        check_size(len(found) * size, what=f"what stands for {len(found)} {what}", held=held)
         return found
 
     def rows(self, message: str, spans: list[Span]) -> list[Any]:

@@ -89,7 +89,7 @@ def load(
     how = _reading(format, to, placed, verify, dequantize, False, options)
     places = _with_mapping(storage_options, mmap)
     found = how.look(path, places)
-    if found is not None and to == "numpy" and not progress:
+    if found.__class__ is plain.Found and to == "numpy" and not progress:
         return found.value()
     with how.open_found(found) if found is not None else how.open_any(path, places) as opened:
         if progress is not None and progress is not False:
@@ -214,7 +214,7 @@ class Reading:
 
     def look(
         self, path: Any, storage_options: Mapping[str, Any] | None = None
-    ) -> plain.Found | plain.FoundSet | None:
+    ) -> plain.Found | Bundle | None:
         """A file of plain arrays, or a usual checkpoint; None for what only `open_any` opens."""
         if path.__class__ is Found and path.format is None and len(path.places) == 1:
             path = path.name if path.place.is_nothing_but(path.name) else None
@@ -230,12 +230,14 @@ class Reading:
             return plain.look_for_set(path, lends=self._is_lending)
         return found
 
-    def open_found(self, found: plain.Found | plain.FoundSet) -> Bundle:
+    def open_found(self, found: plain.Found | Bundle) -> Bundle:
         """Opens what `look` has found."""
         lends = self._is_lending
-        opened = found.bundle(lends=lends)
-        given = opened.place if isinstance(found, plain.Found) else found.path
-        return opened.handing(self._giver(), partial(_reopen, self, given), lends=lends)
+        given: Place | str = found.path
+        if isinstance(found, plain.Found):
+            found = found.bundle(lends=lends)
+            given = found.place
+        return found.handing(self._giver(), partial(_reopen, self, given), lends=lends)
 
     def open_any(
         self, path: Any, storage_options: Mapping[str, Any] | None = None

@@ -15,7 +15,6 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
-from tensorferry import _native
 from tensorferry.classes import NamedTuple
 from tensorferry.errors import FerryError, FormatError
 from tensorferry.files.sidecars import SUFFIX
@@ -23,9 +22,10 @@ from tensorferry.formats import table
 from tensorferry.formats.contract import HEAD, Facts, Glimpse, Plain, ReadsPlain, ReadsUsual
 from tensorferry.formats.detect import is_open
 from tensorferry.formats.table import TABLE
+from tensorferry.storage import system
 from tensorferry.storage.journal import identity_of
 from tensorferry.storage.place import Place
-from tensorferry.storage.source import SMALL_FILE, Source, Whole, open_local
+from tensorferry.storage.source import SMALL_FILE, Source, read_small, source_of
 from tensorferry.tensors import layout
 from tensorferry.tensors.bundle import Bundle
 from tensorferry.tensors.entries import Entries, views_in
@@ -78,7 +78,7 @@ def look(path: str) -> Found | None:
     known = _format_of(path[path.rfind(".") :])
     if known is None or "://" in path:
         return None
-    source = _read(path) or _map(path)
+    source = read_small(path) or _map(path)
     if source is None:
         return None
     facts, reader = known
@@ -94,28 +94,7 @@ def look(path: str) -> Found | None:
     return None if plain is None else Found(path, facts, source, plain)
 
 
-class FoundSet(NamedTuple):
-    """A thing of several files, open.
-
-    Attributes:
-        path: Its name.
-        opened: Its tensors.
-    """
-
-    path: str
-    opened: Bundle
-
-    def value(self) -> Any:
-        """The value that was saved; the files are closed then."""
-        with self.opened as opened:
-            return opened.value()
-
-    def bundle(self, *, lends: bool) -> Bundle:
-        """The tensors, which lend their arrays if `look_for_set` was asked for that."""
-        return self.opened
-
-
-def look_for_set(path: str, *, lends: bool) -> FoundSet | None:
+def look_for_set(path: str, *, lends: bool) -> Bundle | None:
     """A thing of several files in its usual form, read with the usual options; None for any other.
 
     Args:
@@ -126,10 +105,9 @@ def look_for_set(path: str, *, lends: bool) -> FoundSet | None:
     if reader is None or "://" in path or os.access(path, os.F_OK):
         return None
     try:
-        opened = reader.open_usual(path, lends=lends)
+        return reader.open_usual(path, lends=lends)
     except FerryError:  # the long way says what is wrong
         return None
-    return None if opened is None else FoundSet(path, opened)
 
 
 def value_of(data: bytes | memoryview, format: str | None = None) -> Any:
@@ -152,23 +130,12 @@ def _value_in(buffer: bytearray | memoryview, plain: Plain) -> Any:
     return arrays if plain.layout is None else layout.rebuild(plain.layout, arrays)
 
 
-def _read(path: str) -> Source | None:
-    """A small file, read."""
-    found = _native.read_small(path, SMALL_FILE, Whole)
-    if found is None:
-        return None
-    memory, identity = found
-    source = Source(path, buffer=memoryview(memory).toreadonly())
-    source.identity = identity
-    return source
-
-
 def _map(path: str) -> Source | None:
     """A larger file, mapped."""
     with suppress(OSError, ValueError):
         found = os.stat(path)  # before it is opened: a pipe would notice that, and wait
         if stat.S_ISREG(found.st_mode) and found.st_size > SMALL_FILE:
-            source = open_local(path)
+            source = source_of(os.open(path, system.READ), path)
             if source.mapped is not None:
                 return source
             source.close()

@@ -33,6 +33,7 @@ What is no danger is known by lists of what only computes: the ops in
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Any, Protocol
 
 from tensorferry.classes import dataclass
@@ -220,11 +221,12 @@ def in_config(
         detail = f"uses {name[:100]!r}, which this program registered"
         found.append(Danger("registered", "", detail))
     known_keys, harmless = supplied | registered, VALUES | {"__lambda__"}
+    # Of its own modules: for others there is a finding.
+    imports = cache(lambda module: package_of(module) is not None and known.imports(module))
     for one in keras_config.names(config):
         if one.key in known_keys or one.name in harmless:
             continue
-        # Of its own modules: for others there is a finding.
-        if one.module and package_of(one.module) is not None and known.imports(one.module):
+        if one.module and imports(one.module):
             detail = f"imports {one.module[:100]!r} for {one.name[:100]!r}"
             found.append(Danger("module", one.place, detail))
         if not one.is_function and one.module is None and not _is_own(one):

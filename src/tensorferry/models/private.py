@@ -52,7 +52,8 @@ class Copy:
         """Deletes the copy; what is mapped or open stays readable."""
         if os.getpid() == self._process:  # a forked child that ends leaves it to its parent
             try:
-                os.unlink(self.path)  # of most there is one file, which needs no walk
+                for name in os.listdir(self._directory):  # of most there are only files
+                    os.unlink(os.path.join(self._directory, name))
                 os.rmdir(self._directory)
             except OSError:
                 shutil.rmtree(self._directory, ignore_errors=True)

@@ -101,8 +101,6 @@ def total_size(places: Iterable[Place]) -> int | None:
     places = list(places)
     listing.learn(places)
     for place in places:
-        if place.is_stream:
-            return None
         try:
             size = place.size()
         except FileNotFoundError:  # whoever reads the file says that it is missing

@@ -167,10 +167,15 @@ def remove(path: Path, *, options: Options = None) -> None:
             os.unlink(path)
 
 
-def list_directory(path: Path, *, options: Options = None) -> list[str]:
+def list_directory(path: Path, *, start: str = "", options: Options = None) -> list[str]:
     """The paths of the files directly in a directory, sorted.
 
     An object store has no directories: a directory that does not exist there is an empty one.
+
+    Args:
+        path: The directory.
+        start: What the names of the files start with.
+        options: The storage options of a URL.
 
     Raises:
         UnsupportedError: The directory is on a web server.
@@ -178,10 +183,12 @@ def list_directory(path: Path, *, options: Options = None) -> list[str]:
     """
     path = localize(path)
     if is_url(path):
-        return sorted(backend_of(path).list_files(path, of_store(options), deep=False))
+        found = backend_of(path).list_files(path, of_store(options), deep=False)
+        return sorted(each for each in found if os.path.basename(each).startswith(start))
     # Nearly always the directory itself says what is a file, and the system is not asked again.
     with os.scandir(path) as entries:
-        return sorted(os.path.join(path, entry.name) for entry in entries if _is_file(entry))
+        names = [each.name for each in entries if each.name.startswith(start) and _is_file(each)]
+    return [os.path.join(path, name) for name in sorted(names)]
 
 
 def _is_file(entry: os.DirEntry[str]) -> bool:

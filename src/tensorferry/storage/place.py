@@ -308,6 +308,8 @@ class Place:
         """Whether there is a file or an object; a local directory is something, too."""
         if self._source is not None or self._given is not None or self.path == STANDARD_STREAM:
             return True
+        if not self.is_url and self._expected is None:
+            return self.mode() != 0
         return storage.exists(self._where, options=self.options)
 
     @property
@@ -334,14 +336,16 @@ class Place:
             FormatError: The path is a directory.
             OSError: The system's own error, such as FileNotFoundError.
         """
-        if self.is_stream:
-            return None
-        if self._source is None and self._given is None and not self.is_url:
+        is_unopened = self._source is None and self._given is None and not self.is_url
+        if is_unopened and self.path != STANDARD_STREAM:
             found = os.stat(self._where)
             if stat.S_ISDIR(found.st_mode):
                 raise FormatError("is a directory, expected a file", path=self.path)
-            if found.st_size:  # files of /proc have bytes, though their size is 0
+            self._pipe = not stat.S_ISREG(found.st_mode)
+            if found.st_size and not self._pipe:  # files of /proc have bytes, but a size of 0
                 return found.st_size
+        if self.is_stream:
+            return None
         if self._source is None and self._measured is not None:
             return self._measured.size
         return self.open().size

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
-from tensorferry import limits
+from tensorferry import _native, limits
 from tensorferry.budget import Budget
 from tensorferry.errors import (
     FormatError,
@@ -477,6 +477,9 @@ def open_local(given: str | Buffer | BinaryIO) -> Source:
     if isinstance(given, str):
         if given == STANDARD_STREAM:
             return _source_of_file(sys.stdin.buffer, "<stdin>", owned=False)
+        small = read_small(given)
+        if small is not None:
+            return small
         try:
             descriptor = os.open(given, system.READ)
         except ValueError:
@@ -486,6 +489,17 @@ def open_local(given: str | Buffer | BinaryIO) -> Source:
     if hasattr(given, "read"):
         return _source_of_file(given, _name_of(given), owned=False)
     return Source("<bytes>", buffer=memoryview(as_source(given)))
+
+
+def read_small(path: str) -> Source | None:
+    """A small regular file, read by one call; None for any other, and for whatever goes wrong."""
+    found = _native.read_small(path, SMALL_FILE, Whole)
+    if found is None:
+        return None
+    memory, known = found
+    source = Source(path, buffer=memoryview(memory).toreadonly())
+    source.identity = known
+    return source
 
 
 def unnameable(path: str) -> UnsupportedError:

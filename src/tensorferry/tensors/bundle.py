@@ -77,6 +77,11 @@ class Bundle(Mapping[str, Any]):
         ['a', 'b'] [1. 1. 1. 1.] [0. 0.]
     """
 
+    _give: Give | None = None
+    _lends = False
+    _reopen: Callable[[], Self] | None = None
+    _by_alias: dict[str, str] | None = None
+
     def __init__(
         self,
         stored: Mapping[str, Stored],
@@ -133,10 +138,6 @@ class Bundle(Mapping[str, Any]):
         self._check = check
         self._closing = closing
         self._left_out = frozenset(left_out)
-        self._give: Give | None = None
-        self._lends = False
-        self._reopen: Callable[[], Self] | None = None
-        self._by_alias: dict[str, str] | None = None
 
     @property
     def info(self) -> Mapping[str, TensorInfo]:
@@ -225,11 +226,12 @@ class Bundle(Mapping[str, Any]):
 
     def infos(self) -> Mapping[str, TensorInfo]:
         """Returns `info` for all tensors at once."""
-        quickly = None
         if self._many is not None and not self._note.origins:
             quickly = self._many.infos(self._aliases)
+            if quickly is not None:
+                return Infos(quickly)
         info = self.info
-        return Infos(quickly or {name: info[name] for name in self._stored})
+        return Infos({name: info[name] for name in self._stored})
 
     def count(self, progress: Progress | bool | None = None) -> int:
         """Number of tensors."""

@@ -115,11 +115,8 @@ class HeldTensors(ManyStored):
         if len(arrays) < len(self._tensors) or _OBJECTS in found:
             return None
         names = {dtype: dtypes.from_numpy(dtype).name for dtype in found}
-        facts = (
-            (name, names[array.dtype], array.shape, array.nbytes)
-            for name, array in zip(self._tensors, arrays, strict=True)
-        )
-        return infos_of(facts, aliases)
+        facts = ((names[array.dtype], array.shape, array.nbytes) for array in arrays)
+        return infos_of(self._tensors, facts, aliases)
 
 
 _OBJECTS = np.dtype(object)

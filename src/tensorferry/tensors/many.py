@@ -91,7 +91,7 @@ class StoredArrays(ManyStored):
         found = {dtype for dtype, _, _ in places.values()}
         names = {dtype: (dtypes.from_numpy(dtype).name, dtype.itemsize) for dtype in found}
         facts = (
-            (name, names[dtype][0], shape, math.prod(shape) * names[dtype][1])
-            for name, (dtype, shape, _) in places.items()
+            (names[dtype][0], shape, math.prod(shape) * names[dtype][1])
+            for dtype, shape, _ in places.values()
         )
-        return infos_of(facts, aliases)
+        return infos_of(places, facts, aliases)

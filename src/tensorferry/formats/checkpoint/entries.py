@@ -248,11 +248,13 @@ def data_path(prefix: str, shard: int, shards: int) -> str:
 # Writing
 
 
+@lru_cache(maxsize=64)
 def encode_header(shards: int) -> bytes:
     """The header of a checkpoint with so many data files."""
     return WRITER.encode("BundleHeaderProto", num_shards=shards, version={"producer": PRODUCER})
 
 
+@lru_cache(maxsize=1024)
 def encode_kind(row: DType, shape: tuple[int, ...]) -> bytes:
     """The start of an entry: its dtype and shape."""
     dimensions = {"dim": [{"size": size} for size in shape]}

@@ -18,6 +18,7 @@ from tensorferry.errors import FormatError, TruncatedError, UnsupportedError
 from tensorferry.formats.checkpoint.entries import (
     SIGNED,
     Entry,
+    Header,
     Kind,
     kind_of,
     parse_entry,
@@ -27,6 +28,8 @@ from tensorferry.formats.checkpoint.entries import (
 from tensorferry.formats.checkpoint.extents import Extents
 from tensorferry.formats.checkpoint.messages import Reader
 from tensorferry.storage import Source
+from tensorferry.storage.place import Place
+from tensorferry.storage.source import SMALL_FILE, Whole
 from tensorferry.tensors.values import Array
 
 # Of an index without entries.
@@ -40,7 +43,7 @@ class Index:
     Attributes:
         shards: How many data files there are.
         big_endian: The byte order of the data.
-        numbers: The number of each key, in order.
+        keys: Of the entries, which are numbered in this order.
         kinds: What `columns` refers to.
         columns: The kind, shard, offset, size and checksum of each number.
         slices: Of the tensors that have some, by number.
@@ -49,7 +52,7 @@ class Index:
 
     shards: int
     big_endian: bool = False
-    numbers: dict[bytes, int] = field(default_factory=dict)
+    keys: list[bytes] = field(default_factory=list)
     kinds: list[Kind] = field(default_factory=list)
     columns: Array = field(default_factory=lambda: _NO_COLUMNS)
     slices: dict[int, tuple[Extents, ...]] = field(default_factory=dict)
@@ -68,7 +71,7 @@ class Index:
 
     def name(self, number: int) -> str:
         """The key of an entry, as an error shows it."""
-        return shown(list(self.numbers)[number])
+        return shown(self.keys[number])
 
 
 def read_content(content: bytes, path: str) -> Index:
@@ -87,15 +90,14 @@ def read_content(content: bytes, path: str) -> Index:
         return read(Table(Source(path, buffer=memoryview(content))))
     header, start, keys, heads, sizes, end, numbers = found
     try:
-        index = Index(*parse_header(header, 0, len(header)))
+        index = Index(*parse_header(header, 0, len(header)), keys)
     except (FormatError, UnsupportedError) as error:
         error.offset = start + (error.offset or 0)
         raise error.located(path=path) from None
-    index.numbers = dict(zip(keys, range(len(keys)), strict=True))
     if not keys:
         return index
     table: Array = np.ndarray((7, len(keys)), np.int64, bytearray(numbers))
-    kinds = [kind for kind in map(kind_of, heads) if kind is not None]
+    kinds = [kind for head in heads if (kind := kind_of(head)) is not None]
     if sizes and sizes == [kind.nbytes for kind in kinds] and _are_different(kinds):
         index.kinds, index.columns, index.end = kinds, table[:5], end if end >= 0 else None
     else:
@@ -131,23 +133,30 @@ def read(table: Table) -> Index:
         keys += block.keys
     if index is None:
         raise FormatError("a table without a header", path=path, offset=0)
-    index.numbers = dict(zip(keys, range(len(keys)), strict=True))
+    index.keys = keys
     index.kinds, index.slices = parser.kinds, parser.slices
     if columns:
         index.columns = columns[0] if len(columns) == 1 else np.concatenate(columns, axis=1)
     return index
 
 
-def read_header(table: Table) -> Index:
-    """Only what the header says: an index without entries.
+def read_header(place: Place) -> Header:
+    """What the header of an index says.
 
     Raises:
         FormatError: It has none.
+        UnsupportedError: It is for newer readers.
+        OSError: The system's own error, such as FileNotFoundError.
     """
+    small = None if place.is_url else _native.read_small(place.path, SMALL_FILE, Whole)
+    found = None if small is None else _native.bundle_index(small[0])
+    if found is not None:  # nearly always: a small index is read sooner than it is opened
+        return parse_header(found[0], 0, len(found[0]))
+    table = Table(place.open())
     data = table.find(b"")
     if data is None:
         raise FormatError("a table without a header", path=table.source.path, offset=0)
-    return Index(*parse_header(data, 0, len(data)))
+    return parse_header(data, 0, len(data))
 
 
 def _take_header(block: Block, path: str) -> Index:

@@ -37,7 +37,7 @@ def names_of(
         names: See above.
     """
     if graph is None or names == "keys":
-        return dict(zip(keys, keys, strict=True)), {}
+        return {key: key for key in keys}, {}
     shown, slots = graphs.names_of(keys, partial(graphs.parse, graph))
     return (
         _by_variable(shown, slots, graphs.parse(graph)) if names == "variables" else (shown, slots)

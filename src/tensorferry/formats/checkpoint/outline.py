@@ -8,11 +8,13 @@ no outline: opening it (`tensorferry.formats.checkpoint.reader`) tells more.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
+from operator import itemgetter
 from typing import Any
 
 from tensorferry import _native
-from tensorferry.classes import dataclass
+from tensorferry.classes import NamedTuple, dataclass
 from tensorferry.codecs.protobuf import read_varint
 from tensorferry.errors import FerryError
 from tensorferry.formats.checkpoint import graph as graphs
@@ -27,10 +29,7 @@ from tensorferry.formats.checkpoint.entries import (
 )
 from tensorferry.formats.checkpoint.messages import Reader
 from tensorferry.storage.place import Place
-from tensorferry.tensors.infos import TensorInfo, make_infos
-
-# The same as `Entry(...)`, in a third of the time.
-_new: Any = tuple.__new__
+from tensorferry.tensors.infos import Facts, TensorInfo, make_infos
 
 # Beyond that many tensors NumPy is faster, its import included.
 MOST = 4096
@@ -42,13 +41,13 @@ class Outline:
     """What a checkpoint holds.
 
     Attributes:
-        entries: Of each tensor, by the name that a user is shown.
+        tensors: What each is like, by the name that a user is shown.
         keys: The key of each in the index.
         graph: The object graph; None if variables were saved by name.
         files: The index and the data files.
     """
 
-    entries: dict[str, Entry]
+    tensors: dict[str, Facts]
     keys: dict[str, str]
     graph: graphs.Graph | None
     files: list[str]
@@ -59,14 +58,27 @@ class Outline:
         Args:
             shown: Other names for them, if they have any.
         """
-        names = {name: name for name in self.entries} if shown is None else shown
-        return make_infos(
-            (
-                (names[name], entry.kind.row.name, entry.kind.shape, entry.size)
-                for name, entry in self.entries.items()
-            ),
-            {names[name]: key for name, key in self.keys.items()},
-        )
+        if shown is None:
+            return make_infos(self.tensors, self.tensors.values(), self.keys)
+        aliases = {shown[name]: key for name, key in self.keys.items()}
+        names = map(shown.__getitem__, self.tensors)
+        return make_infos(names, self.tensors.values(), aliases)
+
+
+class _Index(NamedTuple):
+    """What an index says.
+
+    Attributes:
+        header: Its header.
+        tensors: What each tensor is like, by its key.
+        places: The data file, the offset and the size of each.
+        graph: The entry of the object graph, if there is one.
+    """
+
+    header: Header
+    tensors: dict[str, Facts]
+    places: list[tuple[int, int, int]]
+    graph: Entry | None
 
 
 class _UnusualError(Exception):
@@ -82,64 +94,84 @@ def read(prefix: str) -> Outline | None:
     path = f"{prefix}.index"
     try:
         with Place(path).open() as source:
-            found = _read_entries(bytes(source.everything()))
-        if found is None:
-            return None
-        header, entries = found
-        files = _check_places(prefix, header, entries)
-        text = entries.pop(graphs.KEY, None)
-        graph = None if text is None else graphs.parse(_read_text(prefix, header, text))
+            index = _read_index(bytes(source.everything()))
+        tensors = index.tensors
+        files = _check_places(prefix, index.header, index.places)
+        if index.graph is None:
+            return Outline(tensors, {key: key for key in tensors}, None, [path, *files])
+        del tensors[graphs.KEY]
+        graph = graphs.parse(_read_text(prefix, index.header, index.graph))
     except (_UnusualError, FerryError, OSError, UnicodeDecodeError):
         return None
-    keys = {key: key for key in entries}
-    if graph is not None:
-        keys, _ = graphs.names_of(entries, lambda: graph)
-    return Outline({name: entries[key] for name, key in keys.items()}, keys, graph, [path, *files])
+    keys, _ = graphs.names_of(tensors, lambda: graph)
+    shown = {name: tensors[key] for name, key in keys.items()}
+    return Outline(shown, keys, graph, [path, *files])
 
 
-def _read_entries(content: bytes) -> tuple[Header, dict[str, Entry]] | None:
-    """The header and all entries; None if there are many, or unusual ones."""
+def _read_index(content: bytes) -> _Index:
+    """All entries of an index.
+
+    Raises:
+        _UnusualError: There are many, or unusual ones.
+    """
     found = _native.bundle_index(content)
     if found is None or len(found[2]) > MOST:
-        return None
+        raise _UnusualError
     head, _, keys, heads, _, _, numbers = found
     header = parse_header(head, 0, len(head))
     kinds = [*map(kind_of, heads), None]  # the last is that of the number -1
+    known = [kind and (kind.row.name, kind.shape, kind.nbytes) for kind in kinds]
     table, count = memoryview(numbers).cast("q"), len(keys)
-    columns = [table[place * count : (place + 1) * count].tolist() for place in range(7)]
-    entries: dict[str, Entry] = {}
-    for key, number, shard, offset, size, crc, start, end in zip(keys, *columns, strict=True):
-        kind = kinds[number]
-        if kind is not None and kind.nbytes == size:
-            entry = _new(Entry, (kind, shard, offset, size, crc, ()))
-        else:  # of strings, the shape does not tell the size
-            entry = parse_entry(Reader(content), start, end)
+    which, *columns = (table[place * count : (place + 1) * count].tolist() for place in range(4))
+    tensors: list[Any] = list(map(known.__getitem__, which))
+    places, graph = list(zip(*columns, strict=True)), None
+    for number, (facts, place) in enumerate(zip(tensors, places, strict=True)):
+        if facts is not None and facts[2] == place[2]:
+            continue
+        kind = kinds[which[number]]
+        if kind is not None and kind.row.name == "string" and place[2] >= kind.elements:
+            entry = Entry(
+                kind, place[0], place[1], place[2], 0
+            )  # of strings, the shape does not tell the size
+        else:
+            entry = parse_entry(Reader(content), *table[5 * count + number :: count])
         if entry.slices or entry.kind.row.name == "variant":
-            return None
-        entries[key.decode()] = entry
-    return None if header.big_endian or NOTE in entries else (header, entries)
+            raise _UnusualError
+        tensors[number] = entry.kind.row.name, entry.kind.shape, entry.size
+        places[number] = entry[1:4]
+        graph = entry if keys[number] == _GRAPH else graph
+    described = dict(zip(map(bytes.decode, keys), tensors, strict=True))
+    if header.big_endian or NOTE in described:
+        raise _UnusualError
+    return _Index(header, described, places, graph)
 
 
-def _check_places(prefix: str, header: Header, entries: dict[str, Entry]) -> list[str]:
+_GRAPH = graphs.KEY.encode()
+
+
+def _check_places(prefix: str, header: Header, places: Iterable[tuple[int, int, int]]) -> list[str]:
     """The data files that entries lie in.
 
     Raises:
         _UnusualError: The bytes of one are not there, or belong to two of them.
         OSError: A data file is not there.
     """
-    files: dict[int, str] = {}
-    room = end = 0
-    for shard, offset, size in sorted(entry[1:4] for entry in entries.values()):
-        if shard not in files:
-            files[shard] = data_path(prefix, shard, header.shards)
-            room, end = os.stat(files[shard]).st_size, 0
-        if not 0 <= shard < header.shards or offset + size > room:
+    held: dict[int, list[tuple[int, int]]] = {}
+    for shard, offset, size in places:
+        held.setdefault(shard, []).append((offset, offset + size))
+    files = []
+    for shard, extents in sorted(held.items()):
+        path = data_path(prefix, shard, header.shards)
+        if not 0 <= shard < header.shards or max(extents, key=_end)[1] > os.stat(path).st_size:
             raise _UnusualError("bytes that are not there")
-        if size and offset < end:
+        filled = sorted(extent for extent in extents if extent[0] < extent[1])
+        if any(before[1] > after[0] for before, after in pairwise(filled)):
             raise _UnusualError("bytes of two tensors")
-        if size:
-            end = offset + size
-    return list(files.values())
+        files.append(path)
+    return files
+
+
+_end = itemgetter(1)
 
 
 def _read_text(prefix: str, header: Header, entry: Entry) -> bytes:

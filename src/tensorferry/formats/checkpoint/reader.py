@@ -52,6 +52,9 @@ from tensorferry.tensors.values import Array, TensorInfo
 # The most bytes of an index that is read before anything is known of it.
 LARGEST = 1 << 24
 
+# How the path of the only data file ends.
+_ONLY = data_path("", 0, 1)
+
 
 @dataclass(slots=True)
 class Checkpoint:
@@ -170,7 +173,7 @@ def open_pair(
     prefix: Place, verify: bool = True, names: Names = "paths", parts: bool = False
 ) -> Checkpoint | None:
     """The checkpoint of a local prefix with one data file, by few calls; None for any other."""
-    path, data = prefix.path + states.INDEX, data_path(prefix.path, 0, 1)
+    path, data = prefix.path + states.INDEX, prefix.path + _ONLY
     found = _native.open_pair(path, data, LARGEST, SMALL_FILE, Whole)
     if found is None:
         return None
@@ -308,8 +311,7 @@ def _make(
         indexes.check_places(index, sizes, lambda shard: data_path(prefix, shard, index.shards))
     try:
         reader = TensorReader(index, files, verify)
-        visible = reader.visible()
-        keys = dict(zip(map(bytes.decode, visible), visible.values(), strict=True))
+        keys = reader.visible()
     except UnicodeDecodeError as error:
         raise FormatError(
             f"a key is {error.object[:60]!r}, expected UTF-8", path=prefix + states.INDEX
@@ -318,13 +320,13 @@ def _make(
         raise error.located(path=prefix + states.INDEX) from None
     kept = {name: keys.pop(name) for name in HIDDEN if name in keys}
     graph = reader.text(kept[graphs.KEY]) if graphs.KEY in kept else None
-    note, metadata = Note(), dict[str, Any]()
+    note = Note()
+    metadata: dict[str, Any] = {}
     if NOTE in kept:
         note, metadata = _read_note(reader.text(kept[NOTE]))
     shown, slots = names_of(keys, graph, names)
-    stored: Mapping[str, Stored] = _Tensors(
-        {name: keys[key] for name, key in shown.items()} if graph is not None else keys, reader
-    )
+    numbers = keys if graph is None else {name: keys[key] for name, key in shown.items()}
+    stored: Mapping[str, Stored] = _Tensors(numbers, reader)
     if note.tensors and not parts:
         stored = _put_together(stored, note)
         shown = {name: shown.get(name, name) for name in stored}

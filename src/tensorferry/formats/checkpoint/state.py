@@ -148,6 +148,8 @@ def update(
     text = None
     try:
         text = _read_text(Place(folder, options=options))
+        if not durable and text == State(name, [name]).encode():  # and nothing changes
+            return []
         state = State(name) if text is None else State.parse(text)
     except FormatError:
         state = State(name)

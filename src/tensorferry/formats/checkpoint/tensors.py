@@ -26,6 +26,9 @@ from tensorferry.tensors.infos import TensorInfo, infos_of
 from tensorferry.tensors.stored import Stored, StoredArray, Unreadable, plain_storage
 from tensorferry.tensors.values import NARROW, Array, Kind
 
+# Where a piece of a tensor starts, and its number.
+_Piece = tuple[tuple[int, ...], int]
+
 
 class TensorReader:
     """Makes tensors of entries.
@@ -45,28 +48,38 @@ class TensorReader:
         self._verify = verify
         self._arrays: dict[int, StoredArray] = {}
         self._sound: set[int] = set()  # tensors that were verified
-        keys = list(index.numbers) if index.slices else []
-        self._pieces = {number: self._find_pieces(number, keys[number]) for number in index.slices}
+        self._pieces = self._find_pieces() if index.slices else {}
 
     @cached_property
     def _kinds(self) -> list[entries.Kind]:
         """The kind of each number."""
         return list(map(self.index.kinds.__getitem__, self.index.columns[0].tolist()))
 
-    def visible(self) -> dict[bytes, int]:
-        """The keys and numbers of whole tensors."""
-        if not self._pieces:
-            return self.index.numbers
-        hidden = {number for pieces in self._pieces.values() for _, number in pieces}
-        return {k: number for k, number in self.index.numbers.items() if number not in hidden}
+    def visible(self) -> dict[str, int]:
+        """The keys and numbers of whole tensors.
 
-    def _find_pieces(self, number: int, key: bytes) -> list[tuple[tuple[int, ...], int]]:
-        entry = self.index.entry(number)
+        Raises:
+            UnicodeDecodeError: A key is no text.
+        """
+        keys = self.index.keys
+        if not self._pieces:
+            return dict(zip(map(bytes.decode, keys), range(len(keys)), strict=True))
+        hidden = {number for pieces in self._pieces.values() for _, number in pieces}
+        return {k.decode(): number for number, k in enumerate(keys) if number not in hidden}
+
+    def _find_pieces(self) -> dict[int, list[_Piece]]:
+        """The pieces of each tensor that has some."""
+        keys = self.index.keys
+        numbers = dict(zip(keys, range(len(keys)), strict=True))
+        return {number: self._pieces_of(number, numbers) for number in self.index.slices}
+
+    def _pieces_of(self, number: int, numbers: Mapping[bytes, int]) -> list[_Piece]:
+        entry, key = self.index.entry(number), self.index.keys[number]
         places, found = [], []
         try:
             for extents in entry.slices:
                 place = slices.place(entry.kind.shape, extents)
-                piece = self.index.numbers.get(slices.key(key, extents))
+                piece = numbers.get(slices.key(key, extents))
                 if piece is None:
                     raise FormatError(f"the index lacks the slice at {list(place[0])}")
                 kind = self.index.kind(piece)
@@ -124,12 +137,11 @@ class TensorReader:
             numbers: Those of the tensors, by name.
             aliases: Another name of each tensor that has one.
         """
-        if self._pieces or not all(kind.row.bits for kind in self.index.kinds):
-            return None
         facts = [(kind.row.name, kind.shape, kind.nbytes) for kind in self.index.kinds]
+        if self._pieces or None in [nbytes for _, _, nbytes in facts]:
+            return None
         kinds = self.index.columns[0].tolist()
-        rows = ((name, *facts[kinds[number]]) for name, number in numbers.items())
-        return infos_of(rows, aliases)
+        return infos_of(numbers, [facts[kinds[at]] for at in numbers.values()], aliases)
 
     def arrays(self, numbers: Mapping[str, int]) -> dict[str, Array] | None:
         """Tensors of numbers by name, verified; None if one of them is something else.

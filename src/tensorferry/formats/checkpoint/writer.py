@@ -20,7 +20,6 @@ second names, the third state is the last.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -30,7 +29,7 @@ import numpy as np
 from tensorferry import _native, dtypes, storage
 from tensorferry.classes import NamedTuple, dataclass, field
 from tensorferry.codecs import json_text as json, leveldb as table
-from tensorferry.codecs.leveldb import Table, mask
+from tensorferry.codecs.leveldb import mask
 from tensorferry.errors import FerryError, UnsupportedError
 from tensorferry.formats.checkpoint import (
     entries as checkpoint_entries,
@@ -302,7 +301,7 @@ def _replace(
 def count_shards(place: Place) -> int | None:
     """Number of data files of the checkpoint whose index is there; None if nothing is lost."""
     try:
-        return indexes.read_header(Table(place.open())).shards
+        return indexes.read_header(place).shards
     except (FileNotFoundError, NotADirectoryError, FerryError):
         return None
     finally:
@@ -330,12 +329,12 @@ def _link(paths: list[str], others: list[str], *, durable: bool) -> bool:
 def remove_data(prefix: str, kept: set[str], options: Options) -> None:
     """Removes data files of a prefix that its index does not mean."""
     directory, name = os.path.split(prefix)
-    pattern = re.compile(re.escape(name) + r"\.data-\d{5,}-of-\d{5,}")
-    names = {os.path.basename(path) for path in kept}
+    names, start = {os.path.basename(path) for path in kept}, f"{name}.data-"
     with suppress(OSError, UnsupportedError):
-        for path in storage.list_directory(directory or ".", options=options):
+        for path in storage.list_directory(directory or ".", start=start, options=options):
             found = os.path.basename(path)
-            if pattern.fullmatch(found) and found not in names:
+            data = states.DATA.fullmatch(found)
+            if data is not None and data[1] == name and found not in names:
                 storage.remove(path, options=options)
 
 

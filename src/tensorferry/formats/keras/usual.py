@@ -50,11 +50,11 @@ class Usual(Generic[T]):
 
 def infos(usual: Usual[str]) -> dict[str, TensorInfo]:
     """What is known of each variable."""
-    rows = (
-        (name, dtype, shape, math.prod(shape) * dtypes.BY_NAME[dtype].bits // 8)
-        for name, (dtype, shape, _) in usual.places.items()
+    facts = (
+        (dtype, shape, math.prod(shape) * dtypes.BY_NAME[dtype].bits // 8)
+        for dtype, shape, _ in usual.places.values()
     )
-    return infos_of(rows, usual.paths)
+    return infos_of(usual.places, facts, usual.paths)
 
 
 def find(

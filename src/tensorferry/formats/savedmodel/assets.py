@@ -107,6 +107,11 @@ def _list(folder: Place) -> list[str]:
             return []
         return [path.rpartition("/")[2] for path in found]
     names: list[str] = []
+    try:
+        if not os.listdir(top):  # nearly always
+            return []
+    except OSError:
+        return []
     for place, directories, files in os.walk(top):
         directories.sort()
         for file in sorted(files):

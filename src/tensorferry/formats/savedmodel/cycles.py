@@ -7,6 +7,9 @@ from collections.abc import Mapping
 
 def find_cycles(calls: Mapping[str, tuple[str, ...]]) -> set[str]:
     """The names that a way leads back to: Tarjan's components, without recursion."""
+    calls = {name: called for name, called in calls.items() if called}
+    if not any(name in calls for called in calls.values() for name in called):
+        return set()  # nearly always: those that are called call nobody
     order: dict[str, int] = {}
     lowest: dict[str, int] = {}
     component: list[str] = []
@@ -26,7 +29,7 @@ def find_cycles(calls: Mapping[str, tuple[str, ...]]) -> set[str]:
                 inside.add(name)
             for called in rest:
                 if called not in order:
-                    stack.append((called, iter(calls[called])))
+                    stack.append((called, iter(calls.get(called, ()))))
                     break
                 if called in inside:
                     lowest[name] = min(lowest[name], order[called])

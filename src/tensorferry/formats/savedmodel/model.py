@@ -215,11 +215,11 @@ def find(place: Place) -> Place | None:
     Args:
         place: The folder of a model, or its saved_model.pb, .pbtxt or .cpb; local or a URL.
     """
-    if not place.is_named:
-        return None
     name = place.path
     if name.rpartition("/")[2] in FILES or os.path.basename(name) in FILES:
-        return place if place.exists() else None
+        return place if place.exists() and place.is_named else None
+    if not place.is_named:
+        return None
     if not place.is_url and not os.path.isdir(name):
         return None
     files = (place.at(storage_join(name, file)) for file in FILES)
@@ -312,11 +312,14 @@ def load(place: Place, *, verify: bool = True) -> Loaded:
         verify: Check the hashes of a model in chunks.
     """
     file = find(place) or place
-    if file is place and not place.is_url and place.is_named and os.path.isdir(place.path):
-        raise FileNotFoundError(f"{place.path}: no SavedModel, expected one of {', '.join(FILES)}")
     was_open = file.is_open
     try:
         data = file.open().everything()
+    except FormatError:
+        if file is not place or place.is_url or not os.path.isdir(place.path):
+            raise
+        what = f"{place.path}: no SavedModel, expected one of {', '.join(FILES)}"
+        raise FileNotFoundError(what) from None
     finally:
         if not was_open:
             file.close()

@@ -234,12 +234,10 @@ def read_objects(reader: Reader, span: Span) -> Objects:
         else:
             bare = reader.read("SavedBareConcreteFunction", place)
             callables[path] = CallableObject(path, (bare.get("concrete_function_name", ""),))
-    concrete = {
-        name: _read_concrete(reader, name, place)
-        for name, place in reader.entries(
-            "ConcreteFunctionEntry", fields.get("concrete_functions", [])
-        ).items()
-    }
+    named = reader.entries("ConcreteFunctionEntry", fields.get("concrete_functions", []))
+    described = reader.rows("SavedConcreteFunction", list(named.values()))
+    rows = [(name, reader, *sides) for name, sides in zip(named, described, strict=True)]
+    concrete = dict(zip(named, make_many(ConcreteFunction, rows), strict=True))
     return Objects(
         sum(found.kinds.values()),
         MappingProxyType(found.variables),
@@ -376,9 +374,3 @@ def _read_variables(
         for path, span, (dtype, shape, trainable, name) in zip(numbers, spans, found, strict=True)
     )
     return dict(zip(numbers, make_many(Variable, rows), strict=True))
-
-
-def _read_concrete(reader: Reader, name: str, span: Span) -> ConcreteFunction:
-    fields = reader.read("SavedConcreteFunction", span)
-    inputs = fields.get("canonicalized_input_signature")
-    return ConcreteFunction(name, reader, inputs, fields.get("output_signature"))

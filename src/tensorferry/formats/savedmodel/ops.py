@@ -114,6 +114,12 @@ def placed() -> frozenset[str]:
     return frozenset(op for op, group in groups().items() if group.place == "placed")
 
 
+@functools.cache
+def _kinds() -> Mapping[str, Kind]:
+    """The kind of every op that has one."""
+    return {op: group.kind for op, group in groups().items() if group.kind is not None}
+
+
 def find_risks(ops: Mapping[str, int], unusual: Mapping[str, int]) -> tuple[Risk, ...]:
     """The ops that do more than compute, those that nobody expects first.
 
@@ -121,17 +127,15 @@ def find_risks(ops: Mapping[str, int], unusual: Mapping[str, int]) -> tuple[Risk
         ops: How often each op is used.
         unusual: How often those of `ATTRIBUTES` have another value than the harmless ones.
     """
-    known = groups()
     risks = []
-    for op, count in ops.items():
-        group = known.get(op)
-        if group is not None and group.kind is not None:
-            fine = group.place == "placed" or (group.place == "conditional" and op not in unusual)
-            risks.append(Risk(op, count, EFFECT_OF[group.kind], fine))
+    for op in ops.keys() & _kinds().keys():
+        place = groups()[op].place
+        fine = place == "placed" or (place == "conditional" and op not in unusual)
+        risks.append(Risk(op, ops[op], EFFECT_OF[_kinds()[op]], fine))
     return tuple(sorted(risks, key=lambda risk: (risk.expected, risk.effect, risk.op)))
 
 
 def find_custom(ops: Iterable[str]) -> tuple[str, ...]:
     """The ops that are not TensorFlow's own."""
     known = groups()
-    return tuple(sorted(op for op in ops if op not in known))
+    return tuple(sorted([op for op in ops if op not in known]))
