@@ -510,6 +510,21 @@ def test_outlines_of_checkpoints(path, monkeypatch):
         assert outlined is not None
 
 
+def test_a_graph_of_numbers_has_no_outline(tf, tmp_path):
+    """Numbers under the name of the object graph are an error of whoever opens the checkpoint."""
+    prefix = str(tmp_path / "model")
+    tf.raw_ops.SaveV2(
+        prefix=prefix,
+        tensor_names=["_CHECKPOINTABLE_OBJECT_GRAPH", "v"],
+        shape_and_slices=["", ""],
+        tensors=[tf.zeros(3), tf.zeros(2)],
+    )
+
+    assert checkpoint_outline.read(prefix) is None
+    with pytest.raises(ferry.FerryError, match="_CHECKPOINTABLE_OBJECT_GRAPH"):
+        ferry.inspect(prefix)
+
+
 @pytest.mark.parametrize("what", ["module_path", "checkpoint_path"])
 def test_outline_imports_neither_numpy_nor_tensorflow(what, request):
     """SavedModels and checkpoints are looked into without NumPy, and without what opens others."""

@@ -130,9 +130,7 @@ def _read_index(content: bytes) -> _Index:
             continue
         kind = kinds[which[number]]
         if kind is not None and kind.row.name == "string" and place[2] >= kind.elements:
-            entry = Entry(
-                kind, place[0], place[1], place[2], 0
-            )  # of strings, the shape does not tell the size
+            entry = Entry(kind, *place, 0)  # the shape of strings does not tell their size
         else:
             entry = parse_entry(Reader(content), *table[5 * count + number :: count])
         if entry.slices or entry.kind.row.name == "variant":
@@ -141,7 +139,7 @@ def _read_index(content: bytes) -> _Index:
         places[number] = entry[1:4]
         graph = entry if keys[number] == _GRAPH else graph
     described = dict(zip(map(bytes.decode, keys), tensors, strict=True))
-    if header.big_endian or NOTE in described:
+    if header.big_endian or NOTE in described or (graph is None and graphs.KEY in described):
         raise _UnusualError
     return _Index(header, described, places, graph)
 
