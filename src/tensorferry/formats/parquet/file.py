@@ -50,7 +50,7 @@ ALONE = 2 << 20
 STEPS = 8
 
 # Who reads all rows gets so many bytes of them at a time: new memory takes longer than decoding.
-STREAMED = 1 << 20
+STREAMED = 2 << 20
 
 DICTIONARY = 16 << 20
 """Number of bytes of the largest dictionary in which we look for its longest string."""
@@ -163,22 +163,25 @@ class Reader:
     ) -> Generator[pa.RecordBatch, None, None]:
         """A row group, some rows at a time; if not all surely fit into memory, they are counted."""
         columns = list(columns)
+        are_all = columns == self._names
         step, rows, size, count = self._prepare(index, columns), self.rows[index], 0, 0
         with pieces.translated():
             for batch in self._file.iter_batches(
                 min(step, most),
                 row_groups=[index],
-                columns=None if columns == self._names else columns,
+                columns=None if are_all else columns,
                 use_threads=self._is_large(index, columns),
             ):
                 if step < rows:
                     size += nbytes_of(batch)
                     pieces.check_memory(size, held=self.size)
-                if batch.schema.names != columns:
+                if not are_all and batch.schema.names != columns:
                     batch = batch.select(columns)
                 batch.validate(full=self._verify)
                 count += batch.num_rows
                 yield batch
+                if count >= rows:  # PyArrow needs a while to find that there are no more
+                    break
             self._check_rows(index, count)
 
     def _prepare(self, index: int, columns: Sequence[str]) -> int:
@@ -300,7 +303,7 @@ class Reader:
                     found.add(leaf.name)
                 elif None in counts:
                     unsure.setdefault(leaf.column, []).append(leaf.name)
-        return found | look_for_nulls(self, unsure)
+        return found | look_for_nulls(self, unsure) if unsure else found
 
     def sizes(self) -> dict[str, int]:
         """Number of bytes of the file that each column takes, compressed as it is."""
