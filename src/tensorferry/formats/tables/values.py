@@ -82,6 +82,17 @@ def from_batches(
     return leaves
 
 
+def usual(names: Sequence[str], batch: pa.RecordBatch) -> dict[str, Leaf] | None:
+    """The leaves of a record batch whose columns have no metadata; None if one is unusual."""
+    found: dict[str, Leaf] = {}
+    for name, array in zip(names, batch.columns, strict=True):
+        values = _usual(array)
+        if values is None:
+            return None
+        found[name] = values
+    return found
+
+
 def from_chunks(
     field: pa.Field,
     chunks: Iterable[Any],
