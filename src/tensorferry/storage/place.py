@@ -334,14 +334,16 @@ class Place:
             FormatError: The path is a directory.
             OSError: The system's own error, such as FileNotFoundError.
         """
-        if self.is_stream:
-            return None
-        if self._source is None and self._given is None and not self.is_url:
+        is_path = self.path != STANDARD_STREAM and self._given is None and not self.is_url
+        if is_path and self._source is None:
             found = os.stat(self._where)
             if stat.S_ISDIR(found.st_mode):
                 raise FormatError("is a directory, expected a file", path=self.path)
-            if found.st_size:  # files of /proc have bytes, though their size is 0
+            # Files of /proc have bytes, though their size is 0.
+            if stat.S_ISREG(found.st_mode) and found.st_size:
                 return found.st_size
+        if self.is_stream:
+            return None
         if self._source is None and self._measured is not None:
             return self._measured.size
         return self.open().size
