@@ -1,6 +1,7 @@
 // Columns of CSV of the usual form.
 #include "core/csv.h"
 
+#include <cstring>
 #include <memory>
 #include <string_view>
 #include <vector>
@@ -33,29 +34,39 @@ struct Column {
   csv::Kind kind;
   std::size_t place;
   std::size_t size = 0;  // bytes of texts
+  std::unique_ptr<std::uint8_t[]> numbers;  // of a column that was found to have some
   std::unique_ptr<Memory> values, offsets;
 };
 
 // What is known of the columns that are wanted; false if a column is unusual.
-bool find(csv::Block& block, std::vector<Column>& columns) {
+bool find(csv::Block& block, std::size_t rows, std::vector<Column>& columns) {
   for (Column& column : columns) {
-    if (column.kind == csv::Kind::unknown) column.kind = block.kind_of(column.place);
+    if (column.kind == csv::Kind::unknown) {
+      column.numbers = std::make_unique_for_overwrite<std::uint8_t[]>(8 * rows);
+      column.kind = block.numbers(column.place, column.numbers.get());
+    }
     if (column.kind == csv::Kind::unknown) return false;
     if (column.kind == csv::Kind::text) column.size = block.size_of(column.place);
   }
   return true;
 }
 
-bool fill(const csv::Block& block, const std::vector<Column>& columns) {
+bool fill(const csv::Block& block, std::size_t rows, const std::vector<Column>& columns) {
   bool has_texts = false;
   for (const Column& column : columns) {
     std::uint8_t* const values = column.values->data();
-    const bool filled = column.kind == csv::Kind::integer ? block.integers(column.place, values)
-                        : column.kind == csv::Kind::real
-                            ? block.reals(column.place, values)
-                            : block.texts(column.place, column.offsets->data(), values);
+    bool filled = true;
+    if (column.kind == csv::Kind::text) {
+      filled = block.texts(column.place, column.offsets->data(), values);
+      has_texts = true;
+    } else if (column.numbers != nullptr) {
+      std::memcpy(values, column.numbers.get(), 8 * rows);
+    } else if (column.kind == csv::Kind::integer) {
+      filled = block.integers(column.place, values);
+    } else {
+      filled = block.reals(column.place, values);
+    }
     if (!filled) return false;
-    has_texts |= column.kind == csv::Kind::text;
   }
   return !has_texts || block.is_text();
 }
@@ -68,24 +79,26 @@ nb::object csv_columns(nb::handle source, const char* given, std::uint64_t rows,
   for (std::size_t place = 0; place < kinds.size(); ++place) {
     const std::size_t kind = letters.find(kinds[place]);
     if (kind == std::string_view::npos) throw nb::value_error("a kind of column is one of -?ift");
-    if (kind > 0) columns.push_back({static_cast<csv::Kind>(kind), place, 0, nullptr, nullptr});
+    if (kind > 0) columns.push_back({static_cast<csv::Kind>(kind), place});
   }
   csv::Block block;
+  const auto count = static_cast<std::size_t>(rows);
   {
     const Unlocked unlocked;
-    if (!block.find(buffer.span(), kinds.size(), rows) || !find(block, columns)) columns.clear();
+    if (!block.find(buffer.span(), kinds.size(), rows) || !find(block, count, columns)) {
+      columns.clear();
+    }
   }
   if (columns.empty()) return nb::none();
   for (Column& column : columns) {
     const bool is_text = column.kind == csv::Kind::text;
-    const auto count = static_cast<std::size_t>(rows);
     column.values = std::make_unique<Memory>(allocate, is_text ? column.size : 8 * count);
     if (is_text) column.offsets = std::make_unique<Memory>(allocate, 4 * (count + 1));
   }
   bool filled;
   {
     const Unlocked unlocked;
-    filled = fill(block, columns);
+    filled = fill(block, count, columns);
   }
   if (!filled) return nb::none();
   return make_list(columns.size(), [&](std::size_t i) {

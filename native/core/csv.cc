@@ -117,19 +117,28 @@ Span Block::cell(std::size_t row, std::size_t column) const noexcept {
   return {text_.data + start, end - start};
 }
 
-Kind Block::kind_of(std::size_t column) const noexcept {
+Kind Block::numbers(std::size_t column, std::uint8_t* out) const {
   Kind kind = Kind::integer;
   for (std::size_t row = 0; row < rows_; ++row) {
     const Span found = cell(row, column);
     if (is_surely_text(found)) return Kind::text;
-    decimal::Decimal number;
-    std::int64_t integer;
     if (kind == Kind::unknown) continue;
-    if (!read_number(found, number)) {
+    decimal::Decimal number;
+    std::int64_t integer = 0;
+    double real;
+    const bool is_read = read_number(found, number);
+    if (!is_read || (number.is_integer && !decimal::as_integer(number, integer))) {
       kind = Kind::unknown;
-    } else if (!number.is_integer) {
-      kind = Kind::real;
-    } else if (!decimal::as_integer(number, integer)) {
+      continue;
+    }
+    if (kind == Kind::integer && !number.is_integer) {
+      kind = reals(column, row, out) ? Kind::real : Kind::unknown;
+    }
+    if (kind == Kind::integer) {
+      put(out, row, integer);
+    } else if (decimal::as_double(number, real)) {
+      put(out, row, real);
+    } else {
       kind = Kind::unknown;
     }
   }
@@ -157,8 +166,8 @@ bool Block::integers(std::size_t column, std::uint8_t* out) const noexcept {
   return true;
 }
 
-bool Block::reals(std::size_t column, std::uint8_t* out) const {
-  for (std::size_t row = 0; row < rows_; ++row) {
+bool Block::reals(std::size_t column, std::size_t rows, std::uint8_t* out) const {
+  for (std::size_t row = 0; row < rows; ++row) {
     decimal::Decimal found;
     double number;
     if (!read_number(cell(row, column), found) || !decimal::as_double(found, number)) return false;

@@ -21,23 +21,25 @@ class Block {
   // Finds the cells of so many rows; false if there are others.
   bool find(Span text, std::size_t columns, std::uint64_t rows);
 
-  // What PyArrow finds a column to be; unknown if it may be something else than we read.
-  Kind kind_of(std::size_t column) const noexcept;
-
   // Number of bytes that the texts of a column take, at most.
   std::size_t size_of(std::size_t column) const noexcept;
 
   // Whether the texts are UTF-8.
   bool is_text() const noexcept;
 
+  // What PyArrow finds a column to be, whose integers or reals are written to memory at any address;
+  // unknown if it may be something else than we read.
+  Kind numbers(std::size_t column, std::uint8_t* out) const;
+
   // Write the values of a column to memory at any address; false if one of them is something else.
   // Of texts come the offsets of Arrow, one more than there are rows, and the bytes.
   bool integers(std::size_t column, std::uint8_t* out) const noexcept;
-  bool reals(std::size_t column, std::uint8_t* out) const;
+  bool reals(std::size_t column, std::uint8_t* out) const { return reals(column, rows_, out); }
   bool texts(std::size_t column, std::uint8_t* offsets, std::uint8_t* out) const noexcept;
 
  private:
   Span cell(std::size_t row, std::size_t column) const noexcept;
+  bool reals(std::size_t column, std::size_t rows, std::uint8_t* out) const;
 
   Span text_{};
   std::size_t columns_ = 0, rows_ = 0;

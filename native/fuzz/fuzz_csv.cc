@@ -54,10 +54,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::vector<std::string> cells;
   for (std::size_t column = 0; column < columns; ++column) {
     std::vector<std::uint8_t> offsets(4 * (rows + 1)), values(block.size_of(column)), numbers(8 * rows);
-    const csv::Kind kind = block.kind_of(column);
+    std::vector<std::uint8_t> found_numbers(8 * rows);
+    const csv::Kind kind = block.numbers(column, found_numbers.data());
     const bool are_integers = block.integers(column, numbers.data());
     if ((kind == csv::Kind::integer) != (are_integers && rows > 0)) __builtin_trap();
-    if (are_integers && !block.reals(column, numbers.data())) __builtin_trap();
+    if (kind == csv::Kind::integer && numbers != found_numbers) __builtin_trap();
+    const bool are_reals = block.reals(column, numbers.data());
+    if ((are_integers || kind == csv::Kind::real) && !are_reals) __builtin_trap();
+    if (kind == csv::Kind::real && numbers != found_numbers) __builtin_trap();
     if (!block.texts(column, offsets.data(), values.data())) continue;
     if (cells.empty()) cells = cells_of(text.data(), text.size());
     for (std::size_t row = 0; row < rows; ++row) {

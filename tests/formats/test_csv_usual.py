@@ -26,6 +26,8 @@ USUAL = {
     "one column": 'a\nx\n""\ny\n',
     "umlauts": "a,b\nä,1\n日本,2\n",
     "text later": "a,b\n,1\n5,2\nhello,3\n",
+    "text behind floats": "a,b\n1,1\n2.5,2\nhello,3\n",
+    "minus zero before a float": "a,b\n-0,1\n7,2\n0.5,3\n",
 }
 UNUSUAL = {
     "nothing": "a,b\n1,\n2,3\n",

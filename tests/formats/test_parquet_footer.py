@@ -268,6 +268,24 @@ def test_the_longest_string_of_a_dictionary(tmp_path, monkeypatch, compression):
     assert (step > 1_000_000) == (compression != "lz4")  # whose two frames look alike
 
 
+@pytest.mark.parametrize("compression", ["snappy", "zstd"])
+def test_a_dictionary_that_cannot_be_unpacked(tmp_path, monkeypatch, compression):
+    """Of a damaged dictionary only the headers tell something, and reading it is an error."""
+    path = tmp_path / "t.parquet"
+    table = pa.table({"t": [f"name {n}" for n in range(5000)] * 8})
+    pq.write_table(table, path, compression=compression)
+    start = pq.read_metadata(path).row_group(0).column(0).dictionary_page_offset
+    data = path.read_bytes()
+    path.write_bytes(data[: start + 100] + b"\xff" * 1000 + data[start + 1100 :])
+    monkeypatch.setattr(ferry.limits, "memory", 64 << 20)
+    with Place(path).open() as source:
+        step = Reader(source)._step(0, ["t"])
+
+    assert step < 40_000
+    with pytest.raises(ferry.FormatError):
+        ferry.load(path)
+
+
 def test_a_long_string_in_a_dictionary_is_counted(tmp_path, monkeypatch):
     """A string of 1 MB that all rows share is still refused before it takes memory in each."""
     rows = pa.DictionaryArray.from_arrays(pa.array([0] * 5000, pa.int32()), ["x" * (1 << 20)])

@@ -7,6 +7,7 @@ recognise a file. Nothing is imported before it is used.
 
 from __future__ import annotations
 
+import sys
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -258,7 +259,7 @@ def _load(home: str) -> Format[Any, Any]:
 
 
 def _require(extra: Extra | None, what: str) -> None:
-    if extra is None:
+    if extra is None or sys.modules.get(extra.package) is not None:
         return
     try:
         import_module(extra.package)

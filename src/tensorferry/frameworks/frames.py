@@ -149,7 +149,8 @@ def to_pandas(table: pa.Table) -> pd.DataFrame:
         import pandas  # noqa: F401  # PyArrow makes the frame, and needs it
     import pyarrow as pa
 
-    frame = table.to_pandas(use_threads=table.nbytes >= _THREADS_FROM)
+    is_large = table.get_total_buffer_size() >= _THREADS_FROM  # quicker to tell than `nbytes`
+    frame = table.to_pandas(use_threads=is_large)
     for field in table.schema:
         if isinstance(field.type, pa.FixedShapeTensorType) and len(field.type.shape) > 1:
             shape, order = tuple(field.type.shape), field.type.permutation

@@ -28,7 +28,6 @@ from tensorferry.formats.parquet.nulls import look_for_nulls
 from tensorferry.formats.parquet.ranges import RangedFile
 from tensorferry.formats.tables import pieces
 from tensorferry.formats.tables.lending import lend
-from tensorferry.rows.columns import nbytes_of
 from tensorferry.rows.rows import ROWS
 from tensorferry.storage.source import Source, Span
 
@@ -44,13 +43,14 @@ ENCRYPTED = b"PARE"
 TAIL = 1 << 16
 
 # So many bytes are read and decoded by one thread: others take as long to wake up.
-ALONE = 2 << 20
+ALONE = 1 << 20
 
-# So many steps take less time than unpacking dictionaries to tell that one step will do.
-STEPS = 8
+# More steps than this are avoided if possible; one step takes about as long as unpacking so many
+# bytes of dictionaries, which may tell that one step will do.
+STEPS, STEP = 8, 1 << 18
 
 # Who reads all rows gets so many bytes of them at a time: new memory takes longer than decoding.
-STREAMED = 1 << 20
+STREAMED = 2 << 20
 
 DICTIONARY = 16 << 20
 """Number of bytes of the largest dictionary in which we look for its longest string."""
@@ -163,22 +163,25 @@ class Reader:
     ) -> Generator[pa.RecordBatch, None, None]:
         """A row group, some rows at a time; if not all surely fit into memory, they are counted."""
         columns = list(columns)
+        are_all = columns == self._names
         step, rows, size, count = self._prepare(index, columns), self.rows[index], 0, 0
         with pieces.translated():
             for batch in self._file.iter_batches(
                 min(step, most),
                 row_groups=[index],
-                columns=None if columns == self._names else columns,
+                columns=None if are_all else columns,
                 use_threads=self._is_large(index, columns),
             ):
                 if step < rows:
-                    size += nbytes_of(batch)
+                    size += batch.get_total_buffer_size()
                     pieces.check_memory(size, held=self.size)
-                if batch.schema.names != columns:
+                if not are_all and batch.schema.names != columns:
                     batch = batch.select(columns)
                 batch.validate(full=self._verify)
                 count += batch.num_rows
                 yield batch
+                if count >= rows:  # PyArrow needs a while to find that there are no more
+                    break
             self._check_rows(index, count)
 
     def _prepare(self, index: int, columns: Sequence[str]) -> int:
@@ -203,21 +206,22 @@ class Reader:
         """Refuses pages that unpack to more than the footer says and the file may take."""
         total, limit = 0, allowed(self.size)
         for chunk in self._chunks(index, columns):
-            name = CODECS.get(chunk.codec, str(chunk.codec))
-            if name not in pages.MOST:
+            if chunk.codec not in pages.MOST:
+                name = CODECS.get(chunk.codec, str(chunk.codec))
                 raise UnsupportedError(
                     f"its pages are compressed by {name}, expected one of snappy, gzip, brotli, "
                     "lz4 and zstd",
                     tensor=".".join(chunk.path),
                     offset=chunk.start,
                 )
-            if name is not None and pages.most(chunk) > limit:
+            if chunk.codec and pages.most(chunk) > limit:
                 total += pages.unpacked(self._bytes, chunk, self.size)
         pieces.check_memory(total, held=self.size)
 
     def memory(self, index: int, columns: Sequence[str]) -> int:
         """Number of bytes that the values take, at least."""
-        return sum(chunk.memory(self.rows[index]) for chunk in self._chunks(index, columns))
+        rows = self.rows[index]
+        return sum([chunk.memory(rows) for chunk in self._chunks(index, columns)])
 
     def spans(self, index: int, columns: Sequence[str]) -> list[Span]:
         """The column chunks."""
@@ -256,7 +260,8 @@ class Reader:
         if longest * rows > most:
             found = [pages.texts(self._bytes, chunk, self.size) for chunk in chunks]
             longest = sum(texts.longest for texts in found)
-            if longest * rows > STEPS * most:  # the dictionaries themselves say more
+            steps = longest * rows // most
+            if steps > STEPS or steps * STEP > longest:  # the dictionaries themselves say more
                 longest = sum(map(self._longest, chunks, found))
         step = max(1, most // max(longest, 1))
         return step if step < ROWS else step // ROWS * ROWS  # batches lie in one step then
@@ -271,11 +276,7 @@ class Reader:
         start, stored, unpacked = texts.dictionary
         data = self._bytes(start, start + stored)
         try:
-            if codec is not None:
-                import pyarrow as pa
-
-                data = pa.decompress(data, unpacked, codec=codec)
-            return max(texts.shared, _native.longest_string(data))
+            return max(texts.shared, _native.longest_string(_unpacked(data, codec, unpacked)))
         except (FormatError, OSError, ValueError):  # PyArrow says what is wrong with it
             return texts.longest
 
@@ -295,12 +296,16 @@ class Reader:
         unsure: dict[str, list[str]] = {}
         for leaf in leaves:
             if leaf.error is None:
-                counts = self._counts_of_nulls(leaf)
+                place = leaf.leaf
+                counts = [
+                    group.chunks[place].nulls if place < len(group.chunks) else None
+                    for group in self._groups
+                ]
                 if any(counts):
                     found.add(leaf.name)
                 elif None in counts:
                     unsure.setdefault(leaf.column, []).append(leaf.name)
-        return found | look_for_nulls(self, unsure)
+        return found | look_for_nulls(self, unsure) if unsure else found
 
     def sizes(self) -> dict[str, int]:
         """Number of bytes of the file that each column takes, compressed as it is."""
@@ -327,12 +332,6 @@ class Reader:
         chunks = self._groups[index].chunks
         return next((chunk.start for chunk in chunks if chunk.path[:1] == (column,)), None)
 
-    def _counts_of_nulls(self, leaf: Outline) -> list[int | None]:
-        return [
-            group.chunks[leaf.leaf].nulls if leaf.leaf < len(group.chunks) else None
-            for group in self._groups
-        ]
-
 
 def _unmapped(source: Source) -> Any:
     """The file of a path as PyArrow's own; None if it is something else.
@@ -351,6 +350,23 @@ def _unmapped(source: Source) -> Any:
     except OSError:
         return None
     return file if source.mapped.is_at(source.path) else None
+
+
+def _unpacked(data: bytes, codec: str | None, size: int) -> Any:
+    """What a page of so many bytes holds, compressed as it is."""
+    if codec is None:
+        return data
+    if codec != "snappy":
+        import pyarrow as pa
+
+        return pa.decompress(data, size, codec=codec)
+    import cramjam  # takes half as long, and most files are packed so
+
+    room = memoryview(bytearray(size))
+    try:
+        return room[: cramjam.snappy.decompress_raw_into(data, room)]
+    except cramjam.DecompressionError as error:
+        raise FormatError(f"a page cannot be unpacked: {error}") from None
 
 
 def _footer(source: Source, ranged: RangedFile | None) -> tuple[int, bytes]:

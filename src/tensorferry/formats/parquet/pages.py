@@ -26,8 +26,10 @@ from tensorferry.formats.parquet.footer import (
     read_page,
 )
 
-MOST = {None: 1, "snappy": 22, "lz4": 256, "gzip": 1033, "brotli": 1 << 40, "zstd": 1 << 40}
-"""How many bytes a compressed byte can stand for, by the name of the compression."""
+_MOST = {None: 1, "snappy": 22, "lz4": 256, "gzip": 1033, "brotli": 1 << 40, "zstd": 1 << 40}
+
+MOST = {codec: _MOST[name] for codec, name in CODECS.items() if name in _MOST}
+"""How many bytes a compressed byte can stand for, by the number of the compression."""
 
 LONGEST = 16 << 20
 """Number of bytes that a header may take, as in PyArrow: it may hold two values."""
@@ -61,7 +63,7 @@ class Texts(NamedTuple):
 
 def most(chunk: Chunk) -> int:
     """Number of bytes that the pages of a chunk unpack to at most, whatever is said of them."""
-    return chunk.stored * MOST[CODECS[chunk.codec]]
+    return chunk.stored * MOST[chunk.codec]
 
 
 def unpacked(read: Read, chunk: Chunk, end: int) -> int:

@@ -75,6 +75,8 @@ class Note:
 
     def metadata(self) -> dict[str, str]:
         """As metadata of a field."""
+        if self is _NOTHING:
+            return {}
         found = {
             "dtype": None if self.dtype is None else self.dtype.name,
             "kind": "sparse" if self.sparse else None,
@@ -355,11 +357,12 @@ def _dense(array: Array) -> tuple[Any, Note]:
     if 0 in inner:
         return _nothing(flat, len(array)), Note(dtype, shape=inner)
     shape = (*inner, *unit)
+    note = _NOTHING if dtype is None else Note(dtype)
     if not inner or array.dtype == object:
-        return _nest(flat, shape, len(array)), Note(dtype)
+        return _nest(flat, shape, len(array)) if shape else flat, note
     kind = pa.fixed_shape_tensor(flat.type, shape)
     storage = _nest(flat, (math.prod(shape),), len(array))
-    return pa.ExtensionArray.from_storage(kind, storage), Note(dtype)
+    return pa.ExtensionArray.from_storage(kind, storage), note
 
 
 def _ragged(ragged: RaggedTensor) -> tuple[Any, Note]:

@@ -58,6 +58,8 @@ class Files:
         outlines: The leaves of the schema. Those that turn out to be unreadable are replaced.
         plain: What is known of the only file, if it is a plain one.
         legible: The columns that PyArrow can read; None until somebody asked.
+        are_usual: Whether all columns are known to be numbers, texts and lists of numbers of one
+            size, without metadata.
     """
 
     def __init__(
@@ -74,7 +76,7 @@ class Files:
         self._schema: Any = None
         self._is_closed = False
         self._lock = RLock()
-        self.settled = False
+        self.settled = self.are_usual = False
         self.legible: list[str] | None = None
         self.plain: Plain | None = None
         self._open_first()
@@ -171,6 +173,7 @@ class Files:
                     hint="open the files one by one",
                 )
             self._first, self._schema, self._outlines = path, schema, reader.outlines
+            self.are_usual = reader.outlines is not None
         else:
             check_schemas(reader.schema, self._first, self.schema)
 

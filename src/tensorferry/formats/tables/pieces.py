@@ -190,7 +190,8 @@ def check_names(schema: pa.Schema) -> None:
         LimitError: The paths ("box/corner/x") are far longer than the names.
     """
     check_different(schema.names)
-    left = [(0, field) for field in schema if field.type.num_fields]
+    kinds = enumerate(schema.types)
+    left = [(0, schema.field(place)) for place, kind in kinds if kind.num_fields]
     given = paths = 0
     while left:
         above, field = left.pop()

@@ -521,6 +521,10 @@ class Table(Rows):
         names, schema, optional = wanted
         try:
             with pieces.translated():
+                if self._files.are_usual and len(parts) == 1 and not optional:
+                    usual = arrow_values.usual(names, parts[0])
+                    if usual is not None:
+                        return usual
                 found = arrow_values.from_batches(schema, parts, optional=optional, wanted=names)
         except FerryError as error:
             raise error.located(path=self.path) from error.__cause__

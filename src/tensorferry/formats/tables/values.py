@@ -82,6 +82,17 @@ def from_batches(
     return leaves
 
 
+def usual(names: Sequence[str], batch: pa.RecordBatch) -> dict[str, Leaf] | None:
+    """The leaves of a record batch whose columns have no metadata; None if one is unusual."""
+    found: dict[str, Leaf] = {}
+    for name, array in zip(names, batch.columns, strict=True):
+        values = _usual(array)
+        if values is None:
+            return None
+        found[name] = values
+    return found
+
+
 def from_chunks(
     field: pa.Field,
     chunks: Iterable[Any],
@@ -121,10 +132,11 @@ def _usual(array: pa.Array) -> Array | None:
     kind = array.type
     if array.null_count:
         return None
-    if kind.id in NUMBERS:
-        return _flat(array, None)
+    number = NUMBERS.get(kind.id)
+    if number is not None:
+        return _buffer(array.buffers()[1], number, array.offset, len(array))
     if kind.id == _STRING:
-        return texts.as_text(_strings(array.view(pa.binary())))
+        return texts.as_text(_strings(array))
     if kind.id == _FIXED_SIZE_LIST and kind.value_type.id in NUMBERS and kind.list_size:
         size = kind.list_size
         values = array.values.slice(array.offset * size, len(array) * size)
@@ -283,6 +295,7 @@ _LISTS = frozenset(
 
 
 _STRING = pa.string().id
+_LARGE = pa.large_string().id, pa.large_binary().id
 _FIXED_SIZE_LIST = pa.list_(pa.null(), 1).id
 
 NUMBERS = {
@@ -363,17 +376,16 @@ def _flat(array: pa.Array, dtype: dtypes.DType | None) -> Array:
         wanted = np.arange(array.offset, array.offset + len(array))
         places = np.searchsorted(array.run_ends.to_numpy(), wanted, side="right")
         return _taken(array.values, pa.array(places), dtype)
+    is_text = types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
     if types.is_string_view(kind) or types.is_binary_view(kind):
         _check_views(array)
-    if types.is_string_view(kind) or types.is_large_string(kind):
-        return texts.as_text(_strings(_cast(array, pa.large_binary())))
-    if types.is_string(kind):
-        return texts.as_text(_strings(array.view(pa.binary())))  # the same bytes, no cast
-    if types.is_binary_view(kind) or types.is_large_binary(kind):
-        return _strings(_cast(array, pa.large_binary()))
-    if types.is_binary(kind) or types.is_fixed_size_binary(kind):
-        return _strings(_cast(array, pa.binary()))
-    raise no_counterpart(str(kind))
+        array = array.cast(pa.large_binary())
+    elif types.is_fixed_size_binary(kind):
+        array = array.cast(pa.binary())
+    elif not (is_text or types.is_binary(kind) or types.is_large_binary(kind)):
+        raise no_counterpart(str(kind))
+    strings = _strings(array)
+    return texts.as_text(strings) if is_text else strings
 
 
 def _check_views(array: pa.Array) -> None:
@@ -386,11 +398,6 @@ def _check_views(array: pa.Array) -> None:
     check_budget((total,), np.dtype(np.uint8), what="views", held=array.get_total_buffer_size())
 
 
-def _cast(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """An array of another type; a cast imports pyarrow.compute, also if there is nothing to do."""
-    return array if array.type == kind else array.cast(kind)
-
-
 def no_counterpart(kind: str, name: str | None = None) -> UnsupportedError:
     """The error for a type of Arrow's that tensors do not have."""
     return UnsupportedError(
@@ -401,8 +408,8 @@ def no_counterpart(kind: str, name: str | None = None) -> UnsupportedError:
 
 
 def _strings(array: pa.Array) -> Array:
-    """Bytes as objects, None for nulls."""
-    wide = pa.types.is_large_binary(array.type)
+    """Texts or bytes as objects, None for nulls."""
+    wide = array.type.id in _LARGE
     strings = np.empty(len(array), object)
     if not len(array):
         return strings

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
@@ -162,8 +162,10 @@ class TableWriter:
             )
         is_first = self._schema is None
         is_typed = bool(self._beside) if is_first else self._typed is not None
+        from tensorferry.formats.tables.outline import checked
+
         batches = frames.reader(columns, index=self._keeps_types or is_typed)
-        pieces.check_names(batches.schema)
+        checked(batches.schema)
         if is_first and is_typed and not self._keeps_types:
             self._typed = self._types_of(batches.schema)
         for batch in batches:
@@ -313,19 +315,20 @@ class TableWriter:
             stack.__exit__(*exception)
 
 
-@contextmanager
-def _refused() -> Iterator[None]:
+class _refused:  # noqa: N801  # used like contextlib.suppress
     """Turns what PyArrow says of a column that it cannot write into an error of ours."""
-    import pyarrow as pa
 
-    try:
-        yield
-    except pa.ArrowMemoryError as error:
-        raise LimitError(f"PyArrow has no memory for it: {error}") from error
-    except (pa.ArrowNotImplementedError, pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        raise UnsupportedError(
-            f"PyArrow cannot write it: {error}", hint="cast the column, or leave it out"
-        ) from error
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        import pyarrow as pa
+
+        if isinstance(error, pa.ArrowMemoryError):
+            raise LimitError(f"PyArrow has no memory for it: {error}") from error
+        if isinstance(error, pa.ArrowNotImplementedError | pa.ArrowInvalid | pa.ArrowTypeError):
+            raise UnsupportedError(
+                f"PyArrow cannot write it: {error}", hint="cast the column, or leave it out"
+            ) from error
 
 
 def _names(target: Target, count: int | None) -> list[str]:
