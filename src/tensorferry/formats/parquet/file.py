@@ -43,7 +43,7 @@ ENCRYPTED = b"PARE"
 TAIL = 1 << 16
 
 # So many bytes are read and decoded by one thread: others take as long to wake up.
-ALONE = 1 << 20
+ALONE = 2 << 20
 
 # More steps than this are avoided if possible; one step takes about as long as unpacking so many
 # bytes of dictionaries, which may tell that one step will do.
