@@ -125,12 +125,12 @@ def _read_index(content: bytes) -> _Index:
     which, *columns = (table[place * count : (place + 1) * count].tolist() for place in range(4))
     tensors: list[Any] = list(map(known.__getitem__, which))
     places, graph = list(zip(*columns, strict=True)), None
-    for number, (facts, place) in enumerate(zip(tensors, places, strict=True)):
-        if facts is not None and facts[2] == place[2]:
+    for number, (facts, (shard, offset, size)) in enumerate(zip(tensors, places, strict=True)):
+        if facts is not None and facts[2] == size:
             continue
         kind = kinds[which[number]]
-        if kind is not None and kind.row.name == "string" and place[2] >= kind.elements:
-            entry = Entry(kind, *place, 0)  # the shape of strings does not tell their size
+        if kind is not None and kind.row.name == "string" and size >= kind.elements:
+            entry = Entry(kind, shard, offset, size, 0)  # its shape does not tell its size
         else:
             entry = parse_entry(Reader(content), *table[5 * count + number :: count])
         if entry.slices or entry.kind.row.name == "variant":
