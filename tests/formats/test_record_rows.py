@@ -26,7 +26,7 @@ from tensorferry.formats.tfrecord.options import RecordOptions, RecordWriting
 from tensorferry.formats.tfrecord.records import Records
 from tensorferry.formats.tfrecord.writer import RecordWriter
 from tensorferry.rows.rows import Rows
-from tensorferry.storage import Buffers
+from tensorferry.storage import Buffers, source
 from tensorferry.storage.place import Place, Target
 from tensorferry.tensors.infos import TensorInfo
 
@@ -226,9 +226,23 @@ def _note_opening(event, arguments):
 
 
 @pytest.fixture(scope="module")
-def openings():
-    """The paths that were opened by this process; an audit hook cannot be removed."""
+def hook():
+    """Notes what Python opens; an audit hook cannot be removed."""
     sys.addaudithook(_note_opening)
+
+
+@pytest.fixture
+def openings(hook, monkeypatch):
+    """The paths that were opened by this process: small files are read natively, by one call."""
+
+    def read_small(path):
+        found = reading(path)
+        if found is not None:
+            OPENED.append(path)
+        return found
+
+    reading = source.read_small
+    monkeypatch.setattr(source, "read_small", read_small)
     return OPENED
 
 
