@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from conftest import CORPUS
 
 import tensorferry as ferry
 from tensorferry import feeds
@@ -106,9 +106,8 @@ def test_hostile_descriptions_are_refused(tmp_path: Path, text: str) -> None:
 
 
 def test_episodes_of_rlds() -> None:
-    corpus = os.environ.get("TENSORFERRY_CORPUS", "")
-    folder = Path(corpus, "tfds/robotics/dummy_data/bridge/1.0.0")
-    if not corpus or not folder.exists():
+    folder = CORPUS / "tfds/robotics/dummy_data/bridge/1.0.0"
+    if not folder.exists():
         pytest.skip("the corpus is not here")
     rows = feeds.tfds.rows(folder, "train")
     (episode,) = list(rows)
