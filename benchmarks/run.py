@@ -1,7 +1,7 @@
 """Runs every benchmark, or those named: python benchmarks/run.py [NAME ...].
 
-With --docs, the tables go into docs/performance.md, between the marks that name them. `since` has
-to be told what it compares with, and runs only by itself.
+With --docs, the tables go into docs/performance.md, between the marks that name them; some have no
+place there. `since` has to be told what it compares with, and runs only by itself.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def main() -> int:
         code = subprocess.run([sys.executable, str(HERE / f"bench_{name}.py")]).returncode
         if code:
             return code
-        if "--docs" in sys.argv:
+        if "--docs" in sys.argv and f"<!-- {name} -->" in PAGE.read_text():
             publish(name)
     return 0
 

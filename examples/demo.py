@@ -173,7 +173,7 @@ def training_data(rows: int = 100_000) -> dict[str, Any]:
         "tokens": ferry.RaggedTensor(generator.integers(0, 32_000, splits[-1]), (splits,)),
         "embedding": generator.standard_normal((rows, 16), dtype=np.float32),
         "text": np.array(texts, dtype=object),
-        "weight": generator.random(rows),  # float64: an Example has no list for it
+        "weight": generator.random(rows, np.float32),
     }
 
 
