@@ -94,6 +94,45 @@ def test_the_error_comes_before_anything_else(tmp_path):
     assert run(PROGRAM, tmp_path / "x.npy", LEFT) == [str(LEFT), "0.0"]
 
 
+FLOOD = """
+import os, sys, threading, time
+import tensorferry as ferry
+from tensorferry.storage import cuts
+
+path, left, keeps = sys.argv[1], int(sys.argv[2]), sys.argv[3] == "named"
+opened = ferry.open(path)
+values = opened.value()
+if not keeps:
+    opened.close()
+    del opened
+readers = [threading.Thread(target=values.sum) for _ in range(3)]
+os.truncate(path, left)
+try:
+    with cuts.raised():
+        try:
+            for reader in readers:
+                reader.start()
+            while True:
+                time.sleep(0.001)
+        finally:
+            for _ in range(10_000):
+                os.getpid()
+            print("closed")
+except ferry.TruncatedError as error:
+    print(error.__context__, os.path.basename(error.path or "unnamed"))
+"""
+
+
+@linux
+@pytest.mark.parametrize("name", ["named", "unnamed"])
+def test_the_error_comes_once(tmp_path, name):
+    """What is closed on its way out is not disturbed: each page that is gone is a signal."""
+    path = sparse(tmp_path / "x.npy")
+    expected = "x.npy" if name == "named" else "unnamed"
+
+    assert run(FLOOD, path, LEFT, name) == ["closed", "None", expected]
+
+
 VIEW = """
 import json, os, sys, time
 from tensorferry.storage import cuts

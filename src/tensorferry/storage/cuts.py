@@ -73,17 +73,38 @@ def noted() -> Iterator[None]:
 
 
 class _Watch:
-    """What Python calls when pages were gone."""
+    """What Python calls when pages were gone.
+
+    Each file is told of once. Other threads still read it, and each page of it is a signal, while
+    the error is made and everything is closed on its way out.
+    """
 
     def __init__(self) -> None:
         self.is_quiet = False
         self._known: int | None = pages()  # None once the error was raised
+        self._told: set[tuple[int, int] | None] = set()
+        self._is_telling = False
 
     def on_signal(self, number: int, frame: FrameType | None) -> None:
         """Raises the error: other threads may still go on with zeros."""
-        if not self.is_quiet:
+        if self.is_quiet or self._is_telling:
+            return
+        self._is_telling = True
+        try:
             self._known = None
-            check(-1)
+            self._tell()
+        finally:
+            self._is_telling = False
+
+    def _tell(self) -> None:
+        """Raises the error of a file that was not told of."""
+        for found, error in _cut_files():
+            if found not in self._told:
+                self._told.add(found)
+                raise error
+        if not self._told:
+            self._told.add(None)
+            raise _unnamed()
 
     def go_on(self) -> None:
         """Raises errors again, about what comes now."""
@@ -111,11 +132,24 @@ def check(before: int) -> None:
     """
     if pages() != before:
         _name()
-        raise TruncatedError("a file was truncated while it was read")
+        raise _unnamed()
+
+
+def _unnamed() -> TruncatedError:
+    return TruncatedError("a file was truncated while it was read")
 
 
 def _name() -> None:
-    """Raises the error of an open file that was cut: who it is is looked for only now."""
+    """Raises the error of an open file that was cut, if there is one."""
+    for _, error in _cut_files():
+        raise error
+
+
+def _cut_files() -> Iterator[tuple[tuple[int, int], TruncatedError]]:
+    """The open files that were cut: they are looked for only now."""
     for found in gc.get_objects():
         if type(found) is source.Mapped:
-            found.check_all()
+            try:
+                found.check_all()
+            except TruncatedError as error:
+                yield found.identity, error

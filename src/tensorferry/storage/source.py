@@ -162,15 +162,15 @@ class Mapped:
     takes as long, and is an error then. A file that was replaced keeps its bytes in the map.
     """
 
-    __slots__ = ("_buffer", "_descriptor", "_identity", "_path")
+    __slots__ = ("_buffer", "_descriptor", "_path", "identity")
 
     def __init__(self, path: str, found: os.stat_result, buffer: memoryview) -> None:
         self._path = path
-        self._identity = found.st_dev, found.st_ino
+        self.identity = found.st_dev, found.st_ino
         self._buffer = buffer
         self._descriptor: int | None = None
         if watch is not None:
-            watch.add(id(self), self._identity, path, buffer.nbytes)
+            watch.add(id(self), self.identity, path, buffer.nbytes)
 
     def read(self, start: int, stop: int) -> bytes:
         """Some bytes of the file.
@@ -232,7 +232,7 @@ class Mapped:
             return False
 
     def _is_same(self, found: os.stat_result) -> bool:
-        return (found.st_dev, found.st_ino) == self._identity
+        return (found.st_dev, found.st_ino) == self.identity
 
 
 def shorter(path: str, size: int, wanted: int) -> TruncatedError:
@@ -500,6 +500,20 @@ def read_small(path: str) -> Source | None:
     source = Source(path, buffer=memoryview(memory).toreadonly())
     source.identity = known
     return source
+
+
+def check_name(path: str) -> None:
+    """Refuses a path that no file can have.
+
+    Raises:
+        UnsupportedError: It holds a zero byte, or half a character.
+    """
+    try:
+        if b"\0" not in os.fsencode(path):
+            return
+    except UnicodeEncodeError:
+        pass
+    raise unnameable(path)
 
 
 def unnameable(path: str) -> UnsupportedError:
