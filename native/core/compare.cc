@@ -7,7 +7,7 @@ namespace ferry::compare {
 namespace {
 
 #define FERRY_KERNELS "compare_kernels.h"
-#include "twice.h"
+#include "widths.h"
 
 }  // namespace
 

@@ -10,7 +10,7 @@ namespace ferry::quantize {
 namespace {
 
 #define FERRY_KERNELS "quantize_kernels.h"
-#include "twice.h"
+#include "widths.h"
 
 template <typename Work>
 void find_steps(const std::uint8_t* low, const std::uint8_t* high, std::size_t channels, int lowest,

@@ -1,6 +1,6 @@
 // Floats to smaller numbers and back, in one pass over all of them.
 //
-// What the schemes mean is written down in tensorferry/codecs/quantization.py; arithmetic is in
+// What the schemes mean is written down in tensorferry/codecs/quantization; arithmetic is in
 // float32, and in float64 for float64. Errors are measured where the smaller numbers are made.
 #pragma once
 

@@ -1,4 +1,4 @@
-// The kernels of quantize.cc, compiled once for each instruction set: see twice.h.
+// The kernels of quantize.cc, compiled once for each instruction set: see widths.h.
 
 using numbers::block;
 using numbers::is_finite;

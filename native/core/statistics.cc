@@ -9,7 +9,7 @@ namespace ferry::statistics {
 namespace {
 
 #define FERRY_KERNELS "statistics_kernels.h"
-#include "twice.h"
+#include "widths.h"
 
 }  // namespace
 
