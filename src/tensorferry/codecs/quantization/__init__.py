@@ -5,10 +5,13 @@
     affine      value = round(x / scale) + zero_point            int8, uint8: all 256 values
 
 A `Spec` says which kind and scheme to use. A `Recipe` says how an array was quantized: together
-with the values it restores an array of the original dtype. Integers have one scale and zero point
-for the whole tensor, or one for each index along an axis. Zero is always representable, so zeros
-stay zeros. Arithmetic is in float32, and in float64 for float64 arrays. The loops are native
-(`native/core/quantize.cc`); an array that is not contiguous is copied a chunk at a time.
+with the values it restores an array of the original dtype. Both are defined in
+`tensorferry.codecs.quantization.recipe`; this module does the arithmetic.
+
+Integers have one scale and zero point for the whole tensor, or one for each index along an axis.
+Zero is always representable, so zeros stay zeros. Arithmetic is in float32, and in float64 for
+float64 arrays. The loops are native (`native/core/quantize.cc`); an array that is not contiguous is
+copied a chunk at a time.
 
 Elements that a kind cannot represent are refused: NaN and infinity in integers, infinity in
 float8_e4m3fn, and finite numbers beyond the largest one of the kind. With `clip` they become the
@@ -21,171 +24,46 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import fields
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import ml_dtypes
 import numpy as np
 
 from tensorferry import _native, dtypes, kernels
 from tensorferry.classes import dataclass
+from tensorferry.codecs.quantization.recipe import (
+    KINDS,
+    ORIGINALS,
+    SCHEMES,
+    Array,
+    Kind,
+    Recipe,
+    Scheme,
+    Spec,
+    numpy_dtype,
+    parse,
+    work_dtype,
+)
 from tensorferry.errors import FerryError, FormatError, UnsupportedError
 
-Array = np.ndarray[Any, np.dtype[Any]]
-
-Kind = Literal["float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "int8", "uint8"]
-Scheme = Literal["cast", "symmetric", "affine"]
-
-KINDS: tuple[Kind, ...] = (
-    "float16",
-    "bfloat16",
-    "float8_e4m3fn",
-    "float8_e5m2",
-    "int8",
-    "uint8",
-)
-SCHEMES: dict[Kind, tuple[Scheme, ...]] = {
-    kind: ("symmetric", "affine") if kind in ("int8", "uint8") else ("cast",) for kind in KINDS
-}
-ORIGINALS = ("float64", "float32", "bfloat16", "float16")
-"""The dtypes that can be quantized."""
+__all__ = [
+    "KINDS",
+    "ORIGINALS",
+    "SCHEMES",
+    "Kind",
+    "Quantized",
+    "Recipe",
+    "Report",
+    "Scheme",
+    "Spec",
+    "dequantize",
+    "parse",
+    "quantize",
+    "quantize_by",
+]
 
 CHUNK = 1 << 16
 """Number of elements that are copied at a time from an array that is not contiguous."""
-
-
-@dataclass(frozen=True, slots=True)
-class Spec:
-    """How to quantize.
-
-    Attributes:
-        kind: The dtype of the values.
-        scheme: "cast" for floats; "symmetric" (the default of int8) or "affine" (of uint8).
-        axis: For integers: the axis along which each index has its own scale; None for one scale.
-        max_error: The largest absolute error that an element may have.
-        clip: Whether elements that the kind cannot represent become the nearest number it has.
-
-    Raises:
-        UnsupportedError: The attributes contradict each other.
-    """
-
-    kind: Kind
-    scheme: Scheme | None = None
-    axis: int | None = None
-    max_error: float | None = None
-    clip: bool = False
-
-    def __post_init__(self) -> None:
-        if self.kind not in KINDS:
-            raise UnsupportedError(
-                f"kind is {self.kind!r}, expected one of {', '.join(map(repr, KINDS))}"
-            )
-        if self.scheme is None:
-            scheme: Scheme = "affine" if self.kind == "uint8" else SCHEMES[self.kind][0]
-            object.__setattr__(self, "scheme", scheme)
-        if self.scheme not in SCHEMES[self.kind]:
-            expected = " or ".join(map(repr, SCHEMES[self.kind]))
-            raise UnsupportedError(f"scheme of {self.kind} is {self.scheme!r}, expected {expected}")
-        if self.axis is not None and (not _is_int(self.axis) or self.scheme == "cast"):
-            raise UnsupportedError(
-                f"axis of {self.kind} is {self.axis!r}, expected "
-                + ("none for a cast" if self.scheme == "cast" else "an integer or None")
-            )
-        bound = self.max_error
-        if bound is not None and not (_is_number(bound) and 0 <= bound < math.inf):
-            raise UnsupportedError(f"max_error is {bound!r}, expected a number from 0 on")
-        if not isinstance(self.clip, bool):
-            raise UnsupportedError(f"clip is {self.clip!r}, expected True or False")
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Recipe:
-    """How an array was quantized, and so how to restore it.
-
-    Attributes:
-        kind: The dtype of the values.
-        scheme: "cast", "symmetric" or "affine".
-        dtype: The dtype of the original array.
-        axis: The axis along which each index has its own scale; None if there is one scale.
-        scale: For integers: the size of a step, 0-D or 1-D; None for casts.
-        zero_point: For integers: the value that represents zero, shaped like `scale`; None for
-            casts.
-    """
-
-    kind: Kind
-    scheme: Scheme
-    dtype: str
-    axis: int | None = None
-    scale: Array | None = None
-    zero_point: Array | None = None
-
-    @property
-    def nbytes(self) -> int:
-        """Number of bytes that the scales and zero points take."""
-        return sum(part.nbytes for part in (self.scale, self.zero_point) if part is not None)
-
-    def to_json(self) -> dict[str, Any]:
-        """The recipe as plain values for JSON, with every bit of the scales."""
-        plain: dict[str, Any] = {"kind": self.kind, "scheme": self.scheme, "dtype": self.dtype}
-        if self.scale is not None and self.zero_point is not None:
-            plain["axis"] = self.axis
-            plain["scale"] = self.scale.tolist()
-            plain["zero_point"] = self.zero_point.tolist()
-        return plain
-
-    @classmethod
-    def from_json(cls, plain: Any, *, shape: tuple[int, ...] | None = None) -> Recipe:
-        """Makes a recipe of the dict that `to_json` gave. Everything in the dict is checked.
-
-        Args:
-            plain: The dict.
-            shape: The shape of the values, if it is known; `dequantize` checks it again.
-
-        Raises:
-            FormatError: The dict is not a recipe, or does not fit the shape.
-        """
-        if not isinstance(plain, dict):
-            raise FormatError(f"the recipe is of {type(plain).__name__}, expected a dict")
-        kind = _choice(plain, "kind", KINDS)
-        scheme = _choice(plain, "scheme", SCHEMES[cast(Kind, kind)])
-        names = {"kind", "scheme", "dtype"}
-        if scheme != "cast":
-            names |= {"axis", "scale", "zero_point"}
-        if plain.keys() != names:
-            found, expected = sorted(map(str, plain)), sorted(names)
-            raise FormatError(f"the recipe of a {scheme} has {found}, expected {expected}")
-        dtype = _choice(plain, "dtype", ORIGINALS)
-        recipe = cls(cast(Kind, kind), cast(Scheme, scheme), dtype)
-        if scheme != "cast":
-            axis = plain["axis"]
-            if axis is not None and not (_is_int(axis) and axis >= 0):
-                raise FormatError(f"the recipe's axis is {axis!r}, expected None or 0 and more")
-            scale = _scales(plain["scale"], axis, _work(dtype))
-            zero_point = _zero_points(plain["zero_point"], axis, recipe)
-            recipe = cls(recipe.kind, recipe.scheme, dtype, axis, scale, zero_point)
-        if shape is not None:
-            recipe.check(shape)
-        return recipe
-
-    def check(self, shape: tuple[int, ...]) -> None:
-        """Checks that the axis and the number of scales fit the shape of the values.
-
-        Raises:
-            FormatError: They do not fit.
-        """
-        if self.scheme == "cast":
-            return
-        if self.axis is not None and self.axis >= len(shape):
-            raise FormatError(f"the recipe's axis is {self.axis}, the values have shape {shape}")
-        expected = () if self.axis is None else (shape[self.axis],)
-        for name in ("scale", "zero_point"):
-            part = getattr(self, name)
-            if part is None or part.shape != expected:
-                found = "missing" if part is None else f"of shape {part.shape}"
-                raise FormatError(
-                    f"the recipe's {name} is {found}, expected {expected} "
-                    f"for values of shape {shape} and axis {self.axis}"
-                )
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,31 +104,6 @@ class Quantized:
     values: Array
     recipe: Recipe
     report: Report
-
-
-def parse(spec: Spec | str | tuple[Any, ...] | Mapping[str, Any]) -> Spec:
-    """Makes a `Spec` of what a user wrote.
-
-    Args:
-        spec: A kind, `(kind, max_error)`, a dict of the attributes of a Spec, or a Spec.
-
-    Raises:
-        UnsupportedError: `spec` is none of these.
-    """
-    if isinstance(spec, Spec):
-        return spec
-    if isinstance(spec, str):
-        return Spec(cast(Kind, spec))
-    if isinstance(spec, tuple) and len(spec) == 2:
-        return Spec(spec[0], max_error=spec[1])
-    if isinstance(spec, Mapping):
-        names = {attribute.name for attribute in fields(Spec)}
-        if "kind" in spec and spec.keys() <= names:
-            return Spec(**spec)
-    raise UnsupportedError(
-        f"quantize is {spec!r}",
-        hint='expected as in "int8", ("int8", 0.01) or {"kind": "int8", "axis": 0}',
-    )
 
 
 def quantize(array: Array, spec: Spec | str | tuple[Any, ...] | Mapping[str, Any]) -> Quantized:
@@ -309,11 +162,11 @@ def dequantize(values: Array, recipe: Recipe) -> Array:
     Raises:
         FormatError: The recipe is for values of another dtype or shape.
     """
-    kind = _numpy(recipe.kind)
+    kind = numpy_dtype(recipe.kind)
     if values.dtype != kind:
         raise FormatError(f"the values are of {values.dtype}, expected {kind} by their recipe")
     recipe.check(values.shape)
-    result = np.empty(values.shape, _numpy(recipe.dtype))
+    result = np.empty(values.shape, numpy_dtype(recipe.dtype))
     for place, piece in _pieces(values):
         with _Target(result, place) as target:
             source, restored = kernels.raw(piece), kernels.raw(target)
@@ -368,17 +221,8 @@ def _original(array: Array) -> str:
     return row.name
 
 
-def _numpy(name: str) -> np.dtype[Any]:
-    return cast("np.dtype[Any]", dtypes.BY_NAME[name].numpy)
-
-
-def _work(name: str) -> np.dtype[Any]:
-    """The dtype of the arithmetic."""
-    return np.dtype(np.float64 if name == "float64" else np.float32)
-
-
 def _largest(name: str) -> float:
-    return float(ml_dtypes.finfo(_numpy(name)).max)
+    return float(ml_dtypes.finfo(numpy_dtype(name)).max)
 
 
 def _chunks(shape: tuple[int, ...]) -> Iterator[tuple[Any, ...]]:
@@ -437,7 +281,7 @@ class _Target:
 
 def _steps(recipe: Recipe, place: Place, shape: tuple[int, ...]) -> tuple[int, int, Array, Array]:
     """The number of scales, of consecutive elements that share one, scales, zero points."""
-    work, axis = _work(recipe.dtype), recipe.axis
+    work, axis = work_dtype(recipe.dtype), recipe.axis
     scale = np.ascontiguousarray(_along(cast(Array, recipe.scale), place, axis), work)
     zero_point = _along(cast(Array, recipe.zero_point), place, axis).astype(work)
     return scale.size, _inner(shape, axis), scale, zero_point
@@ -449,7 +293,7 @@ def _inner(shape: tuple[int, ...], axis: int | None) -> int:
 
 
 def _cast(array: Array, recipe: Recipe, clip: bool, counts: _Counts) -> Array:
-    values = np.empty(array.shape, _numpy(recipe.kind))
+    values = np.empty(array.shape, numpy_dtype(recipe.kind))
     for place, piece in _pieces(array):
         with _Target(values, place) as target:
             source, smaller = kernels.raw(piece), kernels.raw(target)
@@ -469,7 +313,7 @@ def _cast(array: Array, recipe: Recipe, clip: bool, counts: _Counts) -> Array:
 
 def _measure(array: Array, name: str, wanted: Spec, counts: _Counts) -> Recipe:
     """Finds the scales and zero points that cover the values of an array."""
-    work, rank = _work(name), array.ndim
+    work, rank = work_dtype(name), array.ndim
     axis = wanted.axis
     if axis is not None:
         if not -rank <= axis < rank:
@@ -495,17 +339,13 @@ def _measure(array: Array, name: str, wanted: Spec, counts: _Counts) -> Recipe:
     scale, zero_point = np.empty(shape, work), np.empty(shape, work)
     scheme = cast(Scheme, wanted.scheme)
     _native.quantize_steps(low, high, name, wanted.kind, scheme == "affine", scale, zero_point)
-    return Recipe(wanted.kind, scheme, name, axis, scale, zero_point.astype(_numpy(wanted.kind)))
-
-
-def _bounds(kind: Kind, scheme: Scheme) -> tuple[int, int, int]:
-    """The smallest and largest value of a kind, and the zero point of a symmetric scheme."""
-    low, high = (-128, 127) if kind == "int8" else (0, 255)
-    return (low + 1, high, (low + high + 1) // 2) if scheme == "symmetric" else (low, high, 0)
+    return Recipe(
+        wanted.kind, scheme, name, axis, scale, zero_point.astype(numpy_dtype(wanted.kind))
+    )
 
 
 def _round(array: Array, recipe: Recipe, counts: _Counts) -> Array:
-    values = np.empty(array.shape, _numpy(recipe.kind))
+    values = np.empty(array.shape, numpy_dtype(recipe.kind))
     whole = recipe.scheme == "affine"  # of the integers of a kind, symmetric ones lack the lowest
     for place, piece in _pieces(array):
         steps = _steps(recipe, place, piece.shape)
@@ -535,58 +375,3 @@ def _alternatives(array: Array, wanted: Spec) -> str:
     if not good:
         return "no kind is that exact: leave the tensor as it is"
     return f"exact enough are {', '.join(good)}"
-
-
-def _is_int(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _choice(plain: dict[Any, Any], name: str, choices: tuple[str, ...]) -> str:
-    value = plain.get(name)
-    if not isinstance(value, str) or value not in choices:
-        raise FormatError(
-            f"the recipe's {name} is {value!r}, expected {' or '.join(map(repr, choices))}"
-        )
-    return value
-
-
-def _listed(plain: Any, axis: int | None, name: str) -> list[Any]:
-    """The numbers of an entry: one without an axis, a list of them with one."""
-    if (axis is None) == isinstance(plain, list):
-        expected = "a number" if axis is None else "a list"
-        raise FormatError(
-            f"the recipe's {name} is of {type(plain).__name__}, expected {expected} for axis {axis}"
-        )
-    return plain if isinstance(plain, list) else [plain]
-
-
-def _scales(plain: Any, axis: int | None, work: np.dtype[Any]) -> Array:
-    numbers = _listed(plain, axis, "scale")
-    least, most = float(np.finfo(work).tiny), float(np.finfo(work).max)
-    for number in numbers:
-        if not (_is_number(number) and least <= number <= most):
-            raise FormatError(
-                f"the recipe's scale is {number!r}, expected numbers from {least:g} to {most:g}"
-            )
-    scale = np.array(numbers, work)
-    if scale.tolist() != numbers:
-        raise FormatError(f"the recipe's scale has more digits than {work} can hold")
-    return scale if axis is not None else scale.reshape(())
-
-
-def _zero_points(plain: Any, axis: int | None, recipe: Recipe) -> Array:
-    numbers = _listed(plain, axis, "zero_point")
-    low, high, middle = _bounds(recipe.kind, recipe.scheme)
-    if recipe.scheme == "symmetric":
-        low = high = middle
-    for number in numbers:
-        if not (_is_int(number) and low <= number <= high):
-            raise FormatError(
-                f"the recipe's zero_point is {number!r}, expected integers from {low} to {high}"
-            )
-    zero_point = np.array(numbers, _numpy(recipe.kind))
-    return zero_point if axis is not None else zero_point.reshape(())
