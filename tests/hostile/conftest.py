@@ -16,3 +16,17 @@ def genuine(tmp_path_factory):
     model.save(folder / "x.keras")
     model.save(folder / "x.h5")
     return folder
+
+
+@pytest.fixture
+def vocabulary(tmp_path):
+    """A sound SavedModel with an asset."""
+    import tensorflow as tf
+    from hostile.graphs import Vocabulary
+
+    import tensorferry as ferry
+
+    (tmp_path / "words.txt").write_text("a\nb\n")
+    tf.saved_model.save(Vocabulary(str(tmp_path / "words.txt")), str(tmp_path / "model"))
+    assert ferry.load_model(tmp_path / "model")(["b"]).tolist() == [1]
+    return tmp_path / "model"
