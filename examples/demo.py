@@ -134,12 +134,16 @@ def show_files(folder: Path, value: dict[str, Any]) -> None:
         "parquet",
         "safetensors.zst",
         "ckpt",
+        "savedmodel",
     )
     for what, content in cases.items():
         for suffix in names if what == "predictions" else ("npz", "safetensors", "arrow", "ckpt"):
             path = folder / f"{what}.{suffix}"
+            # A SavedModel is a folder, and its name tells no format.
+            named = "savedmodel" if suffix == "savedmodel" else None
+            save = partial(ferry.save, content, path, format=named, durable=False)
             try:
-                saved, write = timed(partial(ferry.save, content, path, durable=False))
+                saved, write = timed(save)
             except ferry.MissingExtraError as error:
                 print(f"  {what:<20} {suffix:<15} {str(error).replace(chr(10), '; ')}")
                 continue

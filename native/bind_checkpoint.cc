@@ -119,7 +119,7 @@ void bind_checkpoint(nb::module_& module) {
   module.def("bundle_index", bundle_index, "source"_a,
              "A whole index: its header, where the header starts, the keys of the entries, "
              "different heads, the size of all entries of each head or -1 (none if an entry is "
-             "unusual), where the last entry ends if all lie in one file in their order, else -1, "
+             "unusual), where the last entry ends if all lie apart in the first file, else -1, "
              "and seven columns of int64: which head or -1, shard, offset, size, checksum, where "
              "the entry starts and ends. None if it is compressed or damaged.");
 }

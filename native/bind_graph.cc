@@ -190,71 +190,89 @@ class Kinds {
   std::map<std::tuple<std::uint64_t, bool, std::string_view>, std::size_t> numbers_;
 };
 
-nb::object to_text(const std::string& text) { return nb::str(text.data(), text.size()); }
+// The objects of a checkpoint, parsed once.
+class TrackedObjects {
+ public:
+  TrackedObjects(nb::handle source, std::size_t most)
+      : buffer_(source), graph(objects::read_tracked(buffer_.span(), most)) {}
 
-// None where an object graph is not of the usual form.
-template <typename Read>
-nb::object unless_unusual(Read read) {
-  try {
-    return read();
-  } catch (const Error&) {
-    return nb::none();
+ private:
+  Buffer buffer_;
+
+ public:
+  const objects::Graph graph;
+};
+
+// The objects of a SavedModel, parsed once, and the paths of those that are listed.
+class SavedObjects {
+ public:
+  SavedObjects(nb::handle source, std::uint64_t start, std::uint64_t end, std::size_t most,
+               std::uint64_t room)
+      : buffer_(source),
+        graph_(objects::read_saved(buffer_.span(start, end), most)),
+        placed_(objects::find_paths(graph_, room)),
+        paths_(make_list(placed_.size(), [&](std::size_t i) -> nb::object {
+          const std::string& path = placed_[i].path;
+          return nb::str(path.data(), path.size());
+        })) {
+    for (const auto& [number, path] : placed_) {
+      const objects::Object& object = graph_[number];
+      const bool is_variable = object.kind == objects::variable_kind;
+      variables_.push_back(is_variable ? objects::read_variable(object.value) : objects::Variable{});
+    }
   }
-}
 
-nb::object saved_objects(nb::handle source, std::uint64_t start, std::uint64_t end, std::size_t most,
-                         std::uint64_t room) {
-  const Buffer buffer(source);
-  const Span message = buffer.span(start, end);
-  return unless_unusual([&]() -> nb::object {
-    const objects::Graph graph = objects::read_saved(message, most);
+  nb::tuple list() const {
     std::array<std::uint64_t, 16> counts{};
-    for (const objects::Object& object : graph) ++counts[object.kind];
+    for (const objects::Object& object : graph_) ++counts[object.kind];
     Kinds kinds;
     nb::list variables, functions;
-    for (const auto& [number, path] : objects::find_paths(graph, room)) {
-      const objects::Object& object = graph[number];
+    for (std::size_t i = 0; i < placed_.size(); ++i) {
+      const objects::Object& object = graph_[placed_[i].object];
       const Span value = object.value;
       if (object.kind == objects::variable_kind) {
-        const objects::Variable variable = objects::read_variable(value);
-        variables.append(nb::make_tuple(to_text(path), read_text(variable.name),
+        const objects::Variable& variable = variables_[i];
+        variables.append(nb::make_tuple(path(i), read_text(variable.name),
                                         kinds.add(variable, value), variable.trainable));
       } else {
-        functions.append(nb::make_tuple(to_text(path), object.kind, value.offset(),
+        functions.append(nb::make_tuple(path(i), object.kind, value.offset(),
                                         value.offset() + value.size));
       }
     }
     const nb::list counted =
         make_list(counts.size(), [&](std::size_t kind) { return to_integer(counts[kind]); });
     return nb::make_tuple(counted, variables, kinds.list, functions);
-  });
-}
+  }
 
-nb::object match_objects(nb::handle source, std::uint64_t start, std::uint64_t end, nb::handle tracked,
-                         std::size_t most, std::uint64_t room) {
-  const Buffer buffer(source), other(tracked);
-  const Span message = buffer.span(start, end);
-  return unless_unusual([&]() -> nb::object {
-    const objects::Graph saved = objects::read_saved(message, most);
-    const objects::Graph stored = objects::read_tracked(other.span(), most);
-    const auto twins = objects::match(saved, stored);
+  nb::dict match(const TrackedObjects& tracked) const {
+    const auto twins = objects::match(graph_, tracked.graph);
     nb::dict keys;
-    for (const auto& [number, path] : objects::find_paths(saved, room)) {
-      if (saved[number].kind != objects::variable_kind || !twins[number]) continue;
-      const objects::Object& twin = stored[*twins[number]];
-      if (twin.has_key) keys[to_text(path)] = read_text(twin.key);
+    for (std::size_t i = 0; i < placed_.size(); ++i) {
+      const std::size_t number = placed_[i].object;
+      if (graph_[number].kind != objects::variable_kind || !twins[number]) continue;
+      const objects::Object& twin = tracked.graph[*twins[number]];
+      if (twin.has_key) keys[path(i)] = read_text(twin.key);
     }
     return keys;
-  });
-}
+  }
 
-bool is_object_graph(nb::handle source, std::size_t most) {
-  const Buffer buffer(source);
+ private:
+  nb::object path(std::size_t place) const { return nb::borrow(item_of_list(paths_.ptr(), place)); }
+
+  Buffer buffer_;
+  const objects::Graph graph_;
+  const std::vector<objects::Placed> placed_;
+  std::vector<objects::Variable> variables_;  // of what is placed; empty where that is a function
+  const nb::list paths_;
+};
+
+// None where an object graph is not of the usual form.
+template <typename Objects, typename... Arguments>
+nb::object unless_unusual(Arguments... arguments) {
   try {
-    objects::read_tracked(buffer.span(), most);
-    return true;
+    return nb::cast(new Objects(arguments...), nb::rv_policy::take_ownership);
   } catch (const Error&) {
-    return false;
+    return nb::none();
   }
 }
 
@@ -275,17 +293,20 @@ void bind_graph(nb::module_& module) {
              "keys"_a, "depth"_a, "The name of a node, and some of its attributes.");
   module.def("node_functions", node_functions, "source"_a, "start"_a, "end"_a, nb::kw_only(),
              "depth"_a, "The functions that the attributes of a node name.");
-  module.def("saved_objects", saved_objects, "source"_a, "start"_a, "end"_a, nb::kw_only(),
-             "most"_a, "room"_a,
-             "The objects of a SavedModel: (number of objects by the field that says what they are, "
-             "variables as (path, name, kind, whether it is trainable), kinds as (dtype, offset, "
-             "place of the shape), functions as (path, field, start, end)). None for an unusual one.");
-  module.def("match_objects", match_objects, "source"_a, "start"_a, "end"_a, "tracked"_a,
-             nb::kw_only(), "most"_a, "room"_a,
-             "The keys of the variables of a SavedModel in its checkpoint, by path; None for an "
-             "unusual one.");
-  module.def("is_object_graph", is_object_graph, "source"_a, nb::kw_only(), "most"_a,
-             "Whether it is an object graph of a checkpoint, of the usual form.");
+  nb::class_<TrackedObjects>(module, "TrackedObjects", "The objects of a checkpoint.");
+  nb::class_<SavedObjects>(module, "SavedObjects", "The objects of a SavedModel.")
+      .def("list", &SavedObjects::list,
+           "Number of objects by the field that says what they are, variables as (path, name, "
+           "kind, whether it is trainable), kinds as (dtype, offset, place of the shape), functions "
+           "as (path, field, start, end).")
+      .def("match", &SavedObjects::match, "tracked"_a,
+           "The keys of the variables in the checkpoint, by path.");
+  module.def("saved_objects", unless_unusual<SavedObjects, nb::handle, std::uint64_t, std::uint64_t,
+                                             std::size_t, std::uint64_t>,
+             "source"_a, "start"_a, "end"_a, nb::kw_only(), "most"_a, "room"_a,
+             "The objects of a SavedModel; None for an unusual one.");
+  module.def("tracked_objects", unless_unusual<TrackedObjects, nb::handle, std::size_t>, "source"_a,
+             nb::kw_only(), "most"_a, "The objects of a checkpoint; None for an unusual one.");
 }
 
 }  // namespace ferry::python

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <optional>
 
 #include "core/memory.h"
 #include "core/parallel.h"
@@ -68,37 +69,59 @@ bool are_bytes(nb::handle array) {
   return true;
 }
 
-// Whether each row of indices lies in a shape: contiguous arrays of int64. NumPy takes several
-// passes for it, which cost more than all else that is done with a small sparse tensor.
-bool are_inside(nb::handle indices, nb::handle shape) {
-  Buffer rows(indices, PyBUF_ND);
-  Buffer sizes(shape, PyBUF_ND);
-  const std::size_t rank = sizes.size() / sizeof(std::int64_t);
-  if (sizes.size() % sizeof(std::int64_t) != 0) throw nb::value_error("sizes are int64");
+std::uint64_t word_at(const std::uint8_t* data) {
+  std::uint64_t word;
+  std::memcpy(&word, data, sizeof(word));
+  return word;
+}
+
+// Whether no size is negative.
+bool is_shape(Span sizes) {
+  std::uint64_t signs = 0;
+  for (std::size_t i = 0; i < sizes.size; i += sizeof(signs)) signs |= word_at(sizes.data + i);
+  return signs >> 63 == 0;
+}
+
+// Whether each row of indices lies in a shape: both are int64. NumPy takes several passes for it,
+// which cost more than all else that is done with a small sparse tensor.
+bool are_inside(Span rows, Span sizes) {
+  const std::size_t rank = sizes.size / sizeof(std::int64_t);
   if (rank == 0) return true;
-  if (rows.size() % sizes.size() != 0) throw nb::value_error("rows of as many indices as sizes");
-  const Unlocked unlocked;
   // The last index of each axis, for some rows at once: more than a processor's lanes.
-  const std::size_t together = std::min(std::max<std::size_t>(256 / rank, 1), rows.size() / sizes.size());
+  const std::size_t together = std::min(std::max<std::size_t>(256 / rank, 1), rows.size / sizes.size);
   std::vector<std::uint64_t> last(rank * together);
   for (std::size_t i = 0; i < last.size(); ++i) {
-    std::memcpy(&last[i], sizes.data() + i % rank * sizeof(last[i]), sizeof(last[i]));
-    --last[i];
+    last[i] = word_at(sizes.data + i % rank * sizeof(last[i])) - 1;
   }
   // An index is inside if neither it nor what is left to the last one is negative.
   std::uint64_t signs = 0;
-  const std::uint8_t* at = rows.data();
-  for (std::size_t left = rows.size() / sizeof(signs); left != 0;) {
+  const std::uint8_t* at = rows.data;
+  for (std::size_t left = rows.size / sizeof(signs); left != 0;) {
     const std::size_t count = std::min(last.size(), left);
     for (std::size_t i = 0; i < count; ++i) {
-      std::uint64_t index;
-      std::memcpy(&index, at + i * sizeof(index), sizeof(index));
+      const std::uint64_t index = word_at(at + i * sizeof(signs));
       signs |= index | (last[i] - index);
     }
     at += count * sizeof(signs);
     left -= count;
   }
   return signs >> 63 == 0;
+}
+
+// As `are_inside`, without the GIL if there are many.
+bool are_inside(const Buffer& rows, const Buffer& sizes) {
+  std::optional<Unlocked> unlocked;
+  if (rows.size() > 1 << 20) unlocked.emplace();
+  return are_inside(rows.span(), sizes.span());
+}
+
+bool are_indices(nb::handle indices, nb::handle shape) {
+  const Buffer rows(indices, PyBUF_ND), sizes(shape, PyBUF_ND);
+  if (sizes.size() % sizeof(std::int64_t) != 0) throw nb::value_error("sizes are int64");
+  if (sizes.size() != 0 && rows.size() % sizes.size() != 0) {
+    throw nb::value_error("rows of as many indices as sizes");
+  }
+  return are_inside(rows, sizes);
 }
 
 nb::list decode_string_list(nb::handle source, std::uint64_t start, std::uint64_t end,
@@ -116,6 +139,54 @@ nb::bytes tensorproto_header(std::uint64_t dtype, nb::tuple shape, std::uint64_t
   return nb::bytes(header.data(), header.size());
 }
 
+// Memory that is copied behind each other into a new bytes object. A large one is copied without the
+// GIL, by all processors.
+nb::bytes joined(const Span* spans, std::size_t count) {
+  constexpr std::size_t part = 1 << 20;
+  std::size_t size = 0;
+  for (std::size_t i = 0; i < count; ++i) size += spans[i].size;
+  const NewBytes result(size);
+  if (size < 8 * part) {
+    std::uint8_t* out = result.data;
+    for (std::size_t i = 0; i < count; ++i) {
+      if (spans[i].size != 0) std::memcpy(out, spans[i].data, spans[i].size);
+      out += spans[i].size;
+    }
+    return result.object;
+  }
+  std::vector<std::size_t> ends(count);
+  for (std::size_t i = 0, end = 0; i < count; ++i) ends[i] = end += spans[i].size;
+  // Copies what lies between two places of the result.
+  const auto copy = [&](std::size_t start, std::size_t stop) {
+    auto i = static_cast<std::size_t>(std::upper_bound(ends.begin(), ends.end(), start) - ends.begin());
+    for (; start < stop; ++i) {
+      const std::size_t end = std::min(stop, ends[i]);
+      const std::uint8_t* const source = spans[i].data + (start + spans[i].size - ends[i]);
+      if (start < end) std::memcpy(result.data + start, source, end - start);
+      start = end;
+    }
+  };
+  expect_filling(result.data, size);
+  {
+    const Unlocked unlocked;
+    in_parallel((size + part - 1) / part, threads_for(size),
+                [&](std::size_t i) { copy(i * part, std::min(size, (i + 1) * part)); });
+  }
+  return result.object;
+}
+
+// A tensor of a dtype's number and the elements, of at most so many dimensions as it may have.
+nb::bytes message(std::uint64_t type, const Buffer& buffer) {
+  std::array<std::int64_t, tensorproto::max_dimensions> dims;
+  for (std::size_t axis = 0; axis < buffer.rank(); ++axis) {
+    dims[axis] = static_cast<std::int64_t>(buffer.dimension(axis));
+  }
+  const std::string header = tensorproto::header(type, dims.data(), buffer.rank(), buffer.size());
+  const Span parts[] = {{reinterpret_cast<const std::uint8_t*>(header.data()), header.size()},
+                        buffer.span()};
+  return joined(parts, 2);
+}
+
 // The message of a contiguous array, in one call: for small ones, Python's calls take the time. None
 // if the array has another dtype than those that have a number, or is something else.
 nb::object tensorproto_bytes(nb::handle array, nb::dict enums) {
@@ -129,20 +200,42 @@ nb::object tensorproto_bytes(nb::handle array, nb::dict enums) {
     PyErr_Clear();  // it is not contiguous, or NumPy has no letter for its dtype
     return nb::none();
   }
-  const std::size_t size = buffer.size(), rank = buffer.rank();
-  if (size > most || rank > tensorproto::max_dimensions) return nb::none();
-  std::array<std::int64_t, tensorproto::max_dimensions> dims;
-  for (std::size_t axis = 0; axis < rank; ++axis) {
-    dims[axis] = static_cast<std::int64_t>(buffer.dimension(axis));
+  if (buffer.size() > most || buffer.rank() > tensorproto::max_dimensions) return nb::none();
+  return message(type, buffer);
+}
+
+// The number of the dtype of a buffer's elements by their letter; 0 if it has none.
+std::uint64_t number_of(const Buffer& buffer, nb::dict enums) {
+  PyObject* const number = PyDict_GetItemString(enums.ptr(), buffer.format());
+  if (number == nullptr) return 0;
+  const std::uint64_t found = PyLong_AsUnsignedLongLong(number);
+  if (PyErr_Occurred() != nullptr) throw nb::python_error();
+  return found;
+}
+
+// The three messages of a sparse tensor in one call: to look at each part from Python takes longer
+// than all else that is done with a small one. None if a part is no contiguous memory, if the values
+// are of a letter that has no number, or if the parts do not fit together.
+nb::object sparse_tensorprotos(nb::handle indices, nb::handle values, nb::handle shape, nb::dict enums) {
+  constexpr std::uint64_t int64 = 9;
+  constexpr std::size_t most = 1 << 30;
+  constexpr int flags = PyBUF_ND | PyBUF_FORMAT;
+  const Buffer rows(indices, flags, std::nothrow);
+  const Buffer entries(rows.is_held() ? values : nb::none(), flags, std::nothrow);
+  const Buffer sizes(entries.is_held() ? shape : nb::none(), flags, std::nothrow);
+  if (!sizes.is_held()) {
+    PyErr_Clear();
+    return nb::none();
   }
-  const std::string header = tensorproto::header(type, dims.data(), rank, size);
-  PyObject* const result =
-      PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(header.size() + size));
-  if (result == nullptr) throw nb::python_error();
-  char* const out = PyBytes_AsString(result);
-  std::memcpy(out, header.data(), header.size());
-  if (size > 0) std::memcpy(out + header.size(), buffer.data(), size);
-  return nb::steal(result);
+  const std::uint64_t type = number_of(entries, enums);
+  if (rows.rank() != 2 || entries.rank() != 1 || sizes.rank() != 1 || type == 0 ||
+      rows.size() > most || entries.size() > most ||
+      number_of(rows, enums) != int64 || number_of(sizes, enums) != int64 ||
+      rows.dimension(0) != entries.dimension(0) || rows.dimension(1) != sizes.dimension(0) ||
+      !is_shape(sizes.span()) || !are_inside(rows, sizes)) {
+    return nb::none();
+  }
+  return nb::make_tuple(message(int64, rows), message(type, entries), message(int64, sizes));
 }
 
 // A contiguous array of bytes objects, in one allocation of the size that `measure` finds, filled by
@@ -170,39 +263,16 @@ nb::bytes encode_string_list(nb::handle array) {
   return encode_strings(array, string_list_size, put_string_list);
 }
 
-// What b"".join gives. Large results are copied without the GIL, by all processors.
+// What b"".join gives.
 nb::bytes join(nb::list pieces) {
-  constexpr std::size_t part = 1 << 20;
   const nb::list held = copy_of(pieces);
   std::deque<Buffer> buffers;
   std::vector<Span> spans(held.size());
-  std::vector<std::size_t> ends(held.size());
-  std::size_t size = 0;
   for (std::size_t i = 0; i < spans.size(); ++i) {
     PyObject* const piece = item_of_list(held.ptr(), i);
     if (!look_into(piece, spans[i])) spans[i] = buffers.emplace_back(piece).span();
-    ends[i] = size += spans[i].size;
   }
-  const NewBytes result(size);
-  // Copies what lies between two places of the result.
-  const auto copy = [&](std::size_t start, std::size_t stop) {
-    auto i = static_cast<std::size_t>(std::upper_bound(ends.begin(), ends.end(), start) - ends.begin());
-    for (; start < stop; ++i) {
-      const std::size_t end = std::min(stop, ends[i]);
-      const std::uint8_t* const source = spans[i].data + (start + spans[i].size - ends[i]);
-      if (start < end) std::memcpy(result.data + start, source, end - start);
-      start = end;
-    }
-  };
-  if (size < 8 * part) {
-    copy(0, size);
-  } else {
-    expect_filling(result.data, size);
-    const Unlocked unlocked;
-    in_parallel((size + part - 1) / part, threads_for(size),
-                [&](std::size_t i) { copy(i * part, std::min(size, (i + 1) * part)); });
-  }
-  return result.object;
+  return joined(spans.data(), spans.size());
 }
 
 std::uint64_t longest_string(nb::handle source) {
@@ -225,7 +295,7 @@ void bind_tensorproto(nb::module_& module) {
              nb::kw_only(), "field"_a, "kind"_a, "bits"_a, "width"_a, "group"_a,
              "Decode a repeated field into a writable buffer, repeating its last element.");
   module.def("are_bytes", are_bytes, "array"_a, "Whether all objects of an array are bytes.");
-  module.def("are_inside", are_inside, "indices"_a, "shape"_a,
+  module.def("are_inside", are_indices, "indices"_a, "shape"_a,
              "Whether rows of int64 are indices into a shape of int64.");
   module.def("decode_string_values", decode_string_values, "source"_a, "start"_a, "end"_a,
              "The values of string_val.");
@@ -234,6 +304,10 @@ void bind_tensorproto(nb::module_& module) {
   module.def("tensorproto_bytes", tensorproto_bytes, "array"_a, "enums"_a,
              "The message of an array that is small and contiguous, and whose dtype has a number; "
              "None for others.");
+  module.def("sparse_tensorprotos", sparse_tensorprotos, "indices"_a, "values"_a, "shape"_a,
+             "enums"_a,
+             "The messages of a sparse tensor's parts, if they are contiguous and fit together, and "
+             "the letter of the values has a number; None for others.");
   module.def("encode_string_values", encode_string_values, "array"_a,
              "An array of bytes objects as values of string_val.");
   module.def("encode_string_list", encode_string_list, "array"_a,

@@ -144,5 +144,5 @@ def test_demo(capsys, monkeypatch):
     runpy.run_path(str(ROOT / "examples/demo.py"), run_name="__main__")
     shown = capsys.readouterr().out
 
-    assert shown.count("✓ same bits") == 19
+    assert shown.count("✓ same bits") == 20
     assert "✗" not in shown

@@ -161,6 +161,30 @@ Entries read_entries(const std::vector<Span>& values) {
   return entries;
 }
 
+namespace {
+
+struct Extent {
+  std::int64_t start, end;
+};
+
+// Where the last extent ends, if no two of them overlap, else -1. What is empty may lie anywhere.
+std::int64_t end_of_disjoint(std::vector<Extent>& extents) {
+  const auto is_disjoint = [&] {
+    return std::adjacent_find(extents.begin(), extents.end(), [](const Extent& a, const Extent& b) {
+             return a.end > b.start;
+           }) == extents.end();
+  };
+  std::int64_t end = 0;
+  for (const Extent& each : extents) end = std::max(end, each.end);
+  if (is_disjoint()) return end;
+  std::erase_if(extents, [](const Extent& each) { return each.start == each.end; });
+  std::sort(extents.begin(), extents.end(),
+            [](const Extent& a, const Extent& b) { return a.start < b.start; });
+  return is_disjoint() ? end : -1;
+}
+
+}  // namespace
+
 Summary summarize(const Entries& entries) {
   constexpr std::int64_t unknown = -2;
   const std::size_t count = entries.numbers.size() / Entries::columns;
@@ -168,15 +192,17 @@ Summary summarize(const Entries& entries) {
   const std::int64_t* const shards = heads + count;
   const std::int64_t* const offsets = shards + count;
   const std::int64_t* const sizes = offsets + count;
-  Summary summary{std::vector<std::int64_t>(entries.heads.size(), unknown), 0};
+  Summary summary{std::vector<std::int64_t>(entries.heads.size(), unknown)};
+  std::vector<Extent> extents;
+  extents.reserve(count);
   for (std::size_t i = 0; i < count; ++i) {
     const std::int64_t offset = offsets[i], size = sizes[i];
     if (heads[i] < 0 || offset > std::numeric_limits<std::int64_t>::max() - size) return {};
     std::int64_t& known = summary.sizes[static_cast<std::size_t>(heads[i])];
     known = known == unknown || known == size ? size : -1;
-    const bool is_next = summary.end >= 0 && shards[i] == 0 && offset >= summary.end;
-    summary.end = is_next ? offset + size : -1;
+    if (shards[i] == 0 && offset >= 0 && size >= 0) extents.push_back({offset, offset + size});
   }
+  if (extents.size() == count) summary.end = end_of_disjoint(extents);
   return summary;
 }
 

@@ -66,8 +66,8 @@ struct Entries {
 Entries read_entries(const std::vector<Span>& values);
 
 // What entries have in common, if all are of the usual form: the size that entries of each head
-// have, -1 where they differ, and where the last one ends, if all lie in the first data file one
-// behind the other; -1 if not. No sizes if an entry is not of the usual form, or ends nowhere.
+// have, -1 where they differ, and where the last one ends, if all lie in the first data file and no
+// two have the same bytes; -1 if not. No sizes if an entry is not of the usual form, or ends nowhere.
 struct Summary {
   std::vector<std::int64_t> sizes;
   std::int64_t end = -1;

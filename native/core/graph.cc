@@ -82,20 +82,20 @@ Entry read_entry(Span message) {
   return read_any_entry(message);
 }
 
+[[noreturn]] void fail_value(const Entry& entry, const Field& field, bool second) {
+  fail(entry.value.offset(),
+       "field " + std::to_string(field.tag.field) + " of the attribute " + quoted(entry.key) +
+           (second ? " is a second value"
+                   : " has wire type " + std::to_string(static_cast<int>(field.tag.wire))));
+}
+
 // The one value of an attribute; of field 0 if there is none.
 Field read_value(const Entry& entry) {
   Field found;
   Reader reader(entry.value);
-  for (Field field; reader.next(field);) {
-    const bool second = found.tag.field != 0;
-    if (second || field.tag.wire != wire_of_value(field.tag.field)) {
-      fail(entry.value.offset(),
-           "field " + std::to_string(field.tag.field) + " of the attribute " + quoted(entry.key) +
-               (second ? " is a second value"
-                       : " has wire type " + std::to_string(static_cast<int>(field.tag.wire))));
-    }
-    found = field;
-  }
+  if (!reader.next(found)) return {};
+  if (found.tag.wire != wire_of_value(found.tag.field)) fail_value(entry, found, false);
+  if (Field field; reader.next(field)) fail_value(entry, field, true);
   return found;
 }
 
@@ -246,9 +246,13 @@ void read_signature(Function& function) {
 Function read_function(Span message) {
   Function function;
   function.name = {message.data, 0, message.input};
+  constexpr std::uint8_t node_tag = node_def_field << 3 | 2;
   bool has_signature = false;
   Reader reader(message);
-  for (Field field; reader.next(field);) {
+  for (Field field;;) {
+    Span node;
+    while (reader.take_field(node_tag, node)) continue;  // who walks over them checks them
+    if (!reader.next(field)) break;
     if (field.tag.field == signature_field) {
       check_field(field, Wire::bytes, "signature of FunctionDef", std::exchange(has_signature, true));
       function.signature = field.bytes;
@@ -295,9 +299,14 @@ const Node& NodeReader::read(Span message) {
   node_.name = node_.op = {};
   node_.attributes.clear();
   node_.functions.clear();
+  constexpr std::uint8_t input_tag = input_field << 3 | 2, attr_tag = attr_field << 3 | 2;
   unsigned seen = 0;
   Reader reader(message);
-  for (Field field; reader.next(field);) {
+  for (Field field;;) {
+    Span part;  // of most nodes, nearly all fields are these
+    while (reader.take_field(input_tag, part)) continue;
+    while (reader.take_field(attr_tag, part)) read_attribute(part);
+    if (!reader.next(field)) break;
     const std::uint32_t number = field.tag.field;
     if (number == input_field || number > attr_field) continue;
     if (field.tag.wire != Wire::bytes) {

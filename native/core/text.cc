@@ -42,37 +42,41 @@ std::uint64_t mix(std::uint64_t a, std::uint64_t b) noexcept {
   return (a ^ a >> 35 ^ a >> 17) * 0xd6e8feb86659fd93 ^ b >> 23;
 }
 
+template <typename Word>
+Word load(const std::uint8_t* data) noexcept {
+  Word word;
+  std::memcpy(&word, data, sizeof(word));
+  return word;
+}
+
+// A word with the last bytes of a text, up to 8 of them; it overlaps the word before it.
+std::uint64_t last_word(Span text) noexcept {
+  const std::uint8_t* const end = text.data + text.size;
+  if (text.size >= 8) return load<std::uint64_t>(end - 8);
+  if (text.size >= 4) {
+    return std::uint64_t{load<std::uint32_t>(text.data)} << 32 | load<std::uint32_t>(end - 4);
+  }
+  if (text.size == 0) return 0;
+  return std::uint64_t{text.data[0]} << 16 | std::uint64_t{text.data[text.size / 2]} << 8 | end[-1];
+}
+
 std::uint64_t hash(Span text) noexcept {
   static const std::uint64_t secret = make_secret();
   std::uint64_t state = mix(secret, text.size);
   const std::uint8_t* at = text.data;
-  std::size_t left = text.size;
-  for (; left >= 8; at += 8, left -= 8) {
-    std::uint64_t word;
-    std::memcpy(&word, at, 8);
-    state = mix(state + secret, word);
+  for (std::size_t left = text.size; left > 8; at += 8, left -= 8) {
+    state = mix(state + secret, load<std::uint64_t>(at));
   }
-  std::uint64_t last = 0;
-  if (left != 0) std::memcpy(&last, at, left);
-  state = mix(state + secret, last);
+  state = mix(state + secret, last_word(text));
   return state ^ state >> 29;
 }
 
 constexpr std::uint64_t high_bits = 0x8080808080808080;
 
-// The last word overlaps the one before it.
 bool is_ascii(Span text) noexcept {
-  std::uint64_t seen = 0, word;
-  if (text.size < 8) {
-    for (std::size_t at = 0; at < text.size; ++at) seen |= text.data[at];
-    return seen < 0x80;
-  }
-  for (std::size_t at = 0; at + 8 <= text.size; at += 8) {
-    std::memcpy(&word, text.data + at, 8);
-    seen |= word;
-  }
-  std::memcpy(&word, text.data + text.size - 8, 8);
-  return ((seen | word) & high_bits) == 0;
+  std::uint64_t seen = last_word(text);
+  for (std::size_t at = 0; at + 8 < text.size; at += 8) seen |= load<std::uint64_t>(text.data + at);
+  return (seen & high_bits) == 0;
 }
 
 }  // namespace

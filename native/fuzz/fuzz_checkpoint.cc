@@ -64,6 +64,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   const std::size_t count = values.size();
   const std::int64_t* const columns = entries.numbers.data();
+  for (std::size_t i = 0; summary.end >= 0 && i < count; ++i) {
+    const std::int64_t start = columns[2 * count + i], end = start + columns[3 * count + i];
+    if (columns[count + i] != 0 || start < 0 || end > summary.end) __builtin_trap();
+    for (std::size_t j = 0; j < i && start != end; ++j) {
+      const std::int64_t other = columns[2 * count + j], last = other + columns[3 * count + j];
+      if (other < end && start < last && other != last) __builtin_trap();
+    }
+  }
   checkpoint::are_sound(data, size, columns + 2 * count, columns + 3 * count, columns + 4 * count, count);
   return 0;
 }

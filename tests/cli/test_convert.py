@@ -153,6 +153,87 @@ def test_a_directory_and_again(files, call, tmp_path):
     assert call(*command, "--resume").code == 2
 
 
+@pytest.mark.parametrize("format", ["checkpoint", "savedmodel"])
+def test_formats_of_several_files(files, call, tmp_path, format):
+    """Many files become as many checkpoints or models; one that was changed is made again."""
+    names = ["values.npz", "array.npy"]
+    command = ["convert", *(files / name for name in names), f"{tmp_path}/", "--to", format]
+    first = json.loads(call(*command, "--json").out)["conversions"]
+
+    assert all(os.path.exists(file) for report in first for file in report["files"])
+    for name, report in zip(names, first, strict=True):
+        assert call("diff", files / name, report["target"]).code == 0
+    assert call(*command).code == 2
+    (data,) = (file for file in first[1]["files"] if ".data-" in file)
+    with open(data, "r+b") as file:
+        file.truncate(3)
+    again = json.loads(call(*command, "--resume", "--json").out)["conversions"]
+    assert [report["written"] for report in again] == [False, True]
+    assert call("diff", files / names[1], again[1]["target"]).code == 0
+
+
+def test_a_model_as_the_target(files, call, tmp_path, monkeypatch):
+    """A model is one target, which is replaced, and no directory for other files."""
+    monkeypatch.chdir(tmp_path)
+    ferry.save({"x": np.ones(2)}, "m", format="savedmodel")
+    command = ["convert", files / "values.npz", "m", "--to"]
+    refused, other = call(*command, "savedmodel"), call(*command, "npz", "--force")
+
+    assert (refused.code, other.code) == (2, 2)
+    assert "--force replaces it" in refused.err
+    assert "other files do not go into" in other.err
+    assert list(ferry.load("m")) == ["x"]
+    assert call(*command, "savedmodel", "--force").code == 0
+    assert call("convert", "m", "m", "--to", "savedmodel", "--force").code == 0
+    assert sorted(os.listdir("m")) == ["saved_model.pb", "variables"]
+    assert call("diff", files / "values.npz", "m").code == 0
+
+
+def test_resuming_takes_nothing_for_its_own(call, tmp_path, monkeypatch):
+    """What was refused before is not ours when it is there, and a changed model is not whole."""
+    monkeypatch.chdir(tmp_path)
+    ferry.save({"signatures": np.ones(1)}, "a.npz")
+    ferry.save({"x": np.ones(1)}, "b.npz")
+    command = ["convert", "a.npz", "b.npz", "out/", "--to", "savedmodel"]
+    assert call(*command).code == 2
+    ferry.save({"mine": np.ones(1)}, "out/a", format="savedmodel")
+    ferry.save({"x": np.ones(1)}, "a.npz")
+    again = call(*command, "--resume")
+
+    assert again.code == 2
+    assert "--force replaces it" in again.err
+    assert "is there already" in again.err
+    assert list(ferry.load("out/a")) == ["mine"]
+    with open("out/b/saved_model.pb", "r+b") as file:
+        good = file.read()
+        file.seek(0)
+        file.write(good.replace(b"SaveV2", b"LoadV2"))
+    changed = call(*command, "--resume")
+    assert changed.code == 2
+    assert "is there already" not in changed.err
+
+
+def test_the_list_of_what_is_finished_is_no_source(call, tmp_path, monkeypatch):
+    """A directory that was written is converted again without it."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.npz", "b.npz"):
+        ferry.save({"x": np.ones(1)}, name)
+    assert call("convert", "a.npz", "b.npz", "one/", "--to", "safetensors").code == 0
+    assert call("convert", "one/", "two/", "--to", "npz").code == 0
+
+    assert sorted(os.listdir("two")) == [".ferry-convert.json", "a.npz", "b.npz"]
+
+
+def test_verified_though_nothing_is_left(call, tmp_path):
+    """Of a file that keeps none of its tensors there is nothing to compare."""
+    ferry.save({"a": np.ones(2)}, tmp_path / "a.npz")
+    report = ferry.convert(
+        tmp_path / "a.npz", tmp_path / "b.npz", drop=["*"], set={"new": np.ones(2)}, verify=True
+    )
+    assert report.verified
+    assert list(ferry.load(tmp_path / "b.npz")) == ["new"]
+
+
 def test_streams(files):
     """From the standard input to the standard output: only the bytes are there."""
     data = (files / "rows.tfrecord").read_bytes()

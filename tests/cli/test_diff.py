@@ -115,6 +115,16 @@ def test_kinds(call, tmp_path):
     assert [found.name for found in function.tensors if found.equal] == ["nan"]
 
 
+@pytest.mark.parametrize("shape", [(2,), (2, 3), (0,)])
+def test_a_scalar_beside_an_array(tmp_path, shape):
+    """They differ in their shape, whichever comes first."""
+    ferry.save({"x": np.ones(shape)}, tmp_path / "a.npz", durable=False)
+    ferry.save({"x": np.float64(1)}, tmp_path / "b.npz", durable=False)
+    for pair in (("a", "b"), ("b", "a")):
+        (found,) = ferry.diff(*(tmp_path / f"{name}.npz" for name in pair)).tensors
+        assert found.reason == "shape"
+
+
 @pytest.mark.parametrize("dtype", ["float32", "complex64"])
 @pytest.mark.parametrize("became", [np.nan, -np.inf])
 def test_not_finite(call, tmp_path, dtype, became):

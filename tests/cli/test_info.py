@@ -238,7 +238,7 @@ def test_formats(call):
     rows = {row["name"]: row for row in found["formats"]}
 
     assert rows["safetensors"]["writes"]
-    assert (rows["savedmodel"]["reads"], rows["savedmodel"]["writes"]) == (True, False)
+    assert (rows["savedmodel"]["reads"], rows["savedmodel"]["writes"]) == (True, True)
     assert found["places"][0]["available"]
     code = (
         "import sys; sys.modules['pyarrow'] = sys.modules['obstore'] = None\n"

@@ -168,13 +168,19 @@ with directory.replacing_path(sys.argv[1]) as path:
 def test_signals_end_the_command(tmp_path, number):
     """SIGTERM and SIGHUP are as clean as Ctrl-C: nothing is left, and the target is as it was."""
     source = tmp_path.parent / f"{number}.tfrecord"
+
+    def undo_nohup():
+        """Signals end the command even where whoever runs the tests ignores them."""
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
     (tmp_path / "out.tfrecord").write_bytes(b"old")
     command = [sys.executable, "-m", "tensorferry", "convert", "-", tmp_path / "out.tfrecord"]
     process = subprocess.Popen(
         [*map(str, command), "--force", "--to", "tfrecord"],
         stdin=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        preexec_fn=undo_nohup,
     )
     ferry.save({"x": np.zeros(5000)}, source)
     process.stdin.write(source.read_bytes() * 6)  # more than a pipe holds: it is being read

@@ -167,6 +167,7 @@ WRITERS: dict[str, Writer] = {
     "arrow in shards": _shards("x@2.arrow"),
     "checkpoint": _saves("x", tensors, several=True, format="checkpoint"),
     "checkpoint in shards": _saves("x", tensors, several=True, format="checkpoint", shards=2),
+    "savedmodel": _saves("x", tensors, several=True, format="savedmodel"),
     "keras": _saves("x.weights.h5", weights),
     "keras in shards": _saves("x.weights.json", weights, several=True, shard_size=60),
     "npz, not durable": _saves("x.npz", tensors, durable=False),

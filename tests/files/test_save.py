@@ -374,6 +374,20 @@ def test_compression_is_named(tmp_path):
             ferry.save(zeros, tmp_path / name, compression=compression, durable=False)
 
 
+def test_several_files_are_not_compressed(tmp_path):
+    """What is several files is refused with the name of a format that is one."""
+    for name, options in (
+        ("x.ckpt", {}),
+        ("x.ckpt.zst", {}),
+        ("model", {"format": "savedmodel"}),
+    ):
+        compression = None if name.endswith(".zst") else "zstd"
+        with pytest.raises(ferry.UnsupportedError, match="and not compressed") as caught:
+            ferry.save({"x": [1.0]}, tmp_path / name, compression=compression, **options)
+        assert "safetensors" in caught.value.hint
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_bomb_is_refused(tmp_path, monkeypatch):
     """What decompresses to more than the budget is refused before it is all there."""
     ferry.save(np.zeros(4 << 20, np.uint8), tmp_path / "x.npy.zst", durable=False)

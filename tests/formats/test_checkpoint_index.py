@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import tensorferry as ferry
 from tensorferry import _native
@@ -60,6 +61,18 @@ def agree(content: bytes) -> bool:
 def test_sound(tmp_path, count, strings):
     """An index of one block or of many is taken."""
     assert agree(bytes(written(tmp_path, count, strings=strings)))
+
+
+def test_order_of_tensorflow(tmp_path):
+    """TensorFlow writes tensors in another order than that of their keys; they lie apart."""
+    variables = {f"v{number}": tf.Variable(np.ones(number, np.float32)) for number in range(12)}
+    prefix = tf.train.Checkpoint(**variables).write(str(tmp_path / "x.ckpt"))
+    content = Path(f"{prefix}.index").read_bytes()
+    offsets, sizes = indexes.read_content(content, "x").columns[2:4].tolist()
+
+    assert agree(content)
+    assert offsets != sorted(offsets)
+    assert _native.bundle_index(content)[5] == max(map(sum, zip(offsets, sizes, strict=True)))
 
 
 @pytest.mark.parametrize("room", [0, 8, 31, 32, 33])

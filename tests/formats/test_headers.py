@@ -1,4 +1,4 @@
-"""npy and safetensors files that are described by their headers, beside what opening them tells."""
+"""npy, npz and safetensors files that are described by their headers, as opening describes them."""
 
 from __future__ import annotations
 
@@ -15,9 +15,13 @@ import tensorferry as ferry
 from tensorferry.errors import FerryError
 from tensorferry.formats import headers
 from tensorferry.operations.fileinfo import describe
+from tensorferry.operations.list import list_tensors
 from tensorferry.operations.subject import open_one
 
 NUMBERS = ["f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "?", "c8", "c16"]
+
+
+ENTRY = {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}
 
 
 def opened(path):
@@ -46,6 +50,13 @@ def plain_files(tmp_path):
     for name, metadata in (("a", None), ("b", {"format": "pt"})):
         paths.append(tmp_path / f"{name}.safetensors")
         ferry.save(tensors, paths[-1], metadata=metadata)
+    numbers = {kind: np.zeros((2, 3), kind, order="F") for kind in NUMBERS}
+    for ending in ("npz", "safetensors"):
+        paths.append(tmp_path / f"nested.{ending}")
+        nested = {"a": [np.ones(3, np.float32), {"b": np.zeros(())}], "c": None, "d": "text"}
+        ferry.save(nested, paths[-1], metadata={"step": 7, "who": "me"})
+    paths.append(tmp_path / "numbers.npz")
+    np.savez(paths[-1], **numbers)
     return paths
 
 
@@ -54,6 +65,20 @@ def test_headers_tell_what_opening_tells(plain_files):
     for path in plain_files:
         assert headers.read(str(path)) is not None, path
         assert ferry.inspect(path) == opened(path)
+        with ferry.open(path) as bundle:
+            assert tuple(bundle.infos().values()) == tuple(bundle.info.values())
+        assert list_tensors(path).tensors == opened(path).tensors
+
+
+@pytest.mark.parametrize("ending", ["npz", "safetensors"])
+def test_tensors_of_a_framework(tf, tmp_path, ending):
+    """Where tensors were is told, too."""
+    path = tmp_path / f"a.{ending}"
+    ferry.save({"a": tf.ones(3), "b": [tf.Variable(2.0, name="rate"), 3]}, path)
+
+    assert headers.read(str(path)) is not None
+    assert ferry.inspect(path) == opened(path)
+    assert ferry.inspect(path).tensors[-1].origin["name"] == "rate"
 
 
 def test_unusual_files_are_opened(tmp_path):
@@ -65,7 +90,12 @@ def test_unusual_files_are_opened(tmp_path):
     }
     for name, array in unusual.items():
         np.save(tmp_path / name, array)
-    ferry.save({"r": ferry.RaggedTensor.from_rows([[1], []])}, tmp_path / "note.safetensors")
+    for name in ("note.safetensors", "note.npz"):
+        ferry.save({"r": ferry.RaggedTensor.from_rows([[1], []])}, tmp_path / name)
+    ferry.save({"a": np.ones(3, ml_dtypes.bfloat16)}, tmp_path / "dtype.npz")
+    ferry.save({"a": np.ones(64)}, tmp_path / "deflated.npz", compression="deflate")
+    np.savez(tmp_path / "texts.npz", a=np.array(["a", "bc"]))
+    np.savez(tmp_path / "empty.npz")
     ferry.save(np.zeros(3, np.float32), tmp_path / "beside.npy", metadata={"a": "b"})
     with open(tmp_path / "second.npy", "wb") as file:
         np.lib.format.write_array(file, np.zeros(3), version=(2, 0))
@@ -81,9 +111,11 @@ def test_damaged_files_are_left_to_their_readers(tmp_path, plain_files):
     """Cut at every byte of the header, with any bit of it flipped: the same answer or error."""
     rng = np.random.default_rng(0)
     target = tmp_path / "damaged"
-    for source in (plain_files[7], plain_files[-1]):
+    nested = [path for path in plain_files if path.stem == "nested"]
+    for source in (plain_files[7], plain_files[-4], *nested):
         good = source.read_bytes()
         end = 10 + int.from_bytes(good[8:10], "little") if source.suffix == ".npy" else 600
+        end = len(good) if source.suffix == ".npz" else min(end, len(good))
         hurt = [good[:size] for size in range(0, end + 8, 7)] + [good + b"\0"]
         for place in rng.integers(0, end, 60):
             flipped = bytearray(good)
@@ -108,11 +140,13 @@ def test_damaged_files_are_left_to_their_readers(tmp_path, plain_files):
         {"x": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4, 4]}},
         {"x": {"dtype": "F32", "shape": [1], "data_offsets": [4, 8]}},
         {"x": {"dtype": "F32", "shape": [2**70], "data_offsets": [0, 4]}},
-        {"__metadata__": {"a": 1}, "x": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}},
+        {"__metadata__": {"a": 1}, "x": ENTRY},
+        {"__metadata__": {"a": "\ud800"}, "x": ENTRY},
+        {"\udc00": ENTRY},
         b'{"x":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"x":{}}',
         b"[" * 100_000,
     ],
-    ids=str,
+    ids=ascii,
 )
 def test_lies_have_no_outline(tmp_path, header):
     """A header that lies is read by the format's own reader, which refuses it."""
@@ -133,7 +167,7 @@ assert main(["info", *sys.argv[1:]]) == 0
 heavy = [name for name in ("numpy", "ml_dtypes", "tensorferry.files.open") if name in sys.modules]
 print("heavy:", heavy)
 """
-    paths = [str(plain_files[0]), str(plain_files[-1])]
+    paths = list(map(str, plain_files))
     found = subprocess.run(
         [sys.executable, "-c", program, *paths],
         capture_output=True,

@@ -13,7 +13,11 @@ from savedmodels import save_module
 from strategies import same
 
 from tensorferry.errors import UnsupportedError
+from tensorferry.files.find import resolve
 from tensorferry.formats.savedmodel.format import FORMAT, SavedModelOptions
+from tensorferry.operations.glance import variables_of
+from tensorferry.operations.list import list_tensors
+from tensorferry.operations.subject import open_one
 from tensorferry.storage.place import Place
 
 
@@ -82,9 +86,13 @@ def test_models_need_a_path(module_path):
         read(Place(data))
 
 
-def test_only_read():
-    """A SavedModel is a program: TensorFlow writes it."""
-    assert FORMAT.writes is None
+def test_listing(module_path):
+    """`ferry ls` of a model tells without opening it what opening it tells."""
+    with open_one(str(module_path)) as subject:
+        expected = tuple(subject.stored().values())
+
+    assert variables_of(resolve(str(module_path))) == list(expected)
+    assert list_tensors(module_path).tensors == expected
 
 
 def test_finding_imports_no_numpy(module_path):
@@ -95,8 +103,8 @@ from tensorferry.formats.savedmodel import model
 from tensorferry.formats.savedmodel.format import FORMAT
 from tensorferry.storage.place import Place
 place = FORMAT.reads.find(Place({str(module_path)!r}))
-found, _ = model.list_variables(model.read(place))
-assert [info.name for info in found] == ["layer/kernel", "step", "words"]
+found = model.list_variables(model.read(place))
+assert [info.name for info in found.tensors] == ["layer/kernel", "step", "words"]
 print(json.dumps(sorted(sys.modules)))
 """
     run = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)

@@ -15,6 +15,7 @@ import h5py
 import keras
 import numpy as np
 import pytest
+from hostile.graphs import refused
 
 import tensorferry as ferry
 from tensorferry.errors import FormatError, UnsupportedError
@@ -23,15 +24,6 @@ from tensorferry.models import private
 
 X = np.ones((1, 3), "float32")
 DENSE = {"module": "keras.layers", "class_name": "Dense", "config": {"units": 2}}
-
-
-def refused(path, *kinds, **options):
-    """The error for a model; nothing but these kinds of danger are named."""
-    with pytest.raises(UnsupportedError, match="was not loaded, because") as caught:
-        ferry.load_model(path, **options)
-    lines = caught.value.message.splitlines()[1:]
-    assert {line.strip().partition(":")[0] for line in lines} == set(kinds), lines
-    return caught.value
 
 
 def rewrite(path, edit):

@@ -15,7 +15,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from tensorflow.core.protobuf import saved_model_pb2
+from hostile.graphs import change, refused, write
 
 import tensorferry as ferry
 from tensorferry.errors import FormatError, UnsupportedError
@@ -23,35 +23,7 @@ from tensorferry.errors import FormatError, UnsupportedError
 X = np.ones((1, 3), "float32")
 
 
-def refused(path, *kinds, **options):
-    """The error for a model; nothing but these kinds of danger are named."""
-    with pytest.raises(UnsupportedError, match="was not loaded, because") as caught:
-        ferry.load_model(path, **options)
-    lines = caught.value.message.splitlines()[1:]
-    assert {line.strip().partition(":")[0] for line in lines} == set(kinds), lines
-    return caught.value
-
-
 # SavedModels
-
-
-def write(path, function, spec=None):
-    """A SavedModel by TensorFlow itself, which asks for nothing."""
-    module = tf.Module()
-    module.value = tf.Variable([1.0, 2.0])
-    spec = spec or tf.TensorSpec([], tf.float32)
-    module.run = tf.function(lambda x: function(x, module), input_signature=[spec])
-    tf.saved_model.save(module, str(path), signatures={"serving_default": module.run})
-    return path
-
-
-def change(path, edit):
-    """Edits the message of a model."""
-    file = path / "saved_model.pb"
-    message = saved_model_pb2.SavedModel.FromString(file.read_bytes())
-    edit(message.meta_graphs[0])
-    file.write_bytes(message.SerializeToString())
-    return path
 
 
 def test_ops_that_read_and_write_files(tmp_path):
@@ -122,31 +94,6 @@ def test_saving_ops_outside_of_saving(tmp_path):
     plain = write(tmp_path / "three", lambda x, module: {"y": x + module.value})
     assert ferry.load_model(plain).signatures["serving_default"](1.0)["y"].tolist() == [2, 3]
     assert not os.path.exists(f"{target}.index")
-
-
-class Vocabulary(tf.Module):
-    """A table that is filled from a file when the model is loaded."""
-
-    def __init__(self, path):
-        super().__init__()
-        column = tf.lookup.TextFileIndex
-        initializer = tf.lookup.TextFileInitializer(
-            path, tf.string, column.WHOLE_LINE, tf.int64, column.LINE_NUMBER
-        )
-        self.table = tf.lookup.StaticHashTable(initializer, -1)
-
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
-    def __call__(self, words):
-        return self.table.lookup(words)
-
-
-@pytest.fixture
-def vocabulary(tmp_path):
-    """A sound model with an asset."""
-    (tmp_path / "words.txt").write_text("a\nb\n")
-    tf.saved_model.save(Vocabulary(str(tmp_path / "words.txt")), str(tmp_path / "model"))
-    assert ferry.load_model(tmp_path / "model")(["b"]).tolist() == [1]
-    return tmp_path / "model"
 
 
 @pytest.mark.parametrize("name", ["../../secret", "/etc/passwd", "C:\\secret", "words.txt/../x"])

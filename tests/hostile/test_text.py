@@ -209,8 +209,11 @@ def test_paths(tmp_path, bad):
     for verb in (ferry.open, ferry.load, ferry.inspect, ferry.verify):
         with pytest.raises(ferry.FerryError, match=expected):
             verb(f"{tmp_path}/{bad}.npz")
-    with pytest.raises(ferry.FerryError, match=expected):
-        ferry.save({"a": np.zeros(2)}, f"{tmp_path}/{bad}.npz")
+        with pytest.raises((ferry.FerryError, FileNotFoundError)):
+            verb(f"{tmp_path}/{bad}.ckpt")
+    for name, kind in (("x.npz", None), ("x.ckpt", None), ("x", "savedmodel")):
+        with pytest.raises(ferry.FerryError, match=expected):
+            ferry.save({"a": np.zeros(2)}, f"{tmp_path}/{bad}{name}", format=kind)
     for name, suffix in (("m.safetensors.index.json", ".safetensors"), ("m.weights.json", "")):
         (tmp_path / name).write_text(json.dumps({"weight_map": {"a": f"{bad}{suffix}"}}))
         with pytest.raises(ferry.FerryError):

@@ -182,12 +182,13 @@ def test_a_savedmodel_is_replaced(simple, tmp_path):
     """All of the old one is gone, and nothing is left beside the new one."""
     path = tmp_path / "model"
     ferry.save_model(simple, path)
-    (path / "variables" / "old").write_text("old")
+    (path / "assets").mkdir(exist_ok=True)
+    (path / "assets" / "old").write_text("old")
     simple.scale.assign(5.0)
     ferry.save_model(simple, path)
 
     assert ferry.load_model(path)([1.0]).tolist() == [5]
-    assert not (path / "variables" / "old").exists()
+    assert not (path / "assets" / "old").exists()
     assert os.listdir(tmp_path) == ["model"]
     with pytest.raises(FileExistsError, match="overwrite=False"):
         ferry.save_model(simple, path, overwrite=False)
@@ -260,7 +261,7 @@ def test_refused(tmp_path):
         (keras.layers.Dense(2, name="early"), {"inputs": X}, "early was not built yet"),
         (Nothing(), {}, "no function that could be called"),
         (Nothing(), {"signatures": ["go"]}, "names 'go', which Nothing has not"),
-        ({"a": tf.Variable(1.0)}, {}, "a dict has no function"),
+        ({"a": tf.Variable(1.0)}, {}, "dict has no function"),
     ):
         with pytest.raises(UnsupportedError, match=problem) as caught:
             ferry.save_model(model, tmp_path / "model", **options)

@@ -193,6 +193,30 @@ def test_values_that_do_not_fit(call):
         call()
 
 
+@pytest.mark.parametrize(
+    "parts",
+    [
+        (np.zeros((1, 2), np.int64), np.ones(1), np.array([3, -4])),
+        (np.zeros((0, 2), np.int64), np.ones(0), np.array([3, -4])),
+        (np.zeros((1, 2), np.int64), np.ones(1), np.array([0, 4])),
+        (np.zeros((2, 2), np.int64), np.ones(1), np.array([3, 4])),
+        (np.zeros((1, 3), np.int64), np.ones(1), np.array([3, 4])),
+        (np.zeros((1, 2), np.int32), np.ones(1), np.array([3, 4])),
+        (np.zeros((1, 2)), np.ones(1), np.array([3, 4])),
+        (np.zeros((1, 2), np.int64), np.ones((1, 1)), np.array([3, 4])),
+        (np.zeros((1, 2), np.int64), np.ones(1, np.float32), np.array([3, 4])),
+        (np.zeros((1, 4), np.int64)[:, ::2], np.ones(1), np.array([3, 4])),
+        (np.zeros((1, 2), np.int64), np.ones(1), 7),
+        ("a", 1, 2),
+    ],
+)
+def test_parts_of_no_sparse_tensor(parts):
+    """Parts that do not fit together, or whose memory is something else, are not encoded."""
+    letters = {np.empty(0, np.int64).data.format: 9, "d": 2}
+
+    assert _native.sparse_tensorprotos(*parts, letters) is None
+
+
 def test_names_that_run_code():
     """A plan looks names up without code of theirs, which could change the row."""
 

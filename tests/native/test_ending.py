@@ -86,6 +86,7 @@ CALLS = {
     "join": "_native.join([data] * 16)",
     "longest": "_native.longest_string(data)",
     "inside": "_native.are_inside(values, values[:1])",
+    "sparse": "_native.sparse_tensorprotos(values[:, None], values, values[:1], {'l': 9, 'q': 9})",
     "lines": "_native.cut_lines(data, 0, 1 << 16, 1 << 30, True)",
     "csv": "_native.csv_columns(cells, 'i', 100_000, bytearray)",
     "json body": "_native.json_body(text)",

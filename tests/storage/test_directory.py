@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tensorferry.storage import system
+from tensorferry.storage import system, temporary
 from tensorferry.storage.directory import replacing_path
 
 TEMPORARY = re.compile(r"\.model\.ferry-[0-9a-f]{16}\.tmp")
@@ -141,6 +141,60 @@ def test_failures_leave_nothing(tmp_path):
         pass
     assert os.listdir(tmp_path) == ["model"]
     assert (path / "saved_model.pb").read_text() == "old"
+
+
+def test_a_folder_that_cannot_be_synced(tmp_path, monkeypatch):
+    """Where a folder may be written and not read, that is said before anything is written."""
+
+    def refuse(path):
+        raise PermissionError(path)
+
+    monkeypatch.setattr(system, "open_folder", refuse)
+    with pytest.raises(PermissionError), replacing_path(str(tmp_path / "model")):
+        pytest.fail("nothing is to be written")
+    with replacing_path(str(tmp_path / "model"), durable=False) as new:
+        make(Path(new), "new")
+    assert os.listdir(tmp_path) == ["model"]
+
+
+def test_a_folder_that_is_swept_at_once(tmp_path, monkeypatch):
+    """A temporary directory that another writer removes before it is locked is made again."""
+    swept = []
+    lock = temporary.open_folder
+
+    def sweep_first(path):
+        if not swept:
+            swept.append(path)
+            os.rmdir(path)
+        return lock(path)
+
+    monkeypatch.setattr(temporary, "open_folder", sweep_first)
+    with replacing_path(str(tmp_path / "model")) as new:
+        make(Path(new), "new")
+
+    assert len(swept) == 1
+    assert os.listdir(tmp_path) == ["model"]
+
+
+def test_what_is_replaced_is_checked(tmp_path, monkeypatch):
+    """The check is given the path that is replaced, before and after; nothing has no name."""
+    monkeypatch.chdir(tmp_path)
+    checked = []
+    with replacing_path("missing/../model", check=checked.append) as new:
+        make(Path(new), "new")
+    assert checked == [str(tmp_path / "model")] * 2
+
+    def refuse(path):
+        if os.path.exists(os.path.join(path, "mine")):
+            raise KeyError
+
+    with pytest.raises(KeyError), replacing_path("model", check=refuse) as new:
+        make(Path(new), "newer")
+        (tmp_path / "model" / "mine").write_text("meanwhile")
+    assert (tmp_path / "model" / "mine").read_text() == "meanwhile"
+    with pytest.raises(FileNotFoundError), replacing_path(""):
+        pass
+    assert os.listdir(tmp_path) == ["model"]
 
 
 def test_a_rename_that_fails_is_taken_back(tmp_path, monkeypatch):

@@ -86,6 +86,40 @@ def test_sparse_bytes(tf, sparse):
     assert same(tfio.serialize_many_sparse(sparse), tf.io.serialize_many_sparse(theirs).numpy())
 
 
+@pytest.mark.parametrize(
+    "dtype", ["bool", "int32", "int64", "uint64", "float32", "bfloat16", "qint8"]
+)
+@pytest.mark.parametrize("shape", [[], [4], [3, 4], [2, 0, 5]])
+def test_sparse_bytes_of_dtypes(tf, dtype, shape):
+    """Also of tensors whose parts come from TensorFlow itself, the second time as the first."""
+    count = 0 if 0 in shape else 1
+    values = tf.bitcast(tf.zeros(count, tf.int8), dtype) if dtype == "qint8" else tf.ones(count)
+    values = values if dtype == "qint8" else tf.cast(values, dtype)
+    theirs = tf.SparseTensor(tf.zeros((count, len(shape)), tf.int64), values, shape)
+
+    for _ in range(2):
+        assert same(tfio.serialize_sparse(theirs), tf.io.serialize_sparse(theirs).numpy())
+
+
+@pytest.mark.parametrize("index", [[3, 0], [0, -1]])
+def test_unsound_sparse_tensors(tf, index):
+    """An index outside, which TensorFlow lets in, is refused every time."""
+    theirs = tf.SparseTensor([index], [1.0], [3, 4])
+
+    tfio.serialize_sparse(tf.sparse.eye(3))
+    for _ in range(2):
+        with pytest.raises(ferry.FormatError):
+            tfio.serialize_sparse(theirs)
+
+
+def test_sparse_parts_in_pieces():
+    """Arrays that are not contiguous give the bytes of those that are."""
+    whole = SparseTensor(np.arange(12).reshape(6, 2)[::2], np.arange(6.0)[::2], [20, 20])
+    copied = SparseTensor(whole.indices.copy(), whole.values.copy(), whole.dense_shape)
+
+    assert same(tfio.serialize_sparse(whole), tfio.serialize_sparse(copied))
+
+
 @given(sparse=batches())
 def test_sparse_readers(tf, sparse):
     """Each reads what the other wrote: one tensor, a batch, a batch of batches."""

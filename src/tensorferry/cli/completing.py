@@ -65,15 +65,6 @@ def formats(context: click.Context, parameter: click.Parameter, typed: str) -> l
     return _fitting(TABLE, typed)
 
 
-def formats_written(
-    context: click.Context, parameter: click.Parameter, typed: str
-) -> list[CompletionItem]:
-    """The formats that can be written."""
-    from tensorferry.formats import table
-
-    return _fitting(table.writable(), typed)
-
-
 def formats_of_rows(
     context: click.Context, parameter: click.Parameter, typed: str
 ) -> list[CompletionItem]:

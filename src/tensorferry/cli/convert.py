@@ -36,7 +36,7 @@ def _parse_quantize(context: Any, parameter: Any, given: str | None) -> Any:
     "to",
     metavar="FORMAT",
     help="The format, if OUT's name does not say it.",
-    shell_complete=completing.formats_written,
+    shell_complete=completing.formats,
 )
 @click.option(
     "--dtype",
@@ -136,7 +136,7 @@ def _convert(
     from tensorferry.operations.convert import convert
     from tensorferry.operations.convert.sets import convert_all
 
-    if os.path.isdir(target) or target.endswith("/"):
+    if _is_for_many(target, to):
         if to is None:
             raise click.UsageError(
                 f"{target} is a directory\nhint: say the format of the files in it: --to npz"
@@ -168,6 +168,25 @@ def _convert(
     unit = shared.unit(given, "bytes" if counted == "tensors" else counted)
     with out.progress(os.path.basename(target), unit) as progress:
         return [convert(found, target, format=to, progress=progress, **given)]
+
+
+def _is_for_many(target: str, to: str | None) -> bool:
+    """Whether files go into a directory, each under its own name."""
+    from tensorferry.files.find import of_several_files
+    from tensorferry.formats.table import TABLE
+    from tensorferry.storage.place import Place
+
+    if not os.path.isdir(target):
+        return target.endswith("/")
+    there = of_several_files(Place(target))
+    if there is None or there.format is None or not TABLE[there.format].is_folder:
+        return True
+    if to != there.format:
+        raise click.UsageError(
+            f"{target} is a {there.format}, which other files do not go into\n"
+            f"hint: replace it with --to {there.format} --force, or choose another directory"
+        )
+    return False
 
 
 def render(report: ConvertReport) -> str:

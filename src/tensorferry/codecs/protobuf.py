@@ -275,12 +275,28 @@ class Reader:
             FormatError: A value of the field is a number.
             LimitError: Together they take more than the buffer may.
         """
-        held = len(self.data)
         table = self._compiled.get(message) or self._compile(message)
-        most = min(allowed(held) // size + 1, sys.maxsize)
-        found: list[Span] = table.spans(self.data, *span, name, most)
-        check_size(len(found) * size, what=f"what stands for {len(found)} {what}", held=held)
+        found: list[Span] = table.spans(self.data, *span, name, self._most(size))
+        self.check_count(len(found), size=size, what=what)
         return found
+
+    def check_count(self, count: int, *, size: int, what: str) -> None:
+        """Refuses more messages than the buffer justifies.
+
+        Args:
+            count: Their number.
+            size: As so many bytes each of them counts.
+            what: Names them in the error.
+
+        Raises:
+            LimitError: Together they take more than the buffer may.
+        """
+        count = min(count, self._most(size))
+        check_size(count * size, what=f"what stands for {count} {what}", held=len(self.data))
+
+    def _most(self, size: int) -> int:
+        """One more than the number of messages that the buffer justifies."""
+        return min(allowed(len(self.data)) // size + 1, sys.maxsize)
 
     def rows(self, message: str, spans: list[Span]) -> list[Any]:
         """Messages, each as a tuple of its fields in the table's order.
@@ -354,15 +370,15 @@ class Reader:
         """A copy of some of the buffer."""
         return bytes(self.data[slice(*span)])
 
-    def entries(self, message: str, spans: Iterable[tuple[int, int]]) -> dict[str, Span]:
+    def entries(self, message: str, spans: Iterable[Span]) -> dict[str, Span]:
         """The values of a map with texts as keys.
 
         Raises:
             FormatError: A key comes twice.
         """
         found: dict[str, Span] = {}
-        for span in spans:
-            key, value = self.entry(message, span)
+        spans = list(spans)
+        for span, (key, value) in zip(spans, self.rows(message, spans), strict=True):
             if key in found:
                 raise self.twice(f"the key {key[:60]!r} of {message}", span[0])
             # A writer may leave out a value that is all zeros.

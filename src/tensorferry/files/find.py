@@ -308,7 +308,7 @@ def _contents_of(path: str, options: Options) -> list[Found]:
     if whole is not None:
         assert whole.format is not None
         facts = TABLE[whole.format]
-        if facts.takes == "nothing" or facts.folder:  # a model is everything in its folder
+        if facts.is_folder or facts.folder:  # a model is everything in its folder
             return [whole]
     names = storage.list_directory(path, options=options)
     files = [name for name in names if _known(name) and not _is_beside(name)]
@@ -373,8 +373,10 @@ def counted_in(path: str) -> Literal["rows", "records", "tensors"]:
 
 
 def _is_beside(name: str) -> bool:
-    """Whether a file is an index, a schema or a note beside data, or not finished."""
+    """Whether a file is an index, a schema, a list or a note beside data, or not finished."""
     if name.endswith((".idx", ".index", ".schema.json", ".tmp", ".part")):
+        return True
+    if os.path.basename(name).startswith(".ferry-"):  # what a conversion has finished
         return True
     return name.endswith(".json") and _known(name[: -len(".json")]) is not None
 

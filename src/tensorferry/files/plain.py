@@ -23,9 +23,9 @@ from tensorferry.formats.contract import HEAD, Facts, Glimpse, Plain, ReadsPlain
 from tensorferry.formats.detect import is_open
 from tensorferry.formats.table import TABLE
 from tensorferry.storage import system
-from tensorferry.storage.journal import identity_of
 from tensorferry.storage.place import Place
 from tensorferry.storage.source import SMALL_FILE, Source, read_small, source_of
+from tensorferry.storage.temporary import identity_of
 from tensorferry.tensors import layout
 from tensorferry.tensors.bundle import Bundle
 from tensorferry.tensors.entries import Entries, views_in
@@ -102,11 +102,11 @@ def look_for_set(path: str, *, lends: bool) -> Bundle | None:
         lends: Whether the arrays are handed out writable.
     """
     reader = _set_of(path[path.rfind(".") :])
-    if reader is None or "://" in path or os.access(path, os.F_OK):
+    if reader is None or "://" in path:
         return None
     try:
-        return reader.open_usual(path, lends=lends)
-    except FerryError:  # the long way says what is wrong
+        return None if os.access(path, os.F_OK) else reader.open_usual(path, lends=lends)
+    except (FerryError, ValueError):  # the long way says what is wrong
         return None
 
 

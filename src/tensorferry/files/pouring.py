@@ -88,7 +88,8 @@ def rows_of(
         raise UnsupportedError(
             f"{facts.name} holds rows, expected a DataFrame, a dict of columns, or rows one by "
             f"one, found {type(value).__name__}",
-            hint="npz, safetensors, arrow and parquet carry tensors of every kind",
+            hint="a tensor becomes a column by its name: {'x': tensor}; npz, safetensors, arrow "
+            "and parquet carry tensors of every kind",
         )
     return rows, value
 

@@ -32,6 +32,7 @@ from tensorferry.rows import schema as schemas
 from tensorferry.storage import STANDARD_STREAM
 from tensorferry.storage.place import Target
 from tensorferry.storage.sink import ReplacingSink
+from tensorferry.storage.source import check_name
 from tensorferry.tensors.content import Content
 
 # The compressions of whole files.
@@ -162,7 +163,9 @@ def save(
     is_several = goal.facts.files == "several" or shard_size is not None or is_share
     if is_several and (goal.is_stream or goal.outer or goal.inner):
         raise UnsupportedError(
-            f"{goal.facts.name} is written to a path, and not compressed", path=goal.path
+            f"{goal.facts.name} is written to a path, and not compressed",
+            path=goal.path,
+            hint="one file can be: npz and safetensors are",
         )
     if is_several or goal.is_bare:
         with following(progress, target.path, "bytes") as tell:
@@ -206,6 +209,8 @@ class _Goal:
                 f"the path is {type(given).__name__}, expected a path, a URL or a file object",
                 hint="the value comes first: save(value, path)",
             )
+        if path is not None:
+            check_name(path)
         name = path if path is not None else _name_of(given)
         stem, outer = codecs.split_suffix(name)
         found = format or format_named(name)
@@ -213,7 +218,7 @@ class _Goal:
             raise UnknownFormatError(
                 "the name does not say which format to write",
                 path=name,
-                hint=f"pass format=, one of {', '.join(table.writable())}",
+                hint=f"pass format=, one of {', '.join(table.TABLE)}",
             )
         table.to_write(found)
         facts = table.facts_of(found)
@@ -225,6 +230,12 @@ class _Goal:
         if compression in OUTER:
             if path not in (None, STANDARD_STREAM):
                 end = next(end for end, kind in codecs.SUFFIXES.items() if kind == compression)
+                if facts.files == "several":
+                    raise UnsupportedError(
+                        f"{found} is written as several files, and not compressed",
+                        path=path,
+                        hint=f"one file can be: safetensors, as in x.safetensors{end}",
+                    )
                 raise UnsupportedError(
                     f"a {found} file compressed as a whole by {compression} is named so",
                     path=path,

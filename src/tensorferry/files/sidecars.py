@@ -22,10 +22,9 @@ from tensorferry.codecs import json_text as json
 from tensorferry.errors import ChecksumError, FormatError
 from tensorferry.storage import Source, byte_view, journal, url as urls
 from tensorferry.storage.folders import absolute
-from tensorferry.storage.journal import identity_of
 from tensorferry.storage.place import Place, ReplacedError
 from tensorferry.storage.sink import ReplacingSink
-from tensorferry.storage.temporary import Identity
+from tensorferry.storage.temporary import Identity, identity_of
 
 SUFFIX = ".json"
 KEY = "tensorferry"

@@ -79,11 +79,12 @@ class Facts:
         recognise: Whether a file is of this format, by a glimpse of it.
         opens: What `tensorferry.open` returns: tensors (a bundle) or rows.
         takes: What can be saved: anything, named tensors of every kind, named arrays of numbers,
-            one array, rows, or nothing at all.
+            one array, or rows.
         metadata: Where a user's metadata is kept: inside the file, in a file beside it, nowhere.
         files: Whether it is always one file. Several files are found by their path.
         members: A regular expression for the names of its files, where it is several: any of them
             leads to it.
+        is_folder: Whether it is a folder, whose name it has and of which everything is part of it.
         folder: The files by which a folder is known to hold it; the first of them is opened.
         checksums: Whether checksums cover the values, so that a changed bit is found.
         compressions: The format's own; every file can also be compressed as a whole.
@@ -107,10 +108,11 @@ class Facts:
     suffixes: tuple[str, ...]
     recognise: Callable[[Glimpse], Answer]
     opens: Literal["tensors", "rows"]
-    takes: Literal["anything", "tensors", "arrays", "one array", "rows", "nothing"]
+    takes: Literal["anything", "tensors", "arrays", "one array", "rows"]
     metadata: Literal["inside", "beside", "nowhere"]
     files: Literal["one", "several"] = "one"
     members: str = ""
+    is_folder: bool = False
     folder: tuple[str, ...] = ()
     checksums: bool = False
     compressions: tuple[str, ...] = ()

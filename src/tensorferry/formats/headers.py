@@ -1,27 +1,30 @@
-"""Headers: what a plain npy, safetensors or HDF5 file holds, without NumPy.
+"""Headers: what a plain npy, npz, safetensors or HDF5 file holds, without NumPy.
 
 Importing NumPy takes longer than reading a header. Nothing is judged here: a file that is unusual
-or damaged, or has a note in its metadata or a file beside it, has no outline, and is to be opened.
+or damaged, or has a file beside it, has no outline, and is to be opened.
 """
 
 from __future__ import annotations
 
 import math
 import os
+import zlib
 from collections.abc import Mapping
 from typing import Any
 
-from tensorferry import dtypes
-from tensorferry.classes import dataclass, field
+from tensorferry import _native, dtypes
+from tensorferry.classes import dataclass, field, replace
 from tensorferry.codecs import compression
-from tensorferry.errors import FormatError
+from tensorferry.errors import FerryError
 from tensorferry.expressions import expression
 from tensorferry.formats.contract import HEAD, Glimpse
 from tensorferry.formats.detect import recognise
-from tensorferry.storage.place import Place
-from tensorferry.tensors.infos import MAX_RANK, ROOT, TensorInfo
+from tensorferry.storage.source import Source, open_local
+from tensorferry.tensors.infos import MAX_RANK, ROOT, TensorInfo, with_origins
+from tensorferry.tensors.note import FILE as METADATA, Note, parse_texts
 
 NPY = "npy"
+NPZ = "npz"
 SAFETENSORS = "safetensors"
 KERAS = "keras"
 # Beside weights of this name there may be the config of their model.
@@ -41,8 +44,10 @@ _DESCRIBED = {
     "<c8": "complex64",
     "<c16": "complex128",
 }  # fmt: skip
-# Keys of metadata that say how tensors are laid out start with it.
-_OURS = "tensorferry"
+# Other keys of ours say how a table is laid out.
+_OURS = "tensorferry."
+# How JSON writes half of a character beyond 16 bits.
+_SURROGATE = expression(rb"\\u[dD][89a-fA-F]")
 # A larger header takes longer to read than NumPy takes to import.
 _MOST = 1 << 20
 _MOST_NPY = 4096
@@ -64,34 +69,46 @@ class Header:
     tensors: tuple[TensorInfo, ...]
     nbytes: int
     version: str | None = None
-    metadata: Mapping[str, str] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = field(default_factory=dict)
 
 
 def read(path: str) -> Header | None:
-    """Reads the header of a local file; None unless it is a plain file."""
+    """Reads the header of a local file; None unless it is a plain file.
+
+    Raises:
+        OSError: The system's own error.
+    """
+    try:
+        return _read(path)
+    except FerryError:
+        return None
+
+
+def _read(path: str) -> Header | None:
     if not os.path.isfile(path) or os.path.exists(f"{path}.json"):
         return None
-    with open(path, "rb") as file:
-        size = os.fstat(file.fileno()).st_size
-        head = file.read(HEAD)
+    with open_local(path) as source:
+        size = source.size
+        if size is None:
+            return None
+        head = bytes(source.range(0, min(HEAD, size)))
         if compression.detect(head) is not None:
             return None
 
         def tail(count: int) -> bytes:
-            file.seek(max(0, size - count))
-            return file.read(count)
+            return bytes(source.range(max(0, size - count), size))
 
         name = recognise(Glimpse(path, head, tail))
         if name == NPY:
-            file.seek(0)
-            return _npy(file.read(_MOST_NPY), size)
+            return _npy(bytes(source.range(0, min(_MOST_NPY, size))), size)
+        if name == NPZ:
+            return _npz(source, size)
         if name == KERAS:
-            return _keras(path)
+            return None if os.path.basename(path) == _OF_A_MODEL else _keras(source, size)
         length = int.from_bytes(head[:8], "little")
         if name != SAFETENSORS or not 2 <= length <= min(_MOST, size - 8):
             return None
-        file.seek(8)
-        return _safetensors(file.read(length), size)
+        return _safetensors(bytes(source.range(8, 8 + length)), size)
 
 
 def _npy(head: bytes, size: int) -> Header | None:
@@ -110,18 +127,43 @@ def _npy(head: bytes, size: int) -> Header | None:
     return Header(NPY, (TensorInfo(ROOT, dtype, shape, values),), size, "1.0")
 
 
-def _keras(path: str) -> Header | None:
+def _npz(source: Source, size: int) -> Header | None:
+    from tensorferry.codecs.zip.directory import find_directory
+
+    if source.buffer is None:
+        return None
+    tensors, texts = [], {}
+    members = _native.npz_arrays(source.buffer, *find_directory(source, size))
+    for name, descr, shape, _, _, begin, end, checksum in members or ():
+        if name == METADATA:
+            data = source.buffer[begin:end]
+            if zlib.crc32(data) != checksum:
+                return None
+            texts = parse_texts(data, METADATA)
+        elif descr not in _DESCRIBED:
+            return None
+        else:
+            stem, dtype = name.removesuffix(f".{NPY}"), _DESCRIBED[descr]
+            tensors.append(TensorInfo(stem, dtype, shape, _bytes_of(dtype, shape)))
+    return _noted(Header(NPZ, tuple(tensors), size, metadata=texts)) if tensors else None
+
+
+def _noted(header: Header) -> Header | None:
+    """The same with what its metadata says of the tensors; None if that is unusual."""
+    note, metadata = Note.from_metadata(header.metadata)
+    if not note.leaves_arrays:
+        return None
+    tensors = tuple(with_origins(header.tensors, note.origins))
+    return replace(header, tensors=tensors, metadata=metadata)
+
+
+def _keras(source: Source, size: int) -> Header | None:
     from tensorferry.formats.keras import usual
 
-    if os.path.basename(path) == _OF_A_MODEL:
+    found = usual.find(source, 0, size, known=usual.NAMES)
+    if found is None or found.foreign:
         return None
-    with Place(path).open() as source:
-        if source.size is None:
-            return None
-        found = usual.find(source, 0, source.size, known=usual.NAMES)
-        if found is None or found.foreign:
-            return None
-        return Header(KERAS, tuple(usual.infos(found).values()), source.size)
+    return Header(KERAS, tuple(usual.infos(found).values()), size)
 
 
 def _bytes_of(dtype: str, shape: tuple[int, ...]) -> int:
@@ -131,11 +173,10 @@ def _bytes_of(dtype: str, shape: tuple[int, ...]) -> int:
 def _safetensors(text: bytes, size: int) -> Header | None:
     from tensorferry.codecs import json_text  # imported late: other headers are no JSON
 
-    names = {row.safetensors: row.name for row in dtypes.TABLE if row.safetensors and row.bits >= 8}
-    try:
-        header = json_text.parse(text)
-    except FormatError:
+    if _SURROGATE.search(text):  # half a character is refused
         return None
+    names = {row.safetensors: row.name for row in dtypes.TABLE if row.safetensors and row.bits >= 8}
+    header = json_text.parse(text)
     if not isinstance(header, dict):
         return None
     metadata = header.pop("__metadata__", {})
@@ -157,7 +198,7 @@ def _safetensors(text: bytes, size: int) -> Header | None:
         end = stop
     if end != size - 8 - len(text):
         return None
-    return Header(SAFETENSORS, tuple(tensors), size, metadata=metadata)
+    return _noted(Header(SAFETENSORS, tuple(tensors), size, metadata=metadata))
 
 
 def _tensor(

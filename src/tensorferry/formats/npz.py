@@ -32,13 +32,13 @@ from tensorferry.storage.place import Place, Target, size_of
 from tensorferry.storage.source import Source
 from tensorferry.tensors.content import Content
 from tensorferry.tensors.entries import Entries, Entry, chunks
+from tensorferry.tensors.note import FILE as METADATA, parse_texts
 from tensorferry.tensors.stored import Unreadable
 from tensorferry.tensors.values import Array
 
 NAME = "npz"
 
 SUFFIX = ".npy"
-METADATA = "tensorferry.json"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -145,7 +145,7 @@ def _usual(source: Source, verify: bool) -> Contents | None:
         if name == METADATA:
             if isal_zlib.crc32(source.buffer[begin:end]) != checksum:
                 return None
-            metadata = _texts(source.buffer[begin:end])
+            metadata = parse_texts(source.buffer[begin:end], METADATA)
         elif dtype not in known:
             return None
         else:
@@ -182,10 +182,6 @@ class _Members(Entries):
             self._archive = open_archive(self.source)
             self._archive.sound = self._sound
         return _entry(self._archive, name + SUFFIX, self.source, self._verify)
-
-    def sizes(self) -> dict[str, int]:
-        """Number of bytes of each member."""
-        return {name: end - begin for name, (_, begin, end, _) in self._spans.items()}
 
     def read(self, name: str) -> Array | None:
         """A verified view; None if the file is not in memory, or the array not sound."""
@@ -255,10 +251,11 @@ def _entry(archive: Archive, name: str, source: Source, verify: bool) -> Entry:
     except FormatError as error:
         raise error.located(tensor=name.removesuffix(SUFFIX)) from None
     begin = archive.offset(name)
-    offset = begin + start if member.method == STORED else None
     load = partial(_load, archive, name, start, verify)
     span = (begin, begin + member.stored_size)
-    return Entry(dtype, shape, source, offset, fortran, load, member.stored_size, span)
+    if member.method == STORED:
+        return Entry(dtype, shape, source, begin + start, fortran, load, span=span)
+    return Entry(dtype, shape, source, None, fortran, load, member.stored_size, span)
 
 
 def _load(archive: Archive, name: str, start: int, verify: bool) -> memoryview:
@@ -266,17 +263,7 @@ def _load(archive: Archive, name: str, start: int, verify: bool) -> memoryview:
 
 
 def _metadata(archive: Archive) -> dict[str, str]:
-    return _texts(archive.read(METADATA))
-
-
-def _texts(data: memoryview) -> dict[str, str]:
-    try:
-        tree = json.parse(data)
-    except FormatError as error:
-        raise error.located(tensor=METADATA) from None
-    if not isinstance(tree, dict) or not all(isinstance(value, str) for value in tree.values()):
-        raise FormatError(f"{METADATA} is no object of strings")
-    return tree
+    return parse_texts(archive.read(METADATA), METADATA)
 
 
 FORMAT = Format(reads=Reader(), writes=Writer())

@@ -12,7 +12,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-from tensorferry.errors import MissingExtraError, UnknownFormatError, UnsupportedError
+from tensorferry.errors import MissingExtraError, UnknownFormatError
 from tensorferry.expressions import expression
 from tensorferry.formats import signatures
 from tensorferry.formats.contract import Extra, Facts, Format
@@ -185,11 +185,13 @@ TABLE: dict[str, Facts] = {
             suffixes=(),
             recognise=signatures.savedmodel,
             opens="tensors",
-            takes="nothing",
+            takes="anything",
             metadata="inside",
             files="several",
+            is_folder=True,
             members=r"(^|[/\\])saved_model\.\w+$",
             checksums=True,
+            read_by="tensorflow",
         ),
         Facts(
             name="checkpoint",
@@ -239,14 +241,9 @@ def to_write(name: str) -> Format[Any, Any]:
 
     Raises:
         UnknownFormatError: There is no format of that name.
-        UnsupportedError: It is only read.
         MissingExtraError: A package that writing needs is not installed.
     """
     facts = facts_of(name)
-    if facts.takes == "nothing":
-        raise UnsupportedError(
-            f"{name} is read, not written", hint=f"choose one of {', '.join(writable())}"
-        )
     _require(facts.write_needs, f"writing {name} files")
     return _load(facts.home)
 
@@ -268,11 +265,6 @@ def _require(extra: Extra | None, what: str) -> None:
             f"{what} needs {extra.package}, which is not installed",
             hint=f"pip install 'tensorferry[{extra.name}]'",
         ) from None
-
-
-def writable() -> list[str]:
-    """The names of the formats that can also be written."""
-    return [name for name, facts in TABLE.items() if facts.takes != "nothing"]
 
 
 def streamable() -> list[str]:

@@ -17,5 +17,6 @@ from tensorferry.frameworks.conversion import (
     accept as accept,
     framework_of as framework_of,
     give as give,
+    sparse_parts as sparse_parts,
 )
 from tensorferry.frameworks.table import NAMES as NAMES

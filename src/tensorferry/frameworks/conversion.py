@@ -36,6 +36,9 @@ QUICK: dict[type, Callable[[Foreign], Array]] = {}
 # The framework whose tensors a class has, once one was accepted.
 _OWNERS: dict[type, contract.Tensors] = {}
 
+# The classes of sparse tensors with indices, values and a dense shape, once one was accepted.
+_COORDINATES: set[type] = {SparseTensor}
+
 
 def accept(value: Foreign, *, origins: list[dict[str, Any]] | None = None) -> Foreign:
     """A user's value as one of ours: arrays, SparseTensor, RaggedTensor, scalars, structures.
@@ -90,6 +93,27 @@ def _owner(value: Foreign) -> contract.Tensors | None:
                     _OWNERS[kind] = owner
                 return owner
     return None
+
+
+def sparse_parts(value: Foreign) -> tuple[Foreign, Foreign, Foreign] | None:
+    """Indices, values and dense shape as a sparse tensor itself has them, unchecked.
+
+    None for what has no such attributes, as tensors of TensorFlow and ours have them.
+
+    Raises:
+        UnsupportedError: The value has these attributes, and is not accepted.
+    """
+    kind = value.__class__
+    if kind not in _COORDINATES:
+        if not hasattr(kind, "dense_shape") or not isinstance(accept(value), SparseTensor):
+            return None
+        _COORDINATES.add(kind)
+    return value.indices, value.values, value.dense_shape
+
+
+def is_tensor(value: Foreign) -> bool:
+    """Whether a value is a tensor of NumPy, of ours or of a framework."""
+    return isinstance(value, np.ndarray | SparseTensor | RaggedTensor) or _owner(value) is not None
 
 
 def framework_of(model: Foreign) -> str | None:

@@ -17,7 +17,6 @@ from tensorferry import display
 from tensorferry.classes import dataclass, make_many
 
 if TYPE_CHECKING:
-    from tensorferry.dtypes import DType
     from tensorferry.formats.keras.outline import KerasModel
     from tensorferry.formats.keras.weights import Weights
     from tensorferry.formats.savedmodel.model import (
@@ -40,7 +39,7 @@ INTERNAL = "__saved_model"
 NAMED = 12
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ArgumentInfo:
     """An input or output of a signature.
 
@@ -61,7 +60,7 @@ class ArgumentInfo:
     optional: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class SignatureInfo:
     """A way to call a model.
 
@@ -209,10 +208,16 @@ def model_of(opened: Bundle | Rows) -> ModelInfo | None:
 
 def _outline_graph(graph: MetaGraph) -> GraphInfo:
     callables = {} if graph.objects is None else graph.objects.callables
-    variables = (
-        (path, variable.name, _dtype(variable.dtype), variable.shape, variable.trainable)
+    variables = [
+        (
+            path,
+            variable.name,
+            None if variable.dtype is None else variable.dtype.name,
+            variable.shape,
+            variable.trainable,
+        )
         for path, variable in graph.variables.items()
-    )
+    ]
     return GraphInfo(
         graph.tags,
         graph.tensorflow_version,
@@ -233,24 +238,22 @@ def _outline_graph(graph: MetaGraph) -> GraphInfo:
 def _outline_signature(signature: Signature) -> SignatureInfo:
     def outline(specs: Mapping[str, TensorSpec]) -> tuple[ArgumentInfo, ...]:
         return tuple(
-            ArgumentInfo(
-                name,
-                _dtype(spec.dtype),
-                spec.shape,
-                spec.kind,
-                spec.parts or (spec.name,),
-                name in signature.defaults,
-            )
-            for name, spec in specs.items()
+            [
+                ArgumentInfo(
+                    name,
+                    None if spec.dtype is None else spec.dtype.name,
+                    spec.shape,
+                    spec.kind,
+                    spec.parts or (spec.name,),
+                    name in signature.defaults,
+                )
+                for name, spec in specs.items()
+            ]
         )
 
     return SignatureInfo(
         signature.name, signature.method, outline(signature.inputs), outline(signature.outputs)
     )
-
-
-def _dtype(row: DType | None) -> str | None:
-    return None if row is None else row.name
 
 
 def notes_of(model: ModelInfo) -> tuple[str, ...]:

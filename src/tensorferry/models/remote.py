@@ -18,8 +18,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from tensorferry import storage
-from tensorferry.errors import FormatError, UnsupportedError
+from tensorferry.errors import FormatError
 from tensorferry.formats.savedmodel import model as savedmodel
+from tensorferry.formats.savedmodel.target import check_store
 from tensorferry.progress import Progress, Tally, following
 from tensorferry.storage.backend import Options
 from tensorferry.storage.sink import naming
@@ -166,11 +167,4 @@ def check_target(url: str, kind: str, overwrite: bool, options: Options) -> None
         if not overwrite and storage.exists(name, options=options):
             raise FileExistsError(f"{url}: is there, and overwrite=False")
         return
-    if any(storage.exists(f"{name}/{file}", options=options) for file in savedmodel.FILES):
-        if not overwrite:
-            raise FileExistsError(f"{url}: is there, and overwrite=False")
-        raise UnsupportedError(
-            "a SavedModel in a store is several objects, which cannot be replaced in one step",
-            path=url,
-            hint="save it under a new name, such as a version; a .keras file can be replaced",
-        )
+    check_store(url, options, overwrite=overwrite)

@@ -26,8 +26,9 @@ from tensorferry.classes import dataclass, replace
 from tensorferry.errors import FormatError, UnsupportedError
 from tensorferry.files import keywords
 from tensorferry.formats.keras import config as keras_config
+from tensorferry.formats.savedmodel.target import check_folder
 from tensorferry.formats.table import named
-from tensorferry.frameworks import table
+from tensorferry.frameworks import conversion, table
 from tensorferry.frameworks.contract import KerasModels, Variable
 from tensorferry.frameworks.programs import FoundPath, NotKept, Program, find_paths
 from tensorferry.frameworks.variables import find_variables, list_variables
@@ -42,19 +43,6 @@ Kind = Literal["program", "archive", "weights"]
 
 # Formats that keep variables alone.
 WEIGHTS = ("keras", "checkpoint", "safetensors", "npz")
-# The files of a SavedModel. A directory that has others is not replaced.
-OWN = frozenset(
-    {
-        "saved_model.pb",
-        "saved_model.pbtxt",
-        "saved_model.cpb",
-        "fingerprint.pb",
-        "keras_metadata.pb",
-        "variables",
-        "assets",
-        "debug",
-    }
-)
 _OTHERS = (".h5", ".hdf5", ".pb", ".pbtxt", ".tflite", ".onnx", ".pt", ".pth", ".pkl", ".pickle")
 _NUMBERED = re.compile(r"\.ckpt-\d+")
 
@@ -159,7 +147,10 @@ class _How:
         with following(self.progress, report.path, "bytes") as tell:
             if tell is not None:
                 tell(0, size)
-            with replacing_path(report.path, suffix=suffix, durable=self.durable) as temporary:
+            check = check_folder if report.format == "savedmodel" else None
+            with replacing_path(
+                report.path, suffix=suffix, durable=self.durable, check=check
+            ) as temporary:
                 yield temporary
             if tell is not None:
                 tell(size, size)
@@ -191,6 +182,7 @@ def _check_target(path: str, kind: Kind, overwrite: bool, options: keywords.Writ
     """Refuses to replace anything but a model of the same kind."""
     if given := keywords.given(options):
         raise TypeError(f"{', '.join(given)}: options are of files that keep variables alone")
+    path = os.path.realpath(path)  # it is what will be replaced
     if not os.path.lexists(path):
         return
     if not overwrite:
@@ -203,14 +195,7 @@ def _check_target(path: str, kind: Kind, overwrite: bool, options: keywords.Writ
         )
     if kind == "archive":
         return
-    found = sorted(os.listdir(path))
-    others = [name for name in found if name not in OWN]
-    if found and (others or not any(name.startswith("saved_model.") for name in found)):
-        raise FormatError(
-            f"the directory is no SavedModel alone: it has {', '.join((others or found)[:5])}",
-            path=path,
-            hint="choose a new directory, or move these files away",
-        )
+    check_folder(path)
 
 
 def _keras_models(model: Any) -> KerasModels | None:
@@ -243,11 +228,12 @@ def _total(infos: Iterable[TensorInfo]) -> int:
 
 
 def _save_program(model: Any, path: str, signatures: Any, inputs: Any, how: _How) -> ModelReport:
-    if isinstance(model, Mapping | list | tuple):
+    if isinstance(model, Mapping | list | tuple) or conversion.is_tensor(model):
         raise UnsupportedError(
-            f"a {type(model).__name__} has no function to be called",
+            f"{type(model).__name__} has no function to be called",
             path=path,
-            hint="its variables can be kept: name it .ckpt or .safetensors",
+            hint="tensorferry.save(value, path, format='savedmodel') writes a SavedModel that "
+            "returns its tensors",
         )
     _refuse_torch(model, path)
     programs = table.programs()

@@ -11,6 +11,7 @@ and decoding, not about disks. Everything that is read is compared with what was
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -191,7 +192,7 @@ def time_value(
     """
     candidates = [
         (TABLE[name], compression, encoding)
-        for name in table.writable()
+        for name in table.TABLE
         if _can_hold(TABLE[name], len(value))
         for compression in (None, *_compressions(TABLE[name]))
         for encoding in _encodings(name, compression, value)
@@ -202,8 +203,7 @@ def time_value(
             inside = os.path.join(folder, str(place))
             os.mkdir(inside)
             timings.append(_time(value, facts, compression, encoding, inside, runs))
-            for entry in os.listdir(inside):
-                os.unlink(os.path.join(inside, entry))
+            shutil.rmtree(inside)
             if progress is not None:
                 progress(place + 1, len(candidates))
     nbytes = sum(_nbytes(tensor) for tensor in value.values())
@@ -242,7 +242,8 @@ def _time(
     runs: int,
 ) -> Timing:
     is_own = compression in facts.compressions or (compression is None and bool(facts.compressions))
-    ending = facts.suffixes[0] + ("" if is_own or compression is None else WHOLE[compression])
+    whole = "" if is_own or compression is None else WHOLE[compression]
+    ending = next(iter(facts.suffixes), "") + whole
     path = os.path.join(folder, f"bench{ending}")
     chosen = (compression or "none") if is_own else None
     one_row = facts.takes == "rows"  # a row of tensors, as large as they are
@@ -254,7 +255,14 @@ def _time(
                 out.write(content)
         else:
             split = True if encoding == SPLIT else None
-            save(content, path, durable=False, compression=chosen, byte_stream_split=split)
+            save(
+                content,
+                path,
+                format=facts.name,
+                durable=False,
+                compression=chosen,
+                byte_stream_split=split,
+            )
 
     def read() -> dict[str, Any]:
         if one_row:
@@ -283,7 +291,8 @@ def _time(
                 given = given.astype(tensor.dtype)
         if _digest(given) != _digest(tensor):
             raise AssertionError(f"{facts.name} gave back another {key} than was written")
-    size = sum(entry.stat().st_size for entry in os.scandir(folder))
+    files = (os.path.join(at, name) for at, _, names in os.walk(folder) for name in names)
+    size = sum(map(os.path.getsize, files))
     return Timing(facts.name, compression, size, written, opened, encoding=encoding)
 
 

@@ -281,7 +281,7 @@ class Difference:
         """
         locate = locate or self._below
         if left.shape != right.shape:
-            if left.ndim and left.shape[1:] == right.shape[1:]:
+            if left.ndim and right.ndim and left.shape[1:] == right.shape[1:]:
                 count = min(len(left), len(right))
                 self._compare_arrays(left[:count], right[:count], locate)
             self._note("shape", 0, None)

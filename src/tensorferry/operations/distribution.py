@@ -33,9 +33,6 @@ BINS = 1024
 SHOWN = 96
 """About how many bins a result has, at most."""
 
-DECADE = 10
-"""Bins of magnitudes between 1 and 10."""
-
 PIECE = 1 << 20
 """How many values are looked at together."""
 
@@ -45,7 +42,8 @@ class Magnitudes:
     """How many numbers are of each order of magnitude.
 
     Attributes:
-        start: The exponent of 10 where the first bin starts, times `DECADE`.
+        start: The exponent of 10 where the first bin starts, times ten: there are ten bins between
+            1 and 10.
         negative: The counts of numbers below zero, by magnitude.
         positive: The counts of numbers above zero.
         zeros: How many are zero.

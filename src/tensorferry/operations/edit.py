@@ -18,6 +18,7 @@ import numpy as np
 from tensorferry.classes import replace
 from tensorferry.errors import UnsupportedError
 from tensorferry.formats.checkpoint import graph as checkpoint_graph
+from tensorferry.formats.savedmodel.model import FILES, VARIABLES
 from tensorferry.operations.convert import ConvertReport, Reading, convert, opening_of
 from tensorferry.operations.glance import CHECKPOINT
 from tensorferry.operations.names import is_match
@@ -88,13 +89,16 @@ def edit(
     source = os.fspath(path)
     with opening_of(source, options, storage_options).open() as subject:
         _check(subject, drop, rename, casts)
-        written = source if target is None else os.fspath(target)
+        written = _own_path(subject, source) if target is None else os.fspath(target)
         if target is None:
             _check_in_place(subject)
         form = subject.format if target is None else _named(written, subject.format)
         graph = _graph_of(subject) if form == CHECKPOINT else None
         are_there = all(name in subject.infos for name in set or {})
-        keeps = graph is not None and are_there and not drop and not rename
+        is_same = are_there and not drop and not rename
+        keeps = graph is not None and is_same
+        if target is None and not is_same:
+            _check_alone(subject)
         changes: dict[str, Any] = {"set": set, "casts": casts, "options": options}
         if graph is not None and keeps:
             changes = _by_keys(subject, graph, changes)
@@ -119,6 +123,13 @@ def edit(
     )
     # The graph is one more, and no tensor of the user's.
     return replace(report, count=len(subject.infos)) if keeps else report
+
+
+def _own_path(subject: Subject, source: str) -> str:
+    """The path that is replaced: of a model the folder, also if one of its files was named."""
+    if not subject.facts.is_folder:
+        return source
+    return os.path.dirname(subject.opened.place.path) or os.curdir
 
 
 def _named(path: str, format: str) -> str:
@@ -168,6 +179,24 @@ def _check_in_place(subject: Subject) -> None:
     if reason is not None:
         raise UnsupportedError(
             f"it is not edited in place: it is {reason}",
+            path=subject.name,
+            hint="write the result into another file: -o OUT (target=)",
+        )
+
+
+def _check_alone(subject: Subject) -> None:
+    """Refuses other names in the checkpoint of a SavedModel, whose program looks for its own.
+
+    Raises:
+        UnsupportedError: It is one.
+    """
+    folder, name = os.path.split(subject.opened.place.path)
+    above, inside = os.path.split(folder)
+    if subject.format != CHECKPOINT or (inside, name) != tuple(VARIABLES.split("/")):
+        return
+    if any(os.path.exists(os.path.join(above, file)) for file in FILES):
+        raise UnsupportedError(
+            "it is not edited in place: the model beside it looks for these names",
             path=subject.name,
             hint="write the result into another file: -o OUT (target=)",
         )

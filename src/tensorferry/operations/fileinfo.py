@@ -27,7 +27,7 @@ from tensorferry.tensors.infos import TensorInfo, elements_in
 
 if TYPE_CHECKING:
     from tensorferry.formats.keras.outline import KerasModel
-    from tensorferry.formats.savedmodel.model import Loaded, SavedModel
+    from tensorferry.formats.savedmodel.model import Listed, Loaded, SavedModel
     from tensorferry.operations.subject import Subject
 
 Holds = Literal["tensors", "records", "rows"]
@@ -179,6 +179,7 @@ def glance_at(found: Found, options: keywords.Opening | None = None) -> FileInfo
             nbytes=total_size(map(found.place.at, outline.files)),
             version="2",
             tensors=tuple(outline.describe()),
+            metadata=dict(outline.metadata),
         )
     header = None if keywords.given(options) else glance.header_of(found)
     if header is not None:
@@ -230,19 +231,20 @@ def _inspect_model(found: Found, options: keywords.Opening) -> FileInfo:
     except FormatError as error:
         error.hint = error.hint or _way_out(place.path)
         raise
-    tensors, files, problems = _list_variables(place, model, options)
+    variables, problems = _list_variables(place, model, options)
     keras, damage = _read_keras(place, model)
     problems += [*damage, *_asset_problems(model)]
     outline = model_outline.outline(model, keras)
-    every = (*model.files, *files)
+    every = (*model.files, *variables.files)
     return FileInfo(
         path=found.name,
         format=glance.MODEL,
         holds="tensors",
-        count=len(tensors),
+        count=len(variables.tensors),
         files=every,
         nbytes=total_size(map(place.at, every)),
-        tensors=tuple(tensors),
+        tensors=tuple(variables.tensors),
+        metadata=dict(variables.metadata),
         problems=tuple(problems),
         notes=model_outline.notes_of(outline),
         model=outline,
@@ -260,8 +262,8 @@ def _way_out(path: str) -> str | None:
 
 def _list_variables(
     place: Place, model: SavedModel, options: keywords.Opening
-) -> tuple[list[TensorInfo], list[str], list[Problem]]:
-    """The variables, their files, and what is wrong with them."""
+) -> tuple[Listed, list[Problem]]:
+    """The variables, and what is wrong with them."""
     from tensorferry.formats.savedmodel import model as savedmodel
 
     chosen = keywords.given(options)
@@ -269,16 +271,17 @@ def _list_variables(
         if chosen.keys() <= {"verify", "names"}:
             found = savedmodel.list_variables(model, names=chosen.get("names", "paths"))
             if found is not None:
-                return *found, []
+                return found, []
         from tensorferry.operations.subject import open_one
 
         with open_one(place, format=glance.MODEL, options=options, verify=False) as subject:
-            return list(subject.infos.values()), list(subject.files), []
+            infos = tuple(subject.infos.values())
+            return savedmodel.Listed(infos, subject.files, subject.metadata), []
     except FormatError as error:
-        return [], [], [Problem.of(error, model.path)]
+        return savedmodel.Listed(), [Problem.of(error, model.path)]
     except FileNotFoundError as error:
         what = error.strerror or str(error)
-        return [], [], [Problem(what, error.filename if error.strerror else None)]
+        return savedmodel.Listed(), [Problem(what, error.filename if error.strerror else None)]
 
 
 def _read_keras(place: Place, model: SavedModel) -> tuple[KerasModel | None, list[Problem]]:
@@ -290,7 +293,7 @@ def _read_keras(place: Place, model: SavedModel) -> tuple[KerasModel | None, lis
 
     path = f"{model.path}/{savedmodel.KERAS}"
     try:
-        with place.at(path).open() as source:
+        with place.companion(path).open() as source:
             return keras_outline.read_metadata(source.everything()), []
     except FerryError as error:
         return None, [Problem.of(error, path)]

@@ -75,7 +75,7 @@ def list_formats() -> list[FormatInfo]:
                 facts.metadata == "inside",
                 missing or missing_writer,
                 reads=missing is None,
-                writes=facts.takes != "nothing" and not missing and not missing_writer,
+                writes=not missing and not missing_writer,
                 keeps_metadata=facts.metadata,
             )
         )

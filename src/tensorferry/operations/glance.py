@@ -7,10 +7,10 @@ Looking into a SavedModel, a small checkpoint or a header takes less time than i
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tensorferry.errors import FormatError
+from tensorferry.errors import FerryError, FormatError
 from tensorferry.files.find import Found, find, resolve
 from tensorferry.formats import signatures
 from tensorferry.formats.contract import HEAD, Glimpse
@@ -21,10 +21,12 @@ if TYPE_CHECKING:
     from tensorferry.files.find import Options
     from tensorferry.formats.checkpoint.outline import Outline
     from tensorferry.formats.headers import Header
+    from tensorferry.tensors.infos import TensorInfo
 
 MODEL = "savedmodel"
 CHECKPOINT = "checkpoint"
 NPY = "npy"
+NPZ = "npz"
 SAFETENSORS = "safetensors"
 KERAS = "keras"
 TFRECORD = "tfrecord"
@@ -69,8 +71,8 @@ def outline_of(found: Found) -> Outline | None:
 
 
 def header_of(found: Found) -> Header | None:
-    """The content of a plain local npy, safetensors or HDF5 file, by its header; else None."""
-    if found.format not in (None, NPY, SAFETENSORS, KERAS) or len(found.places) > 1:
+    """The content of a plain local npy, npz, safetensors or HDF5 file, by its header; else None."""
+    if found.format not in (None, NPY, NPZ, SAFETENSORS, KERAS) or len(found.places) > 1:
         return None
     place = found.place
     if place.is_url or not place.is_named:
@@ -79,8 +81,21 @@ def header_of(found: Found) -> Header | None:
 
     try:
         return headers.read(place.path)
-    except (OSError, FormatError):  # whoever opens the file says what is wrong with it
+    except OSError:  # whoever opens the file says what is wrong with it
         return None
+
+
+def variables_of(found: Found) -> Sequence[TensorInfo] | None:
+    """The variables of a sound local SavedModel, without opening it; None for anything else."""
+    if not is_model(found):
+        return None
+    from tensorferry.formats.savedmodel import model as savedmodel
+
+    try:
+        listed = savedmodel.list_variables(savedmodel.read(found.place))
+    except (FerryError, OSError):  # whoever opens it says what is wrong with it
+        return None
+    return None if listed is None else listed.tensors
 
 
 def starts_with_record(found: Found) -> bool:

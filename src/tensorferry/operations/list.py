@@ -21,7 +21,7 @@ from tensorferry.errors import UnsupportedError
 from tensorferry.expressions import expression
 from tensorferry.files import keywords
 from tensorferry.files.find import Found, resolve
-from tensorferry.operations.glance import outline_of
+from tensorferry.operations.glance import header_of, outline_of, variables_of
 from tensorferry.operations.names import WIDEST, is_match
 from tensorferry.tensors.infos import TensorInfo, elements_in
 
@@ -138,11 +138,18 @@ def list_tensors(
     return Listing(found.name, holds, tuple(wanted), len(infos))
 
 
-def _infos(found: Found, options: keywords.Opening) -> tuple[str, list[TensorInfo]]:
+def _infos(found: Found, options: keywords.Opening) -> tuple[str, Sequence[TensorInfo]]:
     """What a file holds, and all of that."""
-    outline = None if keywords.given(options) else outline_of(found)
-    if outline is not None:
-        return "tensors", outline.describe()
+    if not keywords.given(options):
+        outline = outline_of(found)
+        if outline is not None:
+            return "tensors", outline.describe()
+        header = header_of(found)
+        if header is not None:
+            return "tensors", header.tensors
+        variables = variables_of(found)
+        if variables is not None:
+            return "tensors", variables
     from tensorferry.operations.subject import open_one
 
     with open_one(found, options=options, verify=False) as subject:

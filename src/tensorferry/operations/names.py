@@ -27,7 +27,6 @@ WIDEST = 100_000
 
 _BRACES = expression(r"\{([^{}]*)\}")
 _RANGE = expression(r"([0-9]{1,9})\.\.([0-9]{1,9})")
-_SPECIAL = expression(r"[*?\[{]")
 _COMMA = expression(r",(?![^{\[]*[}\]])")
 
 
@@ -40,11 +39,6 @@ def is_match(name: str, patterns: Sequence[str]) -> bool:
     return not patterns or any(
         name == pattern or _compiled(pattern).fullmatch(name) for pattern in patterns
     )
-
-
-def is_pattern(text: str) -> bool:
-    """Whether a text may stand for several names."""
-    return _SPECIAL.search(text) is not None
 
 
 def parse_patterns(given: Iterable[str]) -> list[str]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from tensorferry.classes import dataclass, field
 from tensorferry.errors import FormatError
-from tensorferry.formats.savedmodel.specs import Signature, read_signature
+from tensorferry.formats.savedmodel.specs import Signature, read_signatures
 from tensorferry.serving.messages import WRITER, Reader, check_texts
 from tensorferry.serving.model import (
     PREDICTION_SERVICE,
@@ -83,7 +83,7 @@ class GetModelMetadataResponse(ModelMessage):
         """
         reader = Reader(as_source(data))
         fields = reader.whole("GetModelMetadataResponse")
-        signatures = {}
+        signatures: dict[str, Signature] = {}
         for key, span in reader.entries("MetadataEntry", fields.get("metadata", ())).items():
             if key != SIGNATURES:
                 continue
@@ -94,6 +94,5 @@ class GetModelMetadataResponse(ModelMessage):
                     f"{key} is a {kind[:80]!r}, expected {SIGNATURES_TYPE}", offset=span.start
                 )
             found = reader.part(held, "value", "SignatureDefMap").get("signature_def", ())
-            for name, place in reader.entries("SignatureEntry", found).items():
-                signatures[name] = read_signature(reader, name, place)
+            signatures |= read_signatures(reader, reader.entries("SignatureEntry", found))
         return cls(dict(sorted(signatures.items())), **read_spec(reader, fields))

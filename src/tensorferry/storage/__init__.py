@@ -16,7 +16,8 @@ local files, `replacement` writes several that appear together (with `temporary`
 `journal`); `remote` serves object stores and web servers (with `store`, `faults` and `upload`) and
 `filesystem` all other URLs, both by way of `backend`, and with `ranged` and `plan` for reading;
 `place` keeps a name, its options and its source together. What the bytes mean is left to the
-formats, compression to `tensorferry.codecs.compression`.
+formats, compression to `tensorferry.codecs.compression`. What writes is imported when it is first
+used: most programs that look into a file write none.
 """
 
 from __future__ import annotations
@@ -29,14 +30,28 @@ from typing import TYPE_CHECKING, BinaryIO
 from tensorferry.errors import UnsupportedError
 from tensorferry.storage import url as urls
 from tensorferry.storage.backend import Options, of_store
-from tensorferry.storage.replacement import Replacement, only_writer
 from tensorferry.storage.serving import backend_of
-from tensorferry.storage.sink import Buffers, FileSink, Sink, append_local
 from tensorferry.storage.source import STANDARD_STREAM, Source, as_source, byte_view, open_local
 from tensorferry.storage.url import is_url, localize
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
+
+    from tensorferry.storage.replacement import Replacement, only_writer
+    from tensorferry.storage.sink import Buffers, FileSink, Sink
+else:
+
+    def __getattr__(name: str) -> object:
+        """What writes files, and is exported here."""
+        if name not in ("Buffers", "FileSink", "Replacement", "Sink", "only_writer"):
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from tensorferry.storage.replacement import Replacement, only_writer
+        from tensorferry.storage.sink import Buffers, FileSink, Sink
+
+        found = {each.__name__: each for each in (FileSink, Replacement, Sink, only_writer)}
+        globals().update(found, Buffers=Buffers)
+        return globals()[name]
+
 
 __all__ = [
     "STANDARD_STREAM",
@@ -119,6 +134,8 @@ def open_sink(path: Path, *, durable: bool = True, options: Options = None) -> I
         UnsupportedError: Nothing here writes such URLs.
         OSError: The system's own error.
     """
+    from tensorferry.storage.replacement import Replacement
+
     with Replacement(durable=durable, options=options) as replacement:
         yield replacement.open(path)
 
@@ -146,6 +163,8 @@ def append_sink(
         raise UnsupportedError(
             "nothing can be appended to a remote file", path=path, hint="write a new one"
         )
+    from tensorferry.storage.sink import append_local
+
     return append_local(path, offset, durable=durable)
 
 

@@ -7,11 +7,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tensorferry.classes import NamedTuple
-from tensorferry.storage.sink import FileSink
 from tensorferry.storage.source import Source
+
+if TYPE_CHECKING:
+    from tensorferry.storage.sink import FileSink
 
 Options = Mapping[str, Any] | None
 """The storage options of a URL: see `docs/storage.md`. `mmap` and `cache` are about local files."""

@@ -17,9 +17,10 @@ renamed first, and for a moment nothing has the target's name.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from tensorferry.storage import sweeping, system, temporary
@@ -29,7 +30,13 @@ from tensorferry.storage.sink import naming, replace
 
 
 @contextmanager
-def replacing_path(target: str, *, suffix: str = "", durable: bool = True) -> Iterator[str]:
+def replacing_path(
+    target: str,
+    *,
+    suffix: str = "",
+    durable: bool = True,
+    check: Callable[[str], None] | None = None,
+) -> Iterator[str]:
     """A path for a file or a directory that replaces its target when the block ends well.
 
     If the block raises, the target stays as it was and nothing is left beside it.
@@ -39,14 +46,25 @@ def replacing_path(target: str, *, suffix: str = "", durable: bool = True) -> It
             folder is made if it is missing.
         suffix: The end of the temporary path, for writers that look at the suffix.
         durable: Whether to wait until the disk has the bytes, and then the names.
+        check: Refuses to replace what is there. It is given the path that is replaced, which may
+            not be the one that was given ("missing/../there" is "there"), now and once more at the
+            end.
 
     Raises:
         OSError: The system's own error.
     """
+    if not target:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), target)
     target = os.path.realpath(target)
-    made = make_folder(os.path.dirname(target), durable=durable)
-    sweeping.sweep(os.path.dirname(target))
+    if check is not None:
+        check(target)
+    parent = os.path.dirname(target)
+    made = make_folder(parent, durable=durable)
+    sweeping.sweep(parent)
+    descriptor = None
     try:
+        if durable:
+            descriptor = system.open_folder(parent)  # which fails before anything is written
         with temporary.directory(target) as folder:
             new = os.path.join(folder, "new" + suffix)
             with naming(new, target):
@@ -54,6 +72,8 @@ def replacing_path(target: str, *, suffix: str = "", durable: bool = True) -> It
             _inherit(target, new)
             if durable:
                 _sync_tree(new)
+            if check is not None:
+                check(target)
             if not os.path.isdir(new):
                 replace(new, target)
             elif os.path.lexists(target):
@@ -61,10 +81,12 @@ def replacing_path(target: str, *, suffix: str = "", durable: bool = True) -> It
             else:
                 os.rename(new, target)
             if durable:
-                sync(os.path.dirname(target))
+                system.sync_folder(descriptor)
     except BaseException:
         remove_folders(made)
         raise
+    finally:
+        system.close_folder(descriptor)
 
 
 def _inherit(old: str, new: str) -> None:

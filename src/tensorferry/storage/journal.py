@@ -37,7 +37,7 @@ from tensorferry.classes import dataclass
 from tensorferry.expressions import expression
 from tensorferry.storage import system, temporary
 from tensorferry.storage.folders import make_folder, remove_folders
-from tensorferry.storage.temporary import Identity
+from tensorferry.storage.temporary import Identity, identity_of
 
 NAME = expression(r"\..*\.[0-9a-f]{8}\.ferry", re.DOTALL)
 STAGING = ".ferry-parts"
@@ -191,15 +191,6 @@ def _is_hidden(name: str) -> bool:
         return is_plain(name) and temporary.NAME.fullmatch(name) is not None
     is_ours = is_plain(folder) and folder.startswith(".") and folder.endswith(STAGING)
     return is_ours and is_plain(last)
-
-
-def identity_of(path: str, *, follow: bool = True) -> Identity | None:
-    """The identity of a regular file, also behind a link if it is to be followed; None for none."""
-    try:
-        found = os.stat(path, follow_symlinks=follow)
-    except (OSError, ValueError):
-        return None
-    return temporary.identity(found) if stat.S_ISREG(found.st_mode) else None
 
 
 def read(main: str) -> Journal | None:

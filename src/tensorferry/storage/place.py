@@ -27,13 +27,13 @@ from tensorferry.classes import NamedTuple
 from tensorferry.errors import FormatError, UnsupportedError
 from tensorferry.storage import names, temporary, url as urls
 from tensorferry.storage.backend import Measured
-from tensorferry.storage.journal import identity_of
-from tensorferry.storage.sink import FileSink, Sink
 from tensorferry.storage.source import STANDARD_STREAM, Source, byte_view, open_local
-from tensorferry.storage.temporary import Identity
+from tensorferry.storage.temporary import Identity, identity_of
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
+
+    from tensorferry.storage.sink import Sink
 
 
 class ReplacedError(FormatError):
@@ -541,4 +541,6 @@ class Target:
 
 def size_of(sink: Sink) -> int | None:
     """Number of bytes written to a sink so far, if it counts them."""
+    from tensorferry.storage.sink import FileSink
+
     return sink.position if isinstance(sink, FileSink) else None

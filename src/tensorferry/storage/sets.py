@@ -60,7 +60,7 @@ def as_one(main: str, members: Callable[[], Sequence[Place]]) -> Sequence[Place]
     stuck = 0
     seen = None
     for _ in attempts():
-        generation = journal.identity_of(main)
+        generation = temporary.identity_of(main)
         places = members()
         try:
             if _settled(main, places):
@@ -73,7 +73,7 @@ def as_one(main: str, members: Callable[[], Sequence[Place]]) -> Sequence[Place]
                 break
         except FileNotFoundError:
             # Old files are removed after the one that names them was replaced.
-            if journal.identity_of(main) == generation:
+            if temporary.identity_of(main) == generation:
                 raise
         for place in places:
             place.close()

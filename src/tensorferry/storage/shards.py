@@ -21,7 +21,6 @@ from tensorferry import storage
 from tensorferry.classes import dataclass
 from tensorferry.errors import FormatError, UnsupportedError
 from tensorferry.expressions import expression
-from tensorferry.storage import journal
 from tensorferry.storage.url import has_magic
 
 # The suffixes of files beside records: indexes, schemas, notes and checksums.
@@ -291,6 +290,8 @@ def _appeared(whole: _Set, found: set[int], wanted: Callable[[str], object]) -> 
     first = whole.name(0)
     if storage.is_url(first):
         return []
+    from tensorferry.storage import journal  # imported late: few sets lack a shard
+
     decided = journal.read(first)
     names = []
     for index in range(min(whole.count, SEARCHED_MISSING)):

@@ -39,9 +39,10 @@ from tensorferry.storage import leftovers, sweeping, system, temporary
 from tensorferry.storage.attributes import Attributes
 from tensorferry.storage.backend import Options, of_store
 from tensorferry.storage.folders import make_folder, sync
-from tensorferry.storage.journal import STAGING, Lock, Member, identity_of
+from tensorferry.storage.journal import STAGING, Lock, Member
 from tensorferry.storage.serving import backend_of
 from tensorferry.storage.sink import replace
+from tensorferry.storage.temporary import identity_of
 from tensorferry.storage.url import beside, is_url, localize
 
 PLAN = "plan.json"

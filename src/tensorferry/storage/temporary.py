@@ -66,6 +66,15 @@ def identity(found: os.stat_result) -> Identity:
     return found.st_ino, found.st_size, found.st_mtime_ns
 
 
+def identity_of(path: str, *, follow: bool = True) -> Identity | None:
+    """The identity of a regular file, also behind a link if it is to be followed; None for none."""
+    try:
+        found = os.stat(path, follow_symlinks=follow)
+    except (OSError, ValueError):
+        return None
+    return identity(found) if stat.S_ISREG(found.st_mode) else None
+
+
 def is_at(opened: os.stat_result, path: str) -> bool:
     """Whether a path names a file that was opened, of which the system's answer is known."""
     try:
@@ -159,27 +168,41 @@ def remove_all() -> None:
             remove(path)
 
 
-@contextmanager
-def directory(target: str) -> Iterator[str]:
-    """A temporary directory beside a target, which is locked, and removed at the end."""
+def _create_directory(target: str) -> tuple[str, int | None]:
+    """The path of a new directory, and a locked descriptor if directories can be locked."""
     while True:
-        path = name_beside(target)
+        path, descriptor = name_beside(target), None
         live.add(path)
         try:
             os.mkdir(path, stat.S_IRWXU)
-            break
-        except FileExistsError:
-            live.discard(path)
         except BaseException as error:
             live.discard(path)
+            if isinstance(error, FileExistsError):
+                continue
             if isinstance(error, OSError):
                 error.filename = target
             raise
-    descriptor = None
+        try:
+            descriptor = open_folder(path)
+            if descriptor is not None:
+                lock(descriptor)
+            os.stat(path)
+            return path, descriptor
+        except FileNotFoundError:
+            pass  # somebody has swept it before it was locked
+        except BaseException:
+            release(descriptor)
+            remove(path)
+            raise
+        live.discard(path)
+        release(descriptor)
+
+
+@contextmanager
+def directory(target: str) -> Iterator[str]:
+    """A temporary directory beside a target, which is locked, and removed at the end."""
+    path, descriptor = _create_directory(target)
     try:
-        descriptor = open_folder(path)
-        if descriptor is not None:
-            lock(descriptor)
         yield path
     finally:
         if give_back(path):

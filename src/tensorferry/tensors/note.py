@@ -6,6 +6,7 @@ has none: a dict of float32 arrays gives the same file that the format's own lib
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from tensorferry.classes import dataclass, field
@@ -13,6 +14,10 @@ from tensorferry.codecs import json_text as json
 from tensorferry.errors import FormatError
 
 KEY = "tensorferry"
+
+FILE = f"{KEY}.json"
+"""The name of a file in an archive that has the metadata."""
+
 VERSION = 1
 
 
@@ -37,6 +42,11 @@ class Note:
     origins: dict[str, dict[str, Any]] = field(default_factory=dict)
     encoded: list[str] = field(default_factory=list)
 
+    @property
+    def leaves_arrays(self) -> bool:
+        """Whether each tensor is one array of its name, dtype and shape."""
+        return not (self.tensors or self.dtypes or self.quantized)
+
     def to_metadata(self, metadata: dict[str, Any] | None) -> dict[str, str]:
         """The user's metadata as strings, together with the note if there is one."""
         found: dict[str, str] = {}
@@ -55,7 +65,7 @@ class Note:
         return found
 
     @classmethod
-    def from_metadata(cls, metadata: dict[str, str]) -> tuple[Note, dict[str, Any]]:
+    def from_metadata(cls, metadata: Mapping[str, str]) -> tuple[Note, dict[str, Any]]:
         """The note in the metadata of a file, checked, and the user's own metadata.
 
         Raises:
@@ -95,3 +105,23 @@ class Note:
                     )
         if not all(isinstance(name, str) for name in (*self.dtypes.values(), *self.encoded)):
             raise FormatError(f"the {KEY!r} note has something else for a name than a string")
+
+
+def parse_texts(data: bytes | memoryview, name: str) -> dict[str, str]:
+    """Metadata that is kept as an object of strings, where a format has no place for it.
+
+    Args:
+        data: The JSON.
+        name: What holds it, for errors.
+
+    Raises:
+        FormatError: It is something else.
+    """
+    try:
+        tree = json.parse(data)
+    except FormatError as error:
+        error.offset = None  # in the file, it would be another one
+        raise error.located(tensor=name) from None
+    if not isinstance(tree, dict) or not all(isinstance(value, str) for value in tree.values()):
+        raise FormatError(f"{name} is no object of strings")
+    return tree

@@ -70,6 +70,9 @@ def serialize_sparse(sp_input: Any, out_type: Any = None, name: str | None = Non
         name: Ignored; present for compatibility with `tf.io`.
     """
     _check_string(out_type)
+    parts = frameworks.sparse_parts(sp_input)
+    if parts is not None and (encoded := tensorproto.encode_sparse(*parts)) is not None:
+        return _as_strings([*encoded], (3,))
     sparse = _as_sparse(sp_input)
     return _as_strings(_sparse_parts(sparse.indices, sparse.values, sparse.dense_shape), (3,))
 

@@ -39,9 +39,6 @@ SHORT = 64
 
 _FIELDS = TABLES["BundleEntryProto"]
 
-# The key of what we keep of tensors beside their values.
-NOTE = "_TENSORFERRY"
-
 
 class Header(NamedTuple):
     """How many data files there are, and the byte order of what is in them."""

@@ -198,6 +198,12 @@ class Graph:
     def __init__(self, data: bytes) -> None:
         self.data = data
 
+    @cached_property
+    def natively(self) -> _native.TrackedObjects | None:
+        """The same objects, parsed by native code; None if they are unusual."""
+        most = min(allowed(len(self.data)) // OBJECT, sys.maxsize)
+        return _native.tracked_objects(self.data, most=most)
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Graph) and self.nodes == other.nodes
 
@@ -248,8 +254,7 @@ def parse(data: bytes) -> Graph:
         LimitError: It has more objects than its bytes justify.
     """
     graph = Graph(data)
-    most = min(allowed(len(data)) // OBJECT, sys.maxsize)
-    if not _native.is_object_graph(data, most=most):
+    if graph.natively is None:
         _ = graph.nodes  # which are unusual, or have the error
     return graph
 

@@ -47,7 +47,8 @@ class Index:
         kinds: What `columns` refers to.
         columns: The kind, shard, offset, size and checksum of each number.
         slices: Of the tensors that have some, by number.
-        end: Where the last entry ends, if all lie in the first data file, one behind the other.
+        end: Where the last entry ends, if all lie in the first data file and no two have the same
+            bytes.
     """
 
     shards: int

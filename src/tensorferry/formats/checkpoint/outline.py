@@ -8,18 +8,17 @@ no outline: opening it (`tensorferry.formats.checkpoint.reader`) tells more.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from operator import itemgetter
 from typing import Any
 
 from tensorferry import _native
-from tensorferry.classes import NamedTuple, dataclass
+from tensorferry.classes import NamedTuple, dataclass, field
 from tensorferry.codecs.protobuf import read_varint
 from tensorferry.errors import FerryError
-from tensorferry.formats.checkpoint import graph as graphs
+from tensorferry.formats.checkpoint import graph as graphs, notes
 from tensorferry.formats.checkpoint.entries import (
-    NOTE,
     Entry,
     Header,
     data_path,
@@ -28,8 +27,10 @@ from tensorferry.formats.checkpoint.entries import (
     parse_header,
 )
 from tensorferry.formats.checkpoint.messages import Reader
-from tensorferry.storage.place import Place
-from tensorferry.tensors.infos import Facts, TensorInfo, make_infos
+from tensorferry.storage.names import is_special
+from tensorferry.storage.source import Source, open_local
+from tensorferry.tensors.infos import Facts, TensorInfo, make_infos, with_origins
+from tensorferry.tensors.note import Note
 
 # Beyond that many tensors NumPy is faster, its import included.
 MOST = 4096
@@ -41,28 +42,38 @@ class Outline:
     """What a checkpoint holds.
 
     Attributes:
-        tensors: What each is like, by the name that a user is shown.
-        keys: The key of each in the index.
+        tensors: What each is like, by its key in the index.
         graph: The object graph; None if variables were saved by name.
         files: The index and the data files.
+        note: What is known of tensors beside that.
+        metadata: The user's metadata.
     """
 
     tensors: dict[str, Facts]
-    keys: dict[str, str]
     graph: graphs.Graph | None
     files: list[str]
+    note: Note = field(default_factory=Note)
+    metadata: Mapping[str, Any] = field(default_factory=dict)
 
-    def describe(self, shown: Mapping[str, str] | None = None) -> list[TensorInfo]:
+    def names(self) -> dict[str, str]:
+        """The names that a user is shown, by the keys of the tensors."""
+        graph = self.graph
+        if graph is None:
+            return {key: key for key in self.tensors}
+        keys, _ = graphs.names_of(self.tensors, lambda: graph)
+        return {key: name for name, key in keys.items()}
+
+    def describe(self, names: Mapping[str, str] | None = None) -> Sequence[TensorInfo]:
         """What its tensors are like.
 
         Args:
-            shown: Other names for them, if they have any.
+            names: What they are called, by their keys.
         """
-        if shown is None:
-            return make_infos(self.tensors, self.tensors.values(), self.keys)
-        aliases = {shown[name]: key for name, key in self.keys.items()}
-        names = map(shown.__getitem__, self.tensors)
-        return make_infos(names, self.tensors.values(), aliases)
+        names = self.names() if names is None else names
+        keys = list(filter(names.__contains__, self.tensors))
+        facts = map(self.tensors.__getitem__, keys)
+        infos = make_infos(map(names.__getitem__, keys), facts, keys)
+        return with_origins(infos, self.note.origins)
 
 
 class _Index(NamedTuple):
@@ -72,13 +83,15 @@ class _Index(NamedTuple):
         header: Its header.
         tensors: What each tensor is like, by its key.
         places: The data file, the offset and the size of each.
-        graph: The entry of the object graph, if there is one.
+        end: Where the last one ends if all lie apart in the first file, else -1.
+        texts: The entries of the object graph and of the note, as far as there are any.
     """
 
     header: Header
     tensors: dict[str, Facts]
-    places: list[tuple[int, int, int]]
-    graph: Entry | None
+    places: Sequence[tuple[int, int, int]]
+    end: int
+    texts: dict[str, Entry]
 
 
 class _UnusualError(Exception):
@@ -93,19 +106,19 @@ def read(prefix: str) -> Outline | None:
     """
     path = f"{prefix}.index"
     try:
-        with Place(path).open() as source:
+        with _open(path) as source:
             index = _read_index(bytes(source.everything()))
-        tensors = index.tensors
-        files = _check_places(prefix, index.header, index.places)
-        if index.graph is None:
-            return Outline(tensors, {key: key for key in tensors}, None, [path, *files])
-        del tensors[graphs.KEY]
-        graph = graphs.parse(_read_text(prefix, index.header, index.graph))
+        files = _check_places(prefix, index)
+        texts = {key: _read_text(prefix, index.header, at) for key, at in index.texts.items()}
+        for key in texts:
+            del index.tensors[key]
+        graph = graphs.parse(texts[graphs.KEY]) if graphs.KEY in texts else None
+        note, metadata = notes.parse(texts[notes.KEY]) if notes.KEY in texts else (Note(), {})
     except (_UnusualError, FerryError, OSError, UnicodeDecodeError):
         return None
-    keys, _ = graphs.names_of(tensors, lambda: graph)
-    shown = {name: tensors[key] for name, key in keys.items()}
-    return Outline(shown, keys, graph, [path, *files])
+    if not note.leaves_arrays:
+        return None
+    return Outline(index.tensors, graph, [path, *files], note, metadata)
 
 
 def _read_index(content: bytes) -> _Index:
@@ -117,18 +130,25 @@ def _read_index(content: bytes) -> _Index:
     found = _native.bundle_index(content)
     if found is None or len(found[2]) > MOST:
         raise _UnusualError
-    head, _, keys, heads, _, _, numbers = found
+    head, _, keys, heads, sizes, end, numbers = found
     header = parse_header(head, 0, len(head))
     kinds = [*map(kind_of, heads), None]  # the last is that of the number -1
     known = [kind and (kind.row.name, kind.shape, kind.nbytes) for kind in kinds]
+    # Those of which every entry is as large as its shape says.
+    sound = [kind and kind.nbytes == size for kind, size in zip(kinds, sizes, strict=False)]
+    sound = sound or [False] * len(kinds)  # no sizes are given where an entry is unusual
     table, count = memoryview(numbers).cast("q"), len(keys)
     which, *columns = (table[place * count : (place + 1) * count].tolist() for place in range(4))
     tensors: list[Any] = list(map(known.__getitem__, which))
-    places, graph = list(zip(*columns, strict=True)), None
-    for number, (facts, (shard, offset, size)) in enumerate(zip(tensors, places, strict=True)):
+    places = list(zip(*columns, strict=True))
+    texts: dict[str, Entry] = {}
+    for number, place in enumerate(which):
+        if sound[place]:
+            continue
+        facts, (shard, offset, size) = tensors[number], places[number]
         if facts is not None and facts[2] == size:
             continue
-        kind = kinds[which[number]]
+        kind = kinds[place]
         if kind is not None and kind.row.name == "string" and size >= kind.elements:
             entry = Entry(kind, shard, offset, size, 0)  # its shape does not tell its size
         else:
@@ -137,30 +157,35 @@ def _read_index(content: bytes) -> _Index:
             raise _UnusualError
         tensors[number] = entry.kind.row.name, entry.kind.shape, entry.size
         places[number] = entry[1:4]
-        graph = entry if keys[number] == _GRAPH else graph
+        if keys[number] in _TEXTS:
+            texts[keys[number].decode()] = entry
     described = dict(zip(map(bytes.decode, keys), tensors, strict=True))
-    if header.big_endian or NOTE in described or (graph is None and graphs.KEY in described):
+    if header.big_endian or any(key in described and key not in texts for key in notes.HIDDEN):
         raise _UnusualError
-    return _Index(header, described, places, graph)
+    return _Index(header, described, places, end if sizes else -1, texts)
 
 
-_GRAPH = graphs.KEY.encode()
+_TEXTS = frozenset(key.encode() for key in notes.HIDDEN)
 
 
-def _check_places(prefix: str, header: Header, places: Iterable[tuple[int, int, int]]) -> list[str]:
+def _check_places(prefix: str, index: _Index) -> list[str]:
     """The data files that entries lie in.
 
     Raises:
         _UnusualError: The bytes of one are not there, or belong to two of them.
         OSError: A data file is not there.
     """
+    shards = index.header.shards
     held: dict[int, list[tuple[int, int]]] = {}
-    for shard, offset, size in places:
-        held.setdefault(shard, []).append((offset, offset + size))
+    if index.end >= 0 and index.places:  # nearly always
+        held[0] = [(0, index.end)]
+    else:
+        for shard, offset, size in index.places:
+            held.setdefault(shard, []).append((offset, offset + size))
     files = []
     for shard, extents in sorted(held.items()):
-        path = data_path(prefix, shard, header.shards)
-        if not 0 <= shard < header.shards or max(extents, key=_end)[1] > os.stat(path).st_size:
+        path = data_path(prefix, shard, shards)
+        if not 0 <= shard < shards or max(extents, key=_end)[1] > os.stat(path).st_size:
             raise _UnusualError("bytes that are not there")
         filled = sorted(extent for extent in extents if extent[0] < extent[1])
         if any(before[1] > after[0] for before, after in pairwise(filled)):
@@ -172,11 +197,18 @@ def _check_places(prefix: str, header: Header, places: Iterable[tuple[int, int, 
 _end = itemgetter(1)
 
 
+def _open(path: str) -> Source:
+    """A regular file: whoever opens another, such as a pipe, waits for it."""
+    if is_special(path):
+        raise _UnusualError("no file")
+    return open_local(path)
+
+
 def _read_text(prefix: str, header: Header, entry: Entry) -> bytes:
     """The only string of a tensor: its length, the checksum of that, and then it."""
     if entry.kind.row.name != "string" or entry.kind.shape:
         raise _UnusualError("no string")
-    with Place(data_path(prefix, entry.shard, header.shards)).open() as source:
+    with _open(data_path(prefix, entry.shard, header.shards)) as source:
         data = bytes(source.range(entry.offset, entry.offset + entry.size))
     length, position = read_varint(data, 0, len(data))
     if position + CHECKSUM + length != len(data):

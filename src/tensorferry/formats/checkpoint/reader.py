@@ -26,17 +26,20 @@ from typing import Any
 
 from tensorferry import _native
 from tensorferry.classes import dataclass, field
-from tensorferry.codecs import json_text as json
 from tensorferry.errors import FormatError, UnsupportedError
-from tensorferry.formats.checkpoint import graph as graphs, index as indexes, state as states
-from tensorferry.formats.checkpoint.entries import NOTE, data_path
+from tensorferry.formats.checkpoint import (
+    graph as graphs,
+    index as indexes,
+    notes,
+    state as states,
+)
+from tensorferry.formats.checkpoint.entries import data_path
 from tensorferry.formats.checkpoint.graph import Graph, Slot
 from tensorferry.formats.checkpoint.index import Index
 from tensorferry.formats.checkpoint.names import Names, names_of
 from tensorferry.formats.checkpoint.state import latest_checkpoint as latest_checkpoint
 from tensorferry.formats.checkpoint.tensors import StoredNumbers, TensorReader
 from tensorferry.formats.checkpoint.writer import (
-    HIDDEN,
     remove as remove,
     save_tensors as save_tensors,
 )
@@ -318,12 +321,12 @@ def _make(
         ) from None
     except FormatError as error:
         raise error.located(path=prefix + states.INDEX) from None
-    kept = {name: keys.pop(name) for name in HIDDEN if name in keys}
+    kept = {name: keys.pop(name) for name in notes.HIDDEN if name in keys}
     graph = reader.text(kept[graphs.KEY]) if graphs.KEY in kept else None
     note = Note()
     metadata: dict[str, Any] = {}
-    if NOTE in kept:
-        note, metadata = _read_note(reader.text(kept[NOTE]))
+    if notes.KEY in kept:
+        note, metadata = notes.parse(reader.text(kept[notes.KEY]))
     shown, slots = names_of(keys, graph, names)
     numbers = keys if graph is None else {name: keys[key] for name, key in shown.items()}
     stored: Mapping[str, Stored] = _Tensors(numbers, reader)
@@ -373,17 +376,6 @@ class _Tensors(ManyStored):
 
     def __contains__(self, name: object) -> bool:
         return name in self._numbers
-
-
-def _read_note(text: bytes) -> tuple[Note, dict[str, Any]]:
-    try:
-        tree = json.parse(text)
-        if not isinstance(tree, dict) or not all(isinstance(v, str) for v in tree.values()):
-            raise FormatError("the note is no object of strings")
-        return Note.from_metadata(tree)
-    except FormatError as error:
-        error.offset = None
-        raise error.located(tensor=NOTE) from None
 
 
 def _put_together(stored: Mapping[str, Stored], note: Note) -> dict[str, Stored]:

@@ -24,12 +24,16 @@ from tensorferry.codecs import json_text as json
 from tensorferry.codecs.leveldb import Table
 from tensorferry.errors import FormatError
 from tensorferry.formats import shares
-from tensorferry.formats.checkpoint import graph as graphs, index as indexes, state as states
-from tensorferry.formats.checkpoint.entries import NOTE, data_path
+from tensorferry.formats.checkpoint import (
+    graph as graphs,
+    index as indexes,
+    notes,
+    state as states,
+)
+from tensorferry.formats.checkpoint.entries import data_path
 from tensorferry.formats.checkpoint.names import Layout
 from tensorferry.formats.checkpoint.reader import open_share
 from tensorferry.formats.checkpoint.writer import (
-    HIDDEN,
     DataWriter,
     Plan,
     Shard,
@@ -157,7 +161,7 @@ def _read(prefix: str, path: str, options: Mapping[str, Any] | None) -> _Found:
         named = None if share is None else os.path.basename(_share_path(prefix, share))
         if share is None or named != os.path.basename(path):
             raise FormatError("it is no share of a checkpoint, though it is named so", path=path)
-        hidden = {b"", *(name.encode() for name in HIDDEN)}
+        hidden = {b"", *(name.encode() for name in notes.HIDDEN)}
         entries = {
             key: bytes(block.data[start:end])
             for block in table.blocks()
@@ -198,7 +202,7 @@ def _write(
         ways = [tuple(map(graphs.unescape, way.split("/"))) for way in objects]
         texts.append((graphs.KEY, scalar(graphs.encode(ways))))
     if kept:
-        texts.append((NOTE, scalar(json.to_text(dict(kept)))))
+        texts.append((notes.KEY, scalar(json.to_text(dict(kept)))))
     with (
         ThreadPoolExecutor(1, "checksums") as hasher,
         storage.Replacement(durable=target.durable, options=target.options) as files,

@@ -35,10 +35,11 @@ from tensorferry.formats.checkpoint import (
     entries as checkpoint_entries,
     graph as graphs,
     index as indexes,
+    notes,
     state as states,
     strings,
 )
-from tensorferry.formats.checkpoint.entries import NOTE, data_path
+from tensorferry.formats.checkpoint.entries import data_path
 from tensorferry.formats.checkpoint.graph import Path
 from tensorferry.formats.checkpoint.names import Layout
 from tensorferry.storage import FileSink, Replacement, folders, sink as sinks, temporary
@@ -53,7 +54,6 @@ if TYPE_CHECKING:  # reading, which needs none, imports this module
 
     from tensorferry.tensors.content import Content
 
-HIDDEN = (graphs.KEY, NOTE)
 # Arrays up to this size are gathered to so many bytes before they are written.
 SMALL = 1 << 12
 GATHERED = 1 << 18
@@ -193,7 +193,7 @@ class Plan:
             yield graphs.KEY, scalar(graphs.encode(self.variables, self.containers))
         kept = self.note.to_metadata(dict(self.metadata or {}))
         if kept:
-            yield NOTE, scalar(json.to_text(kept))
+            yield notes.KEY, scalar(json.to_text(kept))
 
     def _paths(self, tensors: Any) -> Iterator[tuple[Path, Tensor]]:
         is_plain = isinstance(tensors, Mapping) and all(
@@ -218,8 +218,8 @@ class Plan:
         name = path[0] if len(path) == 1 else "/".join(path)
         # Whoever writes keys as they are has the graph of another checkpoint, which knows them.
         is_graph = name == graphs.KEY and self.layout == "names"
-        if not name or name[0] == "\0" or (name in HIDDEN and not is_graph):
-            raise UnsupportedError(f"{name!r} is no name for a tensor of a checkpoint")
+        if not name or name[0] == "\0" or (name in notes.HIDDEN and not is_graph):
+            raise _no_name(name)
         if self.layout != "objects":
             return name
         if len(path) == 1:
@@ -241,14 +241,21 @@ def _walk(value: Any, path: Path, containers: list[Path]) -> Iterator[tuple[Path
             yield from _walk(element, (*path, str(name)), containers)
 
 
+def _no_name(name: str) -> UnsupportedError:
+    return UnsupportedError(f"{name!r} is no name for a tensor of a checkpoint")
+
+
 def _take_apart(path: Path, tensor: Tensor, note: Note) -> Iterator[tuple[Path, Array]]:
     """The arrays of a tensor, as `tensorferry.tensors.stored` has them; strings are as they are."""
+    name = "/".join(path)
+    if not name:  # its parts would have one
+        raise _no_name(name)
     if isinstance(tensor, SparseTensor):
-        note.tensors["/".join(path)] = {"kind": "sparse"}
+        note.tensors[name] = {"kind": "sparse"}
         for part in ("indices", "values", "dense_shape"):
             yield (*path, part), getattr(tensor, part)
     elif isinstance(tensor, RaggedTensor):
-        note.tensors["/".join(path)] = {"kind": "ragged", "levels": tensor.ragged_rank}
+        note.tensors[name] = {"kind": "ragged", "levels": tensor.ragged_rank}
         yield (*path, "flat_values"), tensor.flat_values
         for level, splits in enumerate(tensor.nested_row_splits):
             yield (*path, f"row_splits_{level}"), splits

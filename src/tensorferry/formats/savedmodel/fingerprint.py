@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tensorferry.classes import dataclass
+from tensorferry.codecs.protobuf import Span
 from tensorferry.errors import FerryError
 from tensorferry.formats.savedmodel.messages import Reader
 from tensorferry.storage.place import Place
@@ -35,14 +36,7 @@ def read_fingerprint(place: Place) -> Fingerprint | None:
     finally:
         place.close()
     try:
-        fields = reader.whole("FingerprintDef")
+        ((*hashes, uuid),) = reader.rows("FingerprintDef", [Span(0, len(reader.data))])
     except FerryError as error:
         raise reader.located(error) from None
-    hashes = (
-        "saved_model_checksum",
-        "graph_def_program_hash",
-        "signature_def_hash",
-        "saved_object_graph_hash",
-        "checkpoint_hash",
-    )
-    return Fingerprint(fields.get("uuid", ""), *(fields.get(name, 0) for name in hashes))
+    return Fingerprint(uuid, *hashes)

@@ -3,9 +3,11 @@
     ferry.open("saved_model_dir")                       a bundle of its variables
     ferry.open("saved_model_dir", names="variables")    called by their own names
     ferry.open("frozen.pb")                             a frozen graph: its constants
+    ferry.save(tensors, "dir", format="savedmodel")     variables, and a signature that returns them
 
-TensorFlow writes them (`tensorferry.save_model`). This module says which options there are and
-makes bundles; opening is `tensorferry.formats.savedmodel.reader`, and what else is in a model
+Models are written by TensorFlow (`tensorferry.save_model`), tensors alone by
+`tensorferry.formats.savedmodel.writer`. This module says which options there are and makes bundles;
+opening is `tensorferry.formats.savedmodel.reader`, and what else is in a model
 `tensorferry.formats.savedmodel.model`. It imports no NumPy: who only asks what a path is need not
 wait for it.
 """
@@ -16,14 +18,15 @@ import os
 from typing import TYPE_CHECKING
 
 from tensorferry.classes import dataclass
-from tensorferry.formats.checkpoint.names import Names
-from tensorferry.formats.contract import Format, TensorOptions, WriteOptions
+from tensorferry.errors import UnsupportedError
+from tensorferry.formats.contract import Format, TensorOptions, WriteOptions, Written
 from tensorferry.formats.savedmodel.model import NAME, find
-from tensorferry.storage import sets
-from tensorferry.storage.place import Place
+from tensorferry.storage.place import Place, Target
 
 if TYPE_CHECKING:
+    from tensorferry.formats.checkpoint.names import Names
     from tensorferry.tensors.bundle import Bundle
+    from tensorferry.tensors.content import Content
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -52,6 +55,7 @@ class Reader:
         from tensorferry.formats.checkpoint.reader import Checkpoint
         from tensorferry.formats.savedmodel.reader import open_variables
         from tensorferry.formats.table import TABLE
+        from tensorferry.storage import sets
         from tensorferry.tensors.bundle import Bundle
         from tensorferry.tensors.held import dequantized
 
@@ -84,4 +88,26 @@ class Reader:
         )
 
 
-FORMAT: Format[SavedModelOptions, WriteOptions] = Format(reads=Reader())
+class Writer:
+    """Writes tensors as models that return them."""
+
+    options = WriteOptions
+
+    def write(self, content: Content, target: Target, how: WriteOptions) -> Written:
+        """Writes a value.
+
+        Raises:
+            UnsupportedError: The target is no path.
+        """
+        from tensorferry.formats.savedmodel.writer import save
+
+        if not target.is_path:
+            raise UnsupportedError(
+                "a SavedModel is several files, and must be saved to a path",
+                path=target.path,
+                hint="npz and safetensors are one file",
+            )
+        return save(content, target)
+
+
+FORMAT = Format(reads=Reader(), writes=Writer())

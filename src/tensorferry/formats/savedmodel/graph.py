@@ -51,6 +51,9 @@ _TEXT, _TYPE, _SHAPE = 2, 6, 7
 _NODE = find_field(TABLES, "GraphDef", "node").number
 
 
+# Number of bytes that a table has for each constant.
+_CONSTANT = 4 * 8
+
 # An attribute of a node: its key, which field its value is, and where; a number is in the place of
 # the start itself.
 _Attribute = tuple[str, int, int, int]
@@ -170,7 +173,7 @@ class Constants(Mapping[str, "Stored"]):
             yield f"{function}:{node}" if function else node
 
     def __len__(self) -> int:
-        return sum(len(table) // 4 for _, table in self._columns())
+        return sum([len(table) // _CONSTANT for _, table in self._tables])
 
     def __contains__(self, name: object) -> bool:
         return self._find(name) is not None

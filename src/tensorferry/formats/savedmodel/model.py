@@ -21,13 +21,13 @@ models take to be looked into; values, which need it, are opened by
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 from tensorferry import storage
 from tensorferry.budget import Budget
-from tensorferry.classes import dataclass, field
+from tensorferry.classes import NamedTuple, dataclass, field
 from tensorferry.codecs.protobuf import BYTES, Span
 from tensorferry.errors import FerryError, FormatError
 from tensorferry.formats.savedmodel import (
@@ -59,6 +59,7 @@ __all__ = [
     "Fingerprint",
     "Function",
     "Graph",
+    "Listed",
     "MetaGraph",
     "Objects",
     "Risk",
@@ -216,14 +217,18 @@ def find(place: Place) -> Place | None:
         place: The folder of a model, or its saved_model.pb, .pbtxt or .cpb; local or a URL.
     """
     name = place.path
-    if name.rpartition("/")[2] in FILES or os.path.basename(name) in FILES:
+    if _is_file_of_model(name):
         return place if place.exists() and place.is_named else None
     if not place.is_named:
         return None
     if not place.is_url and not os.path.isdir(name):
         return None
-    files = (place.at(storage_join(name, file)) for file in FILES)
+    files = (place.companion(storage_join(name, file)) for file in FILES)
     return next((file for file in files if file.exists()), None)
+
+
+def _is_file_of_model(path: str) -> bool:
+    return path.rpartition("/")[2] in FILES or os.path.basename(path) in FILES
 
 
 def read(
@@ -276,7 +281,7 @@ def look(loaded: Loaded, place: Place) -> SavedModel:
         fields.get("saved_model_schema_version", 0),
         tuple(graph for graph, _ in found),
         assets.find_assets(definitions, folder),
-        read_fingerprint(folder.at(storage_join(folder.path, FINGERPRINT))),
+        read_fingerprint(folder.companion(storage_join(folder.path, FINGERPRINT))),
         folder.at(storage_join(folder.path, KERAS)).exists(),
         folder.at(storage_join(folder.path, f"{VARIABLES}.index")).exists(),
         folder,
@@ -311,7 +316,7 @@ def load(place: Place, *, verify: bool = True) -> Loaded:
         place: As `read` takes it.
         verify: Check the hashes of a model in chunks.
     """
-    file = find(place) or place
+    file = place if _is_file_of_model(place.path) else find(place) or place
     was_open = file.is_open
     try:
         data = file.open().everything()
@@ -359,16 +364,11 @@ def _read_meta_graph(
     info = reader.read("MetaInfoDef", given["meta_info_def"]) if "meta_info_def" in given else {}
     graph = graphs.read_graph(reader, given.get("graph_def", Span(span.end, span.end)))
     held = read_objects(reader, given)
-    named: Mapping[str, Span] = {}
-    if fields is not None:
-        places = reader.counted(
-            "MetaGraphDef", "signature_def", span, size=SIGNATURE, what="signatures"
-        )
-        named = reader.entries("SignatureEntry", places)
-    signatures = {name: specs.read_signature(reader, name, named[name]) for name in sorted(named)}
-    places = []
-    if fields is not None:
-        places = reader.counted("MetaGraphDef", "asset_file_def", span, size=ASSET, what="assets")
+    places = given.get("signature_def", [])
+    reader.check_count(len(places), size=SIGNATURE, what="signatures")
+    signatures = specs.read_signatures(reader, reader.entries("SignatureEntry", places))
+    places = given.get("asset_file_def", [])
+    reader.check_count(len(places), size=ASSET, what="assets")
     definitions = [assets.read_definition(reader, place) for place in places]
     known = held.variables if held is not None else _by_name(reader, given, graph)
     meta_graph = MetaGraph(
@@ -419,10 +419,22 @@ def _read_collection(reader: Reader, span: Span | None) -> dict[str, None] | Non
     return dict.fromkeys(name.partition(":")[0] for name in names)
 
 
-def list_variables(
-    model: SavedModel, *, names: Names = "paths"
-) -> tuple[list[TensorInfo], list[str]] | None:
-    """What the variables are like, or the constants of a frozen graph, and the files they are in.
+class Listed(NamedTuple):
+    """The variables of a model, or the constants of a frozen graph.
+
+    Attributes:
+        tensors: What each is like.
+        files: Where their values are.
+        metadata: The user's metadata, which stands beside them.
+    """
+
+    tensors: Sequence[TensorInfo] = ()
+    files: Sequence[str] = ()
+    metadata: Mapping[str, Any] = MappingProxyType({})
+
+
+def list_variables(model: SavedModel, *, names: Names = "paths") -> Listed | None:
+    """What the variables are like, or the constants of a frozen graph.
 
     None where that is not told quickly: `reader.open_variables` opens what is remote, large or
     damaged.
@@ -437,11 +449,11 @@ def list_variables(
     """
     if model.kind == "graph":
         constants = model.find().graph.constants
-        return [constants.describe(name) for name in constants], []
+        return Listed([constants.describe(name) for name in constants])
     if not model.has_variables:
         if any(graph.variables for graph in model.meta_graphs):
             raise missing(storage_join(model.path, VARIABLES))
-        return [], []
+        return Listed()
     if storage.is_url(model.path):
         return None
     from tensorferry.formats.checkpoint import outline as checkpoint_outline
@@ -450,7 +462,7 @@ def list_variables(
     if outline is None:
         return None
     held = next((graph.objects for graph in model.meta_graphs if graph.objects), None)
-    return variables.describe(outline, held, names), outline.files
+    return Listed(variables.describe(outline, held, names), outline.files, outline.metadata)
 
 
 def missing(prefix: str) -> FileNotFoundError:

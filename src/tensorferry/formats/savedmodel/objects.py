@@ -163,13 +163,13 @@ class Objects:
     kinds: Mapping[str, int]
     _reader: Reader = field(repr=False, compare=False)
     _span: Span = field(repr=False, compare=False)
+    _graph: _native.SavedObjects | None = field(repr=False, compare=False)
 
     def match_keys(self, graph: checkpoint_graph.Graph) -> dict[str, str]:
         """The key in a checkpoint of each variable that has a value there, by path."""
-        found = _native.match_objects(
-            self._reader.data, *self._span, graph.data, **_room(self._reader, self._span)
-        )
-        return self._match_keys(graph) if found is None else found
+        if self._graph is None or graph.natively is None:
+            return self._match_keys(graph)
+        return self._graph.match(graph.natively)
 
     def _match_keys(self, graph: checkpoint_graph.Graph) -> dict[str, str]:
         nodes = _read_nodes(self._reader, self._span)
@@ -224,16 +224,18 @@ def read_objects(reader: Reader, span: Span) -> Objects:
         FormatError: It leads to objects that it does not have.
     """
     fields = reader.read("SavedObjectGraph", span, without="nodes")
-    found = _walk_natively(reader, span) or _walk(reader, span)
-    callables: dict[str, CallableObject] = {}
-    for path, kind, place in found.functions:
-        if kind == "function":
-            function = reader.read("SavedFunction", place)
-            names = tuple(function.get("concrete_functions", []))
-            callables[path] = CallableObject(path, names)
-        else:
-            bare = reader.read("SavedBareConcreteFunction", place)
-            callables[path] = CallableObject(path, (bare.get("concrete_function_name", ""),))
+    graph = _parse_natively(reader, span)
+    found = _walk(reader, span) if graph is None else _list_natively(reader, graph)
+    spans = [place for _, kind, place in found.functions if kind == "function"]
+    bare_spans = [place for _, kind, place in found.functions if kind != "function"]
+    functions = iter(reader.rows("SavedFunction", spans))
+    bare = iter(reader.rows("SavedBareConcreteFunction", bare_spans))
+    callables = {
+        path: CallableObject(
+            path, tuple(next(functions)[0] if kind == "function" else next(bare)[:1])
+        )
+        for path, kind, _ in found.functions
+    }
     named = reader.entries("ConcreteFunctionEntry", fields.get("concrete_functions", []))
     described = reader.rows("SavedConcreteFunction", list(named.values()))
     rows = [(name, reader, *sides) for name, sides in zip(named, described, strict=True)]
@@ -246,33 +248,31 @@ def read_objects(reader: Reader, span: Span) -> Objects:
         MappingProxyType({kind: count for kind, count in found.kinds.items() if count}),
         reader,
         span,
+        graph,
     )
 
 
-def _room(reader: Reader, span: Span) -> dict[str, int]:
-    """How many objects there may be, and how many bytes the ways to them may take."""
-    most = allowed(len(reader.data)) // PART
-    return {"most": min(most, sys.maxsize), "room": room_for_paths(span.end - span.start)}
+def _parse_natively(reader: Reader, span: Span) -> _native.SavedObjects | None:
+    """An object graph of the usual form; None for any other."""
+    most = min(allowed(len(reader.data)) // PART, sys.maxsize)
+    room = room_for_paths(span.end - span.start)
+    return _native.saved_objects(reader.data, *span, most=most, room=room)
 
 
-def _walk_natively(reader: Reader, span: Span) -> _Found | None:
-    """What an object graph of the usual form has; None for any other."""
-    walked = _native.saved_objects(reader.data, *span, **_room(reader, span))
-    if walked is None:
-        return None
-    counts, rows, described, functions = walked
+def _list_natively(reader: Reader, graph: _native.SavedObjects) -> _Found:
+    """What an object graph of the usual form has."""
+    counts, rows, described, functions = graph.list()
     kinds = {kind: counts[number] for number, kind in _NUMBERS.items()}
     kinds["user_object"] += counts[0]  # what else TensorFlow has, or will have
-    types = [
-        (read_dtype(dtype, offset), () if shape is None else read_shape(reader, Span(*shape)))
-        for dtype, offset, shape in described
-    ]
+    dtypes = [read_dtype(dtype, offset) for dtype, offset, _ in described]
+    shapes = [() if shape is None else read_shape(reader, Span(*shape)) for *_, shape in described]
     variables = make_many(
-        Variable, ((path, name, *types[number], trained) for path, name, number, trained in rows)
+        Variable,
+        [(path, name, dtypes[kind], shapes[kind], trained) for path, name, kind, trained in rows],
     )
     return _Found(
         kinds,
-        dict(zip((row[0] for row in rows), variables, strict=True)),
+        dict(zip([path for path, *_ in rows], variables, strict=True)),
         [(path, _NUMBERS[number], Span(start, end)) for path, number, start, end in functions],
     )
 

@@ -122,38 +122,39 @@ def read_shape(reader: Reader, span: Span) -> Shape:
 
 
 def _read_shape(reader: Reader, span: Span) -> Shape:
-    fields = reader.read("TensorShapeProto", span)
-    dims = fields.get("dim", [])
-    if fields.get("unknown_rank", False):
+    ((dims, has_unknown_rank),) = reader.rows("TensorShapeProto", [span])
+    if has_unknown_rank:
         if dims:
             raise FormatError(f"a shape of unknown rank with {len(dims)} sizes", offset=span.start)
         return None
     if len(dims) > MAX_RANK:
         raise LimitError(f"{len(dims)} dimensions, at most {MAX_RANK} are known", offset=span.start)
-    sizes: list[int | None] = []
-    for dim in dims:
-        size = reader.read("Dim", dim).get("size", 0)
+    for number, (size,) in enumerate(dims):
         if size < -1:
-            raise FormatError(
-                f"dimension {len(sizes)} is {size}, expected at least -1", offset=dim.start
-            )
-        sizes.append(None if size == -1 else size)
-    return tuple(sizes)
+            offset = reader.read("TensorShapeProto", span)["dim"][number].start
+            raise FormatError(f"dimension {number} is {size}, expected at least -1", offset=offset)
+    return tuple([None if size == -1 else size for (size,) in dims])
 
 
-def read_info(reader: Reader, span: Span) -> TensorSpec:
-    """What a TensorInfo says of an input or output."""
-    fields = reader.read("TensorInfo", span)
-    dtype = read_dtype(fields.get("dtype", 0), span.start)
+def read_infos(reader: Reader, spans: list[Span]) -> list[TensorSpec]:
+    """What each TensorInfo says of an input or output."""
+    rows = reader.rows("TensorInfo", spans)
+    return [_read_info(reader, *each) for each in zip(spans, rows, strict=True)]
+
+
+def _read_info(
+    reader: Reader, span: Span, row: tuple[str, int, Span | None, Span | None, Span | None]
+) -> TensorSpec:
+    name, number, place, coo, composite = row
+    dtype = read_dtype(number, span.start)
     # Without a shape the rank is unknown: a scalar has one, which is empty.
-    place = fields.get("tensor_shape")
     shape = None if place is None else read_shape(reader, place)
-    if "coo_sparse" in fields:
-        sparse = reader.read("CooSparse", fields["coo_sparse"])
+    if coo is not None:
+        sparse = reader.read("CooSparse", coo)
         names = ("indices_tensor_name", "values_tensor_name", "dense_shape_tensor_name")
         return TensorSpec("", dtype, shape, "sparse", tuple(sparse.get(name, "") for name in names))
-    if "composite_tensor" in fields:
-        whole = reader.read("CompositeTensor", fields["composite_tensor"])
+    if composite is not None:
+        whole = reader.read("CompositeTensor", composite)
         kind = "composite"
         if "type_spec" in whole:
             described = reader.read("TypeSpecProto", whole["type_spec"])
@@ -161,7 +162,7 @@ def read_info(reader: Reader, span: Span) -> TensorSpec:
         components = [reader.read("TensorInfo", part) for part in whole.get("components", [])]
         parts = tuple(component.get("name", "") for component in components)
         return TensorSpec("", dtype, shape, kind, parts)
-    return TensorSpec(fields.get("name", ""), dtype, shape)
+    return TensorSpec(name, dtype, shape)
 
 
 def read_tensor(reader: Reader, span: Span) -> Any:
@@ -206,18 +207,40 @@ class Signature:
     defaults: Mapping[str, Default]
 
 
-def read_signature(reader: Reader, name: str, span: Span) -> Signature:
-    """The signature that a SignatureDef is."""
-    fields = reader.read("SignatureDef", span)
-    maps = []
-    for side in ("inputs", "outputs"):
-        infos = reader.entries("TensorInfoEntry", fields.get(side, []))
-        specs = {key: read_info(reader, place) for key, place in infos.items()}
-        maps.append(MappingProxyType(dict(sorted(specs.items()))))
-    values = reader.entries("TensorEntry", fields.get("defaults", []))
-    defaults = {key: Default(reader, place) for key, place in values.items()}
-    method = fields.get("method_name", "")
-    return Signature(name, method, maps[0], maps[1], MappingProxyType(defaults))
+def read_signatures(reader: Reader, named: Mapping[str, Span]) -> dict[str, Signature]:
+    """Signatures in the order of their names.
+
+    Args:
+        reader: Of the file.
+        named: The place of each SignatureDef, by the name of the signature.
+    """
+    names = sorted(named)
+    rows = reader.rows("SignatureDef", [named[name] for name in names])
+    places = [
+        # A writer may leave out a value that is all zeros.
+        Span(0, 0) if place is None else place
+        for inputs, outputs, _, _ in rows
+        for entries in (inputs, outputs)
+        for _, place in entries
+    ]
+    specs = iter(read_infos(reader, places))
+    found = {}
+    for name, (inputs, outputs, method, defaults) in zip(names, rows, strict=True):
+        sides = [{key: next(specs) for key, _ in entries} for entries in (inputs, outputs)]
+        values: Mapping[str, Span] = {}
+        if defaults or len(sides[0]) < len(inputs) or len(sides[1]) < len(outputs):
+            fields = reader.read("SignatureDef", named[name])
+            for side in ("inputs", "outputs"):
+                reader.entries("TensorInfoEntry", fields.get(side, []))  # tells what comes twice
+            values = reader.entries("TensorEntry", fields.get("defaults", []))
+        found[name] = Signature(
+            name,
+            method,
+            MappingProxyType(dict(sorted(sides[0].items()))),
+            MappingProxyType(dict(sorted(sides[1].items()))),
+            MappingProxyType({key: Default(reader, place) for key, place in values.items()}),
+        )
+    return found
 
 
 def _class_name(fields: Mapping[str, Any]) -> str:

@@ -8,10 +8,9 @@ all variables says less than the name of the variable, which is used then.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from tensorferry.expressions import expression
 from tensorferry.formats.savedmodel.objects import Objects
 from tensorferry.tensors.infos import TensorInfo
 
@@ -23,7 +22,11 @@ if TYPE_CHECKING:
 
 
 # Lists of all variables of a model, in which Keras exports them: their own names say more.
-_FLAT = expression(r"_?(all_|trainable_|non_trainable_)?variables/\d+")
+_LISTS = frozenset(
+    f"{start}{which}variables"
+    for start in ("", "_")
+    for which in ("", "all_", "trainable_", "non_trainable_")
+)
 
 
 def rename(opened: Checkpoint, keys: Mapping[str, str], held: Objects, names: Names) -> Checkpoint:
@@ -35,14 +38,16 @@ def rename(opened: Checkpoint, keys: Mapping[str, str], held: Objects, names: Na
         held: The objects of the model.
         names: By "paths", or by the "variables" own names.
     """
-    renamed = _choose_names(opened.keys, keys, held, names)
+    before = {key: name for name, key in opened.keys.items()}
+    chosen = _choose_names(keys, before, lambda: before, held, names)
+    renamed = {name: chosen[key] for name, key in opened.keys.items()}
     opened.stored = _Renamed(opened.stored, {renamed[name]: name for name in opened.stored})
     opened.keys = {renamed[name]: key for name, key in opened.keys.items()}
     opened.slots = {renamed.get(name, name): slot for name, slot in opened.slots.items()}
     return opened
 
 
-def describe(outline: Outline, held: Objects | None, names: Names) -> list[TensorInfo]:
+def describe(outline: Outline, held: Objects | None, names: Names) -> Sequence[TensorInfo]:
     """What the tensors of a checkpoint are like, called as the model calls them.
 
     Args:
@@ -53,34 +58,53 @@ def describe(outline: Outline, held: Objects | None, names: Names) -> list[Tenso
     if outline.graph is None:
         return outline.describe()
     if names == "keys":
-        return outline.describe(outline.keys)
+        return outline.describe({key: key for key in outline.tensors})
     if held is None:
         return outline.describe()
     keys = held.match_keys(outline.graph)
-    return outline.describe(_choose_names(outline.keys, keys, held, names))
+    return outline.describe(_choose_names(keys, outline.tensors, outline.names, held, names))
 
 
 def _choose_names(
-    present: Mapping[str, str], keys: Mapping[str, str], held: Objects, names: Names
+    keys: Mapping[str, str],
+    present: Collection[str],
+    before: Callable[[], Mapping[str, str]],
+    held: Objects,
+    names: Names,
 ) -> dict[str, str]:
-    """The new name of each tensor of a checkpoint, of which the keys are known."""
-    before = {key: name for name, key in present.items()}
-    renamed: dict[str, str] = {}
+    """The name of each tensor of a checkpoint, by its key.
+
+    Args:
+        keys: The key of each variable, by its path.
+        present: The keys of the tensors.
+        before: Gives the name that the checkpoint has for each tensor, by its key.
+        held: The objects of the model.
+        names: By "paths", or by the "variables" own names.
+    """
+    chosen: dict[str, str] = {}
     taken = set()
-    by_own, is_flat, variables = names == "variables", _FLAT.fullmatch, held.variables
+    by_own, variables = names == "variables", held.variables
     for path, key in keys.items():
         wanted = path
-        if by_own or ("variables/" in path and is_flat(path)):
+        if by_own or _is_flat(path):
             own = variables[path].name
             wanted = own if own and own not in taken else path
-        if key in before and wanted not in taken:
-            renamed[before[key]] = wanted
+        if key in present and wanted not in taken:
+            chosen[key] = wanted
             taken.add(wanted)
-    for name, key in present.items():
-        if name not in renamed:
-            renamed[name] = name if name not in taken else key
-            taken.add(renamed[name])
-    return renamed
+    if len(chosen) < len(present):  # rarely: the model has more tensors than variables
+        for key, name in before().items():
+            if key not in chosen:
+                while name in taken:  # which may be the key of another tensor, too
+                    name = key if name != key and key not in taken else f"{name}'"
+                chosen[key] = name
+                taken.add(name)
+    return chosen
+
+
+def _is_flat(path: str) -> bool:
+    above, _, number = path.rpartition("/")
+    return above in _LISTS and number.isdecimal()
 
 
 class _Renamed(Mapping[str, "Stored"]):

@@ -31,6 +31,8 @@ from tensorferry.formats.messages import TENSORS
 from tensorferry.tensors.values import Array, RaggedTensor, as_tensor, clean_bits, size_of
 
 if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
     from tensorferry.storage import Sink
 
 NAME = "tensorproto"
@@ -94,6 +96,14 @@ NUMBERS = {dtype: row.enum for dtype, row in dtypes.BY_NUMPY.items() if row is n
 """The numbers of the dtypes whose values are written as they lie in memory."""
 
 
+# The same by their letters in the buffer protocol, where it stands for no other dtype: TensorFlow's
+# quantized numbers come as plain integers.
+_LETTERS = {
+    np.empty(0, name).data.format: dtypes.as_dtype(name).enum
+    for name in ("bool", "int64", "uint64", "float16", "float32", "float64")
+}
+
+
 class _Reader(protobuf.Reader):
     tables: ClassVar[Tables] = parse_schema(TENSORS)
 
@@ -101,6 +111,13 @@ class _Reader(protobuf.Reader):
 def encode(array: Array) -> bytes | None:
     """The message of a small array of numbers, quickly; None for others, which `write` takes."""
     return _native.tensorproto_bytes(array, NUMBERS)
+
+
+def encode_sparse(
+    indices: Buffer, values: Buffer, dense_shape: Buffer
+) -> tuple[bytes, bytes, bytes] | None:
+    """The messages of the parts of a sparse tensor; None if they are unusual, or not sound."""
+    return _native.sparse_tensorprotos(indices, values, dense_shape, _LETTERS)
 
 
 def write(value: Any, sink: Sink, *, string_content: bool = False) -> None:

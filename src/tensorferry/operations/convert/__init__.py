@@ -31,6 +31,7 @@ from tensorferry.files import keywords
 from tensorferry.files.find import format_named
 from tensorferry.formats import table
 from tensorferry.formats.contract import Facts, option_names
+from tensorferry.formats.savedmodel.model import NAME as SAVED_MODEL
 from tensorferry.operations.convert import casting, tables
 from tensorferry.operations.convert.running import Running
 from tensorferry.operations.convert.transfer import Changes, Plan, Transfer, Writing
@@ -249,6 +250,10 @@ def convert(
             raise UnsupportedError("a stream cannot be read again to verify it")
         files = _files(subject, path, facts, shards, how)
         _check_free(path, files, facts, how, force)
+        if facts.name == SAVED_MODEL and not storage.is_url(storage.localize(path)):
+            from tensorferry.formats.savedmodel.target import check
+
+            check(storage.localize(path))
         unit: Unit = "bytes" if subject.holds == "tensors" else "rows"
         with following(progress, path, unit if chosen is None else "tasks") as tell:
             run = None if chosen is None else Running(opening, chosen)
@@ -306,7 +311,14 @@ def _transfer(
         return replace(report, count=count, nbytes=nbytes, written=True)
     errors = [one.largest_error for one in saved.quantized.values()]
     largest = max(errors, default=None)
-    return replace(report, count=count, nbytes=saved.nbytes, written=True, quantized=largest)
+    return replace(
+        report,
+        count=count,
+        files=saved.files or files,
+        nbytes=saved.nbytes,
+        written=True,
+        quantized=largest,
+    )
 
 
 def _goes_in_arrow(
@@ -371,7 +383,8 @@ def _verified(
     rtol, atol = map(max, zip((0.0, 0.0), *map(casting.error_of, new), strict=True))
     # The one tensor may have had another name; formats without names call it "tensor".
     single = facts.takes == "one array"
-    target = list(report.files) if len(report.files) > 1 else report.target
+    is_set = facts.opens == "rows" and len(report.files) > 1
+    target = list(report.files) if is_set else report.target
     written = Opening.of(target, storage_options=storage_options, thorough=True)
     with opening.open() as first, written.open() as second:
         is_kept = _keeps_types(facts, report.target)
@@ -385,6 +398,8 @@ def _verified(
         if changes.drop or changes.added:
             names = changes.names(first)
             kept = [old for old, new in names.items() if new not in changes.added]
+            if not kept:  # nothing of the source is in the target
+                return replace(report, verified=not report.retyped)
         how = Comparing(
             rtol=rtol if typed else max(rtol, casting.error_of(dtypes.as_dtype("float32"))[0]),
             atol=max(atol, report.quantized or 0.0),
@@ -404,7 +419,7 @@ def _facts_of(path: str, format: str | None) -> Facts:
         raise UnknownFormatError(
             "the name does not say which format to write",
             path=path,
-            hint=f"name it with --to or format=: one of {', '.join(table.writable())}",
+            hint=f"name it with --to or format=: one of {', '.join(table.TABLE)}",
         )
     table.to_write(found)
     return table.facts_of(found)
@@ -455,10 +470,21 @@ def _check_free(path: str, files: Sequence[str], facts: Facts, how: Writing, for
         )
 
 
+def _leaves_program(subject: Subject, facts: Facts) -> bool:
+    """Whether a model becomes one that has its tensors, and not its program."""
+    if not subject.format == facts.name == SAVED_MODEL:
+        return False
+    from tensorferry.formats.savedmodel.target import has_program
+
+    return has_program(subject.opened.place)
+
+
 def _notes(subject: Subject, facts: Facts, changes: Changes) -> tuple[str, ...]:
     """What the target has no place for."""
     opened = subject.opened
     notes = list(opened.notes)
+    if _leaves_program(subject, facts):
+        notes.append("the program of the model is left out: its tensors are what is written")
     names = [name for name in subject.metadata if not is_technical(name)]
     if names and facts.metadata == "nowhere":
         notes.append(f"{facts.name} has no place for metadata: {', '.join(names)}")

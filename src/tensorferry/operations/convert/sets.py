@@ -17,12 +17,14 @@ from typing import Any, Unpack
 
 from tensorferry import storage
 from tensorferry.codecs import compression as codecs
-from tensorferry.errors import UnsupportedError
+from tensorferry.errors import FerryError, UnsupportedError
 from tensorferry.files.find import Found
 from tensorferry.formats import table
 from tensorferry.formats.table import TABLE
 from tensorferry.operations.convert import Converting, ConvertReport, convert
+from tensorferry.operations.subject import open_one
 from tensorferry.storage import leftovers
+from tensorferry.storage.place import Place
 from tensorferry.storage.shards import parse_shard
 
 LIST = ".ferry-convert.json"
@@ -115,14 +117,19 @@ def _convert(
 
     tell()
     if resume and done.has(source, target):
-        nbytes = os.path.getsize(target)
-        return ConvertReport(
-            source.name, target, format, "", None, (target,), nbytes, written=False
-        )
+        files = tuple(_files_of(target, format))
+        nbytes = sum(map(os.path.getsize, files))
+        return ConvertReport(source.name, target, format, "", None, files, nbytes, written=False)
     replaces = force or (resume and done.lists(target))
-    if not options.get("dry_run") and (replaces or not os.path.exists(target)):
+    begins = not options.get("dry_run") and (replaces or not _is_there(target, format))
+    if begins:
         done.begin(target)
-    report = convert(source, target, format=format, force=replaces, progress=tell, **options)
+    try:
+        report = convert(source, target, format=format, force=replaces, progress=tell, **options)
+    except (FerryError, OSError):
+        if begins and not _is_there(target, format):
+            done.forget(target)  # what will be there is not ours
+        raise
     if report.written:
         done.add(source, report)
     return report
@@ -144,7 +151,7 @@ def _targets(sources: Sequence[Found], directory: str, format: str) -> dict[str,
     targets: dict[str, Found] = {}
     for source in sources:
         # A model is called by its folder, everything else by its file.
-        is_model = source.format is not None and TABLE[source.format].takes == "nothing"
+        is_model = source.format is not None and TABLE[source.format].is_folder
         path = source.name if is_model else source.place.path
         target = os.path.join(directory, _stem(os.path.basename(path.rstrip("/"))) + ending)
         if target in targets:
@@ -167,11 +174,29 @@ def _stem(name: str) -> str:
     return base if shard is None else f"{base}-{shard[1]:05}-of-{shard[2]:05}"
 
 
+def _is_there(target: str, format: str) -> bool:
+    if TABLE[format].files == "one":
+        return os.path.exists(target)
+    return table.to_read(format).reads.find(Place(target)) is not None
+
+
+def _files_of(target: str, format: str) -> Sequence[str]:
+    """The files of a target that is there."""
+    facts = TABLE[format]
+    if facts.files == "one":
+        return [target]
+    if facts.is_folder:
+        return sorted(os.path.join(at, name) for at, _, names in os.walk(target) for name in names)
+    with open_one(target, format=format) as subject:
+        return sorted(subject.files)
+
+
 class _Finished:
     """The list of files that are finished."""
 
     def __init__(self, path: str, options: Mapping[str, str], format: str) -> None:
         self._path = path
+        self._format = format
         self._made_by = {**options, "format": format}
         self._lock = threading.Lock()
         leftovers.check_file(path)
@@ -187,26 +212,37 @@ class _Finished:
         """Says that a file is about to be made."""
         self._write(target, {})
 
+    def forget(self, target: str) -> None:
+        """Says that a file was not made after all."""
+        self._write(target, None)
+
     def has(self, source: Found, target: str) -> bool:
         """Whether a file is there, whole, and made of the same in the same way."""
         entry = self._files.get(os.path.basename(target))
-        if not isinstance(entry, dict) or not os.path.exists(target):
+        if not isinstance(entry, dict) or not _is_there(target, self._format):
             return False
         made_of = entry.get("source") == _identity(source) and entry.get("by") == self._made_by
-        return made_of and entry.get("sha256") == _digest([target])
+        if not made_of:
+            return False
+        try:
+            return bool(entry.get("sha256") == _digest(_files_of(target, self._format)))
+        except FerryError:  # it is damaged
+            return False
 
     def add(self, source: Found, report: ConvertReport) -> None:
         """Says that a file is finished."""
         entry = {
             "source": _identity(source),
             "by": self._made_by,
-            "sha256": _digest(report.files),
+            "sha256": _digest(_files_of(report.target, self._format)),
         }
         self._write(report.target, entry)
 
-    def _write(self, target: str, entry: dict[str, Any]) -> None:
+    def _write(self, target: str, entry: dict[str, Any] | None) -> None:
         with self._lock:
             self._files[os.path.basename(target)] = entry
+            if entry is None:
+                del self._files[os.path.basename(target)]
             tree = {"version": VERSION, "files": self._files}
             with storage.open_sink(self._path, durable=False) as sink:
                 sink.write(json.dumps(tree, indent=1).encode())

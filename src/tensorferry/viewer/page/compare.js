@@ -45,7 +45,7 @@ async function compareTensors(here, a, b) {
               ? row.side === "a"
               : show === "b"
                 ? row.side === "b"
-                : row.change?.equal,
+                : row.change?.equal && !row.renamed,
     );
     order.sort((x, y) => {
       const [one, other] = [
@@ -152,7 +152,7 @@ async function compareTensors(here, a, b) {
   );
   const tally = () => {
     const changed = rows.filter((row) => row.change && !row.change.equal).length,
-      equal = rows.filter((row) => row.change?.equal).length;
+      equal = rows.filter((row) => row.change?.equal && !row.renamed).length;
     const counts = [
       ["changed", "Changed", changed],
       ["equal", "Equal", equal],
