@@ -11,6 +11,7 @@ from typing import Any
 
 import keras
 import numpy as np
+import tensorflow as tf
 from bench_command import COMMAND, VARIABLES
 from tensorflow.python.saved_model import loader_impl
 
@@ -80,9 +81,43 @@ def inspect_model(folder: Path, layers: int) -> Work:
     def theirs(parsed: Any) -> list[str]:
         return sorted(name for graph in parsed.meta_graphs for name in graph.signature_def)
 
+    def with_variables() -> tuple[Any, Any]:
+        # Which `inspect` lists, too.
+        prefix = os.path.join(path, "variables", "variables")
+        return loader_impl.parse_saved_model(path), tf.train.list_variables(prefix)
+
     return Work(
         Way(partial(ferry.inspect, path), ours),
-        {"TensorFlow's parser alone": Way(partial(loader_impl.parse_saved_model, path), theirs)},
+        {
+            "TensorFlow's parser alone": Way(partial(loader_impl.parse_saved_model, path), theirs),
+            "TensorFlow's parser, and list_variables": Way(
+                with_variables, lambda found: theirs(found[0])
+            ),
+        },
+    )
+
+
+@job("tensors to a SavedModel", {"small": 3, "medium": 100}, "tensors")
+def save_savedmodel(folder: Path, count: int) -> Work:
+    value = {f"tensor_{number}": np.full(64, number, np.float32) for number in range(count)}
+    ours, theirs = str(folder / "a"), str(folder / "b")
+
+    def by_tensorflow() -> None:
+        module = tf.Module()
+        for name, array in value.items():
+            setattr(module, name, tf.Variable(array))
+        tf.saved_model.save(module, theirs)
+
+    def loaded(path: str) -> dict[str, Any]:
+        model = tf.saved_model.load(path)
+        return {name: getattr(model, name).numpy() for name in value}
+
+    return Work(
+        Way(
+            partial(ferry.save, value, ours, format="savedmodel", durable=False),
+            lambda _: loaded(ours),
+        ),
+        {"TensorFlow": Way(by_tensorflow, lambda _: loaded(theirs))},
     )
 
 
