@@ -12,7 +12,7 @@ import pytest
 import tensorferry as ferry
 from tensorferry import storage
 from tensorferry.errors import FormatError, MissingExtraError, TruncatedError, UnsupportedError
-from tensorferry.storage import ranged, shards
+from tensorferry.storage import filesystem, ranged, shards
 
 DATA = np.random.default_rng(3).bytes(500_000)
 
@@ -68,6 +68,22 @@ def test_an_error_leaves_the_file(root):
     assert storage.list_directory(root) == [url]
     with storage.open_source(url) as source:
         assert source.everything() == b"new"
+
+
+@pytest.mark.parametrize("name", ["q?x=1.bin", "[ab].bin", "*.bin", "[a]/b.bin", "q#x.bin"])
+def test_signs_of_patterns_in_names(root, name):
+    """A name may have any of them, and no other file is touched, written or copied."""
+    other = write(f"{root}/a.bin", b"other")
+
+    for _ in range(2):  # new, and replaced
+        url = write(f"{root}/{name}", b"new")
+    filesystem.copy(url, f"{root}/copies/{name}", None)
+
+    expected = {other: b"other", url: b"new", f"{root}/copies/{name}": b"new"}
+    assert set(filesystem.list_files(root, None, deep=True)) == expected.keys()
+    for each, data in expected.items():
+        with storage.open_source(each) as source:
+            assert source.everything() == data
 
 
 def test_names(root):

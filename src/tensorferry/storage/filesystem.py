@@ -140,7 +140,7 @@ class FilesystemSink(FileSink):
     def commit(self) -> None:
         """Moves the temporary file onto the target."""
         with translated(self.path):
-            self._system.mv(self._temporary, self._target)
+            _move(self._system, self._temporary, self._target)
 
     def abort(self) -> None:
         """Removes the temporary file."""
@@ -178,8 +178,22 @@ def copy(url: str, target: str, options: Options) -> None:
     directory, slash, name = goal.rpartition("/")
     hidden = f"{directory}{slash}.{name[:50]}.{os.urandom(8).hex()}.tmp"
     with translated(url):
-        system.copy(path, hidden)
-        system.mv(hidden, goal)
+        system.cp_file(path, hidden)
+        _move(system, hidden, goal)
+
+
+def _move(system: Any, path: str, target: str) -> None:
+    """Moves a file onto another name.
+
+    Where fsspec moves by copying, it takes a name with *, ? or [ for a pattern.
+    """
+    import fsspec
+
+    if type(system).mv is fsspec.AbstractFileSystem.mv:
+        system.cp_file(path, target)
+        system.rm_file(path)
+    else:
+        system.mv(path, target)
 
 
 def list_files(url: str, options: Options, *, deep: bool) -> Iterator[str]:
