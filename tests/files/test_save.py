@@ -374,6 +374,17 @@ def test_compression_is_named(tmp_path):
             ferry.save(zeros, tmp_path / name, compression=compression, durable=False)
 
 
+@pytest.mark.parametrize("format", ["npz", "tfrecord", "checkpoint", "safetensors"])
+def test_a_slash_at_the_end(tmp_path, monkeypatch, format):
+    """The name of a folder is refused, whether it is there or not: no file has such a name."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "there").mkdir()
+    for name in ("new/", "there/", "missing/x.npz/"):
+        with pytest.raises(IsADirectoryError, match="name of a folder"):
+            ferry.save({"x": np.arange(3)}, name, format=format)
+    assert [file.name for file in tmp_path.rglob("*")] == ["there"]
+
+
 def test_several_files_are_not_compressed(tmp_path):
     """What is several files is refused with the name of a format that is one."""
     for name, options in (

@@ -86,6 +86,16 @@ def test_signs_of_patterns_in_names(root, name):
             assert source.everything() == data
 
 
+def test_folders_are_no_files(root):
+    """What is saved under the name of a folder would be moved into it, and never be found."""
+    other = write(f"{root}/folder/x.bin", b"other")
+
+    for url in (f"{root}/folder", root, f"{root}/folder/", f"{root}/new/", "memory://"):
+        with pytest.raises(IsADirectoryError, match="name of a folder"):
+            ferry.save({"x": np.arange(3)}, url, format="npz")
+    assert list(filesystem.list_files(root, None, deep=True)) == [other]
+
+
 def test_names(root):
     """Files are found, listed and removed."""
     urls = [write(f"{root}/{name}", b"x") for name in ("a-1.x", "a-2.x", "b.y", "d/e.x")]

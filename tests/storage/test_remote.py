@@ -387,6 +387,13 @@ with storage.open_sink(sys.argv[1]) as sink:
             process.send_signal(signal.SIGKILL)
         assert s3.get("x") == b"old"
 
+    @pytest.mark.parametrize("name", ["", "/", "/d/", "/d/x.npz/"])
+    def test_names_of_folders(self, s3, name):
+        """No object is written under another name than the one that was given."""
+        with pytest.raises(IsADirectoryError, match="name of a folder"):
+            ferry.save({"x": DATA[:9]}, f"s3://{s3.bucket}{name}", format="npz")
+        assert s3.keys() == []
+
     def test_refusals(self, s3):
         """What was uploaded cannot be patched, appended to, or be on a web server."""
         with (

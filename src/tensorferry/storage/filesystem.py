@@ -20,7 +20,7 @@ from tensorferry.storage.backend import Measured, Options
 from tensorferry.storage.ranged import RangedSource
 from tensorferry.storage.sink import FileSink
 from tensorferry.storage.source import Source
-from tensorferry.storage.url import scrub, shown, split
+from tensorferry.storage.url import folder_named, scrub, shown, split
 
 
 def _locate(url: str, options: Options) -> tuple[Any, str]:
@@ -128,6 +128,10 @@ class FilesystemSink(FileSink):
         # fsspec's own files can be discarded; others, such as those of libraries, only closed.
         self._opened: Any = None
         self._temporary = f"{directory}{slash}.{name[:50]}.{os.urandom(8).hex()}.tmp"
+        with translated(url):
+            is_folder = not name or system.isdir(path)
+        if is_folder:  # it would be moved into the folder
+            raise folder_named(url)
         with translated(url):
             self._opened = system.open(self._temporary, "wb")
         super().__init__(self._opened, path=url, owned=True)

@@ -33,7 +33,7 @@ from tensorferry.storage.store import (
     settings,
 )
 from tensorferry.storage.upload import ObjectSink
-from tensorferry.storage.url import shown, split
+from tensorferry.storage.url import folder_named, shown, split
 
 __all__ = [
     "STORES",
@@ -194,6 +194,8 @@ def _version(meta: Any) -> tuple[int, str | None, Any]:
 def open_sink(url: str, options: Options) -> ObjectSink:
     """Opens an object for writing."""
     _refuse_web(url, "written")
+    if not split(url).name:
+        raise folder_named(url)
     return ObjectSink(url, *locate(url, options))
 
 

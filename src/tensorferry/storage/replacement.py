@@ -27,7 +27,7 @@ from tensorferry.storage.folders import absolute
 from tensorferry.storage.journal import Lock, Member
 from tensorferry.storage.serving import backend_of
 from tensorferry.storage.sink import FileSink, ReplacingSink, open_local_sink
-from tensorferry.storage.url import extended, is_url, localize
+from tensorferry.storage.url import check_file, extended, is_url, localize
 
 Path = str | os.PathLike[str]
 
@@ -66,6 +66,7 @@ class Replacement:
     def open(self, path: Path) -> FileSink:
         """Opens one more file: see `tensorferry.storage.open_sink`."""
         path = localize(path)
+        check_file(path)
         sink: FileSink
         if is_url(path):
             sink = backend_of(path).open_sink(path, of_store(self._options))

@@ -10,6 +10,7 @@ escapes: `s3://bucket/a%20b` is the object `a%20b`. Only file:, http: and https:
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 
@@ -99,6 +100,23 @@ def beside(path: str, name: str) -> str:
     if folder.endswith((":/", ":")):  # a bucket or host without a file
         folder = f"{folder}/{last}"
     return f"{folder}/{name}{path[len(first) :]}"
+
+
+def check_file(path: str) -> None:
+    """Refuses the name of a folder, where a file is to be written.
+
+    Raises:
+        IsADirectoryError: It ends with a slash.
+    """
+    first = path.partition("::")[0] if is_url(path) else path
+    if first.endswith(("/", os.sep)):
+        raise folder_named(path)
+
+
+def folder_named(path: str) -> IsADirectoryError:
+    """The error for the name of a folder, or of a bucket, in the place of that of a file."""
+    what = "the name of a folder, expected that of a file"
+    return IsADirectoryError(errno.EISDIR, what, shown(path))
 
 
 def localize(given: str | os.PathLike[str]) -> str:

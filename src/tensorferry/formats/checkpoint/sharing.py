@@ -38,6 +38,7 @@ from tensorferry.formats.checkpoint.writer import (
     Plan,
     Shard,
     count_shards,
+    prefix_of,
     remove_data,
     scalar,
 )
@@ -62,7 +63,7 @@ def save_share(
         layout: As in `tensorferry.formats.checkpoint.writer.save_tensors`; the same for all.
     """
     shares.check_content(content)
-    prefix = _prefix(target)
+    prefix = prefix_of(target.path)
     old = Place(prefix + states.INDEX, options=target.options)
     share = Share.of(given, shares.index_at(old))
     count = _count(old, share.count)
@@ -78,13 +79,6 @@ def save_share(
         sink = files.open(part)
         writer.write_index(sink, count)
     return Written(writer.nbytes + sink.position, (data, part))
-
-
-def _prefix(target: Target) -> str:
-    prefix = storage.localize(target.path).removesuffix(states.INDEX)
-    if not os.path.basename(prefix):
-        raise ValueError(f"{prefix!r} is no prefix of a checkpoint, expected a name")
-    return prefix
 
 
 def _count(old: Place, workers: int) -> int:
@@ -121,7 +115,7 @@ def finish(
     Raises:
         FormatError: Shares are missing or damaged, of several saves, or have a tensor in common.
     """
-    prefix, options = _prefix(target), target.options
+    prefix, options = prefix_of(target.path), target.options
     index = prefix + states.INDEX
     old = Place(index, options=options)
     with storage.only_writer(index):

@@ -30,7 +30,7 @@ from tensorferry import _native, dtypes, storage
 from tensorferry.classes import NamedTuple, dataclass, field
 from tensorferry.codecs import json_text as json, leveldb as table
 from tensorferry.codecs.leveldb import mask
-from tensorferry.errors import FerryError, UnsupportedError
+from tensorferry.errors import FerryError, FormatError, UnsupportedError
 from tensorferry.formats.checkpoint import (
     entries as checkpoint_entries,
     graph as graphs,
@@ -44,6 +44,7 @@ from tensorferry.formats.checkpoint.graph import Path
 from tensorferry.formats.checkpoint.names import Layout
 from tensorferry.storage import FileSink, Replacement, folders, sink as sinks, temporary
 from tensorferry.storage.place import Place
+from tensorferry.storage.url import check_file
 from tensorferry.tensors import layout as layouts
 from tensorferry.tensors.entries import chunks
 from tensorferry.tensors.note import Note
@@ -104,9 +105,7 @@ def save_tensors(
     Raises:
         UnsupportedError: A name or a value is nothing that a checkpoint can have.
     """
-    path = storage.localize(prefix).removesuffix(states.INDEX)
-    if not os.path.basename(path) or path == storage.STANDARD_STREAM:
-        raise ValueError(f"{path!r} is no prefix of a checkpoint, expected a name")
+    path = prefix_of(prefix)
     if not 0 < shards < 100_000:
         raise ValueError(f"shards is {shards}, expected 1 to 99999")
     if keep is not None and (keep < 1 or not state):
@@ -119,6 +118,20 @@ def save_tensors(
         for other in outdated:
             remove(other, storage_options=storage_options)
     return written
+
+
+def prefix_of(path: str | os.PathLike[str]) -> str:
+    """The prefix of a checkpoint that is to be written.
+
+    Raises:
+        IsADirectoryError: The path is the name of a folder.
+        FormatError: The path names no file.
+    """
+    prefix = storage.localize(path).removesuffix(states.INDEX)
+    check_file(prefix)
+    if not os.path.basename(prefix) or prefix == storage.STANDARD_STREAM:
+        raise FormatError("no prefix of a checkpoint, expected a name", path=prefix)
+    return prefix
 
 
 def save_content(
