@@ -133,6 +133,40 @@ def test_the_error_comes_once(tmp_path, name):
     assert run(FLOOD, path, LEFT, name) == ["closed", "None", expected]
 
 
+LOST = """
+import os, sys
+import tensorferry as ferry
+from tensorferry.storage import cuts
+
+path, left = sys.argv[1], int(sys.argv[2])
+opened = ferry.open(path)
+values = opened.value()
+
+
+class Reader:
+    def __del__(self):
+        values.sum()
+
+
+reader = Reader()
+os.truncate(path, left)
+try:
+    with cuts.raised():
+        del reader
+        print("went on")
+except ferry.TruncatedError as error:
+    print(os.path.basename(error.path))
+"""
+
+
+@linux
+def test_an_error_that_python_drops_comes_at_the_end(tmp_path):
+    """What is raised while an object is deleted does not reach who deletes it."""
+    path = sparse(tmp_path / "x.npy")
+
+    assert run(LOST, path, LEFT) == ["went", "on", "x.npy"]
+
+
 VIEW = """
 import json, os, sys, time
 from tensorferry.storage import cuts

@@ -15,14 +15,19 @@ from __future__ import annotations
 import errno
 import gc
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from tensorferry import _native
 from tensorferry.errors import TruncatedError
 from tensorferry.storage import source
+
+if TYPE_CHECKING:
+    from sys import UnraisableHookArgs
 
 _SIGNAL = vars(signal).get("SIGBUS")
 
@@ -39,6 +44,7 @@ def raised() -> Iterator[None]:
         return
     found, watch = pages(), _Watch()
     before = signal.signal(_SIGNAL, watch.on_signal)
+    hook, sys.unraisablehook = sys.unraisablehook, watch.on_unraisable
     _native.watch_cuts()
     source.watch = source.Watch()
     try:
@@ -50,6 +56,7 @@ def raised() -> Iterator[None]:
         raise
     finally:
         source.watch = None
+        sys.unraisablehook = hook
         if pages() == found:
             _native.unwatch_cuts()
             signal.signal(_SIGNAL, before)
@@ -84,6 +91,8 @@ class _Watch:
         self._known: int | None = pages()  # None once the error was raised
         self._told: set[tuple[int, int] | None] = set()
         self._is_telling = False
+        self._dropped: TruncatedError | None = None
+        self._hook = sys.unraisablehook
 
     def on_signal(self, number: int, frame: FrameType | None) -> None:
         """Raises the error: other threads may still go on with zeros."""
@@ -106,13 +115,22 @@ class _Watch:
             self._told.add(None)
             raise _unnamed()
 
+    def on_unraisable(self, dropped: UnraisableHookArgs) -> None:
+        """Keeps an error that was raised where Python drops errors, as in `__del__`."""
+        if isinstance(dropped.exc_value, TruncatedError):
+            self._dropped = dropped.exc_value
+        else:
+            self._hook(dropped)
+
     def go_on(self) -> None:
         """Raises errors again, about what comes now."""
         self.is_quiet, self._known = False, pages()
         source.watch = source.Watch()
 
     def end(self) -> None:
-        """Raises the error, if it was not raised before."""
+        """Raises the error, if it was not raised before, or was dropped."""
+        if self._dropped is not None:
+            raise self._dropped
         if self._known is not None:
             check(self._known)
             assert source.watch is not None
