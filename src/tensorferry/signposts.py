@@ -1,4 +1,4 @@
-"""Signposts: names that other libraries use for functions of this package.
+"""Signposts: names that other libraries use for functions and methods of this package.
 
 A missing name is an AttributeError whose message says what to use instead. This module is imported
 only then, and imports nothing of the package.
@@ -54,6 +54,52 @@ INSTEAD = {
         "python_io": "tf_record_iterator and TFRecordWriter",
     },
 }
+
+# By the class of an object: methods that tf.data, tf.train, NumPy or safetensors have.
+METHODS = {
+    "Rows": {
+        **dict.fromkeys(("batch", "iter_batches"), "batches(size)"),
+        **dict.fromkeys(("as_numpy_iterator", "iterrows", "map"), "iteration: for row in rows"),
+        **dict.fromkeys(("repeat", "prefetch", "padded_batch"), "tensorferry.feeds.Feed"),
+        **dict.fromkeys(("keys", "column_names"), "columns"),
+        **dict.fromkeys(("shape", "num_rows"), "count()"),
+        "shuffle": "tensorferry.feeds.Feed(rows, shuffle=True), or tensorferry.shuffle",
+        "sample": "tensorferry.sample",
+        "filter": "[row for row in rows if ...]",
+        "shard": "splits(count)",
+        "head": "rows[:5]",
+        "read": "value()",
+        "element_spec": "schema",
+        "dtypes": "schema",
+    },
+    "Bundle": {
+        **dict.fromkeys(("get_tensor", "get_variable", "tensor"), "bundle[name]"),
+        **dict.fromkeys(("names", "list_variables"), "list(bundle)"),
+        **dict.fromkeys(("get_variable_to_shape_map", "get_variable_to_dtype_map"), "infos()"),
+        **dict.fromkeys(("has_tensor", "has_key"), "name in bundle"),
+        "get_slice": "slice(name, index)",
+        "load": "value()",
+        "read": "value()",
+        "batches": "value(): these are tensors by name, and no rows",
+        "to_pandas": "value(): these are tensors by name, and no rows",
+    },
+}
+
+
+def missing_method(thing: object, name: str, instead: str | None = None) -> AttributeError:
+    """The error for a name that an object lacks.
+
+    Args:
+        thing: The object.
+        name: The name that was asked for.
+        instead: What to use, if the object knows it.
+    """
+    for kind in type(thing).__mro__:
+        instead = instead or METHODS.get(kind.__name__, {}).get(name)
+    text = f"{type(thing).__name__!r} object has no attribute {name!r}"
+    return AttributeError(
+        text if instead is None else f"{text}: use {instead}", name=name, obj=thing
+    )
 
 
 class MissingNameError(AttributeError):

@@ -111,3 +111,43 @@ def test_large_integers_are_not_cut(tmp_path):
     with pytest.warns(UserWarning, match="'n' is uint64"), ferry.writer(path) as out:
         out.write({"n": np.uint64(2**64 - 1)})
     assert ferry.load(path)["n"].tolist() == [2**64 - 1]
+
+
+def test_records_that_are_bytes_already(tf, tmp_path):
+    """A `tf.train.Example` and a tensor of one string are records as they are; numbers are not."""
+    path = tmp_path / "x.tfrecord"
+    feature = tf.train.Feature(float_list=tf.train.FloatList(value=[1.5]))
+    example = tf.train.Example(features=tf.train.Features(feature={"x": feature}))
+    data = example.SerializeToString()
+    with ferry.writer(path) as out:
+        out.write(example)
+        out.write(tf.constant(data))
+        out.write(np.array(data, object))
+        for other in (tf.ones(3), np.ones(3), tf.constant([data, data]), np.array(5, object), 5):
+            with pytest.raises(ferry.UnsupportedError, match="expected a dict of features"):
+                out.write(other)
+
+    assert [record.numpy() for record in tf.data.TFRecordDataset(str(path))] == [data] * 3
+    assert ferry.load(path)["x"].tolist() == [1.5] * 3
+
+
+def test_a_dataset_of_records(tf, tmp_path):
+    """Serialized Examples from tf.data become records, and no columns of a table."""
+    records = [b"a", b"", b"c" * 100] * 700
+    dataset = tf.data.Dataset.from_tensor_slices(records)
+
+    ferry.save(dataset, tmp_path / "x.tfrecord")
+
+    found = [record.numpy() for record in tf.data.TFRecordDataset(str(tmp_path / "x.tfrecord"))]
+    assert found == records
+    with pytest.raises(ferry.UnsupportedError, match="a row is bytes, expected a dict of columns"):
+        ferry.save(dataset, tmp_path / "x.parquet")
+
+
+def test_messages_are_read(tf):
+    """`loads` takes a TensorProto as it is, and says that an array is no bytes."""
+    assert ferry.loads(tf.make_tensor_proto([1.0, 2.0])).tolist() == [1, 2]
+    with pytest.raises(
+        ferry.OptionError, match=r"(?s)an array of float32 and shape \[2\].*already"
+    ):
+        ferry.loads(np.ones(2, np.float32))

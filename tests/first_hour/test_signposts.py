@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import datetime
 from pathlib import Path
 
@@ -169,3 +170,75 @@ def test_an_unbuilt_model(tf):
     assert ways["weights"] == "fails"
     with pytest.raises(ferry.UnsupportedError, match="not built yet"):
         ferry.save_weights(sequential(built=False), "m.safetensors")
+
+
+def test_methods_of_the_framework_on_a_loaded_model(tf):
+    """`load_model(path).predict(x)` says where Keras' own method is, and what does the same."""
+    ferry.save_model(sequential(), "m.keras")
+    model = ferry.load_model("m.keras")
+
+    with pytest.raises(AttributeError, match=r"use model\.model\.predict, or tensorferry\.predict"):
+        model.predict(ARRAY)
+    with pytest.raises(AttributeError, match=r"use model\.model\.summary$"):
+        model.summary()
+    with pytest.raises(AttributeError, match=r"no attribute 'nothing'$"):
+        model.nothing()
+    np.testing.assert_allclose(model(ARRAY), model.model.predict(ARRAY, verbose=0), rtol=1e-6)
+    assert copy.copy(model).format == "keras"
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [("np", "numpy"), ("tf", "tensorflow"), ("pt", "torch"), ("pytorch", "torch"), ("flax", "jax")],
+)
+def test_other_names_of_frameworks(name, meant):
+    """`to="tf"` and what safetensors calls the frameworks: the error has the name."""
+    ferry.save(ARRAY, "x.npy")
+
+    with pytest.raises(ferry.UnsupportedError, match=f"did you mean '{meant}'"):
+        ferry.load("x.npy", to=name)
+
+
+@pytest.mark.parametrize("name", ["m.pt", "m.PTH", "m.pkl", "m.onnx", "m.tflite"])
+def test_files_that_nobody_writes_here(name):
+    """The endings of other programs' files lead to a format with the same content."""
+    with pytest.raises(ferry.UnknownFormatError, match=r"not written here\n.*m\.safetensors"):
+        ferry.save({"x": ARRAY}, name)
+    ferry.save({"x": ARRAY}, "m.npz")
+    with pytest.raises(ferry.UnknownFormatError, match=r"not written here\n.*m\.safetensors"):
+        ferry.convert("m.npz", name)
+    assert [path.name for path in Path().iterdir()] == ["m.npz"]
+
+
+@pytest.mark.parametrize(
+    ("name", "call", "instead"),
+    [
+        ("x.tfrecord", "batch", r"batches\(size\)"),
+        ("x.parquet", "shuffle", r"feeds\.Feed\(rows, shuffle=True\)"),
+        ("x.csv", "as_numpy_iterator", "for row in rows"),
+        ("x.npz", "get_tensor", r"bundle\[name\]"),
+        ("x.npz", "names", r"list\(bundle\)"),
+        ("x.safetensors", "get_slice", r"slice\(name, index\)"),
+    ],
+)
+def test_methods_of_others_on_what_open_gives(name, call, instead):
+    """tf.data's, NumPy's and safetensors' methods lead to those that do the same."""
+    ferry.save({"x": np.arange(3)}, name)
+
+    with ferry.open(name) as opened:
+        with pytest.raises(AttributeError, match=f"no attribute '{call}': use .*{instead}"):
+            getattr(opened, call)()
+        with pytest.raises(AttributeError, match=r"no attribute 'nothing'$"):
+            opened.nothing()
+
+
+@pytest.mark.parametrize(
+    ("option", "meant"), [("batch_size", "batch"), ("transforms", "transform"), ("pads", "pad")]
+)
+def test_options_of_other_loaders(option, meant):
+    """An option that a feed lacks is refused with the feed's own options, not with a format's."""
+    ferry.save({"x": np.arange(3)}, "x.tfrecord")
+
+    with pytest.raises(ferry.OptionError, match=rf"(?s)a feed has no .*did you mean '{meant}'"):
+        ferry.feeds.Feed("x.tfrecord", **{option: 2})
+    assert len(ferry.feeds.Feed("x.tfrecord", batch=2, verify=False).rows) == 3

@@ -325,6 +325,61 @@ def test_what_examples_mean(tmp_path):
     assert parts["output_0_values"].tolist() == [10]
 
 
+class Traced(tf.Module):
+    """Functions that say nothing of their arguments, as most in the world."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = tf.Variable([1.0, 2.0, 3.0])
+
+    @tf.function
+    def __call__(self, x):
+        return x * self.weight
+
+    @tf.function
+    def both(self, a, b, training=False):
+        return a + b, (a - b if training else a)
+
+
+def test_concrete_functions(tmp_path):
+    """What `get_concrete_function` gives is a signature, as for `tf.saved_model.save`."""
+    module = Traced()
+    spec = tf.TensorSpec([None, 3], tf.float32)
+    one = module.__call__.get_concrete_function(spec)
+    two = module.both.get_concrete_function(spec, b=spec, training=True)
+    reserved = module.__call__.get_concrete_function(tf.TensorSpec([None, 3], name="in"))
+
+    report = ferry.save_model(module, tmp_path / "one", signatures=one, durable=False)
+    assert report.signatures[0].inputs == {"x": "float32[?, 3]"}
+    np.testing.assert_array_equal(ferry.load_model(tmp_path / "one")(X), X * [1, 2, 3])
+    np.testing.assert_array_equal(tf.saved_model.load(str(tmp_path / "one"))(X), X * [1, 2, 3])
+
+    signatures = {"one": one, "two": two, "reserved": reserved}
+    report = ferry.save_model(module, tmp_path / "all", signatures=signatures, durable=False)
+    assert [*report.signatures[1].inputs] == ["a", "b"]
+    assert "the argument training is always True" in report.signatures[1].notes
+    loaded = ferry.load_model(tmp_path / "all").signatures
+    both = loaded["two"](a=X, b=X)
+    np.testing.assert_array_equal(both["output_0"], X + X)
+    np.testing.assert_array_equal(both["output_1"], X - X)
+    np.testing.assert_array_equal(loaded["reserved"](in_=X)["output_0"], X * [1, 2, 3])
+
+
+def test_a_concrete_function_alone(tmp_path):
+    """Its variables are kept, whoever holds them, and so are the shapes that it was traced for."""
+    module = Traced()
+    concrete = module.__call__.get_concrete_function(tf.TensorSpec([2, 3], tf.float32))
+
+    report = ferry.save_model(concrete, tmp_path / "x", durable=False)
+
+    assert len(report.variables) == 1
+    assert report.signatures[0].inputs == {"x": "float32[2, 3]"}
+    loaded = ferry.load_model(tmp_path / "x")
+    np.testing.assert_array_equal(loaded(X), X * [1, 2, 3])
+    with pytest.raises(ferry.MismatchError):
+        loaded(X[:1])
+
+
 def test_several_signatures_of_keras(tmp_path):
     """Other functions of a Keras model take what the model takes, if nothing else is said."""
     model = trained()

@@ -34,6 +34,8 @@ from tensorferry.feeds.chunks import Chunks, Group, Mark, Seeking, Streaming, sp
 from tensorferry.feeds.data import rows_with_columns
 from tensorferry.feeds.order import InTurn, Order, Shuffled
 from tensorferry.files import keywords
+from tensorferry.files.open import open as open_rows
+from tensorferry.formats.contract import refuse
 from tensorferry.rows.columns import Batch
 from tensorferry.rows.rows import Rows
 from tensorferry.rows.splits import Split
@@ -46,6 +48,8 @@ WINDOW = 1 << 14
 PREFETCH = 64 << 20
 """Number of bytes of batches that are made ahead."""
 
+# The options of `tensorferry.open` that no format has.
+_OPENING = frozenset(open_rows.__kwdefaults__ or ())
 VERSION = 1
 PIECES = 1 << 14
 
@@ -119,6 +123,9 @@ class Feed:
         storage_options: Mapping[str, Any] | None = None,
         **options: Unpack[keywords.Reading],
     ) -> None:
+        for name in options:
+            if name not in keywords.Reading.__annotations__ and name not in _OPENING:
+                raise refuse(name, list(Feed.__init__.__kwdefaults__ or ()), who="a feed")
         rank, world = shard
         are_whole = int(batch) == batch and int(window) == window
         if not are_whole or batch < 1 or window < 1 or not 0 <= rank < world:

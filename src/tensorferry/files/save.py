@@ -18,13 +18,13 @@ from tensorferry import display, storage
 from tensorferry.cards import Card, Grid, Shown
 from tensorferry.classes import dataclass, field
 from tensorferry.codecs import compression as codecs, quantization
-from tensorferry.errors import OptionError, UnknownFormatError, UnsupportedError
+from tensorferry.errors import OptionError, UnsupportedError
 from tensorferry.files import keywords, sidecars
 from tensorferry.files.content import content_of
 from tensorferry.files.find import format_named
 from tensorferry.files.pouring import Poured, rows_of
 from tensorferry.files.writer import write_rows
-from tensorferry.formats import table
+from tensorferry.formats import detect, table
 from tensorferry.formats.contract import Facts, Written, choose
 from tensorferry.frameworks import conversion
 from tensorferry.progress import Progress, following
@@ -215,11 +215,7 @@ class _Goal:
         stem, outer = codecs.split_suffix(name)
         found = format or format_named(name)
         if found is None:
-            raise UnknownFormatError(
-                "the name does not say which format to write",
-                path=name,
-                hint=f"pass format=, one of {', '.join(table.TABLE)}",
-            )
+            raise detect.unnamed(name, "pass format=,")
         table.to_write(found)
         facts = table.facts_of(found)
         own = facts.compressions

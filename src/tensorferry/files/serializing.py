@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from numpy import ndarray
 
 from tensorferry import frameworks
-from tensorferry.errors import FormatError, OptionError
+from tensorferry.errors import FormatError, OptionError, UnknownFormatError
 from tensorferry.files import keywords
 from tensorferry.formats.tensorproto import message as tensorproto
 from tensorferry.frameworks.conversion import QUICK
@@ -72,7 +72,15 @@ def from_bytes(
     source = data if data.__class__ is bytes else _source_of(data)
     message = _message_of(source) if format is None and not options else None
     if message is None:
-        return _formatted().read(source, format, to, keywords.given(options))
+        try:
+            return _formatted().read(source, format, to, keywords.given(options))
+        except UnknownFormatError:
+            if isinstance(data, ndarray) and data.dtype.itemsize > 1:
+                raise OptionError(
+                    f"an array of {data.dtype} and shape {list(data.shape)}, expected bytes",
+                    hint="it is a value already, which dumps turns into bytes",
+                ) from None
+            raise
     try:
         value = message.read(source)
     except FormatError:
@@ -106,7 +114,8 @@ def _source_of(data: Buffer | str) -> bytes | memoryview:
             "a text, expected bytes",
             hint=f"tensorferry.load({name!r}) reads a file; text.encode() gives a text's bytes",
         )
-    return as_source(data)
+    message = frameworks.as_message(data)
+    return as_source(data) if message is None else message
 
 
 @cache

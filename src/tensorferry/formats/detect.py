@@ -6,6 +6,7 @@ that may be it. Nothing is imported for it but the compression that a file is pa
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from io import BytesIO
 
@@ -120,6 +121,28 @@ def unknown(head: bytes, size: int | None = None, path: str | None = None) -> Un
     )
     return UnknownFormatError(
         f"no format recognises {what}", path=path, offset=0, hint="name the format: format=..."
+    )
+
+
+def unnamed(path: str, say: str) -> UnknownFormatError:
+    """The error for a name that does not say which format to write.
+
+    Args:
+        path: The name.
+        say: How else the format is said.
+    """
+    other = strangers.named(path)
+    if other is not None:
+        return UnknownFormatError(
+            f"{other} is not written here",
+            path=path,
+            hint=f"tensors: name it {os.path.splitext(path)[0]}.safetensors; "
+            "a model: tensorferry.save_model",
+        )
+    return UnknownFormatError(
+        "the name does not say which format to write",
+        path=path,
+        hint=f"{say} one of {', '.join(TABLE)}",
     )
 
 

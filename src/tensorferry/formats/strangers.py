@@ -62,4 +62,19 @@ def find(glimpse: Glimpse) -> Stranger | None:
     return None
 
 
+def named(path: str) -> str | None:
+    """What a file of a name would be that belongs to another program; None for other names."""
+    return _NAMES.get(path[path.rfind(".") :].lower())
+
+
+# What people ask for by name, and nothing here writes.
+_NAMES = {
+    **dict.fromkeys((".pt", ".pth"), "a PyTorch archive"),
+    **dict.fromkeys((".pkl", ".pickle", ".joblib"), "a pickle"),
+    ".onnx": "an ONNX model",
+    ".tflite": "a TensorFlow Lite model",
+    ".gguf": "a GGUF model",
+    ".mat": "a file of MATLAB",
+}
+
 _PICKLE = "load it where it is trusted, and keep its arrays with tensorferry.save"

@@ -15,6 +15,8 @@ and `accept` imports none that the program did not import itself.
 
 from tensorferry.frameworks.conversion import (
     accept as accept,
+    as_message as as_message,
+    as_record as as_record,
     framework_of as framework_of,
     give as give,
     sparse_parts as sparse_parts,

@@ -139,11 +139,11 @@ class Variable:
 class Datasets(Protocol):
     """Datasets of a framework."""
 
-    def batches(self, value: Foreign) -> tuple[Iterator[dict[str, Any]], bool] | None:
+    def batches(self, value: Foreign) -> tuple[Iterator[Any], bool] | None:
         """The elements of a dataset, and whether they come as batches; None of anything else.
 
         Raises:
-            UnsupportedError: The elements are not dicts of tensors.
+            UnsupportedError: The elements are neither dicts of tensors nor strings.
         """
 
 

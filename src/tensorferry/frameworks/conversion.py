@@ -39,6 +39,14 @@ _OWNERS: dict[type, contract.Tensors] = {}
 # The classes of sparse tensors with indices, values and a dense shape, once one was accepted.
 _COORDINATES: set[type] = {SparseTensor}
 
+# What safetensors, Keras and users call the frameworks.
+_OTHER_NAMES = {
+    **dict.fromkeys(("np", "array", "ndarray"), "numpy"),
+    **dict.fromkeys(("tf", "keras"), "tensorflow"),
+    **dict.fromkeys(("pt", "pytorch"), "torch"),
+    **dict.fromkeys(("flax", "jnp"), "jax"),
+}
+
 
 def accept(value: Foreign, *, origins: list[dict[str, Any]] | None = None) -> Foreign:
     """A user's value as one of ours: arrays, SparseTensor, RaggedTensor, scalars, structures.
@@ -116,6 +124,25 @@ def is_tensor(value: Foreign) -> bool:
     return isinstance(value, np.ndarray | SparseTensor | RaggedTensor) or _owner(value) is not None
 
 
+def as_record(value: Foreign) -> bytes | None:
+    """The bytes that a tensor of one string is, or a protobuf message; None of anything else."""
+    if (data := as_message(value)) is not None:
+        return data
+    owner = _owner(value)
+    string = value if owner is None else owner.to_value(value)
+    if isinstance(string, np.ndarray) and string.shape == () and isinstance(string.item(), bytes):
+        return bytes(string.item())
+    return None
+
+
+def as_message(value: Foreign) -> bytes | None:
+    """The bytes of a protobuf message, such as a tf.train.Example; None of anything else."""
+    protobuf = sys.modules.get("google.protobuf.message")
+    if protobuf is not None and isinstance(value, protobuf.Message):
+        return bytes(value.SerializeToString())
+    return None
+
+
 def framework_of(model: Foreign) -> str | None:
     """The framework whose tensors a model takes, by the class of the model; None if unknown."""
     for kind in type(model).__mro__:
@@ -190,8 +217,11 @@ def give(value: Foreign, to: str, *, origin: contract.Origin | None = None) -> F
     if to == "numpy":
         return value
     if to not in table.NAMES:
+        meant = _OTHER_NAMES.get(to)
+        expected = f"expected numpy, {', '.join(table.NAMES)}"
         raise UnsupportedError(
-            f"no framework is called {to!r}", hint=f"expected numpy, {', '.join(table.NAMES)}"
+            f"no framework is called {to!r}",
+            hint=expected if meant is None else f"did you mean {meant!r}?",
         )
     framework = table.tensors(to)
     if value.__class__ is np.ndarray and not origin:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -153,3 +153,15 @@ class LoadedModel(Shown):
                 f"{', '.join(self.signatures) or 'it has none'}",
             )
         return frameworks.give(frameworks.accept(self._call(positional, named)), self.to)
+
+    if not TYPE_CHECKING:  # for a type checker, a name that is not there is an error
+
+        def __getattr__(self, name: str) -> object:
+            from tensorferry.signposts import missing_method
+
+            own = vars(self).get("model")  # not there yet while it is copied
+            instead = None
+            if name[:1] != "_" and hasattr(own, name):
+                other = ", or tensorferry.predict(model, inputs)" if name == "predict" else ""
+                instead = f"model.model.{name}{other}"
+            raise missing_method(self, name, instead)

@@ -376,6 +376,13 @@ class Rows(AsArrow):
 
     # The end
 
+    if not TYPE_CHECKING:  # for a type checker, a name that is not there is an error
+
+        def __getattr__(self, name: str) -> object:
+            from tensorferry.signposts import missing_method
+
+            raise missing_method(self, name)
+
     def close(self) -> None:
         """Closes the files; values that were returned stay valid."""
         for place in self.places:

@@ -215,6 +215,13 @@ class Bundle(Mapping[str, Any]):
             raise TypeError("a bundle can be pickled if tensorferry.open made it")
         return _call, (self._reopen,)
 
+    if not TYPE_CHECKING:  # for a type checker, a name that is not there is an error
+
+        def __getattr__(self, name: str) -> object:
+            from tensorferry.signposts import missing_method
+
+            raise missing_method(self, name)
+
     def close(self) -> None:
         """Closes the files; tensors that were returned stay valid."""
         self.place.close()

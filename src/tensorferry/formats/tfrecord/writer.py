@@ -27,7 +27,7 @@ from tensorferry.formats.tfrecord import index
 from tensorferry.formats.tfrecord.encoder import ExampleWriter
 from tensorferry.formats.tfrecord.frames import FOOTER, HEADER, Frames, Segment
 from tensorferry.formats.tfrecord.shard import Gate, Shard
-from tensorferry.frameworks import frames
+from tensorferry.frameworks import as_record, frames
 from tensorferry.rows import schema as schemas
 from tensorferry.rows.schema import Schema
 from tensorferry.storage import (
@@ -201,6 +201,8 @@ class RecordWriter:
     def write(self, record: Any) -> None:
         """Writes one record: a dict from feature names to values, or the bytes of any message.
 
+        A tensor of one string counts as its bytes, and a `tf.train.Example` as its own.
+
         Raises:
             FormatError: The row does not fit the rows before it, or the schema. It is left out, and
                 others can be written.
@@ -229,6 +231,8 @@ class RecordWriter:
             self.add(bytes(record))
         elif isinstance(record, Mapping):
             self._write_row({name: _accept(value) for name, value in record.items()})
+        elif (data := as_record(record)) is not None:
+            self._write_other(data)
         else:
             raise UnsupportedError(
                 f"a record is {type(record).__name__}, expected a dict of features, or bytes"

@@ -1,4 +1,4 @@
-"""Datasets of tf.data as rows: each element is a dict, and becomes a row."""
+"""Datasets of tf.data as rows: each element is a dict, or a string that is a record already."""
 
 from __future__ import annotations
 
@@ -15,15 +15,17 @@ TOGETHER = 1 << 20
 MOST = 1024
 
 
-def batches(value: Foreign) -> tuple[Iterator[dict[str, Any]], bool] | None:
+def batches(value: Foreign) -> tuple[Iterator[Any], bool] | None:
     """The elements of a dataset, and whether they come as batches; None of anything else.
 
     Raises:
-        UnsupportedError: The elements are not dicts of tensors.
+        UnsupportedError: The elements are neither dicts of tensors nor strings.
     """
     if not isinstance(value, tf.data.Dataset):
         return None
     spec = value.element_spec
+    if isinstance(spec, tf.TensorSpec) and spec.dtype == tf.string and spec.shape.rank == 0:
+        return (record for batch in value.batch(MOST) for record in batch.numpy().tolist()), False
     if not isinstance(spec, Mapping) or any(isinstance(one, Mapping) for one in spec.values()):
         raise UnsupportedError(
             f"elements of a dataset are {_described(spec)}, expected dicts of tensors: a row has "

@@ -100,7 +100,7 @@ def plan(
         traced[name] = concrete
         described.append(signature)
     if "__call__" not in vars(root):
-        root.__call__ = named.get(DEFAULT, next(iter(named.values())))[0]
+        root.__call__ = calls.as_method(named.get(DEFAULT, next(iter(named.values())))[0])
     nodes = {name: list(_nodes(concrete)) for name, concrete in traced.items()}
     _refuse_python(nodes)
     _track_captured(root, looked, traced)

@@ -15,6 +15,7 @@ the function between them, and traces it:
 from __future__ import annotations
 
 import inspect
+import keyword
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
@@ -93,6 +94,8 @@ def known_arguments(function: Foreign) -> Arguments | None:
 
 def concrete_functions(function: Foreign) -> list[Foreign]:
     """The traces that a tf.function has so far; saving keeps them."""
+    if isinstance(function, Concrete):
+        return [function]
     listed = getattr(function, "_list_all_concrete_functions", None)
     return [] if listed is None else list(listed())
 
@@ -100,7 +103,7 @@ def concrete_functions(function: Foreign) -> list[Foreign]:
 def parameter_names(function: Foreign) -> list[str]:
     """The names of a function's parameters, without *args and **kwargs."""
     try:
-        if isinstance(function, Function):
+        if isinstance(function, Function | Concrete):
             found = function.function_type.parameters
         else:
             found = inspect.signature(function).parameters
@@ -281,6 +284,7 @@ def _unique(leaves: Iterator[tuple[str, Foreign]]) -> Iterator[tuple[str, Foreig
     for path, leaf in leaves:
         name = re.sub(r"\W", "_", path.partition(":")[0], flags=re.ASCII) or "x"
         name = f"x{name}" if name[0].isdigit() or name[0] == "_" else name
+        name = f"{name}_" if keyword.iskeyword(name) else name  # TensorFlow refuses "in"
         unique, number = name, 0
         while unique in used:
             number += 1
@@ -332,5 +336,19 @@ def _add_result(found: dict[str, Any], path: str, leaf: Foreign, notes: list[str
 
 
 def call_function(function: Callable[..., Any]) -> Foreign:
-    """A function as a tf.function, which TensorFlow traces and keeps."""
-    return function if isinstance(function, Function) else tf.function(function)
+    """A function as one that TensorFlow keeps: a tf.function, or a trace of one."""
+    return function if isinstance(function, Function | Concrete) else tf.function(function)
+
+
+def as_method(function: Foreign) -> Foreign:
+    """A function as one that loaded objects can be called by: traces alone cannot."""
+    if not isinstance(function, Concrete):
+        return function
+
+    def call(*positional: Foreign, **named: Foreign) -> Foreign:
+        return function(*positional, **named)
+
+    positional, named = function.structured_input_signature
+    method = tf.function(call, autograph=False)
+    method.get_concrete_function(*positional, **named)
+    return method

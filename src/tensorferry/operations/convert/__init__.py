@@ -26,10 +26,10 @@ from tensorferry import display, dtypes, engines, frameworks, storage
 from tensorferry.cards import Card, Shown, Tone, is_technical
 from tensorferry.classes import dataclass, replace
 from tensorferry.codecs import compression as codecs
-from tensorferry.errors import Problem, UnknownFormatError, UnsupportedError
+from tensorferry.errors import Problem, UnsupportedError
 from tensorferry.files import keywords
 from tensorferry.files.find import format_named
-from tensorferry.formats import table
+from tensorferry.formats import detect, table
 from tensorferry.formats.contract import Facts, option_names
 from tensorferry.formats.savedmodel.model import NAME as SAVED_MODEL
 from tensorferry.operations.convert import casting, tables
@@ -416,11 +416,7 @@ def _facts_of(path: str, format: str | None) -> Facts:
     """The format to write."""
     found = format or format_named(path)
     if found is None:
-        raise UnknownFormatError(
-            "the name does not say which format to write",
-            path=path,
-            hint=f"name it with --to or format=: one of {', '.join(table.TABLE)}",
-        )
+        raise detect.unnamed(path, "name it with --to or format=:")
     table.to_write(found)
     return table.facts_of(found)
 
