@@ -59,7 +59,7 @@ portable: $(VENV)/tools.stamp
 	PYTHON=$(BIN)/python native/portable.sh
 
 # Threads, memory and undefined behaviour, under load: what is checked is tests/native/stress.py.
-sanitize: $(VENV)/package.stamp
+sanitize: $(VENV)/package.stamp $(VENV)/test.stamp
 	native/sanitize.sh $(BIN)/python
 
 # Hundreds of kills, and readers that race with writers for half a minute each: twenty minutes.
