@@ -10,7 +10,7 @@ import pytest
 from tensorferry.frameworks.variables import list_variables
 
 FORMATS = ("npz", "safetensors")
-MODELS = ("sequential", "nested", "subclassed")
+MODELS = ("sequential", "nested", "subclassed", "tied")
 
 
 def values(model):
@@ -54,6 +54,18 @@ def makers(keras):
             x = self.block(x)
             return self.out(self.attention(x, x))
 
+    @keras.utils.register_keras_serializable("tensorferry")
+    class Head(layers.Layer):
+        """Multiplies by a variable of another layer, which is its own, too."""
+
+        def __init__(self, other, **options):
+            super().__init__(**options)
+            self.shared = other.kernel
+            self.bias = self.add_weight(shape=(4,), name="bias", initializer="zeros")
+
+        def call(self, x):
+            return x @ self.shared + self.bias
+
     def sequential():
         model = keras.Sequential(
             [keras.Input((4,)), layers.Dense(4), layers.BatchNormalization(), layers.Dense(4)]
@@ -72,6 +84,12 @@ def makers(keras):
         model(value)
         return model, value
 
+    def tied():
+        given = keras.Input((4,))
+        dense = layers.Dense(4)
+        x = dense(layers.SpectralNormalization(layers.Dense(4))(given))
+        return keras.Model(given, Head(dense)(x)), np.ones((2, 4), np.float32)
+
     def randomized(make):
         def made():
             model, value = make()
@@ -83,4 +101,4 @@ def makers(keras):
         return made
 
     count = itertools.count()
-    return {make.__name__: randomized(make) for make in (sequential, nested, subclassed)}
+    return {make.__name__: randomized(make) for make in (sequential, nested, subclassed, tied)}

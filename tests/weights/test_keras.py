@@ -50,6 +50,37 @@ def test_names_of_keras_files(makers, tmp_path, kind):
     assert all(np.array_equal(ours[name].read(), theirs[name]) for name in theirs)
 
 
+@pytest.mark.parametrize("kind", MODELS)
+def test_files_of_keras(makers, tmp_path, kind):
+    """Keras loads the file that we write for a model, and we load Keras' own."""
+    (model, given), (fresh, _), (third, _) = (makers[kind]() for _ in range(3))
+    ferry.save_weights(model, tmp_path / "ours.weights.h5")
+    model.save_weights(tmp_path / "theirs.weights.h5")
+
+    fresh.load_weights(tmp_path / "ours.weights.h5")
+    report = ferry.load_weights(third, tmp_path / "theirs.weights.h5")
+
+    assert report.ok
+    assert not report.unexpected
+    assert np.array_equal(model(given), fresh(given))
+    assert np.array_equal(model(given), third(given))
+
+
+def test_tied_variables_of_keras(makers, tmp_path):
+    """A file has a variable at each layer that holds it; other values there are refused."""
+    model, _ = makers["tied"]()
+    held = dict(names_for(list_variables(model), "keras"))
+    assert len(held) == len(model.weights) + 2
+    tensors = {name: variable.read() for name, variable in held.items()}
+    again = "layers/head/vars/0"
+    assert held[again] is held["layers/dense/vars/0"]
+
+    ferry.save({**tensors, again: tensors[again] + 1}, tmp_path / "x.weights.h5")
+
+    with pytest.raises(ferry.MismatchError, match="the same variable, with other values"):
+        ferry.load_weights(model, tmp_path / "x.weights.h5")
+
+
 def test_optimizer(makers, tmp_path):
     """The state of an optimizer is kept apart, and saved and loaded when asked for."""
     (model, given), (fresh, _) = makers["sequential"](), makers["sequential"]()

@@ -97,6 +97,7 @@ class Variable:
         spellings: Its name in files of a kind: "keras" (.weights.h5) and "checkpoint".
         aliases: Its other names.
         tied: The other places where the model holds the same variable; a file may have it at each.
+        repeated: Its other names in files of a kind, which have it at each of its places.
         automatic: The parts of its name that the framework made up and numbered. They differ
             between two copies of a model.
         fixed: Why it cannot be set; None if it can.
@@ -112,15 +113,24 @@ class Variable:
     spellings: Mapping[str, str] = field(default_factory=dict)
     aliases: tuple[str, ...] = ()
     tied: tuple[str, ...] = ()
+    repeated: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     automatic: frozenset[str] = frozenset()
     fixed: str | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
         """All names of the variable, its own first."""
-        return tuple(
-            dict.fromkeys((self.name, *self.tied, *self.spellings.values(), *self.aliases))
-        )
+        return tuple(dict.fromkeys((*self.places, *self.spellings.values(), *self.aliases)))
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """The names under which a file may have it more than once."""
+        again = [
+            name
+            for kind, others in self.repeated.items()
+            for name in (self.spellings[kind], *others)
+        ]
+        return (self.name, *self.tied, *again)
 
     def under(self, prefix: str) -> Variable:
         """The same variable as part of a larger model."""
@@ -132,6 +142,10 @@ class Variable:
             spellings={kind: f"{prefix}/{name}" for kind, name in self.spellings.items()},
             aliases=tuple(f"{prefix}/{name}" for name in self.aliases),
             tied=tuple(f"{prefix}/{name}" for name in self.tied),
+            repeated={
+                kind: tuple(f"{prefix}/{name}" for name in names)
+                for kind, names in self.repeated.items()
+            },
         )
 
 

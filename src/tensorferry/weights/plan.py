@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -145,10 +146,17 @@ class Plan:
 
     def _once_more(self, variable: Variable, source: str) -> list[str]:
         """The other tensors of the file for a variable that the model has at several places."""
-        places = (variable.name, *variable.tied)
-        if not variable.tied or source not in places:
+        places = variable.places
+        if len(places) == 1:
             return []
-        return [name for name in places if name != source and name in self._rows]
+        found = {self._row_named[name] for name in places if name in self._row_named}
+        return sorted(found - {source}) if source in found else []
+
+    @cached_property
+    def _row_named(self) -> dict[str, str]:
+        """The tensor that each of the names in the file means."""
+        names = {name: row.name for row in self._rows.values() for name in row.names}
+        return {**names, **{name: name for name in self._rows}}
 
     def _problem(self, variable: Variable, row: Row, *, transformed: bool) -> str | None:
         """Why a tensor does not fit, as far as that can be told without reading it."""

@@ -78,11 +78,16 @@ def names_for(variables: Sequence[Variable], target: Target) -> list[tuple[str, 
     Args:
         variables: The variables of one model.
         target: "keras" for the paths of Keras' own files, "checkpoint" for the paths of objects,
-            "natural" for the framework's own names, with tied variables under each of them.
+            "natural" for the framework's own names; tied variables are under each name that they
+            have in such files.
     """
     if target == "natural":
         return [(name, one) for one in variables for name in (one.name, *one.tied)]
-    named = [(one.spellings.get(target, one.name), one) for one in variables]
+    named = [
+        (name, one)
+        for one in variables
+        for name in (one.spellings.get(target, one.name), *one.repeated.get(target, ()))
+    ]
     counts: dict[str, int] = {}
     for name, _ in named:
         counts[name] = counts.get(name, 0) + 1

@@ -91,6 +91,7 @@ def list_variables(
                 replace(
                     make_variable(variable, variable.path),
                     spellings={} if keras_name is None else {"keras": keras_name},
+                    repeated=places.repeated.get(id(variable), {}),
                     aliases=tuple(name for name in others if name is not None),
                     automatic=places.automatic,
                 ),
@@ -133,11 +134,13 @@ class _Places:
 
     Attributes:
         names: The name in Keras' files and the name in checkpoints of Keras 2, by variable's id.
+        repeated: The other names in Keras' files of variables that several layers have.
         automatic: The names of layers that Keras made up.
     """
 
     def __init__(self, model: Foreign) -> None:
         self.names: dict[int, tuple[str, str]] = {}
+        self.repeated: dict[int, dict[str, tuple[str, ...]]] = {}
         self._layers: dict[int, Any] = {}
         self._containers: dict[int, Any] = {}
         self._visit(model, "", "")
@@ -149,8 +152,12 @@ class _Places:
             return
         self._layers[id(layer)] = layer
         for number, variable in _own_variables(layer):
-            names = f"{place}vars/{number}", f"{object_place}{variable.name}"
-            self.names.setdefault(id(variable), names)
+            name = f"{place}vars/{number}"
+            if id(variable) in self.names:
+                others = self.repeated.get(id(variable), {}).get("keras", ())
+                self.repeated[id(variable)] = {"keras": (*others, name)}
+            else:
+                self.names[id(variable)] = name, f"{object_place}{variable.name}"
         if _holds_layers(layer):
             self._visit_layers(layer, place, object_place)
         for name, child in _attributes(layer):
