@@ -120,6 +120,12 @@ def test_a_map_style_dataset_gives_batches(path: str) -> None:
     )
     found = [ids(batch) for batch in loader]
     assert sorted(number for batch in found for number in batch) == list(range(ROWS))
+    ours = next(iter(DataLoader(dataset, batch_size=5, collate_fn=dataset.collate)))
+    theirs = next(iter(DataLoader(dataset, batch_size=5)))
+    assert theirs.keys() == ours.keys()
+    assert all(torch.equal(theirs[name], ours[name]) for name in ours)
+    rows = dataset.__getitems__([3, 1])
+    assert (len(rows), [int(row["id"]) for row in rows]) == (2, [3, 1])
 
 
 def _rank(rank: int, world: int, path: str, folder: str) -> None:

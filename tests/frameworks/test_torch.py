@@ -279,3 +279,39 @@ def test_a_model_of_torchscript_is_called_so(tmp_path):
     with pytest.raises(ferry.FormatError, match="a TorchScript model") as caught:
         ferry.load(path)
     assert "state_dict" in caught.value.hint
+
+
+@pytest.mark.parametrize("name", ["x.safetensors", "x.npz", "x.json", "x.arrow", "x.ckpt"])
+def test_the_state_of_an_optimizer(name, tmp_path):
+    """Optimizers number their state: a training loop continues as if it had not stopped."""
+
+    def made():
+        torch.manual_seed(0)
+        model = torch.nn.Linear(3, 2)
+        return model, torch.optim.Adam(model.parameters(), 0.1)
+
+    def step(model, optimizer):
+        model(torch.ones(4, 3)).square().sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    model, optimizer = made()
+    step(model, optimizer)
+    ferry.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, tmp_path / name)
+    step(model, optimizer)
+
+    again, resumed = made()
+    state = ferry.load(tmp_path / name, to="torch")
+    again.load_state_dict(state["model"])
+    resumed.load_state_dict(state["optimizer"])
+    step(again, resumed)
+
+    assert all(map(torch.equal, model.parameters(), again.parameters()))
+    with pytest.raises(UnsupportedError, match="hint: json, npz and safetensors keep integers"):
+        ferry.dumps(optimizer.state_dict())
+
+
+def test_a_model_is_no_value():
+    """`save(model)` names what saves a model of PyTorch, and not of Keras."""
+    with pytest.raises(UnsupportedError, match=r"save_weights\(model.*state_dict"):
+        ferry.dumps(torch.nn.Linear(2, 2))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
+import tensorferry as ferry
 from tensorferry import limits
 from tensorferry.errors import FerryError
 from tensorferry.tensors import tree as trees
@@ -65,3 +67,26 @@ def test_plain_values_take_one_call(tree, name, monkeypatch):
     assert found == tree
     assert found is not tree
     assert len(calls) == 1
+
+
+KEYS = st.text(max_size=2) | st.integers(-(2**63), 2**63 - 1)
+
+
+@given(st.dictionaries(KEYS, st.dictionaries(KEYS, st.integers(0, 9)) | st.booleans()))
+@pytest.mark.parametrize("format", ["json", "npz", "safetensors"])
+def test_integers_as_keys(format, value):
+    """Keys come back in their order and with their types: 1 and "1" are two."""
+    value = {"tensor": np.arange(3), "value": value}
+    found = ferry.loads(ferry.dumps(value, format=format), format=format)
+
+    assert repr(found["value"]) == repr(value["value"])
+    assert found["tensor"].tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("key", ["true", "null", "1.5", "[]", str(2**63)])
+def test_keys_that_no_dict_has(key):
+    """A dict of a file has texts and integers of 64 bits as keys, each once."""
+    with pytest.raises(FerryError, match="no pair of a string or an integer and a value"):
+        ferry.loads(b'{"$type":"dict","items":[[%s,2]]}' % key.encode(), format="json")
+    with pytest.raises(FerryError, match="the key '7' more than once"):
+        ferry.loads(b'{"$type":"dict","items":[[7,1],[7,2]]}', format="json")

@@ -158,7 +158,7 @@ def too_deep(deepest: int | None = None) -> LimitError:
     )
 
 
-def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def unique(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
     """The dict of some pairs.
 
     Raises:
@@ -167,7 +167,7 @@ def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
         twice = Counter(key for key, _ in pairs).most_common(1)[0][0]
-        raise FormatError(f"an object has the key {twice[:60]!r} more than once")
+        raise FormatError(f"an object has the key {str(twice)[:60]!r} more than once")
     return found
 
 

@@ -67,10 +67,13 @@ def loader(
 
 
 def rows(data: Any, **options: Unpack[keywords.Reading]) -> RowsDataset:
-    """Returns a map-style dataset; pass its `collate` to the `DataLoader` as `collate_fn`.
+    """Returns a map-style dataset.
 
         dataset = feeds.torch.rows("train.tfrecord")
         DataLoader(dataset, batch_size=256, shuffle=True, collate_fn=dataset.collate)
+
+    With its `collate`, a batch stays the columns that were decoded together. PyTorch's own, which
+    takes them apart and stacks them again, works as well.
 
     Args:
         data: Anything that `tensorferry.open` takes: rows that can be read one by one.
@@ -184,7 +187,7 @@ class Loader:
 
 
 class RowsDataset(Dataset[Any]):
-    """Rows by number; a list of numbers returns one batch, without a dict per row."""
+    """Rows by number; those of a list of numbers are decoded together."""
 
     def __init__(self, rows: Rows) -> None:
         self.rows = rows
@@ -195,14 +198,37 @@ class RowsDataset(Dataset[Any]):
     def __getitem__(self, number: int) -> Any:
         return self.rows[number]
 
-    def __getitems__(self, numbers: Sequence[int]) -> Any:
-        """One batch of torch tensors."""
-        return as_tensors(next(self.rows.gathered([np.asarray(numbers, np.int64)])))
+    def __getitems__(self, numbers: Sequence[int]) -> Gathered:
+        """Several rows."""
+        batch = next(self.rows.gathered([np.asarray(numbers, np.int64)]))
+        return Gathered(as_tensors(batch), len(numbers))
 
     @staticmethod
     def collate(batch: Any) -> Any:
-        """The batch as it is."""
-        return batch
+        """The columns of torch tensors as they are."""
+        return batch.columns if isinstance(batch, Gathered) else batch
+
+
+class Gathered(Sequence[Any]):
+    """Rows that were decoded together.
+
+    Attributes:
+        columns: The columns, or the bytes of records.
+    """
+
+    def __init__(self, columns: Any, size: int) -> None:
+        self.columns = columns
+        self._size = size
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __getitem__(self, number: Any) -> Any:
+        if not isinstance(self.columns, dict):
+            return self.columns[number]
+        if number >= self._size:
+            raise IndexError(number)
+        return {name: column[number] for name, column in self.columns.items()}
 
 
 def as_tensors(batch: Any) -> Any:

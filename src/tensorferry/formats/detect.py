@@ -136,8 +136,7 @@ def unnamed(path: str, say: str) -> UnknownFormatError:
         return UnknownFormatError(
             f"{other} is not written here",
             path=path,
-            hint=f"tensors: name it {os.path.splitext(path)[0]}.safetensors; "
-            "a model: tensorferry.save_model",
+            hint=f"name it {os.path.splitext(path)[0]}.safetensors, which holds the tensors",
         )
     return UnknownFormatError(
         "the name does not say which format to write",

@@ -164,10 +164,11 @@ def is_model(value: Foreign) -> bool:
 
 def a_model(model: Foreign) -> UnsupportedError:
     """The error for a model where a value was expected."""
-    return UnsupportedError(
-        f"{type(model).__name__} is a model, expected tensors",
-        hint='use tensorferry.save_model(model, "m.keras"), or save_weights for its weights alone',
-    )
+    hint = 'use tensorferry.save_model(model, "m.keras"), or save_weights for its weights alone'
+    roots = {kind.__module__.partition(".")[0] for kind in type(model).__mro__}
+    if "torch" in roots and "keras" not in roots:
+        hint = 'use tensorferry.save_weights(model, "m.safetensors"), or pass model.state_dict()'
+    return UnsupportedError(f"{type(model).__name__} is a model, expected tensors", hint=hint)
 
 
 def _from_protocol(value: Foreign) -> Foreign:

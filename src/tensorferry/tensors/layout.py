@@ -65,7 +65,7 @@ def flatten(value: Any, *, lists: list[Array] | None = None) -> tuple[dict[str, 
         return {trees.TYPE: "tensor", "name": name}
 
     listed: dict[str, Array] = {}
-    if lists is not None and isinstance(value, dict) and trees.TYPE not in value:
+    if lists is not None and isinstance(value, dict) and trees.is_object(value):
         for name, entry in value.items():
             array = array_of_numbers(entry) if _is_uniform_list(entry) else None
             if array is not None:

@@ -7,7 +7,7 @@ value is an object with a "$type":
     namedtuple  name, fields, values
     bytes       base64
     float       value: "nan", "inf" or "-inf"; or base64, for a NaN with other bits
-    dict        items: pairs, for a dict that itself has the key "$type"
+    dict        items: pairs, for a dict with an integer or "$type" among its keys
 
 The caller encodes and decodes tensors ("tensor", "sparse", "ragged"): the JSON format writes their
 values, a layout (`tensorferry.tensors.layout`) only their names.
@@ -39,6 +39,8 @@ from tensorferry.tensors.values import (
     SparseTensor,
     Tensor,
     as_tensor,
+    check_keys,
+    is_key,
     is_namedtuple,
     make_namedtuple,
     path_of,
@@ -96,11 +98,9 @@ def _to_tree(value: Any, encode: EncodeTensor, place: Place, depth: int) -> Any:
         return _to_tree(element, encode, (place, name), depth - 1)
 
     if isinstance(value, dict):
-        for key in value:
-            if not isinstance(key, str):
-                raise UnsupportedError(f"a dict key is {key!r}, expected a string")
+        check_keys(value, place)
         items = [[key, below(element, key)] for key, element in value.items()]
-        return {TYPE: "dict", "items": items} if TYPE in value else dict(items)
+        return dict(items) if is_object(value) else {TYPE: "dict", "items": items}
     names = value._fields if is_namedtuple(value) else range(len(value))  # type: ignore[union-attr]
     elements = [below(element, name) for name, element in zip(names, value, strict=True)]
     if isinstance(value, list):
@@ -113,6 +113,11 @@ def _to_tree(value: Any, encode: EncodeTensor, place: Place, depth: int) -> Any:
     except FormatError as error:
         raise UnsupportedError(f"{name} could not be read again: {error.message}") from None
     return {TYPE: "namedtuple", "name": name, "fields": list(fields), "values": elements}
+
+
+def is_object(value: dict[Any, Any]) -> bool:
+    """Whether an object of JSON with the same keys stands for a dict."""
+    return TYPE not in value and all(isinstance(key, str) for key in value)
 
 
 def _encode_special(value: float) -> dict[str, str]:
@@ -286,12 +291,14 @@ def _build_float(node: dict[str, Any], decode: Decode) -> float:
     return float(value)
 
 
-def _build_dict(node: dict[str, Any], decode: Decode) -> dict[str, Any]:
+def _build_dict(node: dict[str, Any], decode: Decode) -> dict[Any, Any]:
     (items,) = fields(node, items=list)
     for item in items:
-        if type(item) is not list or len(item) != 2 or type(item[0]) is not str:
-            raise FormatError("an item of dict is no pair of a string and a value")
-    return unique([(_checked(key), decode(value, key)) for key, value in items])
+        if type(item) is not list or len(item) != 2 or not is_key(item[0]):
+            raise FormatError("an item of dict is no pair of a string or an integer and a value")
+    return unique(
+        [(_checked(key) if type(key) is str else key, decode(value, key)) for key, value in items]
+    )
 
 
 _BUILDERS: dict[str, Callable[[dict[str, Any], Decode], Any]] = {

@@ -456,11 +456,36 @@ def path_of(place: Place) -> str:
     return "/".join(reversed(names))
 
 
+_INTEGERS = range(-(2**63), 2**63)
+
+
+def is_key(key: Any) -> bool:
+    """Whether a dict in a structure may have a key: a string, or an integer of 64 bits.
+
+    PyTorch's optimizers number their state. Of larger integers, very many have one hash.
+    """
+    return isinstance(key, str) or (type(key) is int and key in _INTEGERS)
+
+
+def check_keys(value: dict[Any, Any], place: Place) -> None:
+    """Refuses a dict with other keys.
+
+    Raises:
+        UnsupportedError: It has one.
+    """
+    for key in value:
+        if not isinstance(key, str) and not is_key(key):
+            raise UnsupportedError(
+                f"a dict key is {key!r}, expected a string or an integer of 64 bits",
+                tensor=path_of(place) or None,
+            )
+
+
 def map_structure(function: Callable[[Any], Any], value: Any) -> Any:
     """The structure with `function` applied to each of its leaves.
 
     Raises:
-        UnsupportedError: A dict has a key that is not a string.
+        UnsupportedError: A dict has a key that is neither a string nor an integer.
         LimitError: The structure nests deeper than `limits.depth`, or contains itself.
     """
     try:
@@ -481,11 +506,7 @@ def _map(function: Callable[[Any], Any], value: Any, place: Place, depth: int) -
             f"the structure nests deeper than {limits.depth}", tensor=path_of(place)[:60]
         )
     if isinstance(value, dict):
-        for key in value:
-            if not isinstance(key, str):
-                raise UnsupportedError(
-                    f"a dict key is {key!r}, expected a string", tensor=path_of(place) or None
-                )
+        check_keys(value, place)
         return {
             key: _map(function, element, (place, key), depth - 1) for key, element in value.items()
         }

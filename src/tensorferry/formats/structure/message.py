@@ -34,6 +34,7 @@ from tensorferry.tensors.values import (
     Array,
     RaggedTensor,
     SparseTensor,
+    is_key,
     is_namedtuple,
     make_namedtuple,
 )
@@ -108,7 +109,11 @@ class _ToParts:
         """Refuses the key of a dict."""
         if isinstance(key, str):
             utf8(key)
-        raise UnsupportedError(f"a dict key is {key!r}, expected a string", tensor=place or None)
+        raise UnsupportedError(
+            f"a dict key is {key!r}, expected a string",
+            tensor=place or None,
+            hint="json, npz and safetensors keep integers as keys, too" if is_key(key) else None,
+        )
 
     def too_deep(self, place: str) -> NoReturn:
         """Refuses a structure."""
