@@ -220,3 +220,42 @@ def test_a_lost_shard(call, tmp_path):
 
     assert ran.code == 1
     assert "missing a.tfrecord-00001-of-00003" in ran.out
+
+
+def test_all_files_of_a_folder(call, tmp_path):
+    """A folder is not sound because its latest checkpoint is: older ones and rows are checked."""
+    saver = ferry.Saver({"w": np.ones(3)})
+    for step in range(3):
+        saver.save(tmp_path / "model", global_step=step)
+    ferry.save({"x": np.arange(9)}, tmp_path / "rows.tfrecord", durable=False)
+    ferry.save({"x": np.arange(9)}, tmp_path / "other.npz", durable=False)
+    names = [tmp_path / name for name in ("model-0", "model-1", "rows.tfrecord", "other.npz")]
+
+    ran = call("verify", tmp_path)
+    assert ran.code == 0
+    assert [line.split()[1] for line in ran.out.splitlines()] == [str(tmp_path), *map(str, names)]
+
+    for name in ("model-0.data-00000-of-00001", "rows.tfrecord"):
+        data = bytearray((tmp_path / name).read_bytes())
+        data[20] ^= 1
+        (tmp_path / name).write_bytes(data)
+    ran = call("verify", tmp_path, "--json")
+    assert ran.code == 1
+    sound = {one["path"]: one["sound"] for one in json.loads(ran.out)["files"]}
+    assert [sound.pop(str(names[0])), sound.pop(str(names[2]))] == [False, False]
+    assert list(sound.values()) == [True] * 3
+
+
+def test_checkpoints_of_which_none_is_the_latest(call, tmp_path):
+    """Without a `checkpoint` file, a folder of checkpoints names none, but can be verified."""
+    for name in ("a.ckpt", "b.ckpt"):
+        ferry.save({"w": np.ones(3)}, tmp_path / name, durable=False)
+    (tmp_path / "checkpoint").unlink()
+
+    ran = call("verify", tmp_path)
+    assert ran.code == 0
+    assert [line.split()[1] for line in ran.out.splitlines()] == [
+        str(tmp_path / "a.ckpt"),
+        str(tmp_path / "b.ckpt"),
+    ]
+    assert "name one of them" in call("info", tmp_path).err

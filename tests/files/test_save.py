@@ -484,7 +484,7 @@ def test_what_cannot_be_carried(tmp_path):
         ({"a": np.ones(1)}, "x.pb"),
         (np.array([b"x"], object), "x.raw"),
         ({"a": object()}, "x.npz"),
-        ({1: np.ones(1)}, "x.npz"),
+        ({1.5: np.ones(1)}, "x.npz"),
         (np.array([None]), "x.safetensors"),
     ):
         with pytest.raises(ferry.UnsupportedError):

@@ -94,16 +94,17 @@ class Inputs:
 
     Args:
         paths: As the user gave them.
+        every: A folder of checkpoints names all of them, and not only the latest.
 
     Attributes:
         errors: What was wrong with inputs.
         code: The exit code of the worst error so far.
     """
 
-    def __init__(self, paths: Iterable[str]) -> None:
+    def __init__(self, paths: Iterable[str], *, every: bool = False) -> None:
         self.errors: list[Problem] = []
         self.code = FINE
-        self._inputs = _find(list(paths))
+        self._inputs = _find(list(paths), every)
 
     def __len__(self) -> int:
         return len(self._inputs)
@@ -181,15 +182,15 @@ def name_of(given: Found | str) -> str:
     return given if isinstance(given, str) else given.name
 
 
-def _find(paths: list[str]) -> list[Found | str]:
+def _find(paths: list[str], every: bool) -> list[Found | str]:
     from tensorferry.files.find import find
 
     try:
-        return [*find(paths)]
+        return [*find(paths, every=every)]
     except (FerryError, OSError):
         if len(paths) == 1:
             return [*paths]
-    return [given for path in paths for given in _find([path])]
+    return [given for path in paths for given in _find([path], every)]
 
 
 DEBUG = "debug"

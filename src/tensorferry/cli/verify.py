@@ -31,7 +31,10 @@ LISTED = 50
 def verify_command(
     paths: tuple[str, ...], as_json: bool, options: dict[str, Any], **wanted: Any
 ) -> int:
-    """Checks every checksum, offset and length; the exit code is 1 if something is wrong."""
+    """Checks every checksum, offset and length; the exit code is 1 if something is wrong.
+
+    Of a directory, all files are checked, and all checkpoints.
+    """
     if wanted["quick"] and wanted["nan"]:
         raise click.UsageError("--quick looks at no values, and --nan does: expected one of them")
     from tensorferry.files.find import counted_in
@@ -42,7 +45,7 @@ def verify_command(
         with output.progress(name, shared.unit(wanted, counted_in(name))) as progress:
             return verify(given, progress=progress, **wanted, **options)
 
-    inputs = Inputs(paths)
+    inputs = Inputs(paths, every=True)
     reports = []
     for report in inputs.each(work):
         reports.append(report)

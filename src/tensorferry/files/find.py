@@ -257,8 +257,15 @@ def format_named(path: str) -> str | None:
 # What a command line names
 
 
-def find(paths: Iterable[str | os.PathLike[str]], *, options: Options = None) -> list[Found]:
+def find(
+    paths: Iterable[str | os.PathLike[str]], *, options: Options = None, every: bool = False
+) -> list[Found]:
     """The things that some paths name, in their order.
+
+    Args:
+        paths: Files, globs, sets of shards, URLs, and folders, which name everything in them.
+        options: For the stores of URLs.
+        every: A folder of checkpoints names all of them, and not only the latest.
 
     Raises:
         FileNotFoundError: There is nothing by a name.
@@ -266,17 +273,17 @@ def find(paths: Iterable[str | os.PathLike[str]], *, options: Options = None) ->
     """
     found: list[Found] = []
     for path in paths:
-        found += _find(os.fspath(path), options)
+        found += _find(os.fspath(path), options, every)
     return found if len(found) == 1 else list(_gathered(found))
 
 
-def _find(path: str, options: Options) -> list[Found]:
+def _find(path: str, options: Options, every: bool) -> list[Found]:
     if path == STANDARD_STREAM:
         return [_single(path, options)]
     if storage.is_url(path):
         return _matches(path, options) if "*" in path else [_lazily(path, options)]
     if os.path.isdir(path):
-        return _contents_of(path, options)
+        return _contents_of(path, options, every)
     if os.path.lexists(path) or not has_magic(path):
         return [_lazily(path, options)]
     return _matches(path, options)
@@ -302,9 +309,14 @@ def _matches(pattern: str, options: Options) -> list[Found]:
     return [_single(name, options) for name in names if not _is_beside(name)]
 
 
-def _contents_of(path: str, options: Options) -> list[Found]:
+def _contents_of(path: str, options: Options, every: bool) -> list[Found]:
     """A folder that is something as a whole, such as a model or rows, and the other files in it."""
-    whole = of_several_files(Place(path, options=options))
+    try:
+        whole = of_several_files(Place(path, options=options))
+    except FormatError:
+        if not every:
+            raise
+        whole = None  # several checkpoints, and nothing says which is the latest
     if whole is not None:
         assert whole.format is not None
         facts = TABLE[whole.format]
@@ -312,16 +324,19 @@ def _contents_of(path: str, options: Options) -> list[Found]:
             return [whole]
     names = storage.list_directory(path, options=options)
     files = [name for name in names if _known(name) and not _is_beside(name)]
-    if whole is not None:  # a checkpoint
-        beside = [name for name in files if rows_format(name) is None]
-        return [whole, *(_single(name, options) for name in beside)]
     rows = [name for name in files if rows_format(name) is not None]
-    found = [_single(name, options) for name in files if name not in rows]
+    others = [_single(name, options) for name in files if rows_format(name) is None]
+    checkpoints = _checkpoints_in(names, whole, options) if every else []
+    if whole is not None:
+        return [whole, *checkpoints, *(_single(name, options) for name in rows), *others]
+    found = [*checkpoints, *others]
     if rows:
         # JSON beside rows is about them.
         about = {name for name in files if name.endswith(".json")}
-        others = [one for one in found if one.name not in about]
-        found = [*_rows_of(path, rows, options), *others]
+        found = [
+            *_rows_of(path, rows, options, alone=not checkpoints),
+            *(one for one in found if one.name not in about),
+        ]
     if not found:
         raise UnknownFormatError(
             f"none of the {len(names)} files in the folder has the name of a known format"
@@ -333,9 +348,28 @@ def _contents_of(path: str, options: Options) -> list[Found]:
     return found
 
 
-def _rows_of(path: str, names: Sequence[str], options: Options) -> list[Found]:
-    """The rows in a folder: one thing if they are of one format, else one of each format."""
-    if len({rows_format(name) for name in names}) == 1:
+def _checkpoints_in(names: Iterable[str], whole: Found | None, options: Options) -> list[Found]:
+    """The things of several files in a folder, but for the one that the folder itself names."""
+    found: dict[str, Found] = {}
+    for name in names:
+        one = of_several_files(Place(name, options=options))
+        if one is not None:
+            found[one.place.path] = replace(one, name=one.place.path)
+    if whole is not None:
+        found.pop(whole.place.path, None)
+    return list(found.values())
+
+
+def _rows_of(path: str, names: Sequence[str], options: Options, *, alone: bool) -> list[Found]:
+    """The rows in a folder: one thing if they are of one format, else one of each format.
+
+    Args:
+        path: The folder.
+        names: The files of rows in it.
+        options: For the store of a URL.
+        alone: Whether nothing else claims the name of the folder.
+    """
+    if alone and len({rows_format(name) for name in names}) == 1:
         return [resolve(path, options=options)]
     return [_single(name, options) for name in names]
 
