@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import warnings
+from dataclasses import asdict, make_dataclass
 
 import numpy as np
+import pandas
 import pytest
 
 import tensorferry as ferry
@@ -151,3 +153,58 @@ def test_messages_are_read(tf):
         ferry.OptionError, match=r"(?s)an array of float32 and shape \[2\].*already"
     ):
         ferry.loads(np.ones(2, np.float32))
+
+
+def test_rows_that_are_no_dicts(tmp_path):
+    """Rows of pandas, named tuples and dataclasses lead to the call that makes a dict of them."""
+    frame = pandas.DataFrame({"a": [1, 2], "b": ["x", "y"]})
+    made = make_dataclass("Made", ["a", "b"])
+    rows = {
+        r"row\.to_dict\(\); write_batch": frame.iloc[0],
+        r"row\._asdict\(\)": next(frame.itertuples()),
+        r"dataclasses\.asdict\(row\)": made(1, "x"),
+        r"write_batch\(frame\) writes all": frame,
+    }
+    for name in ("x.tfrecord", "x.parquet"):
+        with ferry.writer(tmp_path / name, durable=False) as out:
+            for hint, row in rows.items():
+                with pytest.raises(ferry.UnsupportedError, match=rf"expected a dict.*\n.*{hint}"):
+                    out.write(row)
+            out.write(frame.iloc[0].to_dict())
+            out.write(next(frame.itertuples(index=False))._asdict())
+            out.write(asdict(made(1, "x")))
+        assert [row["a"] for row in ferry.open(tmp_path / name)] == [1, 1, 1]
+
+
+def test_a_dict_in_a_row(tmp_path):
+    """The error says how nested features are named."""
+    with ferry.writer(tmp_path / "x.tfrecord", durable=False) as out:
+        with pytest.raises(ferry.UnsupportedError, match=r"'d'.*\n.*as in 'image/height'"):
+            out.write({"d": {"x": 1}})
+        out.write({"d/x": 1})
+
+
+def test_specs_of_a_dataset_are_a_schema(tf, tmp_path):
+    """`dataset.element_spec` says what rows are, as a spec for `tf.io.parse_example` does."""
+    columns = {"x": np.ones((3, 2), np.float32), "n": np.arange(3), "t": np.ones((3, 2, 2))}
+    dataset = tf.data.Dataset.from_tensor_slices(columns)
+    ferry.save(dataset, tmp_path / "x.tfrecord")
+
+    found = ferry.load(tmp_path / "x.tfrecord", schema=dataset.element_spec)
+
+    assert {name: column.shape for name, column in found.items()} == {
+        "x": (3, 2),
+        "n": (3,),
+        "t": (3, 2, 2),
+    }
+    with pytest.raises(ferry.FormatError, match="no rank"):
+        ferry.load(tmp_path / "x.tfrecord", schema={"x": tf.TensorSpec(None)})
+
+
+def test_compression_of_what_is_read(tmp_path):
+    """TensorFlow's readers have to be told the compression; here the bytes say it."""
+    ferry.save({"x": np.arange(3)}, tmp_path / "x.tfrecord.gz")
+
+    for name in ("compression", "compression_type"):
+        with pytest.raises(ferry.OptionError, match="leave it out: the bytes say"):
+            ferry.open(tmp_path / "x.tfrecord.gz", **{name: "GZIP"})

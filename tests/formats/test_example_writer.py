@@ -246,7 +246,7 @@ REFUSED = {
     "surrogate": ("\ud800", "UTF-8"),
     "complex list": ([1, "a"], "object array"),
     "ragged list": ([[1], [1, 2]], "different lengths"),
-    "dict": ({"a": 1}, "no dense tensor"),
+    "dict": ({"a": 1}, "a dict in a row"),
     "sparse scalar": (ferry.SparseTensor(np.zeros((0, 0)), [], []), "without dimensions"),
 }
 

@@ -428,7 +428,10 @@ def choose(options: type[R] | type[W], given: Mapping[str, Any], *, format: str)
     known = option_names(options)
     for name in given:
         if name not in known:
-            raise refuse(name, [name for name in known if name != "kept"], who=format)
+            error = refuse(name, [name for name in known if name != "kept"], who=format)
+            if name.startswith("compression") and issubclass(options, ReadOptions):
+                error.hint = "leave it out: the bytes say how they are compressed"
+            raise error
     return options(**given)
 
 

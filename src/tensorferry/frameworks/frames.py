@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from tensorferry.errors import FerryError, MissingExtraError, UnsupportedError
 from tensorferry.frameworks.contract import Foreign
+from tensorferry.tensors.values import is_namedtuple
 
 if TYPE_CHECKING:
     import datasets
@@ -60,6 +61,26 @@ def _are_frames(kind: Any) -> bool:
     return issubclass(kind, ArrowStream) and not any(
         _is_named(kind, package, name) for package, name in _COLUMNS.items()
     )
+
+
+def no_row(value: Foreign, expected: str) -> UnsupportedError:
+    """The error for a value that is to be written as a row, and is none.
+
+    Args:
+        value: What was given.
+        expected: What a row is.
+    """
+    kind = type(value)
+    hint = None
+    if is_frame(value):
+        hint = "write_batch(frame) writes all of its rows"
+    elif is_namedtuple(value):
+        hint = "a row is a dict: row._asdict()"
+    elif _is_named(kind, "pandas", "Series"):
+        hint = "a row is a dict: row.to_dict(); write_batch(frame) writes all rows at once"
+    elif "__dataclass_fields__" in vars(kind):
+        hint = "a row is a dict: dataclasses.asdict(row)"
+    return UnsupportedError(f"a row is {kind.__name__}, expected {expected}", hint=hint)
 
 
 def _is_of(package: str, name: str, value: Foreign) -> bool:

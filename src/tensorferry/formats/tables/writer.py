@@ -135,7 +135,7 @@ class TableWriter:
         """
         self._check_open()
         if not isinstance(row, Mapping):
-            raise UnsupportedError(f"a row is {type(row).__name__}, expected a dict of columns")
+            raise frames.no_row(row, "a dict of columns")
         self._gathered.add(row)
         if self._gathered.is_full(len(self.paths)):
             self._flush()

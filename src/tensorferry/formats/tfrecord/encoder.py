@@ -390,6 +390,11 @@ def _cell(value: Any, feature: Feature | None) -> Cell:
             return Cell(kind, _numbers(value, kind))
     if isinstance(value, SparseTensor | RaggedTensor):
         return _tensor_cell(value)
+    if isinstance(value, Mapping):
+        raise UnsupportedError(
+            "a dict in a row, expected values",
+            hint="give each value a name of its own, as in 'image/height'",
+        )
     array = _as_array(value)
     if array.ndim > 1:
         return _tensor_cell(array)

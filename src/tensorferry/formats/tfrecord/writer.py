@@ -234,9 +234,7 @@ class RecordWriter:
         elif (data := as_record(record)) is not None:
             self._write_other(data)
         else:
-            raise UnsupportedError(
-                f"a record is {type(record).__name__}, expected a dict of features, or bytes"
-            )
+            raise frames.no_row(record, "a dict of features, or bytes")
 
     def _write_row(self, row: Mapping[str, Any]) -> None:
         """Takes a row that is not encoded natively.

@@ -282,10 +282,10 @@ def as_schema(given: Any) -> Schema:
     """The schema that a value stands for.
 
     Args:
-        given: A schema; a dict of name to dtype, (dtype, shape), `Feature` or a feature of a
-            `tf.io.parse_example` spec; the path of a `.pbtxt`, a `features.json` or our own JSON;
-            or the dict that is in one of the latter. A dtype that Examples lack (all but int64,
-            float32 and string) means serialized tensors.
+        given: A schema; a dict of name to dtype, (dtype, shape), `Feature`, `tf.TensorSpec` or a
+            feature of a `tf.io.parse_example` spec; the path of a `.pbtxt`, a `features.json` or
+            our own JSON; or the dict that is in one of the latter. A dtype that Examples lack (all
+            but int64, float32 and string) means serialized tensors.
 
     Raises:
         FormatError: It describes no features, or impossible ones.

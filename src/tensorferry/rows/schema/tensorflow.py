@@ -29,6 +29,7 @@ _SPECS = (
     "RaggedFeature",
     "SparseFeature",
     "FixedLenSequenceFeature",
+    "TensorSpec",
 )
 
 
@@ -111,7 +112,7 @@ def _to_source(value: Any) -> str:
 
 
 def is_spec(spec: Any) -> bool:
-    """Whether it is a feature of a spec."""
+    """Whether it is a feature of a spec, or the spec of a tensor."""
     return type(spec).__name__ in _SPECS
 
 
@@ -126,6 +127,10 @@ def from_spec(name: str, spec: Any) -> tuple[Feature, ...]:
         UnsupportedError: Examples have no list of its dtype.
     """
     row = dtypes.as_dtype(spec.dtype)
+    if type(spec).__name__ == "TensorSpec":  # of an element of a dataset
+        if spec.shape.rank is None:
+            raise FormatError(f"the TensorSpec of {name!r} has no rank, expected a shape")
+        return (make_feature(name, row, spec.shape.as_list()),)
     if row.name not in KINDS:
         raise UnsupportedError(
             f"a {type(spec).__name__} of {row.name}, expected one of {', '.join(KINDS)}",
