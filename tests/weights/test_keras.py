@@ -163,3 +163,25 @@ def test_not_built(keras):
 
     with pytest.raises(ferry.UnsupportedError, match=r"not built yet.*\nhint: model\.build"):
         ferry.load_weights(model, {"a": np.zeros(3)})
+
+
+def test_variables_that_files_of_keras_lack(keras, tmp_path):
+    """A layer with LoRA writes the sum into Keras' files; others keep both, and nothing is lost."""
+
+    def made():
+        dense = keras.layers.Dense(4)
+        model = keras.Sequential([keras.Input((3,)), dense])
+        dense.enable_lora(2)
+        for weight in model.weights:
+            weight.assign(np.random.default_rng(len(weight.shape)).uniform(size=weight.shape))
+        return model
+
+    model, fresh = made(), made()
+    with pytest.raises(ferry.UnsupportedError, match=r"kernel.*LoRA.*\n.*\.safetensors"):
+        ferry.save_weights(model, tmp_path / "x.weights.h5")
+    assert not list(tmp_path.iterdir())
+    model.layers[0].lora_kernel_a.assign(np.ones((3, 2)))
+    ferry.save_weights(model, tmp_path / "x.safetensors")
+
+    assert ferry.load_weights(fresh, tmp_path / "x.safetensors").ok
+    assert np.array_equal(fresh(np.ones((1, 3))), model(np.ones((1, 3))))

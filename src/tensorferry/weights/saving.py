@@ -12,6 +12,7 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Any, BinaryIO, Literal, Unpack
 
+from tensorferry.errors import UnsupportedError
 from tensorferry.files import keywords, save as saving
 from tensorferry.formats.table import named
 from tensorferry.frameworks import table
@@ -63,8 +64,27 @@ def save_weights(
     if target == "checkpoint" and table.in_use("tensorflow") and table.objects().is_tracked(model):
         # Which tf.train.Checkpoint(model) restores.
         options["layout"] = options.get("layout") or "objects"
+    if target == "keras":
+        _check_places(chosen)
     values = _values(names_for(chosen, target))
     return saving.save(values, path, format=format, durable=durable, progress=progress, **options)
+
+
+def _check_places(variables: Sequence[Variable]) -> None:
+    """Refuses variables of Keras that its files have no place for, beside others that have one.
+
+    Raises:
+        UnsupportedError: A layer saves something else in their place.
+    """
+    placed = [one for one in variables if "keras" in one.spellings]
+    if placed and len(placed) < len(variables):
+        other = next(one for one in variables if "keras" not in one.spellings)
+        raise UnsupportedError(
+            "the layer of this variable writes something else into files of Keras, as one with "
+            "LoRA does, which adds it to the kernel",
+            tensor=other.name,
+            hint="model.save_weights writes that; .safetensors and .npz keep every variable",
+        )
 
 
 def _values(named: list[tuple[str, Variable]]) -> Iterator[tuple[str, Array]]:
