@@ -295,8 +295,8 @@ def test_wrong_named_tuples():
                 cls(*positional, **named)
         with pytest.raises(TypeError, match="xpected 2"):
             cls._make([1])
-        with pytest.raises(ValueError, match="unexpected field names"):
-            cls(1)._replace(z=1)
+        with pytest.raises((ValueError, TypeError), match="nexpected field names"):
+            cls(1)._replace(z=1)  # a TypeError from Python 3.13 on
         with pytest.raises(AttributeError):
             cls(1).x = 3
         with pytest.raises(TypeError, match="default"):

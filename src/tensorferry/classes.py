@@ -216,7 +216,8 @@ class _Init:
 
     def __get__(self, instance: Any, owner: type) -> Any:
         self._made += 1
-        if instance is None or self._made > _FEW:
+        # From Python 3.13 on, who asks for the signature passes the class.
+        if instance is None or self._made > _FEW or isinstance(instance, type):
             return self._compile().__get__(instance, owner)
         return lambda *values, **named: self._fill(instance, values, named)
 
