@@ -103,3 +103,18 @@ def test_errors_of_frameworks_name_the_target(tmp_path):
     ):
         raise ValueError(f"cannot write {temporary}/variables")
     assert str(caught.value) == f"cannot write {tmp_path / 'model'}/variables"
+
+
+@pytest.mark.parametrize("name", ["x.npz", "run/x.tfrecord", "x.ckpt", "model"])
+def test_the_home_directory(tmp_path, monkeypatch, name):
+    """No folder is made that is called "~"; one that is there is a folder as any other."""
+    monkeypatch.chdir(tmp_path)
+    options = {"format": "savedmodel"} if name == "model" else {}
+
+    with pytest.raises(ferry.UnsupportedError, match=r"home directory\nhint: write /"):
+        ferry.save({"x": np.ones(3)}, f"~/{name}", **options)
+    assert not list(tmp_path.iterdir())
+
+    (tmp_path / "~").mkdir()
+    ferry.save({"x": np.ones(3)}, f"~/{name}", **options)
+    assert ferry.load(f"~/{name}")["x"].tolist() == [1, 1, 1]

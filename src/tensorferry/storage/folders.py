@@ -6,6 +6,7 @@ import errno
 import os
 from contextlib import suppress
 
+from tensorferry.errors import UnsupportedError
 from tensorferry.storage import system
 
 
@@ -22,12 +23,19 @@ def make_folder(path: str, *, durable: bool) -> list[str]:
 
     Raises:
         NotADirectoryError: A part of the path is a file.
+        UnsupportedError: The path begins with "~", which only a shell expands.
         OSError: The system's own error.
     """
     missing = []
     while path and not os.path.isdir(path):
         if os.path.lexists(path):
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
+        if os.path.basename(path) == "~":
+            raise UnsupportedError(
+                "there is no folder '~' here, and only a shell takes it for the home directory",
+                path=path,
+                hint=f"write {os.path.expanduser('~')} instead",
+            )
         missing.append(path)
         path = os.path.dirname(path)
     made = []
