@@ -53,7 +53,7 @@ def test_no_random_access_to_compressed_files(tmp_path):
     path = write(tmp_path / "a.tfrecord.gz", rows_of(10))
     with ferry.open(path) as records:
         assert len(records) == 10
-        with pytest.raises(ferry.UnsupportedError, match="gzip can only be read in order"):
+        with pytest.raises(ferry.UnsupportedError, match="gzip file can only be read in order"):
             records[3]
 
 

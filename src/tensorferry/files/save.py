@@ -23,7 +23,7 @@ from tensorferry.files import keywords, sidecars
 from tensorferry.files.content import content_of
 from tensorferry.files.find import format_named
 from tensorferry.files.pouring import Poured, rows_of
-from tensorferry.files.writer import write_rows
+from tensorferry.files.writer import name_of, write_rows
 from tensorferry.formats import detect, table
 from tensorferry.formats.contract import Facts, Written, choose
 from tensorferry.frameworks import conversion
@@ -211,7 +211,7 @@ class _Goal:
             )
         if path is not None:
             check_name(path)
-        name = path if path is not None else _name_of(given)
+        name = path if path is not None else name_of(given)
         stem, outer = codecs.split_suffix(name)
         found = format or format_named(name)
         if found is None:
@@ -246,11 +246,6 @@ class _Goal:
         nbytes = position if position is not None else written.nbytes
         path = str(self.given)
         return Saved(path, self.facts.name, nbytes or 0, content.reports, written.files)
-
-
-def _name_of(file: Any) -> str:
-    name = getattr(file, "name", "")  # of a file object that the user opened
-    return name if isinstance(name, str) else ""
 
 
 class _Opened:

@@ -9,9 +9,10 @@ The suffix decides the format. The files appear when the writer is closed, or no
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Mapping
-from typing import Any, Unpack
+from typing import Any, BinaryIO, Unpack
 
 from tensorferry.codecs.compression import split_suffix
 from tensorferry.errors import UnsupportedError
@@ -24,11 +25,12 @@ from tensorferry.formats.contract import RowWriter, choose
 from tensorferry.formats.table import TABLE
 from tensorferry.progress import Progress
 from tensorferry.storage.place import Target
+from tensorferry.storage.sink import FileSink
 
 
 @keywords.shown(keywords.WritingRows)
 def writer(
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str] | BinaryIO,
     *,
     format: str | None = None,
     shards: int | None = None,
@@ -45,9 +47,9 @@ def writer(
             out.write_batch({"id": [2, 3], "text": ["nein", "doch"]})
 
     Args:
-        path: The file; "name@10" for ten shards; "-" for the standard output. The suffix decides
-            the format: TFRecord, Parquet, Arrow, CSV or JSON Lines; TFRecord if the suffix is
-            unknown.
+        path: The file; "name@10" for ten shards; "-" for the standard output; or a file that is
+            open for writing, which the caller closes. The suffix decides the format: TFRecord,
+            Parquet, Arrow, CSV or JSON Lines; TFRecord if the suffix is unknown.
         format: By default the suffix of the path decides.
         shards: Number of files: "name-00000-of-00010" and so on. Single rows go to the shards in
             turn, and a batch is divided among them.
@@ -70,10 +72,29 @@ def writer(
         >>> ferry.open("train.tfrecord")[0]["text"]
         b'ja'
     """
-    name = os.fspath(path)
-    found, chosen = chosen_for(name, format, compression, options)
-    target = Target(name, options=storage_options, durable=durable)
+    file: Any = path
+    if isinstance(path, str | os.PathLike) or not hasattr(path, "write"):
+        target = Target(os.fspath(file), options=storage_options, durable=durable)
+    else:
+        target = Target(name_of(path) or "<stream>", into=FileSink(path))
+        if shards is not None or options.get("append"):
+            raise UnsupportedError("shards, and rows to append, are written to a path")
+        compression = compression or split_suffix(target.path)[1]
+    found, chosen = chosen_for(target.path, format, compression, options)
     return open_writer(found, target, chosen, shards=shards, metadata=metadata or {})
+
+
+def name_of(file: Any) -> str:
+    """The name of a file that the user opened, whose endings say what to write into it.
+
+    A `gzip.GzipFile` has the name of the file that it writes, and compresses by itself.
+    """
+    name = getattr(file, "name", "")
+    if not isinstance(name, str):
+        return ""
+    raw = getattr(file, "file", file)  # of `tempfile`
+    is_plain = isinstance(raw, io.FileIO | io.BufferedWriter | io.BufferedRandom)
+    return name if is_plain else split_suffix(name)[0]
 
 
 def chosen_for(

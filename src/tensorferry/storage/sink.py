@@ -67,17 +67,35 @@ class FileSink:
         path: Names the file in errors.
     """
 
-    def __init__(self, file: BinaryIO, *, path: str = "<stream>", owned: bool = False) -> None:
+    def __init__(self, file: Any, *, path: str = "<stream>", owned: bool = False) -> None:
+        if isinstance(file, io.TextIOBase):
+            raise UnsupportedError(
+                "a file opened as text, expected binary", path=path, hint='use open(path, "wb")'
+            )
         self.position = 0
         self.path = path
-        self._file = file
+        self._file: BinaryIO = file
         self._owned = owned
 
     def write(self, buffer: Any, /) -> int:
         """Writes all bytes of a contiguous buffer of any type; large ones are not copied."""
-        size = self._file.write(as_bytes(buffer))
+        data = as_bytes(buffer)
+        size = memoryview(data).nbytes
+        written = self._write(data)
+        while written < size:  # a raw file takes 2 GB at a time, a socket less
+            written += self._write(byte_view(data)[written:])
         self.position += size
         return size
+
+    def _write(self, data: Any) -> int:
+        """Writes some bytes, and returns how many."""
+        written: int | None = self._file.write(data)
+        if written is not None:
+            return written
+        raw: object = self._file
+        if isinstance(raw, io.RawIOBase):
+            raise BlockingIOError(errno.EAGAIN, "the file takes nothing without waiting", self.path)
+        return memoryview(data).nbytes  # a class of the user's, which returns nothing
 
     def patch(self, offset: int, buffer: Any) -> None:
         """Overwrites bytes that were written before, such as a header with sizes.

@@ -40,13 +40,15 @@ def build(frames: Frames) -> Array:
         UnsupportedError: The file is compressed, remote or a stream: there is no way to its middle.
     """
     if not frames.mapped:
-        kind, hint = frames.compression, "write the file without compression for random access"
-        if kind is None and frames.size is not None:
-            kind, hint = "remote file", "copy it into a local file"
+        kind, hint = f"{frames.compression} file", "without compression there is random access"
+        if frames.compression is None:
+            kind, hint = "stream", "a local file has random access"
+            if frames.size is not None:
+                kind, hint = "remote file", "copy it into a local file for random access"
         raise UnsupportedError(
-            f"records of a {kind or 'stream'} can only be read in order",
+            f"records of a {kind} can only be read in order",
             path=frames.path,
-            hint=hint,
+            hint=f"next(rows.batches(5)) has the first ones; {hint}",
         )
     indexes = [np.empty((0, 2), np.int64)]
     for segment in frames:
