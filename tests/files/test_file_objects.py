@@ -47,7 +47,9 @@ def test_all_bytes_are_written(kind, format):
     ferry.save(TENSORS, file, format=format)
     ferry.save(TENSORS, memory, format=format)
 
-    assert file.data == memory.getvalue()
+    again = kind()
+    assert ferry.dumps_into(TENSORS, again, format=format) == len(again.data)
+    assert again.data == file.data == memory.getvalue()
     assert ferry.loads(file.data, format=format)["a"].tolist() == TENSORS["a"].tolist()
 
 

@@ -99,11 +99,9 @@ def dumps_into(
         >>> ferry.load("scores.pb").shape
         (3,)
     """
-    size = 0
-    for buffer in dumps_buffers(value, format=format, **options):
-        sink.write(buffer)
-        size += len(buffer)
-    return size
+    every = _every_way()
+    written: int = every.write_all(every.to_buffers(value, format, options), sink)
+    return written
 
 
 @keywords.shown(keywords.Opening)

@@ -15,7 +15,7 @@ from tensorferry.errors import FormatError, OptionError, UnknownFormatError
 from tensorferry.files import keywords
 from tensorferry.formats.tensorproto import message as tensorproto
 from tensorferry.frameworks.conversion import QUICK
-from tensorferry.storage import Buffers, Sink, as_source, byte_view as byte_view
+from tensorferry.storage import Buffers, FileSink, Sink, as_source, byte_view as byte_view
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -50,6 +50,14 @@ def to_buffers(value: Any, format: str | None, options: Mapping[str, Any]) -> Bu
     else:
         _write(value, buffers, format, options)
     return buffers
+
+
+def write_all(buffers: Buffers, sink: Any) -> int:
+    """Writes buffers into an object with a `write` method, and returns their number of bytes."""
+    file = FileSink(sink)
+    for buffer in buffers:
+        file.write(buffer)
+    return file.position
 
 
 def _write(value: Any, sink: Sink, format: str | None, options: Mapping[str, Any]) -> None:
