@@ -111,3 +111,12 @@ def test_what_cannot_be_read_is_shown(call, tmp_path):
         assert "dates" in ran.out
         assert "datetime64[D] has no TensorFlow counterpart" in ran.out
     assert "cannot be read" in call("diff", path, path).out
+
+
+def test_tensors_are_not_merged(call, files, tmp_path):
+    """`ferry merge` is for rows: tensors of two files may have the same names."""
+    ran = call("merge", files / "values.npz", files / "rows.tfrecord", tmp_path / "x.tfrecord")
+
+    assert ran.code == 2
+    assert "files of rows are merged, and npz holds tensors" in ran.err
+    assert not (tmp_path / "x.tfrecord").exists()

@@ -329,3 +329,6 @@ def test_unknown_format(tmp_path):
     ):
         with pytest.raises(UnknownFormatError, match="no format is called 'nope'"):
             call()
+    for name, meant in (("jsonl", "jsonlines"), (".ckpt", "checkpoint"), ("h5", "keras")):
+        with pytest.raises(UnknownFormatError, match=f"did you mean '{meant}'"):
+            ferry.save(COLUMNS, tmp_path / "y", format=name)

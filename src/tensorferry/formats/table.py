@@ -218,8 +218,12 @@ def facts_of(name: str) -> Facts:
     """
     facts = TABLE.get(name)
     if facts is None:
+        meant = named(f"x.{name.lstrip('.')}")
         raise UnknownFormatError(
-            f"no format is called {name!r}", hint=f"expected one of {', '.join(TABLE)}"
+            f"no format is called {name!r}",
+            hint=f"expected one of {', '.join(TABLE)}"
+            if meant is None
+            else f"did you mean {meant!r}?",
         )
     return facts
 
