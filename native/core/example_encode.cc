@@ -1,6 +1,7 @@
 // Writing Examples: the sizes of a record's parts first, from the inside out, then its bytes.
 #include <bit>
 #include <stdexcept>
+#include <string>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -249,6 +250,15 @@ struct Plan {
   }
 };
 
+// Protobuf parses no longer message: nobody could read it.
+constexpr std::size_t most_bytes = 0x7fffffff;
+
+[[noreturn]] void refuse(std::size_t size) {
+  throw Error(Problem::limit, 0,
+              "an Example of " + std::to_string(size) +
+                  " bytes, expected less than 2 GiB: protobuf parses no longer message");
+}
+
 template <typename Groups>
 FERRY_INLINE void encode_row(const std::vector<Source>& sources, std::size_t row, Plan& plan,
                              Scratch<std::uint8_t>& out) {
@@ -256,6 +266,7 @@ FERRY_INLINE void encode_row(const std::vector<Source>& sources, std::size_t row
   measure(sources, plan.keys, row, sizes);
   std::size_t size = sources.empty() ? 0 : field_size(sizes.features[0]);
   if (plan.has_sequences) size += field_size(sizes.features[1]);
+  if (size > most_bytes) refuse(size);
   const std::size_t framed = tfrecord::header_size + size + tfrecord::footer_size;
   // Room for integers of any size: they may change before they are written.
   const std::size_t reach = key_reach + max_number * sizes.integers;

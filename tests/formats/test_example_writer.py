@@ -424,3 +424,20 @@ def test_steps_of_another_shape():
     for name, value in (("frames", [[1.0]]), ("words", [["a", "b"]]), ("frames", [[[1.0, 2.0]]])):
         with pytest.raises(ferry.FerryError, match=r"expected|dimensions"):
             ExampleWriter(SEQUENCES).add({"label": 1, name: value})
+
+
+def test_what_protobuf_could_not_parse(tmp_path):
+    """An Example of 2 GiB would be written for nobody: it is refused before its bytes are made."""
+    large = bytes(2**31 - 200)  # zeros that nobody has touched take no memory
+    wide = np.broadcast_to(np.uint8(0), (1, 2**31))
+    with ferry.writer(tmp_path / "x.tfrecord", durable=False) as out:
+        for row in ({"a": large, "b": bytes(300)}, {"a": wide[0]}):
+            with pytest.raises(ferry.LimitError, match="2 GiB"):
+                out.write(row)
+        with pytest.raises(ferry.LimitError, match="'a': a list of 2147483648 values"):
+            out.write_batch({"a": wide})
+        with pytest.raises(ferry.LimitError, match="an Example of 2147483796 bytes"):
+            out.write_batch({"a": np.array([large], object), "b": np.array([bytes(300)], object)})
+        out.write({"a": b"small"})
+
+    assert ferry.load(tmp_path / "x.tfrecord")["a"].tolist() == [b"small"]

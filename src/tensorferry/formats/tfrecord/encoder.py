@@ -28,7 +28,7 @@ import numpy as np
 
 from tensorferry import _native, dtypes
 from tensorferry.classes import NamedTuple
-from tensorferry.errors import FerryError, FormatError, UnsupportedError
+from tensorferry.errors import FerryError, FormatError, LimitError, UnsupportedError
 from tensorferry.formats.tfrecord import tensors
 from tensorferry.formats.tfrecord.example import KIND_NUMBERS
 from tensorferry.rows.schema import Feature, Schema
@@ -266,6 +266,7 @@ class ExampleWriter:
                 _check_shape(array.shape[1:], feature)
                 array = _cast(array.reshape(rows, -1), feature)
             if array.ndim <= 2:
+                _check_length(math.prod(array.shape[1:]))
                 array = _widened(array)
             kind = _PLAIN.get(array.dtype)
             if kind is not None and array.ndim <= 2:
@@ -398,11 +399,22 @@ def _cell(value: Any, feature: Feature | None) -> Cell:
     array = _as_array(value)
     if array.ndim > 1:
         return _tensor_cell(array)
+    _check_length(array.size)
     array = _widened(array)
     kind = _PLAIN.get(array.dtype)
     if kind is None:
         return _tensor_cell(array)._replace(unlisted=str(array.dtype))
     return Cell(kind, array.ravel().tolist() if kind == BYTES else array.flatten())
+
+
+def _check_length(count: int) -> None:
+    """Refuses a list of which each value takes a byte at least, before it is widened.
+
+    Raises:
+        LimitError: Protobuf parses no message of that size.
+    """
+    if count >= 2**31:
+        raise LimitError(f"a list of {count} values, and an Example has less than 2 GiB")
 
 
 def _widened(array: Array) -> Array:
