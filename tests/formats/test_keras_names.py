@@ -47,6 +47,7 @@ def test_modules():
     assert names.is_class("Add", "keras.src.ops.numpy")
     assert names.is_class("Functional", "keras.src.models.functional")
     assert names.is_class("Dense")
+    assert names.is_class("Adam", "keras.src.backend.torch.optimizers.torch_adam")
     assert names.is_function("relu", "builtins")
     assert names.is_function("relu", "keras.activations")
     for name, module in (
@@ -55,6 +56,9 @@ def test_modules():
         ("Dense", "kerasx.layers"),
         ("Dense", "keras.layers..x"),
         ("Dense", "keras/layers"),
+        ("Dense", "keras.src.backend.torch.optimizers.torch_adam"),
+        ("Adam", "keras.src.backend.torch"),
+        ("Adam", "keras.src.backend.jax.optimizers.adam"),
         ("layers.Dense", "keras"),
         ("Dense", "builtins"),
         ("", "keras.layers"),

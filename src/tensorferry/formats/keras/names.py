@@ -37,6 +37,10 @@ VALUES = frozenset(
     }
 )
 
+# Where Keras says that its optimizers are, if it computes with PyTorch: their classes have the
+# names of the others.
+_TORCH_OPTIMIZERS = ["backend", "torch", "optimizers"]
+
 # What a section of the file lists; texts are other words for the classes and functions.
 _KINDS = ("classes", "functions", "texts")
 
@@ -64,6 +68,8 @@ def package_of(module: str) -> str | None:
         return None
     # keras.src.layers.core.dense is of keras.layers, and so are its old layers.
     inside = [part for part in parts if part not in ("src", "_legacy")]
+    if inside[:3] == _TORCH_OPTIMIZERS:
+        return "optimizers"
     return inside[0] if inside else ""
 
 

@@ -284,6 +284,8 @@ def _name_problems(serialized: Foreign, step: str, value: Foreign) -> Iterator[K
             if keras.saving.get_registered_object(found["config"]) is None:
                 reason = f"function {found['config']} is not registered with Keras"
                 yield KerasProblem(step, value, "load", reason)
+        elif str(found["module"]).startswith("keras."):
+            continue  # of its own, under a private name: the optimizers for PyTorch
         elif keras.saving.get_registered_object(name) is None:
             reason = f"class {kind} is not registered with Keras, which looks for it by name"
             yield KerasProblem(step, value, "load", reason)
