@@ -147,8 +147,11 @@ def _narrows(dtype: np.dtype[Any]) -> bool:
 
 
 def is_variable(value: Foreign) -> bool:
-    """Whether a value is one of JAX's arrays: another one can be put in its place."""
-    return owns(value)
+    """Whether a value is one of JAX's arrays: another one can be put in its place.
+
+    Random keys are none, as the seeds of layers are no weights.
+    """
+    return owns(value) and not jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key)
 
 
 def make_variable(value: Foreign, name: str, put: Put | None = None) -> Variable:

@@ -123,7 +123,11 @@ def _settable(variables: list[Variable]) -> list[Variable]:
         )
     for variable in variables:
         if variable.fixed is not None:
-            raise UnsupportedError(f"cannot be set: {variable.fixed}", tensor=variable.name)
+            raise UnsupportedError(
+                f"cannot be set: {variable.fixed}",
+                tensor=variable.name,
+                hint="tensorferry.load(path, to=...) gives the values as a structure of its own",
+            )
     return variables
 
 
