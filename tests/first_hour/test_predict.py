@@ -176,3 +176,44 @@ def test_an_output_with_the_name_of_what_is_kept(tmp_path):
     with pytest.raises(ferry.MismatchError, match="an output that is called 'id'"):
         ferry.save_predictions(lambda x: {"id": x}, rows, tmp_path / "p.npz", keep=("id",))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_frames_and_datasets(tf, tmp_path):
+    """A DataFrame is rows, as files are; the elements of a dataset are batches, as for Keras."""
+    pandas = pytest.importorskip("pandas")
+
+    class Upper(tf.Module):
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="text")])
+        def __call__(self, text):
+            return {"upper": tf.strings.upper(text)}
+
+    ferry.save_model(Upper(), tmp_path / "upper", durable=False)
+    columns = {"text": ["a", "bb", "c"], "id": [1, 2, 3]}
+    frame = pandas.DataFrame(columns)
+    dataset = tf.data.Dataset.from_tensor_slices(columns).batch(2)
+    expected = [b"A", b"BB", b"C"]
+
+    for inputs in (frame, dataset, ferry.open(_saved(frame, tmp_path))):
+        found = ferry.predict(tmp_path / "upper", inputs, keep=("id",))
+        assert (found["upper"].tolist(), found["id"].tolist()) == (expected, [1, 2, 3])
+        saved = tmp_path / "out.parquet"
+        ferry.save_predictions(tmp_path / "upper", inputs, saved, keep=("id",), durable=False)
+        assert ferry.load(saved)["upper"].tolist() == expected
+    assert (
+        ferry.predict(tmp_path / "upper", dataset.map(lambda row: row["text"]))["upper"].tolist()
+        == expected
+    )
+    with pytest.raises(ferry.MismatchError, match="a batch is a tuple of 2 parts"):
+        ferry.predict(tmp_path / "upper", dataset.map(lambda row: (row["text"], row["id"])))
+
+
+def _saved(frame, folder):
+    path = folder / "in.tfrecord"
+    ferry.save(frame, path, durable=False)
+    return path
+
+
+def test_an_engine_that_is_none():
+    """A number of workers is an engine's, and no engine."""
+    with pytest.raises(ValueError, match=r"engine is 4, expected .*engines\.Local\(workers=4\)"):
+        ferry.predict(lambda x: x, "x.tfrecord", engine=4)

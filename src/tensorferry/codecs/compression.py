@@ -410,6 +410,8 @@ class _ZstdCompressor:
         options = {names.compression_level: self._level, names.checksum_flag: 1}
         if threads and names.nb_workers.bounds()[1]:  # a library may be built without
             options[names.nb_workers] = threads
+            # A job looks at nothing before it: a quarter of the time, for 0.2% of the size.
+            options[names.overlap_log] = 1
         return self._zstd.ZstdCompressor(options=options)
 
     def compress(self, buffer: Any, /) -> bytes:

@@ -35,14 +35,17 @@ def choose(engine: Choice) -> Engine:
     """The engine that a user means.
 
     Raises:
-        ValueError: There is no engine of that name.
+        ValueError: There is no engine of that name, or it is none.
     """
     if engine == "local":
         return Local()
     if engine == "ray":
         return Ray()
-    if isinstance(engine, str):
-        raise ValueError(f"engine is {engine!r}, expected 'local', 'ray' or an engine")
+    if not isinstance(engine, Engine):
+        raise ValueError(
+            f"engine is {engine!r}, expected 'local', 'ray' or an engine, such as "
+            "tensorferry.engines.Local(workers=4)"
+        )
     return engine
 
 

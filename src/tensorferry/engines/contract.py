@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterable, Sequence
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar, runtime_checkable
 
 T = TypeVar("T")
 P = TypeVar("P")
@@ -55,6 +55,7 @@ class Job(ABC, Generic[T, P, R]):
         """Joins all partial results, in the order of the plan; called on the driver."""
 
 
+@runtime_checkable
 class Engine(Protocol):
     """Runs tasks.
 

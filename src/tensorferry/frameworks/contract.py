@@ -160,6 +160,9 @@ class Datasets(Protocol):
             UnsupportedError: The elements are neither dicts of tensors nor strings.
         """
 
+    def elements(self, value: Foreign) -> Iterator[Any] | None:
+        """The elements of a dataset as they are; None of anything else."""
+
 
 @runtime_checkable
 class Variables(Protocol):

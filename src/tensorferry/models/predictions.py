@@ -13,21 +13,25 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from io import BytesIO
 from typing import Any
 
-from tensorferry import engines
+from tensorferry import engines, frameworks
 from tensorferry.codecs import compression as codecs
 from tensorferry.files import keywords
+from tensorferry.files.bytes import dumps
 from tensorferry.files.find import format_named
 from tensorferry.files.open import open as open_file
 from tensorferry.files.save import Saved, save
 from tensorferry.formats import table
+from tensorferry.frameworks import frames
 from tensorferry.models import batching
 from tensorferry.models.calling import Calls, Columns
 from tensorferry.models.dangers import Allow
 from tensorferry.progress import Progress, following
 from tensorferry.rows.rows import ROWS, Rows
 from tensorferry.storage.place import Target
+from tensorferry.tensors.bundle import Bundle
 
 
 def predict(
@@ -48,8 +52,8 @@ def predict(
     Args:
         model: The path of a SavedModel or Keras file, a loaded model, or a function.
         inputs: One tensor, a dict of tensors by the names of the model's arguments, an iterator of
-            such batches, as `records.batches(64)` is, rows that were opened, or the path of a file.
-            The model gets the columns that it takes.
+            such batches, as `records.batches(64)` is, a tf.data.Dataset of batches, a DataFrame,
+            rows that were opened, or the path of a file. The model gets the columns that it takes.
         signature: The signature to call; by default the one that calling the model means.
         batch_size: The number of rows in a call; by default all rows.
         lengths: Makes padded outputs ragged. Maps the name of each to the output that has the
@@ -231,14 +235,28 @@ def _given(
     inputs: Any, size: int | None, work: Calls, options: Mapping[str, Any] | None
 ) -> Iterator[tuple[Any, int | None]]:
     """The inputs, and the number of rows in a call: paths are opened, and rows are streamed."""
-    is_path = isinstance(inputs, str | os.PathLike)
-    opened = open_file(inputs, storage_options=options) if is_path else inputs
+    own: Rows | Bundle | None = None
+    if isinstance(inputs, str | os.PathLike):
+        own = open_file(inputs, storage_options=options)
+    elif frames.is_frame(inputs) and not isinstance(inputs, Rows):
+        own = open_file(BytesIO(dumps(inputs, format="arrow")))
     try:
+        opened = inputs if own is None else own
         if isinstance(opened, Rows):
             columns = work.columns(opened.columns)
             yield iter(opened.batches(size or ROWS, columns=columns)), None
+        elif isinstance(own, Bundle):
+            yield own.value(), size
         else:
-            yield (opened.value() if is_path else opened), size
+            yield _elements(inputs), size
     finally:
-        if is_path:
-            opened.close()
+        if own is not None:
+            own.close()
+
+
+def _elements(inputs: Any) -> Any:
+    """A dataset of tf.data as an iterator, as Keras has it: its elements are batches."""
+    if not frameworks.table.in_use("tensorflow"):
+        return inputs
+    elements = frameworks.table.datasets().elements(inputs)
+    return inputs if elements is None else elements

@@ -38,6 +38,11 @@ def batches(value: Foreign) -> tuple[Iterator[Any], bool] | None:
     return iter(value.batch(max(1, min(MOST, TOGETHER // max(size, 1))))), True
 
 
+def elements(value: Foreign) -> Iterator[Any] | None:
+    """The elements of a dataset as they are; None of anything else."""
+    return iter(value) if isinstance(value, tf.data.Dataset) else None
+
+
 def _size_of(spec: Mapping[str, Any]) -> int | None:
     """About how many bytes each element takes; None if not all of them have one shape."""
     size = 0
