@@ -1,12 +1,15 @@
 """Signposts: names that other libraries use for functions and methods of this package.
 
-A missing name is an AttributeError whose message says what to use instead. This module is imported
-only then, and imports nothing of the package.
+A missing name is an AttributeError whose message says what to use instead. This module imports
+nothing of the package.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import TypeVar
+
+T = TypeVar("T")
 
 # By the module that was asked, the names of others and what does the same here.
 INSTEAD = {
@@ -86,20 +89,41 @@ METHODS = {
 }
 
 
-def missing_method(thing: object, name: str, instead: str | None = None) -> AttributeError:
+def missing_method(thing: object, name: str, instead: str | None) -> AttributeError:
     """The error for a name that an object lacks.
 
     Args:
         thing: The object.
         name: The name that was asked for.
-        instead: What to use, if the object knows it.
+        instead: What to use, if that is known.
     """
-    for kind in type(thing).__mro__:
-        instead = instead or METHODS.get(kind.__name__, {}).get(name)
     text = f"{type(thing).__name__!r} object has no attribute {name!r}"
     return AttributeError(
         text if instead is None else f"{text}: use {instead}", name=name, obj=thing
     )
+
+
+class _Signpost:
+    """A name that a class lacks: `__getattr__` would make all others four times as slow."""
+
+    def __init__(self, name: str, instead: str) -> None:
+        self._name, self._instead = name, instead
+
+    def __get__(self, instance: object, owner: type) -> object:
+        raise missing_method(owner if instance is None else instance, self._name, self._instead)
+
+
+def signposted(cls: type[T]) -> type[T]:
+    """A class with the signposts in `METHODS`, which `dir` does not list."""
+    posts = {name: _Signpost(name, text) for name, text in METHODS[cls.__name__].items()}
+    for name, post in posts.items():
+        setattr(cls, name, post)
+
+    def listed(self: object) -> list[str]:
+        return [name for name in object.__dir__(self) if name not in posts]
+
+    cls.__dir__ = listed  # type: ignore[method-assign]
+    return cls
 
 
 class MissingNameError(AttributeError):

@@ -230,6 +230,9 @@ def test_methods_of_others_on_what_open_gives(name, call, instead):
             getattr(opened, call)()
         with pytest.raises(AttributeError, match=r"no attribute 'nothing'$"):
             opened.nothing()
+        assert not hasattr(opened, call)
+        assert call not in dir(opened)
+        assert "infos" in dir(opened)
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ from tensorferry.errors import Problem, UnknownFeatureError, UnsupportedError
 from tensorferry.rows import preview
 from tensorferry.rows.arrow import AsArrow
 from tensorferry.rows.columns import Batch as Batch, part_of, slice_rows
+from tensorferry.signposts import signposted
 from tensorferry.storage.place import Place
 from tensorferry.tensors.infos import TensorInfo
 from tensorferry.tensors.values import Array
@@ -86,6 +87,7 @@ class Damages(list[Damage]):
             super().append(damage)
 
 
+@signposted
 class Rows(AsArrow):
     """An ordered set of rows with columns, over one or many files, read on demand.
 
@@ -375,13 +377,6 @@ class Rows(AsArrow):
         return UnknownFeatureError(f"no column is called {name!r}", path=self.place.path, hint=hint)
 
     # The end
-
-    if not TYPE_CHECKING:  # for a type checker, a name that is not there is an error
-
-        def __getattr__(self, name: str) -> object:
-            from tensorferry.signposts import missing_method
-
-            raise missing_method(self, name)
 
     def close(self) -> None:
         """Closes the files; values that were returned stay valid."""

@@ -21,6 +21,7 @@ from tensorferry import display
 from tensorferry.cards import Card, Tone, pairs
 from tensorferry.errors import FerryError, Problem, UnsupportedError
 from tensorferry.progress import Progress, following
+from tensorferry.signposts import signposted
 from tensorferry.storage.pages import lend, release
 from tensorferry.storage.place import Place
 from tensorferry.storage.source import SMALL_FILE
@@ -44,6 +45,7 @@ Give = Callable[[Tensor, Mapping[str, Any] | None], Any]
 TOGETHER = 64 << 20
 
 
+@signposted
 class Bundle(Mapping[str, Any]):
     """The named tensors of a file: a mapping that reads a tensor on access. See `tensorferry.open`.
 
@@ -214,13 +216,6 @@ class Bundle(Mapping[str, Any]):
         if self._reopen is None:
             raise TypeError("a bundle can be pickled if tensorferry.open made it")
         return _call, (self._reopen,)
-
-    if not TYPE_CHECKING:  # for a type checker, a name that is not there is an error
-
-        def __getattr__(self, name: str) -> object:
-            from tensorferry.signposts import missing_method
-
-            raise missing_method(self, name)
 
     def close(self) -> None:
         """Closes the files; tensors that were returned stay valid."""
