@@ -173,6 +173,8 @@ if not TYPE_CHECKING:  # for a type checker, a name that is not there is an erro
         if name in _MODULES:
             return import_module(f"tensorferry.{name}")
         home = _HOME_OF.get(name)
+        if home is None and name.startswith("_"):  # Python asks, before it imports `_native`
+            raise AttributeError(f"module 'tensorferry' has no attribute {name!r}", name=name)
         if home is None:
             from tensorferry.signposts import MissingNameError
 

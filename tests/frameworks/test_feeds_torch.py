@@ -18,7 +18,7 @@ from torch.utils.data import DataLoader  # noqa: E402
 
 import tensorferry as ferry  # noqa: E402
 from tensorferry import feeds  # noqa: E402
-from tensorferry.errors import UnsupportedError  # noqa: E402
+from tensorferry.errors import OptionError, UnsupportedError  # noqa: E402
 
 ROWS = 230
 
@@ -76,6 +76,12 @@ def test_a_loop_goes_on_with_another_number_of_workers(path: str) -> None:
             resumed = feeds.torch.loader(path, workers=workers, **HOW)
             resumed.load_state_dict(state)
             assert [ids(batch) for batch in resumed] == wanted[step:]
+
+
+def test_options_as_a_data_loader_calls_them(path: str) -> None:
+    for option, meant in (("num_workers", "workers"), ("batch_size", "batch")):
+        with pytest.raises(OptionError, match=f"did you mean '{meant}'"):
+            feeds.torch.loader(path, **{option: 2})  # type: ignore[misc]
 
 
 @pytest.mark.parametrize("workers", [0, 2])

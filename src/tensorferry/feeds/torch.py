@@ -28,6 +28,7 @@ from tensorferry.feeds.data import seekable_rows
 from tensorferry.feeds.feed import Feed
 from tensorferry.feeds.options import FeedOptions, feed_of
 from tensorferry.files import keywords
+from tensorferry.formats.contract import refuse
 from tensorferry.rows.rows import Rows
 from tensorferry.tensors.values import RaggedTensor
 
@@ -63,6 +64,8 @@ def loader(
         **options: Options of `tensorferry.feeds.Feed`. `shard` defaults to the rank of this process
             in `torch.distributed`.
     """
+    if "num_workers" in options:  # as DataLoader calls it
+        raise refuse("num_workers", ["workers", "pin_memory"], who="a loader of a feed")
     return Loader(_feed(data, options), workers, pin_memory)
 
 
