@@ -22,7 +22,7 @@ from __future__ import annotations
 from typing import Any, Self
 
 from tensorferry.classes import dataclass
-from tensorferry.display import clean, clean_lines, shown
+from tensorferry.display import clean, clean_lines, scrub, shown
 
 
 class FerryError(Exception):
@@ -30,8 +30,8 @@ class FerryError(Exception):
 
     Args:
         message: What was found and what was expected, in lower case and without a final period.
-        path: The file, or another name for the source of the bytes; passwords and the query of a
-            URL are removed.
+        path: The file, or another name for the source of the bytes. Passwords and the query of a
+            URL are removed, here and in the texts.
         offset: The byte where the problem is.
         tensor: The name or place of the tensor inside a file or structure.
         hint: One thing to do next.
@@ -46,12 +46,14 @@ class FerryError(Exception):
         tensor: str | None = None,
         hint: str | None = None,
     ) -> None:
+        # A hint may repeat the name that was given, and a message what a library says.
+        message = scrub(message) if "://" in message else message
         super().__init__(message)
         self.message = message
         self.path = path and shown(path)
         self.offset = offset
         self.tensor = tensor
-        self.hint = hint
+        self.hint = scrub(hint) if hint and "://" in hint else hint
 
     def __str__(self) -> str:
         place = ", ".join(

@@ -259,3 +259,16 @@ def test_checkpoints_of_which_none_is_the_latest(call, tmp_path):
         str(tmp_path / "b.ckpt"),
     ]
     assert "name one of them" in call("info", tmp_path).err
+
+
+def test_a_damaged_state_file(call, tmp_path):
+    """A `checkpoint` file that cannot be read is damage, whatever else the folder has."""
+    for name in ("a.ckpt", "b.ckpt"):
+        ferry.save({"w": np.ones(3)}, tmp_path / name, durable=False)
+    (tmp_path / "checkpoint").write_text("model_checkpoint_path: {")
+
+    ran = call("verify", tmp_path)
+
+    assert ran.code != 0
+    assert "checkpoint" in ran.out + ran.err
+    assert "sound" not in ran.out

@@ -7,7 +7,6 @@ import warnings
 from dataclasses import asdict, make_dataclass
 
 import numpy as np
-import pandas
 import pytest
 
 import tensorferry as ferry
@@ -157,6 +156,8 @@ def test_messages_are_read(tf):
 
 def test_rows_that_are_no_dicts(tmp_path):
     """Rows of pandas, named tuples and dataclasses lead to the call that makes a dict of them."""
+    import pandas
+
     frame = pandas.DataFrame({"a": [1, 2], "b": ["x", "y"]})
     made = make_dataclass("Made", ["a", "b"])
     rows = {

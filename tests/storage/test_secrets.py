@@ -277,3 +277,23 @@ def test_redirects_inside(signed, folder):
         assert all(headers.get("x-api-key", headers.get("X-Api-Key")) for _, headers in other.asked)
     finally:
         other.stop()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda url: ferry.save({"x": np.ones(2)}, f"{url}/m.npz", compression="gzip"),
+        lambda url: ferry.save({"x": np.ones(2)}, f"{url}/m.h5"),
+        lambda url: ferry.save({"x": np.ones(2)}, f"{url}/m.pt"),
+        lambda url: ferry.writer(f"{url}/m.parquet.gz"),
+        lambda url: ferry.loads(f"{url}/m.npz"),
+    ],
+)
+def test_hints_that_repeat_the_name(call):
+    """An error that says how else to name a file leaves the password out of that name, too."""
+    with pytest.raises(ferry.FerryError) as caught:
+        call(f"https://me:{SECRET}@host")
+
+    for error in (caught.value, pickle.loads(pickle.dumps(caught.value))):
+        assert SECRET not in f"{error} {error!r} {error.hint} {error.message} {error.args}"
+        assert error.hint

@@ -185,3 +185,16 @@ def test_variables_that_files_of_keras_lack(keras, tmp_path):
 
     assert ferry.load_weights(fresh, tmp_path / "x.safetensors").ok
     assert np.array_equal(fresh(np.ones((1, 3))), model(np.ones((1, 3))))
+
+
+def test_other_variables_beside_those_of_keras(keras, tmp_path):
+    """A variable that is no layer's has the place in a file of Keras that `paths` gives it."""
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
+    both = {"model": model, "step": np.ones(3, np.float32)}
+    path = tmp_path / "x.weights.h5"
+    with pytest.raises(ferry.UnsupportedError, match=r"'step'.*no place for this variable"):
+        ferry.save_weights(both, path)
+
+    ferry.save_weights(both, path, paths={"step": "extra/vars/0"})
+
+    assert ferry.load_weights(both, path).ok

@@ -278,12 +278,12 @@ def _records(inputs: list[Found]) -> Found:
     from tensorferry.formats import table
 
     places = tuple(place for found in inputs for place in found.places)
-    others = [name for place in places if (name := table.named(place.path)) is not None]
-    if any(table.TABLE[name].opens == "tensors" for name in others):
-        raise click.UsageError(
-            f"files of rows are merged, and {others[0]} holds tensors\n"
-            "hint: in Python, ferry.save({**ferry.open(A), **ferry.open(B)}, OUT) joins them"
-        )
+    for name in filter(None, (table.named(place.path) for place in places)):
+        if table.TABLE[name].opens == "tensors":
+            raise click.UsageError(
+                f"files of rows are merged, and {name} holds tensors\n"
+                "hint: in Python, ferry.save({**ferry.open(A), **ferry.open(B)}, OUT) joins them"
+            )
     formats = sorted({rows_format(place.path) or "" for place in places} - {""})
     if len(formats) > 1:
         raise click.UsageError(

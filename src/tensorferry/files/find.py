@@ -24,6 +24,7 @@ from tensorferry.codecs.compression import split_suffix
 from tensorferry.errors import FormatError, UnknownFormatError
 from tensorferry.expressions import expression
 from tensorferry.formats import table
+from tensorferry.formats.contract import SeveralError
 from tensorferry.formats.table import TABLE
 from tensorferry.storage import STANDARD_STREAM, shards
 from tensorferry.storage.place import Place
@@ -313,10 +314,10 @@ def _contents_of(path: str, options: Options, every: bool) -> list[Found]:
     """A folder that is something as a whole, such as a model or rows, and the other files in it."""
     try:
         whole = of_several_files(Place(path, options=options))
-    except FormatError:
+    except SeveralError:
         if not every:
             raise
-        whole = None  # several checkpoints, and nothing says which is the latest
+        whole = None
     if whole is not None:
         assert whole.format is not None
         facts = TABLE[whole.format]

@@ -25,7 +25,7 @@ from typing import (
 )
 
 from tensorferry.classes import NamedTuple, dataclass, field
-from tensorferry.errors import OptionError, Problem
+from tensorferry.errors import FormatError, OptionError, Problem
 from tensorferry.progress import Progress as Progress
 from tensorferry.storage.place import Place, Target
 
@@ -410,6 +410,10 @@ class Format(Generic[R, W]):
     reads_usual: ReadsUsual | None = None
     writes_rows: WritesRows[W] | None = None
     finishes: Finishes | None = None
+
+
+class SeveralError(FormatError):
+    """A folder has several things of one format, and nothing says which is meant."""
 
 
 def choose(options: type[R] | type[W], given: Mapping[str, Any], *, format: str) -> Any:

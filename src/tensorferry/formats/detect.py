@@ -6,7 +6,6 @@ that may be it. Nothing is imported for it but the compression that a file is pa
 
 from __future__ import annotations
 
-import os
 from contextlib import suppress
 from io import BytesIO
 
@@ -17,6 +16,7 @@ from tensorferry.errors import FormatError, UnknownFormatError
 from tensorferry.formats import signatures, strangers
 from tensorferry.formats.contract import HEAD, Glimpse
 from tensorferry.formats.table import TABLE, named
+from tensorferry.storage import url as urls
 from tensorferry.storage.place import Place
 from tensorferry.storage.source import Source
 
@@ -131,12 +131,12 @@ def unnamed(path: str, say: str) -> UnknownFormatError:
         path: The name.
         say: How else the format is said.
     """
-    other = strangers.named(path)
+    other = strangers.named(urls.bare(path))
     if other is not None:
         return UnknownFormatError(
             f"{other} is not written here",
             path=path,
-            hint=f"name it {os.path.splitext(path)[0]}.safetensors, which holds the tensors",
+            hint="end the name in .safetensors, which holds the tensors",
         )
     return UnknownFormatError(
         "the name does not say which format to write",

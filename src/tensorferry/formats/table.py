@@ -218,7 +218,7 @@ def facts_of(name: str) -> Facts:
     """
     facts = TABLE.get(name)
     if facts is None:
-        meant = named(f"x.{name.lstrip('.')}")
+        meant = named(f"x.{str(name).lstrip('.')}")
         raise UnknownFormatError(
             f"no format is called {name!r}",
             hint=f"expected one of {', '.join(TABLE)}"

@@ -218,7 +218,7 @@ def give(value: Foreign, to: str, *, origin: contract.Origin | None = None) -> F
     if to == "numpy":
         return value
     if to not in table.NAMES:
-        meant = _OTHER_NAMES.get(to)
+        meant = _OTHER_NAMES.get(str(to))
         expected = f"expected numpy, {', '.join(table.NAMES)}"
         raise UnsupportedError(
             f"no framework is called {to!r}",

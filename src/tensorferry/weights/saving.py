@@ -64,7 +64,7 @@ def save_weights(
     if target == "checkpoint" and table.in_use("tensorflow") and table.objects().is_tracked(model):
         # Which tf.train.Checkpoint(model) restores.
         options["layout"] = options.get("layout") or "objects"
-    if target == "keras":
+    if target == "keras" and not options.get("paths"):
         _check_places(chosen)
     values = _values(names_for(chosen, target))
     return saving.save(values, path, format=format, durable=durable, progress=progress, **options)
@@ -80,10 +80,11 @@ def _check_places(variables: Sequence[Variable]) -> None:
     if placed and len(placed) < len(variables):
         other = next(one for one in variables if "keras" not in one.spellings)
         raise UnsupportedError(
-            "the layer of this variable writes something else into files of Keras, as one with "
-            "LoRA does, which adds it to the kernel",
+            "files of Keras have no place for this variable: it is no layer's, or its layer writes "
+            "something else, as one with LoRA writes the sum",
             tensor=other.name,
-            hint="model.save_weights writes that; .safetensors and .npz keep every variable",
+            hint=".safetensors and .npz keep every variable; model.save_weights writes what the "
+            "layers do",
         )
 
 

@@ -29,6 +29,7 @@ from tensorferry.codecs import textproto
 from tensorferry.codecs.leveldb import MAGIC
 from tensorferry.errors import FormatError
 from tensorferry.expressions import expression
+from tensorferry.formats.contract import SeveralError
 from tensorferry.storage import names
 from tensorferry.storage.place import Place
 
@@ -303,7 +304,7 @@ def find(place: Place) -> Place | None:
             `checkpoint` file, or that file; local or a URL.
 
     Raises:
-        FormatError: It is a folder of several checkpoints, and nothing says which one is meant.
+        SeveralError: It is a folder of several checkpoints, and nothing says which one is meant.
     """
     if not place.is_named:
         return None
@@ -338,7 +339,7 @@ def _find_in_folder(folder: Place) -> Place | None:
     prefixes = [index.path.removesuffix(INDEX) for index in indexes]
     if len(prefixes) > 1:
         some = ", ".join(os.path.basename(prefix) for prefix in prefixes[:5])
-        raise FormatError(
+        raise SeveralError(
             f"a directory of {len(prefixes)} checkpoints ({some}) "
             "without a `checkpoint` file that names the latest",
             path=folder.path,
